@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tpuc.errors import InvalidModel, TpucError
 from tpuc.interpreter.plan import ABSENT_SLOT, Input, Plan, Step, make_plan
 from tpuc.ir.dtypes import as_stored, numpy_dtype, shown
+from tpuc.ir.op import StructuredOp
 from tpuc.ir.operation import Module, Operation
 from tpuc.ir.types import DYNAMIC, TensorType
 
@@ -125,7 +126,7 @@ class Interpreter:
         operation = step.operation
         operands = [_present(values[slot]) for slot in step.operands]
         try:
-            results = operation.op.evaluate(step.node, operands)
+            results = self._results(step, operands)
         except NotImplementedError as error:
             way_out = "install the package that brings it" if not operation.is_registered else "give it an evaluate"
             _fail(operation, f"{error}; {way_out}", error)
@@ -136,6 +137,13 @@ class Interpreter:
         for slot, value, array in zip(step.results, operation.results, results, strict=True):
             type = value.type
             values[slot] = _as_declared(operation, type, array) if isinstance(type, TensorType) else array
+
+    def _results(self, step: Step, operands: Sequence[Array]) -> Sequence[Array]:
+        operation, op = step.operation, step.operation.op
+        if not isinstance(op, StructuredOp):
+            return op.evaluate(step.node, operands)
+        values = (*operation.operands, *operation.captured())
+        return op.run(operation, dict(zip(values, operands, strict=True)), self._module)
 
 
 def _present(array: Array | None) -> Array:

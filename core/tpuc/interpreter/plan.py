@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tpuc.errors import InvalidModel
 from tpuc.ir.builtin import Call, Return
-from tpuc.ir.op import Node
+from tpuc.ir.op import Node, StructuredOp
 from tpuc.ir.operation import Block, Function, Module, Operation, Value
 from tpuc.ir.traits import Constant, NetworkInput
 from tpuc.ir.types import NoneType, TensorType, Type
@@ -18,7 +18,10 @@ ABSENT_SLOT = 0
 
 @dataclass(frozen=True)
 class Step:
-    """One evaluation. `frees` are the slots that nobody reads afterwards."""
+    """One evaluation. `frees` are the slots that nobody reads afterwards.
+
+    `operands` are the operation's, followed for a structured op by the slots of what its regions capture.
+    """
 
     operation: Operation
     node: Node
@@ -108,7 +111,9 @@ class _Planner:
             return []
         if isinstance(op, Call):
             return self._call(operation, op.callee, operands)
-        if operation.regions:
+        if isinstance(op, StructuredOp):
+            operands = [*operands, *(slot_of[value] for value in operation.captured())]
+        elif operation.regions:
             return self._in_place(operation, slot_of)
         if operation.results and all(isinstance(value.type, NoneType) for value in operation.results):
             return [ABSENT_SLOT] * len(operation.results)

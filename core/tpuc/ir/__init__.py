@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tpuc.ir.builtin import Call, Return
 from tpuc.ir.dialect import Dialect, OpResolver
-from tpuc.ir.op import ABSENT, Node, Op, OpField, OpT_co, UnregisteredOp, op_fields
+from tpuc.ir.form import Form, FormReader, FormWriter, Part
+from tpuc.ir.op import ABSENT, Node, Op, OpField, OpT_co, StructuredOp, UnregisteredOp, op_fields
 from tpuc.ir.operation import Block, Function, Location, Module, Operation, Region, Value
 from tpuc.ir.types import (
     BF16,
@@ -35,6 +36,9 @@ __all__ = [
     "Call",
     "Dialect",
     "ElementType",
+    "Form",
+    "FormReader",
+    "FormWriter",
     "Function",
     "FunctionType",
     "Location",
@@ -47,9 +51,11 @@ __all__ = [
     "OpT_co",
     "OpaqueType",
     "Operation",
+    "Part",
     "Region",
     "Return",
     "ScalarType",
+    "StructuredOp",
     "TensorType",
     "Type",
     "Types",

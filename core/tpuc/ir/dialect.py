@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tpuc.ir.op import Op
 
@@ -21,12 +21,14 @@ class Dialect:
 
     Or `package` names a package with one op per module, `MaxPool` in `max_pool.py`: a file is all it takes to add one.
     Case and underscores do not count, so `GELU` is in `gelu.py` and `None_`, which defines `None`, in `none_.py`.
+    `others` makes an open dialect: `"module:function"` gives the definition of any name that is not listed.
     """
 
     name: str
     ops: Mapping[str, str] = field(default_factory=dict[str, str])
     api_version: int = 1
     package: str | None = None
+    others: str | None = None
     _loaded: dict[str, type[Op]] = field(default_factory=dict[str, "type[Op]"], repr=False, compare=False)
 
     def op(self, name: str) -> type[Op] | None:
@@ -53,10 +55,11 @@ class Dialect:
     def _find(self, name: str) -> type[Op] | None:
         place = self.ops.get(name)
         if place is not None:
-            module, _, attribute = place.partition(":")
-            return getattr(importlib.import_module(module), attribute)
+            return _object(place)
         op = self._of_module(_plain(name))
-        return op if op is not None and op.name == f"{self.name}.{name}" else None
+        if op is not None and op.name == f"{self.name}.{name}":
+            return op
+        return None if self.others is None else _object(self.others)(name)
 
     def _of_module(self, key: str) -> type[Op] | None:
         """The op that a module of the package defines under the module's own name; None where it only helps others."""
@@ -73,6 +76,12 @@ class Dialect:
             return {}
         folders = importlib.import_module(self.package).__path__
         return {_plain(one.name): one.name for one in pkgutil.iter_modules(folders)}
+
+
+def _object(place: str) -> Any:
+    """What `module:name` names."""
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def _plain(name: str) -> str:

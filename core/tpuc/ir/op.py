@@ -6,17 +6,18 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias
 
 from tpuc.ir.attributes import FieldKind
+from tpuc.ir.form import Form
 from tpuc.ir.types import F32, TensorType, Types
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import TypeVar
 
-    from tpuc.ir.operation import Operation
+    from tpuc.ir.operation import Module, Operation, Value
 
     Array: TypeAlias = npt.NDArray[Any]
     OpT_co = TypeVar("OpT_co", bound="Op", covariant=True, default=Any)
@@ -36,6 +37,8 @@ class Op:
     name: ClassVar[str] = ""
     op_kind: ClassVar[str] = ""
     """`dialect.Name` of ops that are computed alike: a lowering for the kind serves each that has none of its own."""
+    form: ClassVar[Form | None] = None
+    """How the op is written when not in the generic form, which is read in any case."""
 
     def infer(self, operands: Types) -> Types | None:
         """Result types (shape and element family) from operand types; None: the declared type decides.
@@ -51,6 +54,17 @@ class Op:
     def flops(self, node: Node) -> int:
         """Arithmetic operations of one run, by SPEC 3.11."""
         return 0
+
+    def verify(self, operation: Operation) -> None:
+        """Check what types do not show: regions, terminators, attributes. Raises ValueError with a sentence."""
+
+
+class StructuredOp(Op):
+    """An op whose meaning lies in more than operands: regions, functions of the module, attributes without fields."""
+
+    def run(self, operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
+        """The results. `values` has those of the operands and of what the regions use from around them."""
+        raise NotImplementedError(f"{self.name} has no evaluation")
 
 
 class UnregisteredOp(Op):

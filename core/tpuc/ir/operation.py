@@ -214,6 +214,14 @@ class Operation:
                 for operation in list(block.operations):
                     yield from operation.walk()
 
+    def captured(self) -> list[Value]:
+        """What its regions use from around it, each once, in order of first use."""
+        inside = [inner for inner in self.walk() if inner is not self]
+        blocks = [block for owner in (self, *inside) for region in owner.regions for block in region.blocks]
+        own = {value for block in blocks for value in block.arguments}
+        own.update(value for inner in inside for value in inner.results)
+        return list(dict.fromkeys(value for inner in inside for value in inner.operands if value not in own))
+
 
 _NEAR = 32
 """Places on either side of where an operation was last seen that are looked at before all are numbered anew."""

@@ -80,6 +80,10 @@ class _FunctionVerifier:
             self._region(operation, region)
         self._define(operation.results, operation)
         self._types(operation)
+        try:
+            operation.op.verify(operation)
+        except ValueError as error:
+            fail(operation, str(error), "correct it where the module is made")
         if isinstance(operation.op, Call):
             self._call(operation, operation.op)
         if isinstance(operation.op, Constant):

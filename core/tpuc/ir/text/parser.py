@@ -37,6 +37,7 @@ _OPERANDS = re.compile(r"\s*,\s*")
 _RESULT = re.compile(r"(%[\w$.-]++)(?::(\d++))?+")
 _BLOCK = re.compile(r"\^[\w$.-]++")
 _SYMBOL_NAME = re.compile(r'@(?:[\w$.-]+|"(?:[^"\\]|\\.)*")')
+_BARE_OP = re.compile(r"[A-Za-z_]\w*+\.[\w$.]++")
 _QUOTED_OP = re.compile(r'"[^"\\]++"')
 
 
@@ -91,6 +92,7 @@ class _ModuleParser(AttributeParser):
         self._ops: dict[tuple[str, str | None], tuple[Op, dict[str, Attribute]]] = {}
         self._classes: dict[str, type[Op] | None] = {}
         self._signatures: dict[str, FunctionType] = {}
+        self._current = Block()
 
     def module_of_file(self) -> Module:
         """The one module of the text; functions that stand alone are put into one without name."""
@@ -240,13 +242,8 @@ class _ModuleParser(AttributeParser):
     def _operation(self, block: Block) -> None:
         """Any operation: several result names, regions, properties, custom forms."""
         start = self.skip()
-        results: list[tuple[str, str | None]] = []
-        if self.sees("%"):
-            while (match := self.take(_RESULT)) is not None:
-                results.append((match.group(1), match.group(2)))
-                if not self.accept(","):
-                    break
-            self.expect("=", " after the results")
+        outer, self._current = self._current, block
+        results = self._result_names()
         place = self.skip()
         quoted = self.take(_QUOTED_OP)
         if quoted is not None:
@@ -255,11 +252,14 @@ class _ModuleParser(AttributeParser):
             operation = self._return(start)
         elif self.accept_word("call") or self.accept_word("func.call"):
             operation = self._call(start)
+        elif (formed := self._formed(sum(int(count or 1) for _, count in results))) is not None:
+            operation = formed
         else:
             self.fail(f"expected an operation such as \"top.Relu\"(%0), 'return', 'call' or '}}', found {self.shown()}")
         if isinstance(operation.op, Return) and results:
             self.fail("a return has no results", place)
         block.append(operation)
+        self._current = outer
         if len(results) == 1:
             self._define_results(*results[0], operation, start)
         elif results:
@@ -267,6 +267,17 @@ class _ModuleParser(AttributeParser):
                 self._wrong_results(len(results), len(operation.results), start)
             for (name, _), value in zip(results, operation.results, strict=True):
                 self._define(name, [value], start, single=True)
+
+    def _result_names(self) -> list[tuple[str, str | None]]:
+        """Names before the `=`, each with the number of results that it stands for, if stated."""
+        results: list[tuple[str, str | None]] = []
+        if self.sees("%"):
+            while (match := self.take(_RESULT)) is not None:
+                results.append((match.group(1), match.group(2)))
+                if not self.accept(","):
+                    break
+            self.expect("=", " after the results")
+        return results
 
     def _generic(self, name: str, start: int) -> Operation:
         places = self._operand_places()
@@ -278,9 +289,9 @@ class _ModuleParser(AttributeParser):
             self.expect(">", " after the properties")
         regions: list[Region] = []
         if self.accept("("):
-            regions.append(self._region())
+            regions.append(self.region())
             while self.accept(","):
-                regions.append(self._region())
+                regions.append(self.region())
             self.expect(")", " after the regions")
         if self.sees("{"):
             attributes |= self.dictionary()
@@ -289,6 +300,47 @@ class _ModuleParser(AttributeParser):
         location = self.location()
         op, extra = self._make_op(name, attributes, location, start)
         return Operation(op, self._uses(places, signature.inputs, start), signature.results, location, extra, regions)
+
+    def _formed(self, results: int) -> Operation | None:
+        """An operation in the form of its own; None when no op has one here."""
+        start = self.skip()
+        match = self.take(_BARE_OP)
+        form = None if match is None else getattr(self._class_of(match.group()), "form", None)
+        if match is None or form is None:
+            self.pos = start
+            return None
+        return form.read(match.group(), results, self)
+
+    # What forms read with
+
+    def operation(self, block: Block) -> None:
+        """One operation at the end of a block."""
+        self._operation(block)
+
+    def put_before(self, operation: Operation) -> None:
+        """Put an operation into the block before the one that is being read."""
+        self._current.append(operation)
+
+    def defined_value(self) -> Value:
+        """A value that is defined already."""
+        match = self.take(_VALUE)
+        if match is None:
+            self.fail(f"expected a value such as %0, found {self.shown()}")
+        value = self._find(match.group())
+        return value if value is not None else self.fail(f"value '{match.group()}' is not defined", match.start())
+
+    def make(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[Type],
+        attributes: Mapping[str, Attribute],
+        regions: Sequence[Region] = (),
+    ) -> Operation:
+        """The operation of an op by name; the location that comes next is its own."""
+        start, location = self.pos, self.location()
+        op, extra = self._make_op(name, attributes, location, start)
+        return Operation(op, operands, results, location, extra, regions)
 
     def _return(self, start: int) -> Operation:
         attributes = self.dictionary() if self.sees("{") else {}
@@ -342,8 +394,7 @@ class _ModuleParser(AttributeParser):
         if value is None:
             if not _VALUE.fullmatch(name):
                 self.fail(f"expected a value such as %0, found '{name}'", pos)
-            plain = name.removesuffix("#0")
-            value = self._scope.get(plain) or self._scope.get(f"{name}#0")
+            value = self._find(name)
         if value is None:
             name = name.removesuffix("#0")
             if name not in self._waiting:
@@ -352,6 +403,10 @@ class _ModuleParser(AttributeParser):
         if value.type != type:
             self.fail(f"value '{name}' has type {type_text(value.type)}, not {type_text(type)}", pos)
         return value
+
+    def _find(self, name: str) -> Value | None:
+        """The value of a name that is defined; the first result may be meant with and without its number."""
+        return self._scope.get(name) or self._scope.get(name.removesuffix("#0")) or self._scope.get(f"{name}#0")
 
     def _define_results(self, name: str, count: str | None, operation: Operation, start: int) -> None:
         results = operation.results
@@ -377,7 +432,7 @@ class _ModuleParser(AttributeParser):
                     self.fail(f"value '{key}' has type {type_text(value.type)}, not {type_text(stand_in.type)}", pos)
                 stand_in.replace_with(value)
 
-    def _region(self) -> Region:
+    def region(self) -> Region:
         """`{ blocks }`; its names are its own, and those around it are seen."""
         outer = self._scope
         self._scope = dict(outer)
@@ -403,15 +458,18 @@ class _ModuleParser(AttributeParser):
     def _make_op(
         self, name: str, attributes: Mapping[str, Attribute], location: Location, start: int
     ) -> tuple[Op, dict[str, Attribute]]:
-        if name not in self._classes:
-            self._classes[name] = _BUILTIN.get(name) or self._resolve(name)
-        op = self._classes[name]
+        op = self._class_of(name)
         if op is None:
             return UnregisteredOp(name), dict(attributes)
         try:
             return op_from_attributes(op, attributes)
         except AttributeMismatch as error:
             return self.fail(f"op '{location.name}' ({name}): {error}", start)
+
+    def _class_of(self, name: str) -> type[Op] | None:
+        if name not in self._classes:
+            self._classes[name] = _BUILTIN.get(name) or self._resolve(name)
+        return self._classes[name]
 
     def _wrong_count(self, names: int, types: int, start: int) -> None:
         self.fail(f"the operation has {names} operands but {types} operand types", start)

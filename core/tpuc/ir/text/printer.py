@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tpuc.ir.attributes import Attribute, StringAttr
 from tpuc.ir.builtin import Call, Return
+from tpuc.ir.form import Part
 from tpuc.ir.operation import Block, Function, Location, Module, Operation, Region, Value
-from tpuc.ir.text.fields import op_attributes_text
+from tpuc.ir.text.fields import attributes_of, op_attributes_text
 from tpuc.ir.text.scanner import name_or_quoted, quote
 from tpuc.ir.text.writing import dictionary_text, function_type_text, location_text, results_text, type_text
 from tpuc.ir.types import FunctionType, Type
@@ -179,6 +180,9 @@ class _Printer:
         elif isinstance(op, Call):
             extra = _dictionary(operation.extra_attributes)
             text = f"call @{name_or_quoted(op.callee)}({texts}){extra} : {self._signature(operation)}"
+        elif op.form is not None and (parts := op.form.write(operation, self)) is not None:
+            text = ""
+            head = self._print_parts([head, *parts], indent, next_value, next_argument)
         else:
             head += f'"{op.name}"({texts})'
             if operation.regions:
@@ -187,6 +191,42 @@ class _Printer:
                 head = f"{indent}}})"
             text = f"{self._attributes_text(operation)} : {self._signature(operation)}"
         self._lines.append(head + text + reference)
+
+    def _print_parts(self, parts: Sequence[Part], indent: str, next_value: int, next_argument: int) -> str:
+        """Lines up to the last region; returns what stands behind it."""
+        line = ""
+        for part in parts:
+            if isinstance(part, str):
+                line += part
+                continue
+            self._lines.append(line)
+            self._print_regions([part], indent, next_value, next_argument)
+            line = indent
+        return line
+
+    # What forms write with
+
+    def value(self, value: Value) -> str:
+        """`%3`, or `%3#1`."""
+        return self._names.get(value) or _unknown(value)
+
+    def type(self, type: Type) -> str:
+        """The text of a type."""
+        return type_text(type)  # not remembered by object: forms also ask for types that they make up
+
+    def attributes(self, operation: Operation, without: Sequence[str] = ()) -> str:
+        """` {...}`, empty when there are none besides those that are left out."""
+        named = {**attributes_of(operation.op), **operation.extra_attributes}
+        return _dictionary({name: value for name, value in named.items() if name not in without})
+
+    def inline(self, operation: Operation) -> Sequence[Part]:
+        """An operation without results and location, as part of another."""
+        form = operation.op.form
+        parts = None if form is None else form.write(operation, self)
+        if parts is not None:
+            return parts
+        texts = ", ".join(map(self.value, operation.operands))
+        return [f'"{operation.op.name}"({texts}){self._attributes_text(operation)} : {self._signature(operation)}']
 
     def _print_regions(self, regions: list[Region], indent: str, next_value: int, next_argument: int) -> None:
         for number, region in enumerate(regions):

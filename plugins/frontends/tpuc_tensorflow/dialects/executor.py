@@ -1,0 +1,367 @@
+"""The ops of `tf_executor`: a graph whose values may be dead, islands of plain computation, and its control flow."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpuc.api import I64, Bool, Module, Operation, ScalarType, Str, StructuredOp, TensorType, Type, Value
+from tpuc_ops.arrays import Array
+
+from tpuc_tensorflow.dialects.forms import GRAPH, ISLAND, PLAIN, SINK
+from tpuc_tensorflow.dialects.types import CONTROL, TOKEN, agree, data_operands, element_type, is_control, unranked
+
+_I1, _I32 = ScalarType("i1"), ScalarType("i32")
+
+
+class ExecutorOp(StructuredOp):
+    """An op of a graph. `run` is the graph's: ops inside are fired by it when their operands are there."""
+
+    form = PLAIN
+    data = 0
+    """How many operands come before the control dependencies; -1 for any number."""
+
+    @abstractmethod
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """Result types from operand types, from the types that the text states, and from how many results it names."""
+
+    def run(self, operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
+        """See StructuredOp."""
+        raise NotImplementedError(f"{self.name} is run by the graph around it")
+
+    def verify(self, operation: Operation) -> None:
+        """Control dependencies come last, and the op stands in a graph."""
+        values = operation.operands
+        data = data_operands(values)
+        if any(is_control(value.type) for value in values[: len(data)]):
+            raise ValueError("a control dependency comes before other operands")
+        if self.data >= 0 and len(data) != self.data:
+            raise ValueError(f"it takes {self.data} operands besides control dependencies, this one has {len(data)}")
+        if not isinstance(surrounding(operation), self.place()):
+            raise ValueError(f"it stands outside of {self.place().name}")
+        expected = self.result_types(
+            [v.type for v in values], [v.type for v in operation.results], len(operation.results)
+        )
+        found = [value.type for value in operation.results]
+        if len(expected) != len(found) or not all(map(agree, expected, found)):
+            raise ValueError("its result types do not follow from its operand types")
+
+    def place(self) -> type[StructuredOp]:
+        """The op in whose region it stands."""
+        return Graph
+
+
+def surrounding(operation: Operation) -> Any:
+    """The op in whose region an operation stands; None in a function."""
+    region = None if operation.block is None else operation.block.parent
+    owner = None if region is None else region.parent
+    return owner.op if isinstance(owner, Operation) else None
+
+
+def _data_type(operands: Sequence[Type], stated: Sequence[Type], index: int) -> Type:
+    """The type of a result that forwards an operand; a stated one may say more about its shape."""
+    if stated and not is_control(stated[0]):
+        return stated[0]
+    return operands[index] if index < len(operands) else CONTROL
+
+
+def _must_forward(operation: Operation, operands: Sequence[Value]) -> None:
+    for value in operands:
+        if not agree(value.type, operation.results[0].type):
+            raise ValueError("its results have another type than the operand that they forward")
+
+
+@dataclass(frozen=True)
+class Graph(ExecutorOp):
+    """A graph that runs as TensorFlow's executor does: in order of dependencies, with dead values."""
+
+    name = "tf_executor.graph"
+    form = GRAPH
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """What is fetched, without control."""
+        return tuple(stated)
+
+    def run(self, operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
+        """See StructuredOp."""
+        from tpuc_tensorflow.evaluation.executor import run_graph
+
+        return run_graph(operation, values, module)
+
+    def verify(self, operation: Operation) -> None:
+        """One block of executor ops that ends in a fetch; back edges are pairs of source and sink."""
+        operations = _only_block(operation)
+        if operation.operands:
+            raise ValueError("a graph has no operands: it captures what it uses")
+        foreign = next((op for op in operations if not op.op.name.startswith("tf_executor.")), None)
+        if foreign is not None:
+            raise ValueError(f"{foreign.op.name} stands in it, wrap it in a tf_executor.island")
+        if not operations or not isinstance(operations[-1].op, Fetch):
+            raise ValueError("its block does not end in a tf_executor.fetch")
+        fetched = [value.type for value in data_operands(operations[-1].operands)]
+        if not _all_agree(fetched, [value.type for value in operation.results]):
+            raise ValueError("its results are not what it fetches")
+
+
+@dataclass(frozen=True)
+class Fetch(ExecutorOp):
+    """The end of a graph: its operands but control are the results."""
+
+    name = "tf_executor.fetch"
+    data = -1
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """None."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Island(ExecutorOp):
+    """Plain computation in program order, which is skipped when something that it uses is dead."""
+
+    name = "tf_executor.island"
+    form = ISLAND
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """What is yielded, then control."""
+        return tuple(stated)
+
+    def verify(self, operation: Operation) -> None:
+        """One block of foreign ops and nested graphs that ends in a yield; operands are control only."""
+        super().verify(operation)
+        operations = _only_block(operation)
+        if not operations or not isinstance(operations[-1].op, Yield):
+            raise ValueError("its block does not end in a tf_executor.yield")
+        inside = (op.op for op in operations[:-1] if isinstance(op.op, ExecutorOp) and not isinstance(op.op, Graph))
+        misplaced = next(inside, None)
+        if misplaced is not None:
+            raise ValueError(f"{misplaced.name} stands in it, which only a tf_executor.graph may hold")
+        expected = [*(value.type for value in operations[-1].operands), CONTROL]
+        if not _all_agree(expected, [value.type for value in operation.results]):
+            raise ValueError("its results are not what it yields, followed by !tf_executor.control")
+
+
+@dataclass(frozen=True)
+class Yield(ExecutorOp):
+    """The end of an island: its operands are the island's results."""
+
+    name = "tf_executor.yield"
+    data = -1
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """None."""
+        return ()
+
+    def place(self) -> type[StructuredOp]:
+        """See ExecutorOp."""
+        return Island
+
+
+@dataclass(frozen=True)
+class Switch(ExecutorOp):
+    """Predicate and data to a true and a false output; the one that is not taken is dead."""
+
+    name = "tf_executor.Switch"
+    data = 2
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """Twice the data's."""
+        type = _data_type(operands, stated, 1)
+        return type, type, CONTROL
+
+    def verify(self, operation: Operation) -> None:
+        """The predicate is a bool."""
+        super().verify(operation)
+        if element_type(operation.operands[0].type) != _I1:
+            raise ValueError("its first operand, the predicate, is no bool")
+        _must_forward(operation, operation.operands[1:2])
+
+
+@dataclass(frozen=True)
+class SwitchN(ExecutorOp):
+    """Data and an index to the output of that index; all others are dead."""
+
+    name = "tf_executor.SwitchN"
+    data = 2
+    num_outs: I64
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """The data's, for each output."""
+        return (*((_data_type(operands, stated, 0),) * self.num_outs), CONTROL)
+
+    def verify(self, operation: Operation) -> None:
+        """There is an output, and the index is a 32-bit integer."""
+        if self.num_outs < 1:
+            raise ValueError("num_outs must be at least 1")
+        super().verify(operation)
+        if element_type(operation.operands[1].type) != _I32:
+            raise ValueError("its second operand, the index, is no 32-bit integer")
+        _must_forward(operation, operation.operands[:1])
+
+
+@dataclass(frozen=True)
+class Merge(ExecutorOp):
+    """The live one of its inputs, and on request which one that is."""
+
+    name = "tf_executor.Merge"
+    data = -1
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """The data's; three results mean that the index is one of them."""
+        index = (unranked(_I32),) if named == 3 else ()
+        return (_data_type(operands, stated, 0), *index, CONTROL)
+
+    def verify(self, operation: Operation) -> None:
+        """There is an input."""
+        super().verify(operation)
+        if not data_operands(operation.operands):
+            raise ValueError("it has no input")
+        _must_forward(operation, data_operands(operation.operands))
+
+
+@dataclass(frozen=True)
+class Source(ExecutorOp):
+    """The value that comes along the back edge of a loop, and a token that pairs it with the sink."""
+
+    name = "tf_executor.NextIteration.Source"
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """The stated one, and the token; three results mean that control is one of them."""
+        control = (CONTROL,) if named == 3 else ()
+        return (stated[0] if stated else CONTROL, TOKEN, *control)
+
+    def verify(self, operation: Operation) -> None:
+        """There is one sink."""
+        super().verify(operation)
+        sinks = operation.results[1].users
+        if len(sinks) != 1 or not isinstance(sinks[0].op, Sink):
+            raise ValueError("its token must go to one tf_executor.NextIteration.Sink")
+
+
+@dataclass(frozen=True)
+class Sink(ExecutorOp):
+    """The end of a loop's step: the value goes to the source of the token."""
+
+    name = "tf_executor.NextIteration.Sink"
+    form = SINK
+    data = 2
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """None."""
+        return ()
+
+    def verify(self, operation: Operation) -> None:
+        """Its value has the type of the source's."""
+        super().verify(operation)
+        token, value = operation.operands[:2]
+        source = token.defining
+        if source is None or not isinstance(source.op, Source) or token.index != 1:
+            raise ValueError("its token is none of a tf_executor.NextIteration.Source")
+        if not agree(source.results[0].type, value.type):
+            raise ValueError("its value has another type than the result of its source")
+
+
+@dataclass(frozen=True)
+class Enter(ExecutorOp):
+    """Into the frame of a loop; a constant is there in every step."""
+
+    name = "tf_executor.Enter"
+    data = 1
+    frame_name: Str = ""
+    is_constant: Bool = False
+    parallel_iterations: I64 = 10
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """The operand's."""
+        return _data_type(operands, stated, 0), CONTROL
+
+    def verify(self, operation: Operation) -> None:
+        """See ExecutorOp."""
+        super().verify(operation)
+        _must_forward(operation, operation.operands[:1])
+
+
+@dataclass(frozen=True)
+class Exit(ExecutorOp):
+    """Out of the frame of a loop, from its last step."""
+
+    name = "tf_executor.Exit"
+    data = 1
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """The operand's."""
+        return _data_type(operands, stated, 0), CONTROL
+
+    def verify(self, operation: Operation) -> None:
+        """See ExecutorOp."""
+        super().verify(operation)
+        _must_forward(operation, operation.operands[:1])
+
+
+@dataclass(frozen=True)
+class LoopCond(ExecutorOp):
+    """Does the loop go on? It forwards its operand."""
+
+    name = "tf_executor.LoopCond"
+    data = 1
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """The operand's."""
+        return _data_type(operands, stated, 0), CONTROL
+
+    def verify(self, operation: Operation) -> None:
+        """Its operand is a bool."""
+        super().verify(operation)
+        if element_type(operation.operands[0].type) != _I1:
+            raise ValueError("its operand is no bool")
+
+
+@dataclass(frozen=True)
+class ControlTrigger(ExecutorOp):
+    """A placeholder of control dependencies, which is live even where they are dead."""
+
+    name = "tf_executor.ControlTrigger"
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """Control only."""
+        return (CONTROL,)
+
+
+@dataclass(frozen=True)
+class Send(ExecutorOp):
+    """A value for the `Recv` of the same name."""
+
+    name = "tf_executor.Send"
+    data = 1
+    tensor_name: Str = ""
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """Control only."""
+        return (CONTROL,)
+
+
+@dataclass(frozen=True)
+class Recv(ExecutorOp):
+    """The value that the `Send` of the same name was given."""
+
+    name = "tf_executor.Recv"
+    tensor_name: Str = ""
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """The stated one."""
+        return (stated[0] if stated else TensorType(None, ScalarType("f32")), CONTROL)
+
+
+def _only_block(operation: Operation) -> list[Operation]:
+    blocks = [block for region in operation.regions for block in region.blocks]
+    if len(operation.regions) != 1 or len(blocks) != 1 or blocks[0].arguments:
+        raise ValueError("it needs one region of one block without arguments")
+    return blocks[0].operations
+
+
+def _all_agree(expected: Sequence[Type], found: Sequence[Type]) -> bool:
+    return len(expected) == len(found) and all(
+        agree(a, b) or (is_control(a) and is_control(b)) for a, b in zip(expected, found, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""What `tf` and `tf_executor` mean, in plain numpy."""

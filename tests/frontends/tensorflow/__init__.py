@@ -1,0 +1,1 @@
+"""Tests of the TensorFlow dialects and front end."""
