@@ -26,6 +26,9 @@ from tpuc_tflite.sparse import Level, densify
 SCHEMA_VERSION = 3
 """The only one that was ever written: the schema grows in compatible steps."""
 
+INTERMEDIATES = "intermediates"
+"""The attribute that names tensors which an operator has inside; they say the scales of values."""
+
 SUBGRAPH_ATTRIBUTES = ("then_subgraph_index", "else_subgraph_index", "cond_subgraph_index", "body_subgraph_index")
 _DTYPES = {
     "BOOL": np.bool_,
@@ -177,6 +180,9 @@ class _Loader:
         if not outputs or "" in outputs:
             raise self._error(f"is damaged: {what} has no result")
         attributes = self._options(operator)
+        inner = self._pick(names, self._ints(operator, "Intermediates"), f"the intermediates of {what}")
+        if inner:
+            attributes = {**attributes, INTERMEDIATES: inner}
         return ForeignNode(op_type, outputs[0], inputs, outputs, attributes, domain, version, self._source)
 
     # Tensors

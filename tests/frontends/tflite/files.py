@@ -71,6 +71,7 @@ class Node:
     outputs: Sequence[str]
     options: tuple[str, Mapping[str, Any]] | None = None
     custom: str = field(default="")
+    intermediates: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,8 @@ def _operator(b: Any, node: Node, code: int, index: Mapping[str, int]) -> int:
         "Inputs": b.CreateNumpyVector(np.array([index[name] for name in node.inputs], np.int32)),
         "Outputs": b.CreateNumpyVector(np.array([index[name] for name in node.outputs], np.int32)),
     }
+    if node.intermediates:
+        fields["Intermediates"] = b.CreateNumpyVector(np.array([index[name] for name in node.intermediates], np.int32))
     if node.options is not None:
         kind, values = node.options
         made = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tpuc_importing.obstacles import ImportRefused
 from tpuc_tflite.engine import ENGINE
 
 from tests.frontends.tflite.files import RELU, RELU6, SAME, TANH, Node, Tensor, constant, tflite_file
+from tests.frontends.tflite.lstms import Layer
 from tests.frontends.tflite.networks import compute, read, stored, values
 from tests.frontends.tflite.test_control import svdf
 
@@ -212,6 +214,65 @@ def test_cell_clips(clip: float, steps: int, major: bool, tmp_path: Path) -> Non
     np.testing.assert_allclose(compute(read(content, tmp_path), fed)[0], expected, rtol=1e-4, atol=1e-5)
     (free,) = run_litert(clipped_lstm(0.0, steps, major), "BUILTIN_REF", fed)
     assert (np.abs(expected - free).max() > 0.01) == (clip > 0)
+
+
+LAYERS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "time first": {"major": True},
+    "large sums": {"weight": 3.0, "units": 64, "steps": 40},
+    "one step": {"steps": 1, "count": 1, "cell_clip": 0.7},
+    "no input gate": {"coupled": True},
+    "peepholes": {"peephole": True},
+    "peepholes without input gate": {"peephole": True, "coupled": True, "major": True},
+    "normalisation": {"norm": True},
+    "projection": {"outputs": 10},
+    "clips": {"outputs": 10, "proj_clip": 0.3, "cell_clip": 0.5},
+    "everything": {"norm": True, "peephole": True, "outputs": 24, "cell_clip": 0.7},
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_lstms_of_integers(name: str, tmp_path: Path) -> None:
+    """LiteRT rounds sums of gates to 12 bits behind the point and the cell state to 11; TOP computes them in floats."""
+    steps: list[Array] = []
+    for seed in range(4):
+        layer = Layer(**LAYERS[name], seed=seed)
+        fed = layer.fed(seed)
+        (expected,) = run_litert(layer.content(), "BUILTIN_REF", fed)
+        (ours,) = compute(read(layer.content(), tmp_path), fed)
+        assert ours.dtype == np.int8
+        assert np.ptp(expected.astype(int)) > 30
+        steps.append(np.abs(ours.astype(int) - expected).reshape(-1))
+    assert min((one <= 1).mean() for one in steps) >= 0.99
+    assert max(one.max() for one in steps) <= 3
+    assert (np.concatenate(steps) == 0).mean() > 0.7
+
+
+def test_peepholes_before_a_narrow_projection(tmp_path: Path) -> None:
+    """LiteRT is off by far more than its roundings there in integers, and right in floats."""
+    layer = Layer(peephole=True, outputs=10)
+    with pytest.raises(ImportRefused) as caught:
+        read(layer.content(), tmp_path)
+    assert str(caught.value).endswith(
+        "in integers LiteRT mixes up units that have peepholes and are projected to another number: "
+        "export this node as float."
+    )
+    (stored,) = run_litert(layer.content(), "BUILTIN_REF", layer.fed(1))
+    real = dataclasses.replace(layer, real=True)
+    (expected,) = run_litert(real.content(), "BUILTIN_REF", real.fed(1))
+    assert np.abs((stored + 3.0) / 60 - expected).max() > 4 / 60
+    (ours,) = compute(read(real.content(), tmp_path), real.fed(1))
+    np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_lstms_of_floats(name: str, tmp_path: Path) -> None:
+    layer = Layer(**LAYERS[name], real=True)
+    fed = layer.fed(7)
+    (expected,) = run_litert(layer.content(), "BUILTIN_REF", fed)
+    (ours,) = compute(read(layer.content(), tmp_path), fed)
+    # Sums of up to 84 products in float32, of which 40 steps make more.
+    np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=2e-5)
 
 
 def test_filters_over_time(tmp_path: Path) -> None:

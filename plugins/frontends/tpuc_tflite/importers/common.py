@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuc.api import F32, ForeignNode, FusesRelu, ImporterTable, Op, TensorType, Value
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Function
 from tpuc_ops.quant.casts import Dequantise
 
@@ -124,6 +125,14 @@ def _with_rank(build: TfliteBuilder, name: str, rank: int, order: Order) -> Valu
         return build.weight(f"{name}_aligned", real.reshape(grown).transpose(order))
     value = build.reshape(build.value(name), grown, f"{name}_aligned")
     return build.permute(value, order, f"{name}_aligned_permuted")
+
+
+def constant_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Array:
+    """The numbers that operand `index` stands for, which must be a constant."""
+    array = build.real(node.inputs[index])
+    if array is None:
+        raise build.refuse(node, f"its operand '{node.inputs[index]}' must be a constant")
+    return array
 
 
 def real_value(build: TfliteBuilder, value: Value) -> Value:
