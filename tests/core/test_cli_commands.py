@@ -57,9 +57,9 @@ class FakeSession:
         self._note("transform", path.name, **settings)
         return "module"
 
-    def calibrate(self, module: str, **settings: Any) -> Any:
+    def calibrate_and_check(self, module: str, **settings: Any) -> Any:
         self._note("calibrate", module, **settings)
-        return SimpleNamespace(write=lambda path: path.write_text("table"))
+        return SimpleNamespace(write=lambda path: path.write_text("table")), SimpleNamespace(text=lambda: "a check")
 
     def compile(self, path: Path, model: Path, **settings: Any) -> FakeReport:
         self._note("compile", path.name, model.name, **settings)
@@ -291,7 +291,7 @@ def test_no_post_processing_can_be_fused_yet(tpuc: CommandLine, calls: Calls) ->
 
 def test_calibrate_writes_the_table(tpuc: CommandLine, calls: Calls) -> None:
     outcome = tpuc("run_calibration", "net.mlir", "--data_list", "table", "--headroom", "1", "-o", "out")
-    assert (outcome.code, outcome.err) == (0, "")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "a check\n", "")
     options = {"tune_num": 10, "bias_num": 16, "workers": 0, "cluster": "", "resume": "", "statistics": "out.npz"}
     settings = {"data_list": Path("table"), "input_num": 0, "method": "kld", "histogram_bin_num": 2048}
     settings["options"] = {**options, "headroom": 1.0, "lint": True, "strict": False}

@@ -20,8 +20,9 @@ from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
 from tpuc.registry import Registry
-from tpuc.session.compare import real_values
-from tpuc.session.running import Runner, paired_inputs, samples_in
+from tpuc.session.compare import real_values, types_of
+from tpuc.session.reports import OutputCheck, SelfCheck
+from tpuc.session.running import Runner, pair_inputs, paired_inputs, samples_in
 from tpuc.session.session import Session
 from tpuc.similarity import cosine, decibels, euclidean, finite_pair, sqnr_db
 from tpuc.work import (
@@ -42,6 +43,7 @@ __all__ = [
     "Array",
     "Interpreter",
     "Job",
+    "OutputCheck",
     "Plan",
     "Pool",
     "PortableModule",
@@ -54,6 +56,7 @@ __all__ = [
     "SampleSet",
     "SampleSource",
     "Sealed",
+    "SelfCheck",
     "Session",
     "Step",
     "arranged",
@@ -69,6 +72,7 @@ __all__ = [
     "one_blas_thread",
     "open_pool",
     "open_samples",
+    "pair_inputs",
     "paired_inputs",
     "preprocess_of",
     "read_npz",
@@ -77,6 +81,7 @@ __all__ = [
     "shares",
     "small_units_of",
     "sqnr_db",
+    "types_of",
     "units_of",
     "write_npz",
 ]

@@ -91,6 +91,17 @@ def dataset_option(what: str) -> Callable[[Function[R]], Function[R]]:
     return add
 
 
+def agreement_option(function: Function[R]) -> Function[R]:
+    """Add the option of how many decisions a quantised network has to keep, as `min_agreement`."""
+    option = click.option(
+        "--min-agreement",
+        type=click.FloatRange(0.0, 1.0),
+        metavar="SHARE",
+        help="Fail when int8 keeps less than this share of an output's decisions: 0.98.",
+    )
+    return option(function)
+
+
 def planning_options(function: Function[R]) -> Function[R]:
     """Add the options of memory planning, as `planner`, `memory_plan` and `opt`."""
     plan = click.option(

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuc.api.planning import MemoryPlan
-from tpuc.data import inputs_of, open_samples, sets_of
-from tpuc.errors import CalibrationError
+from tpuc.data import SampleSource, inputs_of, open_samples, sets_of
+from tpuc.errors import CalibrationError, UsageError
 from tpuc.files import file_stem, write_atomic
 from tpuc.ir import Module
 from tpuc.schedule import PassManager
-from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, MEMORY_PLAN, QUANTISE_TABLE
+from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, CHECK_SAMPLES, MEMORY_PLAN, QUANTISE_TABLE
 from tpuc.session.boundary import Boundary
+from tpuc.session.checking import self_check
 from tpuc.session.overflow import has_limits, seen_magnitudes
-from tpuc.session.reports import CompileReport
+from tpuc.session.reports import CompileReport, SelfCheck
 from tpuc.session.running import compile_report, compiled_mode, needs_calibration, takes_calibration
 from tpuc.session.settings import CalibrationSettings, CompileSettings, DeploySettings, SampleSettings, chosen
 from tpuc.session.verification import StageTest, Verification
@@ -46,8 +47,15 @@ class Recipe:
     keep_in: Path | None = None
 
 
-def calibrate(session: Session, module: Module, settings: CalibrationSettings) -> Any:
-    """A table of ranges with `write(path)`, by the pass `calibrate`."""
+class Calibrated(NamedTuple):
+    """A table of ranges with `write(path)`, and the samples for its check, if some were held out."""
+
+    table: Any
+    held_out: SampleSource | None
+
+
+def calibrate(session: Session, module: Module, settings: CalibrationSettings) -> Calibrated:
+    """Ranges by the pass `calibrate`."""
     context = session.context()
     definition = session.registry.get("tpuc.passes", "calibrate")
     options = {
@@ -60,7 +68,23 @@ def calibrate(session: Session, module: Module, settings: CalibrationSettings) -
     }
     with session.timed("calibrate"):
         session.manager(context).run(module, [definition(**options)], "calibrate")
-    return context.result(CALIBRATION_TABLE)
+    return Calibrated(context.result(CALIBRATION_TABLE), context.find(CHECK_SAMPLES))
+
+
+def calibrate_and_check(
+    session: Session, module: Module, settings: CalibrationSettings
+) -> tuple[Any, SelfCheck | None]:
+    """A table, and what a network that is quantised by it decides; see `self_check`."""
+    options = {**(settings.get("options") or {}), "hold_out": True}
+    table, held_out = calibrate(session, module, {**settings, "options": options})
+    samples = _all_samples(session, module, settings) if held_out is None else held_out
+    least = settings.get("min_agreement") or 0.0
+    return table, self_check(session, module, None, table, samples, tuned=held_out is None, least=least)
+
+
+def _all_samples(session: Session, module: Module, settings: SampleSettings) -> SampleSource:
+    source = SampleSettings(**chosen(settings, SampleSettings))
+    return open_samples(inputs_of(module), **source, registry=session.registry)
 
 
 def prepared(session: Session, path: Path, module: Module, settings: CompileSettings) -> DeploySettings:
@@ -68,9 +92,13 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
     deploy = DeploySettings(**chosen(settings, DeploySettings))
     source = SampleSettings(**chosen(settings, SampleSettings))
     has_samples = source.get("dataset") is not None or source.get("data_list") is not None
+    if settings.get("min_agreement") and not has_samples:
+        raise UsageError("--min-agreement needs samples to compare decisions on; give --dataset or --data-list.")
     mode = session.mode_for(module)
     if has_limits(mode) and has_samples:
-        deploy["ranges"] = seen_magnitudes(module, open_samples(inputs_of(module), **source, registry=session.registry))
+        deploy["ranges"] = seen_magnitudes(module, _all_samples(session, module, source))
+    if has_samples and (settings.get("min_agreement") or takes_calibration(mode, module)):
+        deploy["check_samples"] = _all_samples(session, module, source)
     needed = needs_calibration(mode, module)
     if deploy.get("calibration_table") is None and (needed or (has_samples and takes_calibration(mode, module))):
         if not has_samples:
@@ -79,7 +107,11 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
                 "with --calibration-table"
             )
         method = settings.get("calibration_method", "kld")
-        table = calibrate(session, module, {**source, "method": method, "options": {"lint": True}})
+        options = {"lint": True, "hold_out": True}
+        table, held_out = calibrate(session, module, {**source, "method": method, "options": options})
+        deploy["tuned"] = held_out is None
+        if held_out is not None:
+            deploy["check_samples"] = held_out
         if session.work_dir is not None:
             table.write(session.work_dir / f"{file_stem(module.name)}_cali_table")
         deploy["calibration_table"] = table
@@ -102,7 +134,11 @@ def deploy(session: Session, module: Module, model: Path, settings: DeploySettin
     with session.timed("verify"):
         verification = Verification(session, module, built.module, loaded, table, settings.get("ranges"))
         comparisons = verification.run(test)
-    report = compile_report(model, session, built, loaded, comparisons)
+    samples, check = settings.get("check_samples"), None
+    if samples is not None:
+        tuned, least = settings.get("tuned"), settings.get("min_agreement") or 0.0
+        check = self_check(session, module, built.module, table, samples, tuned=tuned, least=least)
+    report = replace(compile_report(model, session, built, loaded, comparisons), self_check=check)
     write_atomic(model, built.data)
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
     return report

@@ -34,6 +34,82 @@ class StageComparison:
         return f"{text}, {self.stored} of integers that differ by one step at most" if self.stored else text
 
 
+FEW_KEPT = 0.9
+"""Of decisions: whoever uses a network that loses one in ten sees it."""
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """How many decisions of an output, or of a part of one, are those of the float network, and its SQNR in dB."""
+
+    name: str
+    same: int
+    total: int
+    decibels: float
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1; 1 where nothing was decided."""
+        return self.same / self.total if self.total else 1.0
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """A quantised network beside its float one on some samples; `subject` says which: chip and mode.
+
+    `tuned`: has tuning of the thresholds seen the samples? None where nobody knows.
+    """
+
+    subject: str
+    samples: int
+    outputs: tuple[OutputCheck, ...]
+    tuned: bool | None = None
+
+    @property
+    def worst(self) -> OutputCheck:
+        """The output that loses the largest share of its decisions."""
+        return min(self.outputs, key=lambda one: (one.share, one.decibels))
+
+    @property
+    def agreement(self) -> float:
+        """The lowest share of kept decisions: no output hides behind others."""
+        return self.worst.share
+
+    def text(self) -> str:
+        """One line."""
+        same, total = (sum(getattr(one, field) for one in self.outputs) for field in ("same", "total"))
+        lowest = min(self.outputs, key=lambda one: one.decibels)
+        samples = f"{self.samples} samples" if self.samples > 1 else "1 sample"
+        known = {True: " that tuning has seen", False: " that tuning has not seen", None: ""}[self.tuned]
+        return (
+            f"self-check of {self.subject} on {samples}{known}: {same} of {total} decisions as in float, "
+            f"worst output '{lowest.name}' {lowest.decibels:.1f} dB"
+        )
+
+    def complaint(self) -> str:
+        """What is wrong, and what to try."""
+        worst = self.worst
+        return (
+            f"{self.subject} keeps {worst.same} of {worst.total} decisions of output '{worst.name}' "
+            f"({worst.decibels:.1f} dB); try more samples of what the network looks for (several --dataset, DIR=3 to "
+            "count them three times), another --method, `tpuc calibrate --tune-num 0 --bias-num 0`, or float layers "
+            "(`tpuc qtable`)"
+        )
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Plain values."""
+        return {
+            "subject": self.subject,
+            "samples": self.samples,
+            "tuned": self.tuned,
+            "agreement": self.agreement,
+            "outputs": [
+                {"name": one.name, "same": one.same, "total": one.total, "sqnr_db": one.decibels}
+                for one in self.outputs
+            ],
+        }
+
+
 @dataclass(frozen=True)
 class CompileReport:
     """The result of a compilation. Sizes in bytes, `seconds` per stage are never part of any artefact."""
@@ -51,6 +127,7 @@ class CompileReport:
     outputs: tuple[TensorInfo, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     memory_plan: MemoryPlan | None = None
+    self_check: SelfCheck | None = None
 
     def text(self) -> str:
         """A few lines."""
@@ -62,6 +139,7 @@ class CompileReport:
             f"memory: {memory}",
             f"predicted: {self.cycles:,} cycles = {self.milliseconds:.3f} ms (timing profile '{self.profile}')",
             *(comparison.text() for comparison in self.comparisons),
+            *(() if self.self_check is None else (self.self_check.text(),)),
         ]
         return "\n".join(lines)
 
@@ -88,6 +166,7 @@ class CompileReport:
                 }
                 for comparison in self.comparisons
             ],
+            "self_check": None if self.self_check is None else self.self_check.to_json(),
             "seconds": dict(self.seconds),
         }
 

@@ -157,11 +157,16 @@ def paired_inputs(
     the host's preprocessing makes of them.
     """
     pairs = list(zip(inputs_of(top), inputs_of(tpu), strict=True))
-    types = [operation.result.tensor for operation in top.main.operations if isinstance(operation.op, NetworkInput)]
     sample = next(iter(samples_in([one if one.name == other.name else other for one, other in pairs], paths, registry)))
+    return pair_inputs(top, tpu, sample)
+
+
+def pair_inputs(top: Module, tpu: Module, sample: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """As `paired_inputs`, of a sample that was read: as the TPU module's input where that has another name."""
+    types = [operation.result.tensor for operation in top.main.operations if isinstance(operation.op, NetworkInput)]
     for_top: dict[str, Array] = {}
     for_tpu: dict[str, Array] = {}
-    for (one, other), type in zip(pairs, types, strict=True):
+    for one, other, type in zip(inputs_of(top), inputs_of(tpu), types, strict=True):
         if one.name != other.name:
             for_tpu[other.name] = sample[other.name]
             for_top[one.name] = one.preprocess.from_pixels(sample[other.name], other.preprocess, one.shape)

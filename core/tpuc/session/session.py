@@ -27,7 +27,7 @@ from tpuc.session import building
 from tpuc.session.boundary import Boundary
 from tpuc.session.building import Built, Recipe
 from tpuc.session.importing import frontends, keep_simplified, read_network, verify_import
-from tpuc.session.reports import CompileReport, ProfileReport, StageComparison, shown_tensor
+from tpuc.session.reports import CompileReport, ProfileReport, SelfCheck, StageComparison, shown_tensor
 from tpuc.session.running import (
     QUANTISED_BITS,
     Runner,
@@ -218,7 +218,16 @@ class Session:
 
     def calibrate(self, module: Module, **settings: Unpack[CalibrationSettings]) -> Any:
         """Run sample data through a TOP module: a calibration table with `write(path)`."""
-        return building.calibrate(self, module, settings)
+        return building.calibrate(self, module, settings).table
+
+    def calibrate_and_check(
+        self, module: Module, **settings: Unpack[CalibrationSettings]
+    ) -> tuple[Any, SelfCheck | None]:
+        """As `calibrate`, with some samples held out where there are many: on these the network that is quantised by
+        the table is compared with the float one. Raises CalibrationError where it keeps fewer decisions than
+        `min_agreement` says; a remark says where it keeps few.
+        """
+        return building.calibrate_and_check(self, module, settings)
 
     def compile(self, path: Path, model: Path, **settings: Unpack[CompileSettings]) -> CompileReport:
         """The whole pipeline, from a network file to the compiled file `model`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from tpuc.data import SampleSet
+from tpuc.data import SampleSet, SampleSource
 from tpuc.session.boundary import Boundary
 
 
@@ -55,7 +55,13 @@ class TransformTestSettings(TestSettings, total=False):
     keep_in: Path | None
 
 
-class CalibrationSettings(SampleSettings, total=False):
+class CheckSettings(TypedDict, total=False):
+    """`min_agreement`: the least share of decisions, of each output, that a quantised network has to keep."""
+
+    min_agreement: float | None
+
+
+class CalibrationSettings(SampleSettings, CheckSettings, total=False):
     """How ranges are found. `options` are further options of the pass `calibrate`, such as `tune_num`."""
 
     method: str
@@ -63,12 +69,13 @@ class CalibrationSettings(SampleSettings, total=False):
     options: Mapping[str, Any] | None
 
 
-class DeploySettings(TestSettings, total=False):
+class DeploySettings(TestSettings, CheckSettings, total=False):
     """From a TOP module to a compiled file.
 
     `calibration_table` is a table or its path, `quantize_table` a path or modes by the names of ops. `ranges` are the
     largest magnitudes of values, where they are known: a remark says what is too large for a float type. `keep_in` is a
-    folder that receives the lowered module.
+    folder that receives the lowered module. On `check_samples` the compiled network is compared with the float one;
+    `tuned`: has tuning of the table seen them?
     """
 
     calibration_table: Any
@@ -77,9 +84,11 @@ class DeploySettings(TestSettings, total=False):
     boundary: Boundary | None
     ranges: Mapping[str, float] | None
     keep_in: Path | None
+    check_samples: SampleSource | None
+    tuned: bool | None
 
 
-class CompileSettings(NetworkSettings, SampleSettings, TestSettings, total=False):
+class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettings, total=False):
     """From a network file to a compiled file."""
 
     calibration_table: Path | None

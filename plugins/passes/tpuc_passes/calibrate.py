@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    CHECK_SAMPLES,
+    CalibrationError,
+    Calibrator,
+    Module,
+    Pass,
+    PassContext,
+    undone_on_failure,
+)
 from tpuc.api.host import SampleSet, inputs_of, open_pool, open_samples
 
 from tpuc_passes.accuracy.bias import SHIFTS
@@ -14,6 +23,7 @@ from tpuc_passes.accuracy.notes import note_lines
 from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.gaps import find_gaps, sentence
+from tpuc_passes.calibration.held_out import choose_held_out, samples_at, without
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.refine import Refinement
@@ -49,7 +59,8 @@ class Calibrate(Pass):
     a name in `tpuc.calibrators`. Work is spread over `workers` processes (0: a thread of this one per core) or the dask
     `cluster`, to the same end. `statistics` is a file to keep what was seen in, which a refused calibration leaves as
     it was, `resume` one to go on from. The samples are looked at first unless `lint` is off; `strict` makes an error of
-    what is remarked on otherwise.
+    what is remarked on otherwise. With `hold_out` tuning does not see some of many samples, which are left in the
+    result `check_samples`; their values still count for ranges.
 
     The table is left in the result `calibration_table`; the module does not change.
     """
@@ -70,6 +81,7 @@ class Calibrate(Pass):
     resume: str = ""
     lint: bool = False
     strict: bool = False
+    hold_out: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError for samples that cannot be read or do not fit, and for integers."""
@@ -99,12 +111,15 @@ class Calibrate(Pass):
             others = _others(calibrator, context)
             options = Refinement(tune_num, self.tune_candidates, self.bias_num, others, headroom)
             names = frozenset(one.name for one in inputs)
-            found = engine.refine(progress, calibrator, names, options)
+            held_out = choose_held_out(progress, module) if self.hold_out else ()
+            found = engine.refine(without(progress, held_out), calibrator, names, options)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
         notes = {SHIFTS: note_lines(found.shifts), CHANNEL_THRESHOLDS: note_lines(found.channels)}
         sections = {name: lines for name, lines in notes.items() if lines}
         context.leave(CALIBRATION_TABLE, CalibrationTable(found.entries, remarks, sections))
+        if held_out:
+            context.leave(CHECK_SAMPLES, samples_at(progress, held_out))
         return False
 
     def _needed_headroom(self, progress: Progress, context: PassContext, *, tunes: bool) -> float:

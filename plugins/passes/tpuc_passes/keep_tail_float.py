@@ -60,16 +60,10 @@ class KeepTailFloat(Pass):
             return False
         cells = Cells.of(context, self.name, str(context.options["quantize"]))
         behind = _behind_heavy(module)
-        tail: dict[Operation, None] = {}
-        for operation in reversed(module.main.operations[:-1]):
-            if not runs_on_chip(operation) or isinstance(operation.op, _HEAVY):
-                continue
-            users = [user for result in operation.results for user in result.users]
-            if all(user is module.main.terminator or user in tail for user in users):
-                tail[operation] = None
+        tail = _tail(module)
         modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
         for operation in tail:
-            if operation not in behind or isinstance(operation.op, _MOVES) or _joins_equals(operation):
+            if operation not in behind or _keeps_type(operation):
                 continue
             if cells.computes(operation.op, float_mode):
                 modes.setdefault(operation.name, float_mode)
@@ -77,6 +71,28 @@ class KeepTailFloat(Pass):
         stored = context.find(STORED_OUTPUTS, frozenset())
         context.leave(FLOAT_SUMS, _float_sums(module, tail, modes, cells, stored))
         return False
+
+
+def float_tail(module: Module) -> frozenset[str]:
+    """The ops of a calibrated module that a chip whose float mode has all of them would compute in it."""
+    behind = _behind_heavy(module)
+    return frozenset(one.name for one in _tail(module) if one in behind and not _keeps_type(one))
+
+
+def _tail(module: Module) -> dict[Operation, None]:
+    """From which only such ops lead to the outputs, the last one first."""
+    tail: dict[Operation, None] = {}
+    for operation in reversed(module.main.operations[:-1]):
+        if not runs_on_chip(operation) or isinstance(operation.op, _HEAVY):
+            continue
+        users = [user for result in operation.results for user in result.users]
+        if all(user is module.main.terminator or user in tail for user in users):
+            tail[operation] = None
+    return tail
+
+
+def _keeps_type(operation: Operation) -> bool:
+    return isinstance(operation.op, _MOVES) or _joins_equals(operation)
 
 
 def _float_sums(

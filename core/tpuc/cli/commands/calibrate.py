@@ -10,7 +10,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import dataset_option, layout_option
+from tpuc.cli.options import agreement_option, dataset_option, layout_option
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, check_one_data_source, open_session
 from tpuc.cli.values import COUNT, FILE, OUTPUT, POSITIVE
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
 @click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to go on from, kept up to date.")
 @click.option("--strict", is_flag=True, help="Fail when samples look wrong or cannot be read.")
+@agreement_option
 @click.option("-o", "output", type=OUTPUT, required=True, metavar="FILE", help="The calibration table to write.")
 @pass_app
 def command(
@@ -58,6 +59,7 @@ def command(
     cluster: str,
     resume: Path | None,
     strict: bool,
+    min_agreement: float | None,
     output: Path,
 ) -> None:
     """Measure value ranges on sample data."""
@@ -83,7 +85,7 @@ def command(
         "strict": strict,
     }
     with undone_on_failure(statistics):
-        table = session.calibrate(
+        table, check = session.calibrate_and_check(
             session.load(mlir),
             dataset=dataset,
             data_list=data_list,
@@ -91,5 +93,8 @@ def command(
             method=method,
             histogram_bin_num=histogram_bin_num,
             options=options,
+            min_agreement=min_agreement,
         )
         table.write(output)
+    if check is not None:
+        app.result(check.text())

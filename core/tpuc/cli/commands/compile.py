@@ -9,7 +9,14 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import boundary_options, dataset_option, layout_option, planning_options, preprocess_options
+from tpuc.cli.options import (
+    agreement_option,
+    boundary_options,
+    dataset_option,
+    layout_option,
+    planning_options,
+    preprocess_options,
+)
 from tpuc.cli.session import check_inputs, check_one_data_source, check_outputs, open_session, show_report
 from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
+@agreement_option
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
 @planning_options
 @click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")

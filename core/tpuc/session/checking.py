@@ -1,0 +1,49 @@
+"""The self-check of a quantised network: does it decide as the float one?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tpuc.data import SampleSource
+from tpuc.errors import CalibrationError
+from tpuc.ir import Module
+from tpuc.schedule.results import CALIBRATION_TABLE, CHECK_SAMPLES, QUANTISED, SELF_CHECK, ResultKey
+from tpuc.session.reports import FEW_KEPT, SelfCheck
+
+if TYPE_CHECKING:
+    from tpuc.session.session import Session
+
+
+def self_check(
+    session: Session,
+    top: Module,
+    tpu: Module | None,
+    table: Any,
+    samples: SampleSource,
+    *,
+    tuned: bool | None,
+    least: float = 0.0,
+) -> SelfCheck | None:
+    """Compare the TOP module with the TPU module that was made of it, or with its form quantised by the table, by the
+    pass `check-decisions`. None where nothing can be compared.
+
+    Raises CalibrationError where less than the share `least` of the decisions of an output are kept; a remark says so
+    where they are few.
+    """
+    results: dict[ResultKey[Any], Any] = {CHECK_SAMPLES: samples}
+    if table is not None:
+        results[CALIBRATION_TABLE] = table
+    if tpu is not None:
+        results[QUANTISED] = tpu
+    context = session.context(results)
+    definition = session.registry.get("tpuc.passes", "check-decisions")
+    with session.timed("self-check"):
+        session.manager(context).run(top, [definition(tuned=tuned)], "verify")
+    found = context.find(SELF_CHECK)
+    if found is None:
+        return None
+    if found.agreement < least:
+        raise CalibrationError(f"{found.complaint()}. --min-agreement {least:g} makes an error of this")
+    if found.agreement < FEW_KEPT:
+        session.remark(found.complaint())
+    return found

@@ -1,0 +1,56 @@
+"""Samples that tuning does not see, for the check of what it made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from tpuc.api import Module
+from tpuc.api.host import SampleSource
+
+from tpuc_passes.calibration.progress_file import Progress
+from tpuc_passes.calibration.verdict import seconds_of
+
+ENOUGH = 20
+"""Of fewer samples none can be spared."""
+PART, MOST, LEAST = 5, 16, 4
+"""One sample in so many is held out, but no more and no fewer than these."""
+SECONDS = 1.0
+"""Samples for the check are no more than one run over takes so long, but at least `LEAST`."""
+
+
+def affordable(module: Module) -> int:
+    """How many samples a check looks at."""
+    return min(MOST, max(LEAST, int(SECONDS / seconds_of(module))))
+
+
+def spread(count: int, chosen: int) -> list[int]:
+    """So many of `count` places, evenly, from the middles of the parts."""
+    chosen = min(chosen, count)
+    return [int((place + 0.5) * count / chosen) for place in range(chosen)]
+
+
+def choose_held_out(progress: Progress, module: Module) -> tuple[int, ...]:
+    """The places of the samples to hold out, spread over the data; a sample that counts several times with all of
+    them, the first of its places first.
+    """
+    places: dict[object, list[int]] = {}
+    for place, sample in enumerate(progress.samples.samples):
+        if place not in progress.skipped:
+            places.setdefault(sample, []).append(place)
+    different = list(places.values())
+    if len(different) < ENOUGH:
+        return ()
+    count = min(len(different) // PART, affordable(module))
+    return tuple(place for index in spread(len(different), count) for place in different[index])
+
+
+def without(progress: Progress, held_out: Collection[int]) -> Progress:
+    """As if these samples could not be read; what was counted stays."""
+    return replace(progress, skipped={**progress.skipped, **dict.fromkeys(held_out, "held out")})
+
+
+def samples_at(progress: Progress, places: Sequence[int]) -> SampleSource:
+    """The samples at these places, each once."""
+    samples = progress.samples
+    return replace(samples, samples=tuple(dict.fromkeys(samples.samples[place] for place in places)))

@@ -1,0 +1,196 @@
+"""`tpuc calibrate` and `tpuc compile` say how many decisions of the float network int8 keeps."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pytest
+from tpuc.api import CHECK_SAMPLES, Module, PassContext
+from tpuc.data import SampleSet, inputs_of, open_samples
+from tpuc.registry import Registry
+from tpuc.session import Session
+from tpuc.session.reports import OutputCheck, SelfCheck
+from tpuc_ops import top
+from tpuc_passes.calibrate import Calibrate
+from tpuc_passes.calibration.collect import Counting
+from tpuc_passes.calibration.engine import Engine
+from tpuc_passes.calibration.held_out import choose_held_out, samples_at
+from tpuc_passes.calibration.progress_file import Progress
+
+from tests.chips.command_line import tpuc
+from tests.models.onnx_of import onnx_of
+from tests.passes.graphs import Network
+
+CHIPS = ("bm1684x", "cv183x")
+CLASSES, HALF = 6, 8
+LINE = (
+    r"self-check of {} on 16 samples that tuning has not seen: (\d+) of 16 decisions as in float, worst output 'v\d+' "
+)
+
+
+def classifier(*, spread: float = 1.0) -> Module:
+    """Classes from values of which half are `spread` times smaller, and half larger: where that is much, one step of
+    int8 is more than the small ones.
+    """
+    net = Network(1, 2 * HALF)
+    random = np.random.default_rng(2)
+    factors = np.repeat([1 / spread, spread], HALF).astype(np.float32)
+    classes = random.standard_normal((2 * HALF, CLASSES)).astype(np.float32)
+    wide = net.build.weight("wide", np.diag(factors).astype(np.float32))
+    back = net.build.weight("back", classes / factors[:, None])
+    hidden = net.op(top.MatMul(do_relu=True), net.input, wide, net.none)
+    return net.finish(net.op(top.MatMul(), hidden, back, net.none))
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    path = tmp_path / "samples.npz"
+    np.savez(path, v0=np.random.default_rng(1).standard_normal((100, 1, 2 * HALF)).astype(np.float32))
+    return path
+
+
+def calibrate(module: Module, samples: Path, *arguments: str) -> CompletedProcess[str]:
+    path = samples.with_name("net.mlir")
+    Session().save(module, path)
+    return tpuc("calibrate", path, "--dataset", samples, "-o", samples.with_name("table"), *arguments)
+
+
+def compile_(module: Module, samples: Path, chip: str, *arguments: str, mode: str = "int8") -> CompletedProcess[str]:
+    path = samples.with_name("net.onnx")
+    path.write_bytes(onnx_of(module).SerializeToString())
+    return tpuc(
+        *("compile", path, "--chip", chip, "--quantize", mode, "-o", samples.with_name("net.file")),
+        *("--report", samples.with_name("report.json"), *arguments),
+    )
+
+
+class TestCalibrate:
+    def test_a_line_says_how_good_it_is(self, samples: Path) -> None:
+        done = calibrate(classifier(), samples)
+        assert (done.returncode, done.stderr) == (0, "")
+        kept = re.match(LINE.format("int8"), done.stdout)
+        assert kept is not None, done.stdout
+        assert int(kept[1]) >= 15
+
+    def test_a_ruined_network_is_complained_about(self, samples: Path) -> None:
+        done = calibrate(classifier(spread=300.0), samples)
+        assert done.returncode == 0
+        assert re.search(
+            r"^int8 keeps \d of 16 decisions of output 'v\d+' \(-?\d+\.\d dB\); try more samples of what the network "
+            r"looks for \(several --dataset, DIR=3 to count them three times\), another --method, `tpuc calibrate "
+            r"--tune-num 0 --bias-num 0`, or float layers \(`tpuc qtable`\)$",
+            done.stderr,
+            re.MULTILINE,
+        ), done.stderr
+        assert samples.with_name("table").exists()
+
+    def test_a_limit_makes_an_error_of_it(self, samples: Path) -> None:
+        done = calibrate(classifier(spread=300.0), samples, "--min-agreement", "0.98")
+        assert done.returncode == 1
+        assert re.search(r"^tpuc: int8 keeps \d of 16 .*\. --min-agreement 0\.98 makes an error of this$", done.stderr)
+        assert not samples.with_name("table").exists()
+
+    def test_few_samples_are_checked_as_they_were_tuned_on(self, samples: Path) -> None:
+        done = calibrate(classifier(), samples, "--input-num", "12")
+        assert "self-check of int8 on 12 samples that tuning has seen: " in done.stdout
+
+
+class TestCompile:
+    @pytest.mark.parametrize("chip", CHIPS)
+    def test_the_compiled_network_is_checked(self, chip: str, samples: Path) -> None:
+        done = compile_(classifier(), samples, chip, "--dataset", str(samples), "--min-agreement", "0.9")
+        assert done.returncode == 0, done.stderr
+        kept = re.search(LINE.format(f"{chip} int8"), done.stdout)
+        assert kept is not None, done.stdout
+        report = json.loads(samples.with_name("report.json").read_text())["self_check"]
+        (output,) = report["outputs"]
+        assert (report["subject"], report["tuned"], output["same"]) == (f"{chip} int8", False, int(kept[1]))
+
+    @pytest.mark.parametrize("chip", CHIPS)
+    def test_a_ruined_network_is_complained_about(self, chip: str, samples: Path) -> None:
+        module = classifier(spread=300.0)
+        done = compile_(module, samples, chip, "--dataset", str(samples))
+        assert done.returncode == 0, done.stderr
+        assert re.search(rf"^{chip} int8 keeps \d of 16 decisions of output 'v\d+' ", done.stderr, re.MULTILINE)
+        samples.with_name("net.file").unlink()
+        done = compile_(module, samples, chip, "--dataset", str(samples), "--min-agreement", "0.98")
+        assert done.returncode == 1
+        assert "makes an error of this" in done.stderr
+        assert not samples.with_name("net.file").exists()
+
+    def test_a_table_made_earlier_is_checked_where_samples_are_given(self, samples: Path) -> None:
+        folder = samples.with_name("work")
+        compile_(classifier(), samples, "bm1684x", "--dataset", str(samples), "--work-dir", str(folder))
+        (table,) = map(str, folder.glob("*_cali_table"))
+        done = compile_(classifier(), samples, "bm1684x", "--calibration-table", table, "--dataset", str(samples))
+        assert "self-check of bm1684x int8 on 16 samples: " in done.stdout
+        done = compile_(classifier(), samples, "bm1684x", "--calibration-table", table)
+        assert "self-check" not in done.stdout
+
+    def test_a_limit_needs_samples(self, samples: Path) -> None:
+        done = compile_(classifier(), samples, "bm1684x", "--min-agreement", "0.98", mode="f16")
+        assert (done.returncode, done.stderr) == (
+            2,
+            "tpuc: --min-agreement needs samples to compare decisions on; give --dataset or --data-list.\n",
+        )
+
+    def test_float_modes_are_checked_where_that_is_asked_for(self, samples: Path) -> None:
+        given = ("--dataset", str(samples))
+        assert "self-check" not in compile_(classifier(), samples, "bm1684x", *given, mode="f16").stdout
+        done = compile_(classifier(), samples, "bm1684x", *given, "--min-agreement", "1", mode="f16")
+        assert "self-check of bm1684x f16 on 16 samples: 16 of 16 decisions" in done.stdout
+
+
+class TestHeldOut:
+    def progress(self, samples: Path, *sets: SampleSet, skipped: int | None = None) -> Progress:
+        source = open_samples(inputs_of(classifier()), sets or samples)
+        return Progress(source, Counting(8), skipped={} if skipped is None else {skipped: "unreadable"})
+
+    def test_they_are_spread(self, samples: Path) -> None:
+        assert choose_held_out(self.progress(samples), classifier()) == tuple(int(6.25 * k + 3.125) for k in range(16))
+
+    def test_a_sample_that_counts_often_is_held_out_altogether(self, samples: Path) -> None:
+        progress = self.progress(samples, SampleSet(samples, 3))
+        places = choose_held_out(progress, classifier())
+        held_out = set(samples_at(progress, places).samples)
+        assert (len(places), len(held_out)) == (48, 16)
+        left = {one for place, one in enumerate(progress.samples.samples) if place not in places}
+        assert not left & held_out
+
+    def test_unreadable_ones_are_of_no_use(self, samples: Path) -> None:
+        places = choose_held_out(self.progress(samples, skipped=3), classifier())
+        assert 3 not in places
+        assert len(places) == 16
+
+    def test_tuning_does_not_see_them(self, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[Progress] = []
+        refine = Engine.refine
+
+        def spy(engine: Engine, progress: Progress, *arguments: object) -> object:
+            seen.append(progress)
+            return refine(engine, progress, *arguments)  # pyright: ignore[reportArgumentType]
+
+        monkeypatch.setattr(Engine, "refine", spy)
+        context = PassContext(Registry())
+        Calibrate(dataset=(str(samples),), hold_out=True).run(classifier(), context)
+        (progress,) = seen
+        kept = {one for place, one in enumerate(progress.samples.samples) if place not in progress.skipped}
+        held_out = context.result(CHECK_SAMPLES).samples
+        assert len(held_out) == 16
+        assert not kept & set(held_out)
+        assert len(kept) == 84
+
+
+def test_no_output_hides_behind_others() -> None:
+    outputs = (OutputCheck("boxes", 990, 1000, 30.0), OutputCheck("scores", 1, 4, 12.0), OutputCheck("none", 0, 0, 9.0))
+    check = SelfCheck("newchip int8", 5, outputs, tuned=True)
+    assert (check.worst.name, check.agreement) == ("scores", 0.25)
+    assert check.text() == (
+        "self-check of newchip int8 on 5 samples that tuning has seen: 991 of 1004 decisions as in float, "
+        "worst output 'none' 9.0 dB"
+    )
+    assert check.complaint().startswith("newchip int8 keeps 1 of 4 decisions of output 'scores' (12.0 dB); try ")
