@@ -35,7 +35,10 @@ class Quantisation:
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """A tensor of the file; `data` is there when it is constant. `signature` has -1 where the extent is open."""
+    """A tensor of the file; `data` is there when it is constant. `signature` has -1 where the extent is open.
+
+    With `is_state` it goes into the network and comes out of it, and in floats, whatever its kind is.
+    """
 
     name: str
     kind: str  # the file's name of the element type: FLOAT32, INT8, ...
@@ -44,11 +47,13 @@ class TensorEntry:
     quantisation: Quantisation | None
     data: Array | None = None
     is_variable: bool = False
+    is_state: bool = False
 
     @property
     def is_quantised(self) -> bool:
         """Does it hold integers that stand for other numbers? Sums of products (int32) do not count."""
-        return self.quantisation is not None and self.kind in ("INT8", "UINT8", "INT16", "INT4")
+        integers = self.kind in ("INT8", "UINT8", "INT16", "INT4") and not self.is_state
+        return self.quantisation is not None and integers
 
     @property
     def element(self) -> ElementType:

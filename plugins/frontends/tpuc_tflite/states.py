@@ -24,8 +24,8 @@ def with_states(graph: Graph) -> Graph:
         following = f"{entry.name}_next"
         while following in tensors:
             following += "_"
-        tensors[entry.name] = dataclasses.replace(entry, is_variable=False)
-        tensors[following] = dataclasses.replace(entry, name=following, is_variable=False)
+        tensors[entry.name] = dataclasses.replace(entry, is_variable=False, is_state=True)
+        tensors[following] = dataclasses.replace(tensors[entry.name], name=following)
         nodes.append(dataclasses.replace(node, outputs=(*node.outputs, following)))
         inputs.append(entry.name)
         outputs.append(following)

@@ -230,10 +230,10 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
     ),
     (
         "SVDF",
-        [BYTES],
+        [BYTES, table(6, 4, "f"), table(6, 3, "t")],
         RESULT,
         ("SVDFOptions", {"Rank": 1}),
-        "its quantised form is not supported: export this node as float.",
+        "it has no state that is a variable tensor of its own.",
     ),
     (
         "SVDF",
@@ -331,6 +331,16 @@ def test_filters_over_time(tmp_path: Path) -> None:
     node = Node("SVDF", ["x", "f", "t", "b", "s"], ["y"], ("SVDFOptions", {"Rank": 2}))
     assert node_sentence(tmp_path, node, [*tensors, Y], ["x"]) == (
         "node 'y' (SVDF): 5 filters of rank 2 do not fit an operand of [2, 4]."
+    )
+
+
+def test_a_state_of_8_bits(tmp_path: Path) -> None:
+    """LiteRT itself ends with damaged memory."""
+    state = Tensor("s", (2, 12), "INT8", None, (0.1,), (0,), is_variable=True)
+    filters = [constant(name, np.ones((4, count), np.int8), [0.1], [0]) for name, count in (("f", 4), ("t", 3))]
+    node = Node("SVDF", ["x", "f", "t", "", "s"], ["y"], ("SVDFOptions", {"Rank": 1, "FusedActivationFunction": RELU}))
+    assert node_sentence(tmp_path, node, [BYTES, *filters, state, RESULT], ["x"]) == (
+        "node 'y' (SVDF): its state is not stored in 16 bits with a scale, as LiteRT needs it."
     )
 
 

@@ -284,6 +284,46 @@ def test_filters_over_time(tmp_path: Path) -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
 
 
+def svdf_of_integers(rank: int, memory: int, count: int) -> bytes:
+    """A layer of 24 filters over 16 inputs; LiteRT wants the relu there and computes none."""
+    rng = np.random.default_rng(4)
+    scales = {"x": 1 / 40, "f": 1 / 100, "s": 1 / 1000, "t": 1 / 1300}
+    bias = rng.normal(0, 0.5, 24 // rank) / (scales["s"] * scales["t"])
+    tensors = [
+        tensor("INT8", "x", scales["x"], 4, (count, 16)),
+        constant("f", rng.integers(-127, 128, (24, 16)).astype(np.int8), [scales["f"]], [0]),
+        constant("t", rng.integers(-2000, 2001, (24, memory)).astype(np.int16), [scales["t"]], [0]),
+        constant("b", np.rint(bias).astype(np.int32)),
+        Tensor("s", (count, 24 * memory), "INT16", None, (scales["s"],), (0,), is_variable=True),
+        tensor("INT8", "y", 0.6, -3, (count, 24 // rank)),
+    ]
+    options = ("SVDFOptions", {"Rank": rank, "FusedActivationFunction": RELU})
+    return tflite_file(tensors, [Node("SVDF", ["x", "f", "t", "b", "s"], ["y"], options)], ["x"], ["y"])
+
+
+@pytest.mark.parametrize(("rank", "memory", "count"), [(1, 10, 1), (2, 10, 2), (4, 1, 3), (1, 30, 2)])
+def test_filters_over_time_in_integers(rank: int, memory: int, count: int, tmp_path: Path) -> None:
+    """LiteRT keeps its state itself; ours goes in and out, in floats, and newest features are not rounded."""
+    content = svdf_of_integers(rank, memory, count)
+    module = read(content, tmp_path)
+    runtime = litert.Interpreter(
+        model_content=content, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF, num_threads=1
+    )
+    runtime.allocate_tensors()
+    state, steps = np.zeros((count, 24 * memory), np.float32), list[Array]()
+    for seed in range(2 * memory):
+        fed = stored("int8", count, 16, seed=seed)
+        runtime.set_tensor(runtime.get_input_details()[0]["index"], fed)
+        runtime.invoke()
+        expected = runtime.get_tensor(runtime.get_output_details()[0]["index"])
+        ours, state = compute(module, fed, state)
+        assert (ours.dtype, state.dtype) == (np.int8, np.float32)
+        assert expected.min() < -10
+        steps.append(np.abs(ours.astype(int) - expected).reshape(-1))
+    assert max(one.max() for one in steps) <= 1
+    assert (np.concatenate(steps) == 0).mean() > 0.98
+
+
 @each_kind
 @pytest.mark.parametrize(("axes", "shape"), [((1, 2), (1, 6)), ((3,), (1, 9, 7)), ((2,), (1, 9, 6))])
 def test_means(axes: tuple[int, ...], shape: tuple[int, ...], kind: str, tmp_path: Path) -> None:

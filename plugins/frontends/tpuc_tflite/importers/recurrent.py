@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from tpuc.api import ForeignNode, Value
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
+from tpuc_ops.quant.casts import Quantise
 
 from tpuc_tflite.building import Results, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, constant_of, finish, float_only
+from tpuc_tflite.importers.common import TABLE, constant_of, finish, float_only, real_value
 
 _ACTIVATIONS = {1: "Relu", 4: "Tanh"}
 """The format's numbers of those that a plain layer may have."""
@@ -37,20 +39,24 @@ def rnn(node: ForeignNode, build: TfliteBuilder) -> Value:
 
 @TABLE.imports("SVDF")
 def svdf(node: ForeignNode, build: TfliteBuilder) -> Results:
-    """One step of filters over the last inputs: their features are the state, oldest first, then weighted by age."""
-    if build.is_quantised():
-        raise build.refuse(node, "its quantised form is not supported: export this node as float")
+    """One step of filters over the last inputs: their features are the state, oldest first, then weighted by age.
+
+    A layer in integers computes with what they mean; its state goes in and out in floats.
+    """
     name, rank = node.outputs[0], int(node.attributes.get("rank", 0))
     if len(node.inputs) < 5 or len(node.outputs) != 2:
         raise build.refuse(node, "it has no state that is a variable tensor of its own")
     feature, time = constant_of(node, build, 1), constant_of(node, build, 2)
     filters, memory = time.shape
-    x, state = build.value(node.inputs[0]), build.value(node.inputs[4])
+    limits = _state_limits(node, build)
+    x, state = real_value(build, build.value(node.inputs[0])), build.value(node.inputs[4])
     batch = x.tensor.dims[0]
     if rank < 1 or filters % rank or feature.shape != (filters, *x.tensor.dims[1:]):
         raise build.refuse(node, f"{filters} filters of rank {rank} do not fit an operand of {list(x.tensor.dims)}")
     columns = build.weight(f"{name}_features", feature.T)
     newest = build.build(top.MatMul(), [x, columns, build.none()], f"{name}_newest")
+    if limits is not None:
+        newest = build.build(limits, [newest], f"{name}_limited")
     parts = [build.reshape(newest, (batch, filters, 1), f"{name}_column")]
     before = build.reshape(state, (batch, filters, memory), f"{name}_before")
     if memory > 1:
@@ -64,7 +70,39 @@ def svdf(node: ForeignNode, build: TfliteBuilder) -> Results:
     if rank > 1:
         apart = build.reshape(sums, (batch, filters // rank, rank), f"{name}_ranks")
         sums = build.build(top.Reduce(axes=(2,), mode="ReduceSum", keepdims=False), [apart], f"{name}_units")
-    bias = constant_of(node, build, 3) if node.inputs[3] else np.zeros(filters // rank, np.float32)
-    result = finish(node, build, top.Add(), [sums, build.weight(f"{name}_bias", bias[None])])
-    assert isinstance(result, Value)
-    return [result, following]
+    bias = build.weight(f"{name}_bias", _svdf_bias(node, build, filters // rank)[None])
+    if limits is None:
+        result = finish(node, build, top.Add(), [sums, bias])
+        assert isinstance(result, Value)
+        return [result, following]
+    # In integers, LiteRT leaves the activation aside.
+    real = build.build(top.Add(), [sums, bias], f"{name}_real")
+    type_ = real.tensor.with_element(build.entry(name).element)
+    return [build.build(Quantise(), [real], name, [type_]), following]
+
+
+def _state_limits(node: ForeignNode, build: TfliteBuilder) -> top.Clip | None:
+    """Of the numbers in a state that the file stores in 16 bits; None where the layer computes with floats."""
+    if not build.is_quantised():
+        return None
+    state, scale = build.entry(node.inputs[4]), _scale(build, node.inputs[4])
+    if state.kind != "INT16" or scale is None:
+        raise build.refuse(node, "its state is not stored in 16 bits with a scale, as LiteRT needs it")
+    low, high = (bound * scale for bound in (-(1 << 15), (1 << 15) - 1))
+    return top.Clip(min=low, max=high)
+
+
+def _svdf_bias(node: ForeignNode, build: TfliteBuilder, count: int) -> Array:
+    """In integers its scale follows from others, whatever the file states."""
+    if not node.inputs[3]:
+        return np.zeros(count, np.float32)
+    bias = constant_of(node, build, 3)
+    state, times = (_scale(build, node.inputs[index]) for index in (4, 2))
+    if not build.is_quantised() or state is None or times is None:
+        return bias
+    return (bias.astype(np.float64) * (state * times)).astype(np.float32)
+
+
+def _scale(build: TfliteBuilder, name: str) -> float | None:
+    quantisation = build.entry(name).quantisation
+    return None if quantisation is None else quantisation.scales[0]
