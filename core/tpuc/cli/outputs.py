@@ -77,4 +77,5 @@ def _label(parameter: click.Parameter) -> str:
 
 def _paths(value: Any) -> list[Path]:
     values = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
-    return [item for item in values if isinstance(item, Path)]
+    paths = [getattr(item, "path", item) for item in values]  # of data sets
+    return [item for item in paths if isinstance(item, Path)]

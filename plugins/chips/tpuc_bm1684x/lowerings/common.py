@@ -23,6 +23,8 @@ LOWEST_SHIFT = -7
 """Shifts of 8-bit multipliers reach 7 places to the left (SPEC 3.2)."""
 decompose8 = partial(decompose_search, bits=8, lowest_shift=LOWEST_SHIFT)
 """An int8 multiplier with a shift, to the left for factors beyond it (SPEC 3.2)."""
+LARGEST_FACTOR8 = 126 << -LOWEST_SHIFT
+"""The largest factor that these have."""
 decompose16 = partial(decompose_search, bits=16, lowest_shift=LOWEST_SHIFT)
 """The same with 16 bits."""
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_chip_parts.lowering import is_stated
 from tpuc_chip_parts.numbers import AddConstFloat, as_sum
 from tpuc_ops import top, tpu
 
 from tpuc_bm1684x.lowerings.common import (
     FLOATS,
     INTEGERS,
+    LARGEST_FACTOR8,
     decompose8,
     decompose_together,
     needs_wide,
@@ -47,15 +49,25 @@ def _fixed_point(node: LoweringNode, factor: float, constant: float, result: Ten
     """Multiplier, shift and the number, which limits the shift when it is large."""
     source = node.operands[0].tensor
     wide = needs_wide(node, source, result)
-    ratio = factor * source.uniform.scale / result.uniform.scale
+    ratio, target = (number / result.uniform.scale for number in (factor * source.uniform.scale, constant))
+    if not is_stated(node):
+        ratio, target = _within_reach(ratio, target, wide=wide)
     if wide:
         (multiplier,), shift = decompose_together([ratio], _LARGEST_CONSTANT >> 8)
     else:
         multiplier, shift = decompose8(ratio)
-    target = constant / result.uniform.scale
     while shift > 0 and abs(target) * 2.0**shift >= _LARGEST_CONSTANT:
         shift -= 1
         multiplier = round(ratio * 2.0**shift)
     if abs(target) * 2.0**shift >= _LARGEST_CONSTANT:
         raise ValueError(f"constant {constant:g} is beyond {_LARGEST_CONSTANT} steps of the result's scale")
     return multiplier, shift, round(target * 2.0**shift)
+
+
+def _within_reach(ratio: float, target: float, *, wide: bool) -> tuple[float, float]:
+    """Both so much smaller that multiplier and constant hold them. What they give is cut off all the same, but for sums
+    that are nearly 0 beside their parts: of a result that is far below its operand, such as zeros behind a relu.
+    """
+    beyond = 0.0 if wide else abs(ratio) / LARGEST_FACTOR8
+    excess = max(beyond, abs(target) / (_LARGEST_CONSTANT - 1), 1.0)
+    return ratio / excess, target / excess

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tpuc.api import Calibrated, FusesRelu, Operation, ShapeOnly, TensorType, Value
+from tpuc.api import Calibrated, FusesRelu, Operation, Return, ShapeOnly, TensorType, Value
 from tpuc_ops import top
+
+from tpuc_passes.accuracy.outputs import REARRANGING
 
 SAME_ELEMENTS = (ShapeOnly, top.Permute)
 JOINS = (top.Concat, top.Min, top.Max)
@@ -41,6 +43,9 @@ KEEPS_SIGN = (
     top.MaxConst,
 )
 
+LOST = 16.0
+"""What is so much smaller than the whole would keep four of its eight bits."""
+
 
 def calibration(value: Value) -> Calibrated | None:
     """The range of a calibrated value."""
@@ -76,16 +81,33 @@ def forward(operation: Operation, kinds: tuple[type, ...]) -> bool:
 
 
 def backward_join(operation: Operation) -> bool:
-    """Operands of a join that nobody else uses take the result's range: the join then only copies."""
+    """Operands of a join that nobody else uses take the result's range: the join then only copies. Those that are much
+    smaller keep theirs where the result is only given out, which may happen in floats.
+    """
     result = calibration(operation.result) if operation.results else None
     if not isinstance(operation.op, JOINS) or result is None or _has_relu(operation):
         return False
+    is_given_out = _is_given_out(operation.result)
     changed = [
         take_range(operand, result.minimum, result.maximum)
         for operand in operands_of(operation)
-        if len(operand.uses) == 1 and _fits_sign(operand, result)
+        if len(operand.uses) == 1 and _fits_sign(operand, result) and not (is_given_out and _is_lost(operand, result))
     ]
     return any(changed)
+
+
+def _is_given_out(value: Value) -> bool:
+    """Do only outputs use it, as it is or put together with others?"""
+    users = value.users
+    return bool(users) and all(
+        isinstance(user.op, Return) or (isinstance(user.op, REARRANGING) and _is_given_out(user.result))
+        for user in users
+    )
+
+
+def _is_lost(operand: Value, result: Calibrated) -> bool:
+    source = calibration(operand)
+    return source is not None and source.threshold * LOST < result.threshold
 
 
 def backward_unary(operation: Operation) -> bool:
