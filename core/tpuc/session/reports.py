@@ -38,6 +38,9 @@ FEW_KEPT = 0.9
 """Of decisions: whoever uses a network that loses one in ten sees it."""
 
 
+_SHOWS_NOTHING = "; it says little: the network finds nothing in them, add samples of what it looks for"
+
+
 @dataclass(frozen=True)
 class OutputCheck:
     """How many decisions of an output, or of a part of one, are those of the float network, and its SQNR in dB."""
@@ -57,13 +60,15 @@ class OutputCheck:
 class SelfCheck:
     """A quantised network beside its float one on some samples; `subject` says which: chip and mode.
 
-    `tuned`: has tuning of the thresholds seen the samples? None where nobody knows.
+    `tuned`: has tuning of the thresholds seen the samples? None where nobody knows. `shows`: is there anything in them
+    that the network looks for?
     """
 
     subject: str
     samples: int
     outputs: tuple[OutputCheck, ...]
     tuned: bool | None = None
+    shows: bool = True
 
     @property
     def worst(self) -> OutputCheck:
@@ -83,7 +88,7 @@ class SelfCheck:
         known = {True: " that tuning has seen", False: " that tuning has not seen", None: ""}[self.tuned]
         return (
             f"self-check of {self.subject} on {samples}{known}: {same} of {total} decisions as in float, "
-            f"worst output '{lowest.name}' {lowest.decibels:.1f} dB"
+            f"worst output '{lowest.name}' {lowest.decibels:.1f} dB{'' if self.shows else _SHOWS_NOTHING}"
         )
 
     def complaint(self) -> str:
@@ -102,6 +107,7 @@ class SelfCheck:
             "subject": self.subject,
             "samples": self.samples,
             "tuned": self.tuned,
+            "shows": self.shows,
             "agreement": self.agreement,
             "outputs": [
                 {"name": one.name, "same": one.same, "total": one.total, "sqnr_db": one.decibels}

@@ -36,7 +36,7 @@ from tpuc.api.host import (
 )
 
 from tpuc_passes.accuracy.channels import channel_elements, eligible
-from tpuc_passes.accuracy.deciders import Decider
+from tpuc_passes.accuracy.deciders import SURE, Classes, Decider, Presence
 from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.held_out import affordable, spread
@@ -79,7 +79,8 @@ class CheckDecisions(Pass):
         deciders = deciders_of(module, pairs[0])
         if deciders:
             checks = tuple(_checked(one, *pairs) for one in deciders)
-            context.leave(SELF_CHECK, SelfCheck(_subject(context, tpu), len(pairs[0]), checks, self.tuned))
+            shows = _shows_something(deciders, pairs[0])
+            context.leave(SELF_CHECK, SelfCheck(_subject(context, tpu), len(pairs[0]), checks, self.tuned, shows))
         return False
 
 
@@ -87,6 +88,16 @@ def _subject(context: PassContext, tpu: Module | None) -> str:
     mode = tpu.attributes.get("module.mode") if tpu is not None else None
     chip = "" if context.chip is None else f"{context.chip.description.name} "
     return chip + (mode.value.lower() if isinstance(mode, StringAttr) else "int8")
+
+
+def _shows_something(deciders: Sequence[Decider], wanted: Sequence[Outputs]) -> bool:
+    """Is some network output that looks for something sure somewhere, if there are such?"""
+    looking = [
+        one
+        for one in deciders
+        if isinstance(one, Presence) or (isinstance(one, Classes) and one.background is not None)
+    ]
+    return not looking or any((one.sureness(outputs) >= SURE).any() for one in looking for outputs in wanted)
 
 
 def _readable(samples: SampleSource) -> list[Mapping[str, Array]]:

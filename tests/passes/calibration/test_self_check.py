@@ -9,12 +9,14 @@ from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
-from tpuc.api import CHECK_SAMPLES, Module, PassContext
+from tpuc.api import CHECK_SAMPLES, Module, PassContext, Value
 from tpuc.data import SampleSet, inputs_of, open_samples
+from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc.session.reports import OutputCheck, SelfCheck
 from tpuc_ops import top
+from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.calibrate import Calibrate
 from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.engine import Engine
@@ -183,6 +185,40 @@ class TestHeldOut:
         assert len(held_out) == 16
         assert not kept & set(held_out)
         assert len(kept) == 84
+
+
+def detector() -> Module:
+    """Logits of places, and boxes with a channel that is mostly below zero."""
+    net = Network(1, 2, 6, 6)
+    scoring, boxing = np.array([[1, 0]], np.float32), np.array([[0, 1], [0, 1]], np.float32)
+    parts: list[Value] = []
+    for name, filters, bias in (("scores", scoring, [-3.0]), ("boxes", boxing, [-3.0, 0.5])):
+        weight = net.build.weight(f"{name}_w", filters[:, :, None, None])
+        operands = (net.input, weight, net.build.weight(f"{name}_b", np.array(bias, np.float32)))
+        found = net.op(top.Permute(order=(0, 2, 3, 1)), net.op(top.Conv(kernel_shape=(1, 1)), *operands))
+        parts.append(net.op(top.Reshape(shape=(1, 36, len(bias))), found))
+    return net.finish(*parts)
+
+
+def scenes(samples: Path, *, shown: bool) -> Path:
+    """Noise, in every second image of it something that is found."""
+    x = np.random.default_rng(3).standard_normal((40, 1, 2, 6, 6)).astype(np.float32) * np.float32(0.7)
+    x[::2, 0, 0, 2, 3] = 7.0 if shown else 0.0
+    x[:, 0, 1, 0, 0] = 5.0
+    np.savez(samples, v0=x)
+    return samples
+
+
+class TestDetectors:
+    def test_boxes_beside_scores_are_numbers(self, samples: Path) -> None:
+        module = detector()
+        outputs = [Interpreter(module).run(row) for row in open_samples(inputs_of(module), scenes(samples, shown=True))]
+        assert [one.kind for one in deciders_of(module, outputs)] == ["presence", "numbers"]
+
+    def test_samples_that_show_nothing_say_little(self, samples: Path) -> None:
+        little = "; it says little: the network finds nothing in them, add samples of what it looks for\n"
+        assert little in calibrate(detector(), scenes(samples, shown=False)).stdout
+        assert little not in calibrate(detector(), scenes(samples, shown=True)).stdout
 
 
 def test_no_output_hides_behind_others() -> None:

@@ -27,10 +27,13 @@ def deciders_of(module: Module, outputs: Sequence[Outputs]) -> tuple[Decider, ..
 
     Sigmoids and Softmax at the end say what they are. Without them a single row per sample is one of classes, unless it
     has the input's size; numbers that are far below zero nearly everywhere, with their largest near or above it, are
-    logits that say whether something is there. All else are numbers, which count as much as the scores of their places.
+    logits that say whether something is there. All else are numbers, which count as much as the scores of their places;
+    where there are such scores, no channels of the numbers are taken for logits.
     """
     inputs = {math.prod(one.shape) for one in inputs_of(module)}
-    found = [one for part in parts_of(module) for one in _recognised(part, outputs, inputs)]
+    by_part = [(part, [*_recognised(part, outputs, inputs)]) for part in parts_of(module)]
+    whole = [one for part, some in by_part for one in some if one.part is part and isinstance(one, (Presence, Classes))]
+    found = [one for part, some in by_part for one in _without_doubles(part, some, whole)]
     scores = [one for one in found if isinstance(one, (Presence, Classes))]
     return tuple(_scored(one, scores) if isinstance(one, Numbers) else one for one in found)
 
@@ -50,6 +53,12 @@ def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Ite
         yield Numbers(part, row) if is_copy else Classes(part, row, _row_scale(seen, row))
     else:
         yield from _by_values(part, seen.astype(np.float64))
+
+
+def _without_doubles(part: Part, found: list[Decider], scores: Sequence[Presence | Classes]) -> list[Decider]:
+    """Numbers instead of several deciders, where other parts have the scores of the same places."""
+    numbers = _scored(Numbers(part, _channel_axis(part)), scores)
+    return [numbers] if len(found) > 1 and numbers.scores else found
 
 
 def _background(seen: Array, axis: int) -> int | None:
