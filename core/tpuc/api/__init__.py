@@ -233,6 +233,7 @@ from tpuc.schedule.results import (
     QUANTISED,
     SAMPLES,
     SELF_CHECK,
+    STORED_INPUTS,
     STORED_OUTPUTS,
     ResultKey,
 )
@@ -262,6 +263,7 @@ __all__ = [
     "SAMPLES",
     "SELF_CHECK",
     "SI32",
+    "STORED_INPUTS",
     "STORED_OUTPUTS",
     "Absent",
     "ArrayAttr",

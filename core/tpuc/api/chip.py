@@ -177,12 +177,16 @@ class Assembler(Recorder):
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output of a compiled file: values are stored as `element` at DDR `address`."""
+    """An input or output of a compiled file: values are stored as `element` at DDR `address`.
+
+    `rounds_evenly`: real values become integers of an input as ONNX's QuantizeLinear says it.
+    """
 
     name: str
     shape: tuple[int, ...]
     element: ElementType
     address: int
+    rounds_evenly: bool = False
 
     @property
     def size_bytes(self) -> int:

@@ -31,6 +31,7 @@ from tpuc.session.reports import CompileReport, ProfileReport, SelfCheck, StageC
 from tpuc.session.running import (
     QUANTISED_BITS,
     Runner,
+    as_stored,
     compiled_inputs,
     is_quantised,
     module_runner,
@@ -328,7 +329,11 @@ class Session:
         has_images = any(has_reader(self.registry, one) for one in inputs)
         specs = compiled_inputs(loaded, has_images, preprocess, self.remark, path, self.input_layout or "")
         types = {info.name: TensorType(info.shape, info.element) for info in loaded.outputs}
-        return Runner(lambda one: self.simulate(chip, loaded, one), specs, types, tuple(loaded.outputs))
+
+        def run(sample: Mapping[str, Array]) -> dict[str, Array]:
+            return self.simulate(chip, loaded, as_stored(specs, sample))
+
+        return Runner(run, specs, types, tuple(loaded.outputs))
 
     def _is_network(self, path: Path) -> bool:
         return any(path.suffix.lower() in frontend.suffixes for frontend in frontends(self.registry))

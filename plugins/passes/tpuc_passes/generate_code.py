@@ -28,6 +28,7 @@ from tpuc.api import (
     UsageError,
     Value,
 )
+from tpuc.api.host import rounds_evenly
 
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.emit import Emitter
@@ -103,10 +104,10 @@ def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ..
             data = module.weights[packed.value]
             start = _coefficients(operation) - base
             image[start : start + data.size] = data
-    inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
+    inputs = [operation for operation in function.operations if isinstance(operation.op, NetworkInput)]
     return CompiledLayout(
         name=module.name,
-        inputs=tuple(_info(value) for value in inputs),
+        inputs=tuple(replace(_info(o.result), rounds_evenly=rounds_evenly(o.op)) for o in inputs),
         outputs=tuple(_info(value) for value in function.outputs),
         weights=image.tobytes(),
         weights_address=base,

@@ -136,11 +136,9 @@ def test_compiled_files_give_nearly_those_values(
     wanted = np.concatenate([by_onnxruntime(files.network, row[None]) for row in files.x])
     with np.load(output) as results:
         got = results[results.files[0]].reshape(wanted.shape)
-    steps = np.abs(got - wanted) / files.step
-    most = (
-        2.001 if compiled.report["mode"] == "int8-asym" else 12.0
-    )  # symmetric steps of every layer are up to 1.7 times as large
-    assert steps.max() <= most
+    # Without products of two zero points CV183x makes half of the values symmetric, and the last one is bf16.
+    most = 2.001 if compiled.report["mode"] == "int8-asym" else 2.501
+    assert np.abs(got - wanted).max() <= most * files.step
     assert compiled.report["mode"] == ("int8-asym" if "int8-asym" in compiled.chip.modes else "int8")
 
 
