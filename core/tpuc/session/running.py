@@ -215,8 +215,8 @@ def compile_report(
 ) -> CompileReport:
     """What a compiled file is, and how long it takes by the first timing profile of its chip."""
     chip = session.chip
-    profile = chip.profiles[0]
-    cycles = loaded.timeline(profile).cycles
+    profile = chip.profiles[0] if chip.profiles else ""
+    cycles = loaded.timeline(profile).cycles if profile else None
     return CompileReport(
         str(path),
         chip.description.name,
@@ -224,7 +224,7 @@ def compile_report(
         sum(1 for operation in built.module.main.operations if operation.results and operation.operands),
         loaded.memory,
         cycles,
-        cycles / chip.description.clock_hz * 1000,
+        None if cycles is None else cycles / chip.description.clock_hz * 1000,
         profile,
         tuple(comparisons),
         tuple(loaded.inputs),
@@ -236,6 +236,8 @@ def compile_report(
 
 def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> ProfileReport:
     """Cycles, engine use and memory by a timing profile of the chip, the first one if none is given."""
+    if not chip.profiles:
+        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network where it runs.")
     name = profile or chip.profiles[0]
     if name not in chip.profiles:
         raise UsageError(

@@ -13,6 +13,7 @@ from tpuc.api import (
     Chip,
     CompiledLayout,
     Engine,
+    FunctionChip,
     HostCall,
     Instruction,
     IntegerAttr,
@@ -36,6 +37,7 @@ from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chi
 from tpuc_passes.planning.memory import address_of
 from tpuc_passes.planning.plan import Plan
 from tpuc_passes.planning.planned import PlannedFunction
+from tpuc_passes.results import FUNCTION_PROGRAM
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class GenerateCode(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; changes nothing in the module."""
         chip = chip_of(context, self.name)
+        if isinstance(chip, FunctionChip):
+            self._write_program(chip, module, context)
+            return False
         if "module.neuron_addr" not in module.attributes:
             raise UsageError("the module has no addresses: run the pass assign-addresses before generate-code")
         if any(isinstance(operation.op, RunsInPlace) for operation in module.main.operations):
@@ -55,6 +60,14 @@ class GenerateCode(Pass):
         proceed = partial(self._generate, chip, module, context)
         context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
         return False
+
+    def _write_program(self, chip: FunctionChip, module: Module, context: PassContext) -> None:
+        program = context.find(FUNCTION_PROGRAM)
+        if program is None:
+            raise UsageError("the module has no program: run the pass plan-functions before generate-code")
+        hook = context.registry.hooks.hook
+        proceed = partial(chip.write_program, program)
+        context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
 
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()

@@ -82,6 +82,8 @@ class Trials:
         except TpucError as error:
             return Verdict(_bare(str(error)), CODE)
         chip = self._session.chip
+        if not chip.profiles:
+            return Verdict(None)  # a chip without a timing model
         return Verdict(None, cycles=chip.load(data, operation.name).timeline(chip.profiles[0]).cycles)
 
     def _refusal(self, operation: Operation) -> str | None:
