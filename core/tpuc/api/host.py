@@ -15,7 +15,6 @@ from tpuc.data import (
     inputs_of,
     open_samples,
     preprocess_of,
-    rounds_evenly,
 )
 from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
@@ -78,7 +77,6 @@ __all__ = [
     "preprocess_of",
     "read_npz",
     "real_values",
-    "rounds_evenly",
     "samples_in",
     "shares",
     "small_units_of",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,17 +118,15 @@ class SelfCheck:
 
 @dataclass(frozen=True)
 class CompileReport:
-    """The result of a compilation. Sizes in bytes, `seconds` per stage are never part of any artefact. There are no
-    cycles where the chip has no timing model.
-    """
+    """The result of a compilation. Sizes in bytes, `seconds` per stage are never part of any artefact."""
 
     model: str
     chip: str
     mode: str
     ops: int
     memory: Mapping[str, int]
-    cycles: int | None
-    milliseconds: float | None
+    cycles: int
+    milliseconds: float
     profile: str
     comparisons: tuple[StageComparison, ...] = ()
     inputs: tuple[TensorInfo, ...] = ()
@@ -145,16 +143,11 @@ class CompileReport:
             *(f"input {shown_tensor(info)}" for info in self.inputs),
             *(f"output {shown_tensor(info)}" for info in self.outputs),
             f"memory: {memory}",
-            *self._prediction(),
+            f"predicted: {self.cycles:,} cycles = {self.milliseconds:.3f} ms (timing profile '{self.profile}')",
             *(comparison.text() for comparison in self.comparisons),
             *(() if self.self_check is None else (self.self_check.text(),)),
         ]
         return "\n".join(lines)
-
-    def _prediction(self) -> Sequence[str]:
-        if self.cycles is None or self.milliseconds is None:
-            return ()
-        return (f"predicted: {self.cycles:,} cycles = {self.milliseconds:.3f} ms (timing profile '{self.profile}')",)
 
     def to_json(self) -> Mapping[str, Any]:
         """Plain values."""

@@ -53,6 +53,8 @@ class TestParts:
         for part in parts:
             assert part.output == last.name
             assert np.array_equal(part.of(values), values[part.name])
+            source = values[part.source].reshape(-1)
+            assert np.array_equal(source[part.sources], values[part.name])
 
     def test_constants_decide_nothing(self) -> None:
         net = Network(1, 3)

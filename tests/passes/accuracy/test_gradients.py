@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from tpuc.api import Module, Op, Value
 from tpuc_ops import top
-from tpuc_passes.accuracy.gradients import Gradients, output_slots
+from tpuc_passes.accuracy.gradients import Gradients
+from tpuc_passes.accuracy.measure import Measure
 from tpuc_passes.accuracy.network import FakeNetwork, State
+from tpuc_passes.accuracy.outputs import output_slots
 
 from tests.passes.graphs import Network
 
@@ -18,8 +20,9 @@ VOLUMES = (1, 2, 2, 6, 6)
 
 
 def gradients(net: FakeNetwork, state: State, seed: int, powers: dict[int, float]) -> dict[int, np.ndarray[Any, Any]]:
-    parts = iter([(0, state.copy())])
-    return {slot: found for slot, _, found in Gradients(net).weights(parts, np.random.default_rng(seed), powers)}
+    parts, measure = iter([(0, state.copy())]), Measure(tuple(output_slots(net)))
+    walked = Gradients(net, measure).weights(parts, np.random.default_rng(seed), powers)
+    return {slot: found for slot, _, found in walked}
 
 
 def slope(module: Module, x: np.ndarray[Any, Any], direction: np.ndarray[Any, Any]) -> tuple[float, float]:

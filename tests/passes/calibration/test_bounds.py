@@ -26,6 +26,8 @@ def test_ops_with_a_bound_and_those_that_pass_it_on() -> None:
     sums = net.op(top.Add(), score, score)
     mixed = net.op(top.Concat(axis=1), score, net.op(top.Relu(), net.input))
     logarithms = net.op(top.Softmax(axis=1, log=True), net.input)
-    found = bounds_of(net.finish(mean, classes, free, sums, mixed, logarithms))
+    scaled = net.op(top.Sigmoid(scale=2.0, bias=-0.5), net.input)
+    expected[scaled.name] = 1.5
+    found = bounds_of(net.finish(mean, classes, free, sums, mixed, logarithms, scaled))
     (pooled,) = found.keys() - expected.keys()
     assert found == {**expected, pooled: 6.0}

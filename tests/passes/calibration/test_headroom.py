@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tpuc.session import Session
 from tpuc_ops import top
-from tpuc_passes.calibration.headroom import outermost, with_output_headroom
+from tpuc_passes.calibration.headroom import outermost, scores_of, with_output_headroom, with_whole_scores
 from tpuc_passes.calibration.table import TensorThreshold
 
 from tests.passes.graphs import Network
@@ -62,3 +62,28 @@ def test_tuned_tables_have_it_and_those_of_a_method_alone_do_not(tmp_path: Path)
     assert alone.entries[name].threshold == max(-alone.entries[name].minimum, alone.entries[name].maximum)
     untuned = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"tune_num": 0, "bias_num": 0})
     assert tuned.entries[name].threshold > untuned.entries[name].threshold
+
+
+def test_what_final_sigmoids_take_keeps_its_largest_value() -> None:
+    """Scores that are cut off are equal, and the best of them is any. What is far below zero may be cut off."""
+    net = Network(1, 8, 4)
+    logits = net.op(top.AddConst(const_val=1.0), net.input)
+    turned = net.op(top.Permute(order=(0, 2, 1)), logits)
+    module = net.finish(net.op(top.Sigmoid(), turned))
+    entries = {value.name: TensorThreshold(2.0, -30.0, 4.0) for value in (net.input, logits, turned)}
+    found = with_output_headroom(entries, module)
+    assert [found[value.name].threshold for value in (net.input, logits, turned)] == pytest.approx([2.0, 4.2, 4.2])
+    assert with_output_headroom(entries, module, 1.6)[turned.name].threshold == pytest.approx(6.4)
+
+
+def test_scores_keep_all_of_their_range() -> None:
+    net = Network(1, 8, 4)
+    scores = net.op(top.Sigmoid(), net.input)
+    both = net.op(top.Concat(axis=1), scores, net.op(top.Softmax(axis=2), net.input))
+    boxes = net.op(top.Sigmoid(scale=2.0, bias=-0.5), net.input)
+    module = net.finish(both, boxes)
+    assert scores_of(module) >= {scores.name, both.name}
+    assert boxes.name not in scores_of(module)
+    entries = {value.name: TensorThreshold(0.3, 0.0, 0.3) for value in (scores, both, boxes)}
+    found = with_whole_scores(entries, module)
+    assert [found[value.name].threshold for value in (scores, both, boxes)] == [1.0, 1.0, 0.3]

@@ -14,7 +14,9 @@ from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples
 from tpuc_ops import top
 from tpuc_passes.accuracy.bias import filter_shifts, find_shifts, observe
 from tpuc_passes.accuracy.grids import BLOCK_ELEMENTS, stored_filters
+from tpuc_passes.accuracy.measure import Measure
 from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.accuracy.outputs import output_slots
 from tpuc_passes.calibration.importance import Weigher
 from tpuc_passes.calibration.observe import MANY_ELEMENTS, ObserveJob, Tuning
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
@@ -124,11 +126,12 @@ def test_large_networks_are_weighed_in_halves_with_the_same_result(tmp_path: Pat
     np.save(tmp_path / "x.npy", x)
     limits = dict.fromkeys(fake.plan.names.values(), 8.0)
     powers = dict.fromkeys(limits, 1.0)
-    tuning = Tuning((0,), {}, {}, limits, powers)
+    measure = Measure(tuple(output_slots(fake)))
+    tuning = Tuning((0,), measure, {}, {}, limits, powers)
     samples = open_samples(inputs_of(module), tmp_path / "x.npy")
     (found,) = ObserveJob(PortableModule(module, CONTEXT.registry), samples, frozenset(), tuning).prepare()(range(1))
     state = fake.run({"v0": x}, integer=False, keep=True)
-    whole = Weigher(fake, limits, powers).weigh(iter([(0, state)]), 0)
+    whole = Weigher(fake, measure, limits, powers).weigh(iter([(0, state)]), 0)
     assert found.importance.keys() == whole.keys()
     for name, one in whole.items():
         assert np.array_equal(found.importance[name].squares, one.squares)

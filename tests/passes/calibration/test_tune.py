@@ -9,6 +9,7 @@ import pytest
 from tpuc.api import Module
 from tpuc.api.host import PortableModule, inputs_of, open_samples
 from tpuc_ops import top
+from tpuc_passes.accuracy.measure import Measure
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.observe import ObserveJob, Tuning
 from tpuc_passes.calibration.table import TensorThreshold
@@ -25,7 +26,7 @@ def tuned(module: Module, folder: Path, x: np.ndarray, entries: dict[str, Tensor
 
 def observed(module: Module, file: Path, entries: dict[str, TensorThreshold]) -> tuple[Tuner, Distances]:
     samples, candidates = open_samples(inputs_of(module), file), candidates_of(entries, 10)
-    tuning = Tuning(tuple(range(len(samples))), entries, candidates, {}, {})
+    tuning = Tuning(tuple(range(len(samples))), Measure(()), entries, candidates, {}, {})
     run = ObserveJob(PortableModule(module, CONTEXT.registry), samples, frozenset(), tuning).prepare()
     distances = total(one.distances for one in run(range(len(samples))))
     return Tuner(FakeNetwork(module), entries, candidates), distances

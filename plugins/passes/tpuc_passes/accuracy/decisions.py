@@ -40,7 +40,7 @@ def deciders_of(module: Module, outputs: Sequence[Outputs]) -> tuple[Decider, ..
 
 def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Iterator[Decider]:
     seen = np.stack([part.of(one) for one in outputs])
-    op = part.producer.op if part.producer is not None else None
+    op = part.producer.op
     if seen.dtype.kind != "f":
         yield Labels(part)
     elif isinstance(op, top.HardSigmoid) or (isinstance(op, top.Sigmoid) and (op.scale, op.bias) == (1.0, 0.0)):

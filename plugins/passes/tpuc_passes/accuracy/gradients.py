@@ -12,8 +12,9 @@ from tpuc.api.host import ABSENT_SLOT, Array, Step
 from tpuc_ops import top
 from tpuc_ops.convolution import convolve
 
+from tpuc_passes.accuracy.companding import slopes
+from tpuc_passes.accuracy.measure import Measure
 from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
-from tpuc_passes.accuracy.outputs import REARRANGING
 from tpuc_passes.accuracy.transposed import image_gradient, matrix_gradient, pool_gradient
 
 MOST_ELEMENTS = 1 << 24
@@ -25,9 +26,12 @@ _STEP = 1e-2  # of the root mean square: small against the curvature of activati
 
 @dataclass
 class Gradients:
-    """Backward passes over `net`. What an op that has no rule here reads counts as an output of its own."""
+    """Backward passes over `net`. What an op that has no rule here reads counts as an output of its own. `measure`
+    says what counts as outputs, and how.
+    """
 
     net: FakeNetwork
+    measure: Measure
     sources: dict[int, list[Array]] = field(default_factory=dict[int, "list[Array]"])
 
     def weights(
@@ -50,12 +54,14 @@ class Gradients:
             if value is not None and value.size:
                 scale = (max(powers.get(slot, 0.0), 1e-30) * value.size) ** -0.5
                 signs = random.integers(0, 2, value.shape, np.int8).astype(np.float32) * 2 - 1
-                add(slot, signs * np.float32(scale))
+                signs *= np.float32(scale)
+                units = self.measure.units.get(slot)
+                add(slot, signs if units is None else signs * slopes(value, units))
 
         def add(slot: int, gradient: Array) -> None:
             gradients[slot] = gradients[slot] + gradient if slot in gradients else gradient
 
-        for slot in output_slots(self.net):
+        for slot in self.measure.slots:
             seed(slot)
         for index in range(len(plan.steps) - 1, -1, -1):
             if index < first:
@@ -159,23 +165,6 @@ class Gradients:
                 slope = np.nan_to_num((up - down) / (2 * step), nan=0.0, posinf=0.0, neginf=0.0)
             result.append(_unbroadcast(gradient * slope, array.shape))
         return result
-
-
-def output_slots(net: FakeNetwork) -> list[int]:
-    """The slots that errors are measured in: outputs, or what they are only put together from (boxes and scores in one
-    tensor are two outputs), or what a final Softmax takes, whose results are mostly 0 or 1.
-    """
-    producers = {slot: step for step in net.plan.steps for slot in step.results}
-    result: list[int] = []
-    stack = [slot for _, slot in reversed(net.plan.outputs)]
-    while stack:
-        slot = stack.pop()
-        step = producers.get(slot)
-        if step is not None and isinstance(step.operation.op, (top.Softmax, *REARRANGING)):
-            stack += [one for one in reversed(step.operands) if one not in net.constants and one]
-        elif slot not in result:
-            result.append(slot)
-    return result
 
 
 def _is_open(result: Array, limit: float) -> Array:

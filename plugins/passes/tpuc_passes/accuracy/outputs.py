@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from tpuc.api import Constant, Module, NetworkInput, Op, ShapeOnly, Value
 from tpuc_ops import top
+
+from tpuc_passes.accuracy.network import FakeNetwork
 
 REARRANGING = (top.Concat, top.Permute, ShapeOnly)
 """Ops whose results are their operands in another order or shape: boxes and scores in one tensor are two outputs."""
@@ -28,3 +30,22 @@ def output_parts(module: Module, through: tuple[type[Op], ...] = ()) -> Iterator
             stack += reversed(producer.operands)
         elif isinstance(producer.op, through):
             stack.append(producer.operands[0])
+
+
+def output_slots(net: FakeNetwork, *, behind: Sequence[int] | None = None, whole: Collection[int] = ()) -> list[int]:
+    """The slots that errors are measured in: outputs, or what they are only put together from (boxes and scores in one
+    tensor are two outputs), or what a final Softmax takes, whose results are mostly 0 or 1, unless these are `whole`.
+    With `behind` those that these slots are made of, instead of outputs.
+    """
+    producers = {slot: step for step in net.plan.steps for slot in step.results}
+    result: list[int] = []
+    stack = list(behind) if behind is not None else [slot for _, slot in reversed(net.plan.outputs)]
+    while stack:
+        slot = stack.pop()
+        step = producers.get(slot)
+        passes = step is not None and isinstance(step.operation.op, (top.Softmax, *REARRANGING)) and slot not in whole
+        if step is not None and passes:
+            stack += [one for one in reversed(step.operands) if one not in net.constants and one]
+        elif slot not in result:
+            result.append(slot)
+    return result

@@ -13,15 +13,18 @@ from tpuc_ops import top
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What a network output was put together from: the value `name`, computed by `producer` (None for a network input).
+    """What a network output was put together from: the value `name`, which has the elements of the value `source` that
+    `producer` computes.
 
-    `places`: for each element of the part, in its shape, which element of `output` it is.
+    `places`: for each element of the part, in its shape, which element of `output` it is; `sources`: which of `source`.
     """
 
     output: str
     name: str
+    source: str
     places: Array
-    producer: Operation | None
+    sources: Array
+    producer: Operation
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -34,7 +37,8 @@ class Part:
 
     def some(self, axis: int, chosen: Array) -> Part:
         """The part at some indices of an axis."""
-        return replace(self, places=np.compress(chosen, self.places, axis))
+        places, sources = (np.compress(chosen, one, axis) for one in (self.places, self.sources))
+        return replace(self, places=places, sources=sources)
 
 
 def parts_of(module: Module) -> Iterator[Part]:
@@ -52,22 +56,27 @@ def parts_of(module: Module) -> Iterator[Part]:
 
 
 def _parts(value: Value, output: str, places: Array) -> Iterator[Part]:
-    shaped, name = places, value.name
+    name, shape = value.name, places.shape
+    back = np.arange(places.size).reshape(shape)
     while (producer := value.defining) is not None:
         if isinstance(producer.op, top.Permute):
-            places = places.transpose(np.argsort(producer.op.order))
+            back = back.transpose(np.argsort(producer.op.order))
         elif not isinstance(producer.op, ShapeOnly):
             break
         value = producer.operands[0]
-        places = places.reshape(value.tensor.dims)
+        back = back.reshape(value.tensor.dims)
     if producer is None or isinstance(producer.op, Constant):
         return
+    # `back` says for each element of the producer's result which one of this value it is.
+    moved = places.reshape(-1)[back]
     if isinstance(producer.op, top.Concat):
         dims = [operand.tensor.dims[producer.op.axis] for operand in producer.operands]
-        for operand, some in zip(
-            producer.operands, np.split(places, np.cumsum(dims)[:-1], producer.op.axis), strict=True
-        ):
+        parts = np.split(moved, np.cumsum(dims)[:-1], producer.op.axis)
+        for operand, some in zip(producer.operands, parts, strict=True):
             yield from _parts(operand, output, some)
-        return
-    is_softmax = isinstance(producer.op, top.Softmax)
-    yield Part(output, value.name if is_softmax else name, places if is_softmax else shaped, producer)
+    elif isinstance(producer.op, top.Softmax):
+        yield Part(output, value.name, value.name, moved, np.arange(moved.size).reshape(moved.shape), producer)
+    else:
+        sources = np.empty(back.size, np.intp)
+        sources[back.reshape(-1)] = np.arange(back.size)
+        yield Part(output, name, value.name, places, sources.reshape(shape), producer)

@@ -22,7 +22,7 @@ from tpuc_passes.accuracy.sensitivity import (
     total,
     ways,
 )
-from tpuc_passes.calibration.verdict import seconds_of
+from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.results import LATENCY
 
 MEASURING_SECONDS = 60.0

@@ -40,6 +40,8 @@ def _bound(operation: Operation, found: dict[str, float]) -> float | None:
         return fields["relu_limit"]
     if isinstance(op, top.Clip):
         return max(abs(op.min), abs(op.max))
+    if isinstance(op, top.Sigmoid) and (op.scale, op.bias) != (1.0, 0.0):
+        return None if op.log else max(abs(op.bias), abs(op.scale + op.bias))
     if isinstance(op, UP_TO_ONE):
         return None if fields.get("log") else 1.0
     if isinstance(op, NO_LARGER):

@@ -112,5 +112,5 @@ class Engine:
             entries |= with_headroom(free, self.module, options.headroom)
         shifts = refiner.shifts(entries) if options.bias_num else {}
         if options.tune_num:
-            entries = with_output_headroom(entries, self.module)
+            entries = with_output_headroom(entries, self.module, options.headroom)
         return Refined(entries, refiner.channels, shifts, refiner.tuned)

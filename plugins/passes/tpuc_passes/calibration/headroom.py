@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,9 +20,12 @@ thirteen networks, calibrated and measured in both directions: MNIST 35.4 to 38.
 """
 
 
-def with_output_headroom(entries: Mapping[str, TensorThreshold], module: Module) -> dict[str, TensorThreshold]:
+def with_output_headroom(
+    entries: Mapping[str, TensorThreshold], module: Module, factor: float = 0.0
+) -> dict[str, TensorThreshold]:
     """The entries, with those of `outermost` values raised by `OUTPUT_HEADROOM`, unless they reach so far above
-    what was seen or cannot get there.
+    what was seen or cannot get there. What final sigmoids take is not cut off below the largest value seen, `factor`
+    times that if it is more: scores that are cut off are equal, and the best of them is any.
     """
     result, bounds = dict(entries), bounds_of(module)
     for name in outermost(module) & entries.keys():
@@ -30,7 +34,31 @@ def with_output_headroom(entries: Mapping[str, TensorThreshold], module: Module)
         limit = min(seen * OUTPUT_HEADROOM, max(bounds.get(name, seen * OUTPUT_HEADROOM), seen))
         if 0 < entry.threshold < limit:
             result[name] = replace(entry, threshold=min(entry.threshold * OUTPUT_HEADROOM, limit))
+    for name in _logits(module) & entries.keys():
+        entry = entries[name]
+        limit = min(entry.maximum * max(factor, OUTPUT_HEADROOM), bounds.get(name, math.inf))
+        if entry.threshold < limit:
+            result[name] = replace(entry, threshold=limit)
     return result
+
+
+def _logits(module: Module) -> set[str]:
+    """What final sigmoids take, and what that is only put together from."""
+    outputs = {value.name for value in output_parts(module)}
+    return {value.name for value in output_parts(module, through=(top.Sigmoid,))} - outputs
+
+
+def with_whole_scores(entries: Mapping[str, TensorThreshold], module: Module) -> dict[str, TensorThreshold]:
+    """The entries, with outputs that reach up to 1 (scores) keeping all of it, whatever the samples show: what is found
+    in other data scores more.
+    """
+    return dict(entries) | {name: replace(entries[name], threshold=1.0) for name in scores_of(module) & entries.keys()}
+
+
+def scores_of(module: Module) -> set[str]:
+    """The outputs, and what they are only put together from, that are no larger than 1."""
+    bounds = bounds_of(module)
+    return {value.name for value in output_parts(module) if bounds.get(value.name) == 1.0}
 
 
 def with_headroom(entries: Mapping[str, TensorThreshold], module: Module, factor: float) -> dict[str, TensorThreshold]:

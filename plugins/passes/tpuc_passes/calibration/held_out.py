@@ -8,8 +8,8 @@ from dataclasses import replace
 from tpuc.api import Module
 from tpuc.api.host import SampleSource
 
+from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.progress_file import Progress
-from tpuc_passes.calibration.verdict import seconds_of
 
 ENOUGH = 20
 """Of fewer samples none can be spared."""

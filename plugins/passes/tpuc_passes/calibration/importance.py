@@ -13,14 +13,23 @@ from tpuc.api.host import Array
 from tpuc_passes.accuracy.channels import UNSEEN, bin_costs
 from tpuc_passes.accuracy.gradients import Gradients
 from tpuc_passes.accuracy.grids import symmetric_grid
+from tpuc_passes.accuracy.measure import Measure
 from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.calibration.table import TensorThreshold
 
-BINS = 1024
+STEPS_PER_OCTAVE = 64
+BINS = 16 * STEPS_PER_OCTAVE
+"""Bins of magnitude, of equal parts: 16 octaves below the largest, twice as many as 8-bit integers have. Ranges that a
+few huge values span are resolved where all others are.
+"""
+_SHIFT = 17  # leaves 6 bits of a float32's mantissa
 BLOCK_ELEMENTS = 1 << 14
-STEPS = 48
+STEPS, STEPS_PER_DOUBLING = 48, 8
+"""Of thresholds that are tried: in all, or where they reach far down."""
 DEEPEST = 0.5
 """The lowest candidate as a part of the method's threshold."""
+NEARLY_ALL = 0.999
+"""Of the squared gradients."""
 
 Floats = NDArray[np.float64]
 
@@ -43,17 +52,22 @@ class Importance:
 
 
 class Weigher:
-    """Per value in `limits`, with bins up to that limit; for those in `wide` also by channel. `powers` are the mean
-    squares that `Gradients` needs.
+    """Per value in `limits`, with bins up to that limit; for those in `wide` also by channel. `powers` are
+    the mean squares that `Gradients` needs, by name.
     """
 
     def __init__(
-        self, net: FakeNetwork, limits: Mapping[str, float], powers: Mapping[str, float], wide: Collection[str] = ()
+        self,
+        net: FakeNetwork,
+        measure: Measure,
+        limits: Mapping[str, float],
+        powers: Mapping[str, float],
+        wide: Collection[str] = (),
     ) -> None:
         names = net.plan.names.items()
         self._limits = limits
         self._wide = wide
-        self._gradients = Gradients(net)
+        self._gradients = Gradients(net, measure)
         self._names = {slot: name for slot, name in names if name in limits}
         self._powers = {slot: powers[name] for slot, name in names if name in powers}
 
@@ -68,22 +82,30 @@ class Weigher:
         return {name: found[name] for name in self._names.values() if name in found}
 
 
-LARGEST_FACTOR = float(np.finfo(np.float32).max)
-"""Of values below 1e-35; beyond it zeros would become NaN."""
-
-
 def _importance(value: Array, gradient: Array, limit: float, channels: Array | None) -> Importance:
     value, gradient = value.reshape(-1), gradient.reshape(-1)
     squares, sums = np.zeros(BINS), np.zeros(BINS)
-    factor = np.float32(min(BINS / limit, LARGEST_FACTOR))
+    first = _first_bin(limit)
     for start in range(0, value.size, BLOCK_ELEMENTS):  # what a block needs stays in the cache
         x, slope = (one[start : start + BLOCK_ELEMENTS] for one in (value, gradient))
-        places = np.abs(x)
-        places *= factor
-        index = np.minimum(places, np.float32(BINS - 1), out=places).astype(np.intp)
-        squares += np.bincount(index, weights=slope * slope, minlength=BINS)
-        sums += np.bincount(index, weights=np.copysign(slope, slope * x), minlength=BINS)
+        places = np.abs(x, dtype=np.float32).view(np.int32) >> _SHIFT
+        places -= first
+        np.clip(places, 0, BINS - 1, out=places)
+        squares += np.bincount(places, weights=slope * slope, minlength=BINS)
+        sums += np.bincount(places, weights=np.copysign(slope, slope * x), minlength=BINS)
     return Importance((squares.astype(np.float32),), (sums.astype(np.float32),), channels)
+
+
+def _first_bin(limit: float) -> int:
+    """The last bin holds `limit`."""
+    return int(np.float32(limit).view(np.int32) >> _SHIFT) - BINS + 1
+
+
+def centres_of(limit: float) -> Floats:
+    """The middle of every bin; the first one holds what is smaller, too."""
+    edges = (np.maximum(np.arange(BINS + 1, dtype=np.int32) + _first_bin(limit), 0) << _SHIFT).view(np.float32)
+    centres = (edges[:-1].astype(np.float64) + edges[1:]) / 2
+    return np.minimum(centres, limit)
 
 
 def merged(samples: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]:
@@ -106,7 +128,7 @@ def costs(
     """
     squares = np.mean(importance.squares, axis=0, dtype=np.float64)
     sums = np.asarray(importance.sums, np.float64)
-    centres = np.arange(0.5, BINS) * (limit / BINS)
+    centres = centres_of(limit)
     grids = [symmetric_grid(threshold, signed=signed) for threshold in thresholds]
     scales = np.array([[grid.scale] for grid in grids])
     ends = np.array([[grid.limits[1]] for grid in grids])
@@ -118,19 +140,35 @@ def costs(
 
 
 def choose_by_outputs(
-    entries: Mapping[str, TensorThreshold], importance: Mapping[str, Importance], headroom: float = UNSEEN
+    entries: Mapping[str, TensorThreshold],
+    importance: Mapping[str, Importance],
+    headroom: float = UNSEEN,
+    *,
+    deep: bool = False,
 ) -> dict[str, TensorThreshold]:
-    """The entries with the threshold that costs the outputs least, a little above or below the method's own."""
+    """The entries with the threshold that costs the outputs least, a little above or below the method's own; with
+    `deep` also far below, where large values mean no more than others.
+    """
     result = dict(entries)
     for name, one in importance.items():
         entry = entries[name]
         limit = max(-entry.minimum, entry.maximum, 0.0)
-        lowest, highest = max(entry.threshold * DEEPEST, limit / 64), max(limit * headroom, entry.threshold)
-        thresholds = np.geomspace(lowest, highest, STEPS)
+        lowest = _reach(one, limit) if deep else max(entry.threshold * DEEPEST, limit / 64)
+        highest = max(limit * headroom, entry.threshold)
+        steps = max(math.ceil(math.log2(highest / lowest) * STEPS_PER_DOUBLING), 2) if deep else STEPS
+        thresholds = np.geomspace(lowest, highest, steps)
         found = costs(one, limit, [float(t) for t in thresholds], signed=entry.minimum < 0, headroom=headroom)
         if np.isfinite(found).all() and found.any():
             result[name] = TensorThreshold(float(thresholds[int(np.argmin(found))]), entry.minimum, entry.maximum)
     return result
+
+
+def _reach(one: Importance, limit: float) -> float:
+    """What is at least held of a value: twice the magnitude up to which nearly all lies that the outputs depend on."""
+    squares = np.mean(one.squares, axis=0, dtype=np.float64)
+    below: Floats = np.cumsum(squares)
+    last = int(np.count_nonzero(below < NEARLY_ALL * squares.sum()))
+    return min(2.0 * float(centres_of(limit)[min(last, BINS - 1)]), limit)
 
 
 def by_cost(entries: Mapping[str, TensorThreshold], importance: Mapping[str, Importance]) -> list[str]:

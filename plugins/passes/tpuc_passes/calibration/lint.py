@@ -30,8 +30,8 @@ from tpuc.api.host import (
 )
 
 from tpuc_passes.calibration.collect import Counting, Histograms, merge_histograms
+from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.statistics import CountingBuffers
-from tpuc_passes.calibration.verdict import seconds_of
 
 FEW_SAMPLES = 16
 COLOUR_SAMPLES, FEWEST_COLOURS = 32, 10

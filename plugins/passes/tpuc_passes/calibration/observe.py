@@ -9,7 +9,7 @@ from itertools import accumulate
 from tpuc.api.host import Array, Job, Plan, PortableModule, SampleReader, SampleSource
 
 from tpuc_passes.accuracy.bias import ProductMeans, product_means
-from tpuc_passes.accuracy.gradients import output_slots
+from tpuc_passes.accuracy.measure import Measure
 from tpuc_passes.accuracy.network import FakeNetwork, Filters, State
 from tpuc_passes.calibration.importance import Importance, Weigher
 from tpuc_passes.calibration.table import TensorThreshold
@@ -24,6 +24,7 @@ class Tuning:
     """What the samples at `places` are tuned with: see `Tuner` and `Weigher`."""
 
     places: tuple[int, ...]
+    measure: Measure
     entries: Mapping[str, TensorThreshold]
     candidates: Mapping[str, Candidates]
     limits: Mapping[str, float]
@@ -62,7 +63,7 @@ class _Observer:
         tuning = job.tuning
         self.places = tuning.places if tuning is not None else ()
         self.tuner = None if tuning is None else Tuner(net, tuning.entries, tuning.candidates)
-        self.weigher = None if tuning is None else Weigher(net, tuning.limits, tuning.powers, tuning.wide)
+        self.weigher = _weigher(net, tuning)
         self.middle = _middle(net.plan)
 
     def observe(self, place: int, sample: Mapping[str, Array]) -> Observation:
@@ -87,11 +88,16 @@ class _Observer:
     def _behind_middle(self) -> frozenset[int]:
         steps = self.net.plan.steps[self.middle :]
         slots = {slot for step in steps for slot in (*step.operands, *step.results)}
-        return frozenset(slots | set(output_slots(self.net)))
+        tuning = self.job.tuning
+        return frozenset(slots if tuning is None else slots.union(tuning.measure.slots))
 
     def _parts(self, sample: Mapping[str, Array], state: State) -> Iterator[tuple[int, State]]:
         yield self.middle, state
         yield 0, self.net.run(sample, integer=False, keep=True, steps=self.middle)
+
+
+def _weigher(net: FakeNetwork, tuning: Tuning | None) -> Weigher | None:
+    return None if tuning is None else Weigher(net, tuning.measure, tuning.limits, tuning.powers, tuning.wide)
 
 
 def _middle(plan: Plan) -> int:

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
 from tpuc.api import CALIBRATION_TABLE, Calibrator, Module, PassContext
 from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, units_of
 
 from tpuc_passes.accuracy.bias import ProductMeans, filter_shifts, find_shifts
 from tpuc_passes.accuracy.channels import UNSEEN, channel_elements, choose_channels, eligible
 from tpuc_passes.accuracy.network import FakeNetwork, Filters
+from tpuc_passes.calibration.duration import seconds_of
+from tpuc_passes.calibration.headroom import scores_of, with_whole_scores
 from tpuc_passes.calibration.importance import (
     Importance,
     by_cost,
@@ -21,11 +22,12 @@ from tpuc_passes.calibration.importance import (
     decibels_gained,
     merged,
 )
+from tpuc_passes.calibration.judge import Judge
 from tpuc_passes.calibration.observe import Observation, ObserveJob, Tuning
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.tune import Candidates, Tuner, candidates_of, choose, total
-from tpuc_passes.calibration.verdict import Judge, Verdict, seconds_of
+from tpuc_passes.calibration.verdict import CLEAR_GAIN_DB, Verdict, best_of
 from tpuc_passes.propagate_calibration import calibrated_copy
 
 JUDGES, MOST_JUDGES = 4, 200
@@ -39,8 +41,10 @@ LEAST_SAMPLES = 4
 SAMPLE_SECONDS = 1.2
 """Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
 CLIMB_SECONDS = 3.0
-CLEAR_GAIN_DB = 0.3
-"""Thresholds per channel, and of network inputs, are taken when they are so much better."""
+MUCH_UNSEEN = 1.6
+"""Thresholds that are cut far down reckon with values so much larger: what is looked for is rare."""
+FAR = 4.0
+"""Only what gains so much resolution is cut: samples rarely show how far values reach where something is found."""
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
 Entries = Mapping[str, TensorThreshold]
@@ -86,13 +90,19 @@ class Refiner:
     channels: Mapping[str, Array] = field(default_factory=dict[str, Array])
     _importance: Mapping[str, Importance] = field(default_factory=dict[str, Importance])
     _verdict: Verdict | None = None
+    _corrected: bool = True
+    """Was the verdict on biases corrected for their filters?"""
     _worst: Sequence[str] = ()
     _biased: Sequence[int] | None = None
     _products: Sequence[Mapping[str, ProductMeans]] = ()
     _filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
 
     def tune(self, entries: Entries, others: Sequence[Entries], given: frozenset[str]) -> dict[str, TensorThreshold]:
-        """The best of each method's thresholds tuned op by op, and the last one's tuned by what reaches the outputs."""
+        """The best of each method's thresholds as they are and tuned op by op, and the last one's tuned by what reaches
+        the outputs.
+        """
+        entries, *others = (with_whole_scores(one, self.module) for one in (entries, *others))
+        settled = given | scores_of(self.module)
         places = self._spread(self._affordable(self.options.tune_num))
         self.tuned = len(places)
         if not self.tuned:
@@ -108,17 +118,28 @@ class Refiner:
         importance = self._importance = merged(one.importance for one in seen)
         last = others[-1] if others else candidates[-1]
         self._worst = by_cost(last, importance)
-        free = {name: one for name, one in importance.items() if name not in given}
+        free = {name: one for name, one in importance.items() if name not in settled}
         shifts = self._filter_shifts()
         if self.options.headroom:
-            return self._with_headroom(choose_by_outputs(last, free, self.options.headroom), shifts)
+            wide = choose_by_outputs(last, free, self.options.headroom)
+            return self._with_headroom({name: _larger(one, last[name]) for name, one in wide.items()}, shifts)
         candidates.append(choose_by_outputs(last, free))
-        verdicts = self._compared("tables", [(one, shifts) for one in candidates], [])
-        place = _best(verdicts)
-        best, verdict = self._try_inputs(candidates[place], shifts, verdicts[place], given)
+        if self._judge.measure.units:
+            deep = choose_by_outputs(last, free, MUCH_UNSEEN, deep=True)
+            far = {name: one for name, one in deep.items() if one.threshold * FAR < candidates[-1][name].threshold}
+            candidates.append(self._judge.saturated({**candidates[-1], **far}))
+        corrected = len(candidates)
+        candidates += [dict(one) for one in (entries, *others)]
+        choices = [(one, shifts) for one in candidates]
+        choices += [(one, dict[str, Array]()) for one in candidates[corrected - 1 :]]
+        verdicts = self._compared("tables", choices, [])
+        place = best_of(verdicts, corrected)
+        best, shifts = choices[place]
+        best, verdict = self._try_inputs(best, shifts, verdicts[place], given)
         verdict = self._try_channels(best, shifts, verdict)
-        names = [name for name in self._worst if name not in given and name not in self.channels]
+        names = [name for name in self._worst if name not in settled and name not in self.channels]
         climbed, self._verdict = self._judge.climb(best, shifts, names, CLIMB_SECONDS, verdict)
+        self._corrected = bool(shifts)
         return climbed
 
     def _with_headroom(
@@ -135,9 +156,9 @@ class Refiner:
         """The verdicts on thresholds with biases; `known` are those on the first of them."""
         verdicts = [*known]
         for entries, shifts in choices[len(known) :]:
-            best = verdicts[_best(verdicts)] if verdicts else None
+            best = verdicts[best_of(verdicts)] if verdicts else None
             verdicts.append(self._judge.judge(entries, shifts, best))
-        self.context.log(f"{what} compared: {', '.join(f'{one.decibels:.2f}' for one in verdicts)} dB")
+        self.context.log(f"{what} compared: {', '.join(map(str, verdicts))}")
         return verdicts
 
     def _affordable(self, count: int) -> int:
@@ -155,7 +176,8 @@ class Refiner:
             return entries, verdict
         cut = self._judge.judge(changed, shifts, verdict)
         self.context.log(f"thresholds of {len(importance)} inputs: {cut.decibels:.2f} dB")
-        return (changed, cut) if cut.decibels >= verdict.decibels + CLEAR_GAIN_DB else (entries, verdict)
+        is_better = cut.score >= verdict.score + CLEAR_GAIN_DB and not cut.is_clearly_worse_than(verdict)
+        return (changed, cut) if is_better else (entries, verdict)
 
     def _try_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: Verdict) -> Verdict:
         """Thresholds per channel, where outputs are clearly better for them; returns the verdict on what was taken."""
@@ -171,7 +193,8 @@ class Refiner:
         self.channels = found
         with_channels = self._judge.judge(entries, shifts, verdict)
         self.context.log(f"thresholds per channel of {len(found)} values: {with_channels.decibels:.2f} dB")
-        if with_channels.decibels >= verdict.decibels + CLEAR_GAIN_DB:
+        is_better = with_channels.score >= verdict.score + CLEAR_GAIN_DB
+        if is_better and not with_channels.is_clearly_worse_than(verdict):
             return with_channels
         self.channels = {}
         return verdict
@@ -184,10 +207,11 @@ class Refiner:
         limits = {name: max(-one.minimum, one.maximum) for name, one in entries.items()}
         tuning = Tuning(
             tuple(places.index(place) for place in tuned),
+            self._judge.measure,
             entries,
             choices,
             {name: limit for name, limit in limits.items() if limit > 0},
-            self._powers(),
+            {**self._powers(), **self._judge.powers()},
             frozenset(value.name for value in eligible(plain)),
         )
         job = ObserveJob(
@@ -220,9 +244,10 @@ class Refiner:
         samples = _read(self._source(self._biased))
         net = self._quantised(entries)
         left = find_shifts(net, samples, self._products, self.pool, self.context.progress)
-        choices = [self._filter_shifts(), left, dict[str, Array]()]
+        filters, none = self._filter_shifts(), dict[str, Array]()
+        choices = [filters, left, none] if self._corrected else [none, left, filters]
         known = [] if self._verdict is None else [self._verdict]
-        return choices[_best(self._compared("biases", [(entries, one) for one in choices], known))]
+        return choices[best_of(self._compared("biases", [(entries, one) for one in choices], known))]
 
     def _filter_shifts(self) -> dict[str, Array]:
         """They do not depend on thresholds."""
@@ -258,9 +283,8 @@ class Refiner:
         return dataclasses.replace(samples, samples=tuple(samples.samples[place] for place in places))
 
 
-def _best(verdicts: Sequence[Verdict]) -> int:
-    """The place of the highest, the first of equal ones."""
-    return int(np.argmax([one.decibels for one in verdicts]))
+def _larger(one: TensorThreshold, other: TensorThreshold) -> TensorThreshold:
+    return one if one.threshold >= other.threshold else other
 
 
 def _read(samples: SampleSource) -> list[Mapping[str, Array]]:

@@ -1,124 +1,117 @@
-"""How well a whole calibration keeps the network's outputs, on samples; and small changes that keep them better."""
+"""How well a whole calibration keeps what a network says: several figures, and when one table is worse than another."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-from tpuc.api import Module
-from tpuc.api.host import Array, Pool, decibels
+from tpuc.api.host import Array
 
-from tpuc_passes.accuracy.gradients import output_slots
-from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.calibration.table import TensorThreshold
+from tpuc_passes.accuracy.deciders import Agreement
 
-Entries = Mapping[str, TensorThreshold]
-
-FACTORS = (0.85, 1.2)
-"""By which thresholds are changed in turn."""
-MOST_RUNS, FEWEST_RUNS = 160, 8
-SECONDS_PER_FLOP = 1 / 40e9
-SECONDS_PER_ELEMENT = 5e-9
-SECONDS_PER_OP = 2e-5
-"""What `FakeNetwork` takes on one core of a server. Measured with twelve networks (digits to YOLOX nano, 0.5 M to 1.1 G
-operations): least squares give 18 G operations a second, 2.0 ns per element and 16 us per op; these numbers say 0.4 to
-1.7 times what was measured. Only how many runs fit into a time follows from them.
-"""
-LEAST_GAIN_DB = 0.05
+CLEARLY_DB = 2.0
+"""By how much what an output means has to be further off, on both halves of the samples, to be clearly worse."""
+CLEAR_GAIN_DB = 0.3
+"""What is no refinement of something else is taken when it is so much better."""
+DEVIATIONS = 2.0
+"""By so many standard deviations of a difference of counts fewer decisions have to be kept."""
 HOPELESS_DB = 1.0
-"""A table that is so much worse than the best one on half of the samples is not run on the others."""
+"""A table that is so much worse than the best one on half of the samples, and no better in what any output means, is
+not run on the others.
+"""
+ENOUGH_SAMPLES = 100
+"""With so many, what outputs mean counts half as much as their values."""
+NO_NOISE_DB = 120.0
+"""Figures are no better than that, and no worse than its opposite."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The mean over the outputs of their signal-to-noise ratio: over all samples, and over the first half of them."""
+    """The mean over the outputs of their signal-to-noise ratio: over all samples, and over the first half of them. For
+    each decider how near what it means is on both halves, in decibels; and how many decisions are kept.
+    """
 
     decibels: float
     half: float
+    meanings: tuple[tuple[float, float], ...] = ()
+    kept: Agreement = field(default_factory=Agreement)
+    samples: int = 0
+
+    def __str__(self) -> str:
+        lowest = min((min(one) for one in self.meanings), default=math.inf)
+        return f"{self.decibels:.2f} dB ({self.kept.same} of {self.kept.total} decisions, meaning {lowest:.2f} dB)"
+
+    @property
+    def score(self) -> float:
+        """Of the outputs and of what they mean, in decibels. What is not sure in few samples says little, so the second
+        counts with their number.
+        """
+        if not self.meanings or math.isinf(self.decibels):
+            return self.decibels
+        weight = self.samples / (self.samples + ENOUGH_SAMPLES)
+        mean = sum(_bounded(sum(one) / 2) for one in self.meanings) / len(self.meanings)
+        return (self.decibels + weight * mean) / (1.0 + weight)
+
+    def lost_against(self, other: Verdict) -> float:
+        """By how many decibels the meaning of the worst output is further off than in `other`, on both halves."""
+        pairs = zip(other.meanings, self.meanings, strict=True)
+        return max((min(_bounded(a) - _bounded(b) for a, b in zip(*pair, strict=True)) for pair in pairs), default=0.0)
+
+    def keeps_fewer_than(self, other: Verdict) -> float:
+        """By how much the share of kept decisions is lower, beyond what chance makes of it; 0 if it is not."""
+        count = min(self.kept.total, other.kept.total)
+        if not count:
+            return 0.0
+        lost = [1.0 - one.kept.share for one in (self, other)]
+        chance = DEVIATIONS * math.sqrt(sum(lost) * count + 1.0) / count
+        return max(lost[0] - lost[1] - chance, 0.0)
+
+    def is_far_above(self, half: float) -> bool:
+        """Is so much in the mean over the outputs, on the first half of samples, hardly to be made up for?"""
+        return math.isfinite(self.half) and half < self.half - HOPELESS_DB
+
+    def is_hopeless_against(self, best: Verdict) -> bool:
+        """Of a verdict on the first half of samples alone: are all figures lower than those of `best`?"""
+        pairs = zip(best.meanings, self.meanings, strict=True)
+        gains = (sum(map(_bounded, b)) / 2 - _bounded(a) for (a, _), b in pairs)
+        return best.is_far_above(self.half) and max(gains, default=0.0) <= 0.0 and self.kept.share <= best.kept.share
+
+    def is_clearly_worse_than(self, other: Verdict) -> bool:
+        """Does any of these figures find it so? The mean over the outputs does not count."""
+        return self.lost_against(other) > CLEARLY_DB or self.keeps_fewer_than(other) > 0
 
 
-@dataclass
-class Judge:
-    """Runs samples through calibrated networks, here in `pool`. `quantised` makes one of thresholds; all should share
-    their int8 filters.
+def best_of(verdicts: Sequence[Verdict], favoured: int | None = None) -> int:
+    """The place of the best one: kept decisions count first, then the meaning of the worst output, each where another
+    one is clearly better; then the score. The first of equal ones; behind the first `favoured` ones, who has to be best
+    by `CLEAR_GAIN_DB`.
     """
+    handicaps = [0.0 if favoured is None or place < favoured else CLEAR_GAIN_DB for place in range(len(verdicts))]
 
-    module: Module
-    samples: Sequence[Mapping[str, Array]]
-    quantised: Callable[[Entries], FakeNetwork]
-    pool: Pool
-    exact: FakeNetwork = field(init=False)
-    wanted: list[list[Array]] = field(init=False, default_factory=list["list[Array]"])
-    slots: list[int] = field(init=False, default_factory=list[int])
+    def rank(place: int) -> tuple[float, float, float, int]:
+        one = verdicts[place]
+        fewer = max(one.keeps_fewer_than(other) for other in verdicts)
+        lost = max(one.lost_against(other) for other in verdicts)
+        return fewer, max(lost - CLEARLY_DB, 0.0), handicaps[place] - one.score, place
 
-    def __post_init__(self) -> None:
-        self.exact = FakeNetwork(self.module)
-        self.slots = output_slots(self.exact)
-        self.wanted = self._run(self.exact, self.samples, integer=False)
-
-    def judge(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict | None = None) -> Verdict:
-        """What the outputs are worth with these thresholds and biases. What is hopeless against `best` runs on half of
-        the samples, and gets as many decibels less than `best` as it has there.
-        """
-        net = self.quantised(entries)
-        net.shift_biases(shifts)
-        middle = len(self.samples) // 2
-        sums = self._energies(net, 0, middle)
-        half = _decibels(sums)
-        if best is not None and math.isfinite(best.half) and half < best.half - HOPELESS_DB:
-            return Verdict(best.decibels + half - best.half, half)
-        return Verdict(_decibels(sums + self._energies(net, middle, len(self.samples))), half)
-
-    def climb(
-        self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float, verdict: Verdict
-    ) -> tuple[dict[str, TensorThreshold], Verdict]:
-        """Change the thresholds of `names` one by one while the outputs get better and about `seconds` are left, unless
-        that is too little for anything. `verdict` is that of `entries`; returns that of the result too.
-        """
-        best = verdict
-        result: dict[str, TensorThreshold] = dict(entries)
-        runs = min(MOST_RUNS, int(seconds / (len(self.samples) * seconds_of(self.module))))
-        for name in names if runs >= FEWEST_RUNS else ():
-            for factor in FACTORS:
-                if runs <= 0:
-                    return result, best
-                runs -= 1
-                changed = {**result, name: replace(result[name], threshold=result[name].threshold * factor)}
-                verdict = self.judge(changed, shifts, best)
-                if verdict.decibels > best.decibels + LEAST_GAIN_DB:
-                    best, result = verdict, changed
-                    break
-        return result, best
-
-    def _energies(self, net: FakeNetwork, first: int, end: int) -> Array:
-        """Signal and noise of each output over some samples: `[outputs, 2]`."""
-        sums = np.zeros((len(self.slots), 2))
-        run = self._run(net, self.samples[first:end], integer=True)
-        for got, wanted in zip(run, self.wanted[first:end], strict=True):
-            sums += [(_energy(a), _energy(a - b)) for a, b in zip(wanted, got, strict=True)]
-        return sums
-
-    def _run(self, net: FakeNetwork, samples: Sequence[Mapping[str, Array]], *, integer: bool) -> list[list[Array]]:
-        states = [net.start(sample) for sample in samples]
-        net.run_together(range(len(net.plan.steps)), states, self.pool, integer=integer, keep=self.slots)
-        return [[value for slot in self.slots if (value := state.values[slot]) is not None] for state in states]
+    return min(range(len(verdicts)), key=rank)
 
 
-def _decibels(sums: Array) -> float:
-    ratios = [decibels(signal, noise) for signal, noise in sums.tolist() if signal > 0 and noise != 0]
-    return sum(ratios) / len(ratios) if ratios else math.inf
+def halves(energies: Array) -> tuple[float, float]:
+    """Signal to noise in decibels of both halves of samples: `energies: [samples, 2]`."""
+    middle = len(energies) // 2
+    first, second = (_ratio(part.sum(axis=0)) for part in (energies[:middle], energies[middle:]))
+    return first, second
 
 
-def seconds_of(module: Module) -> float:
-    """About how long a network runs, from the network alone: the same on every machine."""
-    operations = [operation for operation in module.main.operations if operation.results and operation.operands]
-    flops = sum(operation.op.flops(operation.node()) for operation in operations)
-    elements = sum(operation.result.tensor.size for operation in operations)
-    return flops * SECONDS_PER_FLOP + elements * SECONDS_PER_ELEMENT + len(operations) * SECONDS_PER_OP
+def _ratio(sums: Array) -> float:
+    signal, noise = sums.tolist()
+    if noise == 0 or signal == 0:
+        return math.inf if noise == 0 else -math.inf
+    return 10 * math.log10(signal / noise) if math.isfinite(noise) else -math.inf
 
 
-def _energy(array: Array) -> float:
-    flat = array.astype(np.float64).reshape(-1)
-    return float(flat @ flat)
+def _bounded(decibels: float) -> float:
+    return float(np.clip(decibels, -NO_NOISE_DB, NO_NOISE_DB))

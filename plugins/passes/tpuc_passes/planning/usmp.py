@@ -61,14 +61,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Program:
-    """Calls in order; the network's inputs and outputs are memory of the caller. `alignment` in bytes, of buffers."""
+    """Calls in order; the network's inputs and outputs are memory of the caller."""
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     tensors: Mapping[str, ProgramTensor]
     calls: tuple[Call, ...]
-    alignment: int = 1
 
     def tensor(self, name: str) -> ProgramTensor:
         """The tensor of this name."""
@@ -157,9 +156,7 @@ def analyse(program: Program) -> dict[str, BufferUse]:
     return uses
 
 
-def buffer_array(
-    uses: Mapping[str, BufferUse], pools: Pools, kind: str, alignment: int = 1
-) -> tuple[list[BufferInfo], list[Lived]]:
+def buffer_array(uses: Mapping[str, BufferUse], pools: Pools, kind: str) -> tuple[list[BufferInfo], list[Lived]]:
     """Step 3: the buffers of one kind with conflicts and ordered candidate pools, filtered by the targets' access.
 
     Constants exist all the time, so all of them conflict.
@@ -177,7 +174,7 @@ def buffer_array(
             )
         first, last = (use.first, use.last) if kind == WORKSPACE else (0, end)
         lived.append(Lived(name, use.tensor.size_bytes or 0, first, last, candidates))
-    return buffer_list(lived, alignment), lived
+    return buffer_list(lived), lived
 
 
 def rewrite(program: Program, pools: Pools, workspace: MemoryPlan, parameter: MemoryPlan) -> PlacedProgram:
@@ -192,7 +189,7 @@ def plan_program(program: Program, pools: Pools, planner: Planner) -> PlacedProg
     uses = analyse(program)
     plans: list[MemoryPlan] = []
     for kind, members in ((WORKSPACE, pools.workspace), (PARAMETER, pools.parameter)):
-        buffers, lived = buffer_array(uses, pools, kind, program.alignment)
+        buffers, lived = buffer_array(uses, pools, kind)
         plans.append(make_plan(planner, buffers, members, lived))
     return rewrite(program, pools, plans[0], plans[1])
 

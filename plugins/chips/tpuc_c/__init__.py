@@ -1,1 +1,0 @@
-"""Host C: networks as self-contained C99, with planned memory."""

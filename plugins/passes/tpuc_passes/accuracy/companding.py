@@ -1,0 +1,36 @@
+"""Outputs whose size means little: logits that are far below zero are all the same to their reader."""
+
+from __future__ import annotations
+
+import numpy as np
+from tpuc.api.host import Array
+
+SOFTER = 4.0
+"""Logits are taken for so much less sure than they are, for readers with another threshold than one half: what is 1 %
+sure still counts.
+"""
+_STEEPEST = 50.0
+
+
+def compand(x: Array, units: Array | None) -> Array:
+    """Values in a row as float64: the sigmoids of logits, and all others, whose unit is infinite, as they are."""
+    flat = x.reshape(-1).astype(np.float64)
+    if units is None:
+        return flat
+    bent = np.isfinite(units)
+    flat[bent] = _sigmoid(flat[bent] / units[bent])
+    return flat
+
+
+def slopes(x: Array, units: Array) -> Array:
+    """The slope of `compand`, in the shape of the values."""
+    flat = x.reshape(-1).astype(np.float64)
+    result = np.ones(flat.size, np.float32)
+    bent = np.isfinite(units)
+    scores = _sigmoid(flat[bent] / units[bent])
+    result[bent] = scores * (1.0 - scores) / (SOFTER * units[bent])
+    return result.reshape(x.shape)
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1.0 / (1.0 + np.exp(-np.clip(x / SOFTER, -_STEEPEST, _STEEPEST)))

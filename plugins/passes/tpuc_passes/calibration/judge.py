@@ -1,0 +1,187 @@
+"""Runs whole calibrations on samples and says how well they keep the network's outputs; small changes that keep them
+better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from tpuc.api import Module
+from tpuc.api.host import Array, Pool, decibels
+
+from tpuc_passes.accuracy.deciders import SATURATED, Agreement, Decider, Outputs
+from tpuc_passes.accuracy.decisions import deciders_of
+from tpuc_passes.accuracy.measure import Measure, measure_of
+from tpuc_passes.accuracy.network import FakeNetwork, State
+from tpuc_passes.accuracy.outputs import REARRANGING, output_slots
+from tpuc_passes.calibration.duration import seconds_of
+from tpuc_passes.calibration.table import TensorThreshold
+from tpuc_passes.calibration.verdict import Verdict, halves
+
+Entries = Mapping[str, TensorThreshold]
+
+FACTORS = (0.85, 1.2)
+"""By which thresholds are changed in turn."""
+MOST_RUNS, FEWEST_RUNS = 160, 8
+LEAST_GAIN_DB = 0.05
+FARTHEST = 2 * SATURATED
+"""Logits of this magnitude differ from larger ones in nothing."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Of some samples from `first` on: their outputs, and the values that errors are measured in, companded."""
+
+    first: int
+    outputs: list[Outputs]
+    measured: list[list[Array]]
+
+    def __add__(self, other: _Run) -> _Run:
+        return _Run(self.first, self.outputs + other.outputs, self.measured + other.measured)
+
+
+@dataclass
+class Judge:
+    """Runs samples through calibrated networks, here in `pool`. `quantised` makes one of thresholds; all should share
+    their int8 filters.
+    """
+
+    module: Module
+    samples: Sequence[Mapping[str, Array]]
+    quantised: Callable[[Entries], FakeNetwork]
+    pool: Pool
+    exact: FakeNetwork = field(init=False)
+    deciders: tuple[Decider, ...] = field(init=False)
+    measure: Measure = field(init=False)
+    wanted: _Run = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.exact = FakeNetwork(self.module)
+        states = self._states(self.exact, self.samples, output_slots(self.exact), integer=False)
+        self.deciders = deciders_of(self.module, [self.exact.outputs(one) for one in states])
+        self.measure = measure_of(self.exact, self.deciders, states)
+        self.wanted = self._taken(self.exact, states, 0)
+
+    def powers(self) -> dict[str, float]:
+        """The mean squares of companded outputs, by name."""
+        result: dict[str, float] = {}
+        for place, slot in enumerate(self.measure.slots):
+            if slot in self.measure.units:
+                squares = [float(np.mean(one[place] ** 2)) for one in self.wanted.measured]
+                result[self.exact.plan.names[slot]] = float(np.mean(squares))
+        return result
+
+    def saturated(self, entries: Entries) -> dict[str, TensorThreshold]:
+        """The entries, with those of companded logits as large as logits have to be, and of what is put together from
+        them as of its parts.
+        """
+        result, names, changed = dict(entries), self.exact.plan.names, set[str]()
+        for slot, units in self.measure.units.items():
+            if np.isfinite(units).all():
+                name = names[slot]
+                result[name] = replace(result[name], threshold=FARTHEST * float(units.max()))
+                changed.add(name)
+        for operation in self.module.main.operations:
+            parts = [operand.name for operand in operation.operands if operand.name in result]
+            if isinstance(operation.op, REARRANGING) and not changed.isdisjoint(parts):
+                name = operation.result.name
+                result[name] = replace(result[name], threshold=max(result[part].threshold for part in parts))
+                changed.add(name)
+        return result
+
+    def judge(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict | None = None) -> Verdict:
+        """What the outputs are worth with these thresholds and biases. What is hopeless against `best` runs on half of
+        the samples, and gets as many decibels less than `best` as it has there.
+        """
+        net = self._network(entries, shifts)
+        first = self._run(net, 0, self._middle)
+        half = _decibels(self._energies(first))
+        if best is not None and best.is_far_above(half):
+            verdict = self._verdict(first, half)
+            if verdict.is_hopeless_against(best):
+                return replace(verdict, decibels=best.decibels + half - best.half)
+        return self._verdict(first + self._run(net, self._middle, len(self.samples)), half)
+
+    def _improved(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict) -> Verdict | None:
+        """The verdict if the outputs are better than at best, in the mean."""
+        net = self._network(entries, shifts)
+        run = self._run(net, 0, self._middle)
+        half = _decibels(self._energies(run))
+        if best.is_far_above(half):
+            return None
+        run += self._run(net, self._middle, len(self.samples))
+        better = _decibels(self._energies(run)) > best.decibels + LEAST_GAIN_DB
+        return self._verdict(run, half) if better else None
+
+    def _network(self, entries: Entries, shifts: Mapping[str, Array]) -> FakeNetwork:
+        net = self.quantised(entries)
+        net.shift_biases(shifts)
+        return net
+
+    @property
+    def _middle(self) -> int:
+        return len(self.samples) // 2
+
+    def climb(
+        self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float, verdict: Verdict
+    ) -> tuple[dict[str, TensorThreshold], Verdict]:
+        """Change the thresholds of `names` one by one while the outputs get better, none clearly worse, and about
+        `seconds` are left, unless that is too little for anything. `verdict` is that of `entries`; returns that of the
+        result too.
+        """
+        best = verdict
+        result: dict[str, TensorThreshold] = dict(entries)
+        runs = min(MOST_RUNS, int(seconds / (len(self.samples) * seconds_of(self.module))))
+        for name in names if runs >= FEWEST_RUNS else ():
+            for factor in FACTORS:
+                if runs <= 0:
+                    return result, best
+                runs -= 1
+                changed = {**result, name: replace(result[name], threshold=result[name].threshold * factor)}
+                found = self._improved(changed, shifts, best)
+                if found is not None and found.score > best.score and not found.is_clearly_worse_than(verdict):
+                    best, result = found, changed
+                    break
+        return result, best
+
+    def _verdict(self, run: _Run, half: float) -> Verdict:
+        """On the samples of a run; `half` is the mean over the outputs on the first half of all."""
+        wanted = self.wanted.outputs[run.first : run.first + len(run.outputs)]
+        pairs = list(zip(wanted, run.outputs, strict=True))
+        meanings = [np.array([decider.energies(*pair) for pair in pairs]).reshape(-1, 2) for decider in self.deciders]
+        kept = sum((decider.agreement(wanted, run.outputs) for decider in self.deciders), Agreement())
+        mean = _decibels(self._energies(run))
+        return Verdict(mean, half, tuple(halves(one) for one in meanings), kept, len(self.samples))
+
+    def _energies(self, run: _Run) -> Array:
+        """Signal and noise of each output over some samples: `[outputs, 2]`."""
+        sums = np.zeros((len(self.measure.slots), 2))
+        for wanted, got in zip(self.wanted.measured[run.first :], run.measured, strict=False):
+            sums += [(_energy(a), _energy(a - b)) for a, b in zip(wanted, got, strict=True)]
+        return sums
+
+    def _run(self, net: FakeNetwork, first: int, end: int) -> _Run:
+        states = self._states(net, self.samples[first:end], self.measure.slots, integer=True)
+        return self._taken(net, states, first)
+
+    def _states(
+        self, net: FakeNetwork, samples: Sequence[Mapping[str, Array]], keep: Collection[int], *, integer: bool
+    ) -> list[State]:
+        states = [net.start(sample) for sample in samples]
+        net.run_together(range(len(net.plan.steps)), states, self.pool, integer=integer, keep=keep)
+        return states
+
+    def _taken(self, net: FakeNetwork, states: Sequence[State], first: int) -> _Run:
+        return _Run(first, [net.outputs(one) for one in states], [self.measure.values(one) for one in states])
+
+
+def _decibels(sums: Array) -> float:
+    ratios = [decibels(signal, noise) for signal, noise in sums.tolist() if signal > 0 and noise != 0]
+    return sum(ratios) / len(ratios) if ratios else math.inf
+
+
+def _energy(flat: Array) -> float:
+    return float(flat @ flat)

@@ -1,0 +1,96 @@
+"""What errors are measured in: outputs as they are, and logits that reach far as their reader takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.api import Module
+from tpuc_ops import top
+from tpuc_passes.accuracy.companding import compand, slopes
+from tpuc_passes.accuracy.decisions import deciders_of
+from tpuc_passes.accuracy.gradients import Gradients
+from tpuc_passes.accuracy.measure import Measure, measure_of
+from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.accuracy.outputs import output_slots
+
+from tests.passes.graphs import Network
+
+Array = NDArray[Any]
+
+
+def _measured(module: Module, x: Array) -> tuple[FakeNetwork, Measure]:
+    net = FakeNetwork(module)
+    states = [net.run({item.name: x.astype(np.float32) for item in net.plan.inputs}, integer=False, keep=True)]
+    outputs = [net.outputs(one) for one in states]
+    return net, measure_of(net, deciders_of(module, outputs), states)
+
+
+def _logits(lowest: float) -> Array:
+    x = np.linspace(lowest, lowest / 10, 400).reshape(1, 400, 1)
+    x[0, 7] = 2.0
+    return x
+
+
+class TestCompanding:
+    def test_what_is_far_below_zero_is_nothing(self) -> None:
+        units = np.ones(4)
+        assert compand(np.array([-8000.0, -100.0, 0.0, 8000.0]), units) == pytest.approx([0, 0, 0.5, 1], abs=1e-9)
+
+    def test_what_has_no_unit_stays(self) -> None:
+        x = np.array([[-8000.0, 5.0]])
+        assert compand(x, None).tolist() == [-8000.0, 5.0]
+        assert compand(x, np.array([1.0, np.inf])).tolist() == pytest.approx([0.0, 5.0])
+
+    def test_a_larger_unit_stretches(self) -> None:
+        x = np.linspace(-20, 20, 9)
+        assert compand(x * 50, np.full(9, 50.0)) == pytest.approx(compand(x, np.ones(9)))
+
+    def test_slopes_are_those_of_differences(self) -> None:
+        x, units, step = np.linspace(-30, 30, 61), np.linspace(0.5, 3, 61), 1e-4
+        units[5] = np.inf
+        difference = (compand(x + step, units) - compand(x - step, units)) / (2 * step)
+        assert slopes(x, units) == pytest.approx(difference, abs=1e-6)
+
+
+class TestMeasure:
+    def test_logits_count_as_they_are_unless_they_reach_far(self) -> None:
+        for lowest, companded in ((-40.0, False), (-8000.0, True)):
+            net = Network(1, 400, 1)
+            module = net.finish(net.op(top.MulConst(const_val=1.0), net.input))
+            fake, measure = _measured(module, _logits(lowest))
+            assert list(measure.slots) == output_slots(fake)
+            assert bool(measure.units) == companded
+
+    def test_logits_beside_boxes_are_companded_alone(self) -> None:
+        net = Network(1, 400, 1)
+        scores, boxes = net.op(top.MulConst(const_val=1.0), net.input), net.op(top.MulConst(const_val=-1.0), net.input)
+        module = net.finish(net.op(top.Permute(order=(0, 2, 1)), net.op(top.Concat(axis=2), scores, boxes)))
+        fake, measure = _measured(module, _logits(-8000.0))
+        names = [fake.plan.names[slot] for slot in measure.slots]
+        assert names == [scores.name, boxes.name]
+        assert [fake.plan.names[slot] for slot in measure.units] == [scores.name]
+
+    @pytest.mark.parametrize(("reach", "slot"), [(30.0, "logits"), (8000.0, "scores")])
+    def test_a_softmax_of_far_logits_is_measured_itself(self, reach: float, slot: str) -> None:
+        net = Network(1, 5, 2)
+        logits = net.op(top.MulConst(const_val=1.0), net.input)
+        scores = net.op(top.Softmax(axis=2), logits)
+        fake, measure = _measured(net.finish(scores), np.full((1, 5, 2), reach) * [1, -1])
+        expected = {"logits": logits.name, "scores": scores.name}
+        assert [fake.plan.names[one] for one in measure.slots] == [expected[slot]]
+
+    def test_gradients_are_those_of_what_is_measured(self) -> None:
+        """Only the place that may say yes counts for what reaches it; its neighbours are 8000 below zero."""
+        net = Network(1, 400, 1)
+        module = net.finish(net.op(top.MulConst(const_val=1.0), net.op(top.MulConst(const_val=2.0), net.input)))
+        fake, measure = _measured(module, _logits(-8000.0))
+        state = fake.run(
+            {item.name: _logits(-8000.0).astype(np.float32) for item in fake.plan.inputs}, integer=False, keep=True
+        )
+        walked = Gradients(fake, measure).weights(iter([(0, state)]), np.random.default_rng(0), {measure.slots[0]: 1.0})
+        for _, _, gradient in walked:
+            assert np.abs(gradient).reshape(-1).argmax() == 7
+            assert np.count_nonzero(np.abs(gradient) > 1e-6) == 1

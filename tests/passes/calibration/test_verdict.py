@@ -1,0 +1,64 @@
+"""Which table is better than another: decisions before what outputs mean, and that before the mean of decibels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tpuc_passes.accuracy.deciders import Agreement
+from tpuc_passes.calibration.verdict import Verdict, best_of, halves
+
+
+def verdict(decibels: float, *meanings: tuple[float, float], kept: tuple[int, int] = (60, 60)) -> Verdict:
+    return Verdict(decibels, decibels, meanings, Agreement(*kept), 60)
+
+
+class TestBest:
+    def test_more_decibels_are_better_where_decisions_are_equal(self) -> None:
+        assert best_of([verdict(20.0, (9.0, 9.0)), verdict(21.0, (9.0, 9.0)), verdict(19.0, (9.0, 9.0))]) == 1
+
+    def test_a_table_that_loses_faces_is_not_taken_for_its_decibels(self) -> None:
+        assert best_of([verdict(26.0, (3.0, 3.0), kept=(10, 60)), verdict(13.0, (3.0, 3.0), kept=(58, 60))]) == 1
+
+    def test_a_few_decisions_may_be_chance(self) -> None:
+        assert best_of([verdict(26.0, (3.0, 3.0), kept=(97, 100)), verdict(25.0, (3.0, 3.0), kept=(100, 100))]) == 0
+
+    def test_no_output_may_drown_another(self) -> None:
+        """One output is 6 dB nearer than with the other table, and a second one 10 dB further off."""
+        assert best_of([verdict(28.0, (36.0, 36.0), (5.0, 5.0)), verdict(26.0, (30.0, 30.0), (15.0, 15.0))]) == 1
+
+    def test_what_one_half_of_the_samples_finds_alone_does_not_count(self) -> None:
+        assert best_of([verdict(28.0, (5.0, 30.0)), verdict(26.0, (15.0, 29.0))]) == 0
+
+    def test_of_equal_ones_the_first_is_taken(self) -> None:
+        assert best_of([verdict(20.0, (9.0, 9.0)), verdict(20.0, (9.0, 9.0))]) == 0
+
+    def test_a_table_as_the_method_made_it_has_to_be_clearly_better(self) -> None:
+        near, far = verdict(20.2, (9.0, 9.0)), verdict(21.0, (9.0, 9.0))
+        assert best_of([verdict(20.0, (9.0, 9.0)), near], 1) == 0
+        assert best_of([verdict(20.0, (9.0, 9.0)), near, far], 1) == 2
+
+    def test_outputs_without_any_error_are_equal_to_each_other(self) -> None:
+        exact = (math.inf, math.inf)
+        assert best_of([verdict(20.0, exact), verdict(21.0, exact)]) == 1
+
+
+class TestHopeless:
+    def test_all_figures_are_lower_on_the_first_half(self) -> None:
+        best = verdict(20.0, (9.0, 30.0))
+        assert verdict(18.0, (7.0, 9.0)).is_hopeless_against(best)
+        assert not verdict(19.5, (7.0, 9.0)).is_hopeless_against(best)
+
+    @pytest.mark.parametrize(
+        "other", [verdict(10.0, (9.5, 9.0)), verdict(10.0, (7.0, 7.0), kept=(30, 30))], ids=["meaning", "decisions"]
+    )
+    def test_what_keeps_decisions_better_is_looked_at(self, other: Verdict) -> None:
+        assert not other.is_hopeless_against(verdict(20.0, (9.0, 30.0), kept=(50, 60)))
+
+
+def test_halves_are_pooled_each() -> None:
+    """Signals of 100 and 300 over noises of 1 and 3, and 1 over 10."""
+    energies = np.array([[100.0, 1.0], [300.0, 3.0], [0.5, 4.0], [0.5, 6.0]])
+    assert halves(energies) == pytest.approx((20.0, -10.0))
+    assert halves(np.array([[1.0, 0.0], [0.0, 1.0]])) == (math.inf, -math.inf)
