@@ -289,7 +289,7 @@ def _support_section(registry: Registry, chip: str) -> str:
     lines = [f"## {chip}", "", f"Modes: {', '.join(modes)}. Compiled files: `{description.suffix}`.", ""]
     missing: list[str] = []
     lines += [f"| op | {' | '.join(modes)} |", f"|---|{'---|' * len(modes)}"]
-    for dialect in dialects(registry, LOWERINGS, owners):
+    for dialect in dialects(registry, LOWERINGS, description.lowering_owners):
         for op, row in lowering_rows(registry, description, dialect).items():
             if any(row.values()):
                 lines.append(f"| `{op}` | {' | '.join(row[mode] or '-' for mode in modes)} |")
@@ -307,7 +307,7 @@ def _support_section(registry: Registry, chip: str) -> str:
 def _lowering_limits(registry: Registry, description: ChipDescription) -> Iterator[tuple[str, str]]:
     """Op with modes, and the sentences; nothing for an op without limits."""
     modes = description.modes
-    for dialect in dialects(registry, LOWERINGS, description.owners):
+    for dialect in dialects(registry, LOWERINGS, description.lowering_owners):
         for op in lowering_rows(registry, description, dialect):
             by_text: dict[str, list[str]] = {}
             for mode in modes:

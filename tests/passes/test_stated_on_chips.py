@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 
@@ -109,7 +110,7 @@ def test_answers_are_those_of_the_runtime(chip: str, kind: type[np.integer[Any]]
     # A sum of two scales is rounded in whole numbers of 22 bits, on CV183x of nine or ten: nearer to a half than that,
     # it may be the other. Zero points in biases of CV183x are as near.
     assert (off < 1e-3).mean() > (0.99 if chip == "bm1684x" else 0.9)
-    assert off.max() < 1.01
+    assert off.max() < (1.01 if chip == "bm1684x" else 2.01)
 
 
 @CHIPS
@@ -128,12 +129,15 @@ def steps_off(chip: str, path: Path, step: float) -> Array:
     interpreter = Interpreter(built[0])
     loaded = session.chip.load(built.data)
     steps: list[Array] = []
+    (given,) = inputs_of(built[0])
     for seed in range(12):
-        # Inputs are whole steps: CV183x's runtime rounds halves away from 0, ONNX to even.
         x = (np.random.default_rng(seed).integers(-128, 128, (1, 4, 9, 7)) * np.float32(0.04)).astype(np.float32)
+        if given.store is not None:
+            x += np.float32(0.02)  # halves, which the network rounds to even
         (wanted,) = runtime.run(None, {"x": x})
-        (got,) = interpreter.run({"x": x}).values()
-        (simulated,) = loaded.run({info.name: x for info in loaded.inputs}).values()
+        stored = x if given.store is None else given.store(x)
+        (got,) = interpreter.run({given.name: stored}).values()
+        (simulated,) = loaded.run({given.name: stored}).values()
         np.testing.assert_array_equal(simulated.reshape(got.shape), got)
         steps.append(np.abs(got - wanted) / step)
     return np.concatenate(steps)

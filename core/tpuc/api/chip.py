@@ -36,6 +36,9 @@ class ChipDescription:
     `works_along_width`: is a plane of many rows of one element slower than one wide row? Compositions lay rows so.
 
     `has_infinity`: do the chip's floats hold infinities? Where they do not, numbers beyond all others are the largest.
+
+    `families` names chips whose tables serve where this one has no cell, `lowering_families` those of which that holds
+    for lowerings alone.
     """
 
     name: str
@@ -47,6 +50,7 @@ class ChipDescription:
     ddr_alignment: int
     quantised_element: Callable[[TensorType, str, int, str], ElementType]
     families: tuple[str, ...] = ()
+    lowering_families: tuple[str, ...] = ()
     clock_hz: int = 1_000_000_000
     symmetric_divisor: int = 128
     activations_base: int | None = None
@@ -63,6 +67,11 @@ class ChipDescription:
     def owners(self) -> tuple[str, ...]:
         """Whose tables serve the chip: its own, then those of its families."""
         return (self.name, *self.families)
+
+    @property
+    def lowering_owners(self) -> tuple[str, ...]:
+        """Whose lowerings serve the chip."""
+        return (*self.owners, *self.lowering_families)
 
     @property
     def compute_type(self) -> str:
@@ -177,12 +186,16 @@ class Assembler(Recorder):
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output of a compiled file: values are stored as `element` at DDR `address`."""
+    """An input or output of a compiled file: values are stored as `element` at DDR `address`.
+
+    `rounds_evenly`: real values become integers of an input as ONNX's QuantizeLinear says it.
+    """
 
     name: str
     shape: tuple[int, ...]
     element: ElementType
     address: int
+    rounds_evenly: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -295,6 +308,8 @@ class Chip(ABC):
     lmem: LmemModel
     profiles: tuple[str, ...] = ()
     profile_notes: Mapping[str, str] = MappingProxyType({})
+    pipelines: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
+    """Stages that run by other passes for this chip, where the user has not replaced them."""
 
     @abstractmethod
     def assembler(self) -> Assembler:

@@ -6,6 +6,7 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command, CommandGroup
 from tpuc.cli.options import layout_option, preprocess_options
 from tpuc.cli.outputs import check_output
+from tpuc.cli.pools import PoolChoice, PoolsCommand, pool_options
 from tpuc.cli.session import check_inputs, check_one_data_source, open_compiled, open_session
 from tpuc.cli.text import columns
 from tpuc.cli.values import (
@@ -43,6 +44,8 @@ __all__ = [
     "App",
     "Command",
     "CommandGroup",
+    "PoolChoice",
+    "PoolsCommand",
     "Shapes",
     "build_object",
     "check_inputs",
@@ -56,5 +59,6 @@ __all__ = [
     "open_session",
     "parse_pass_text",
     "pass_app",
+    "pool_options",
     "preprocess_options",
 ]

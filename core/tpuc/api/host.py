@@ -15,6 +15,7 @@ from tpuc.data import (
     inputs_of,
     open_samples,
     preprocess_of,
+    rounds_evenly,
 )
 from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
@@ -77,6 +78,7 @@ __all__ = [
     "preprocess_of",
     "read_npz",
     "real_values",
+    "rounds_evenly",
     "samples_in",
     "shares",
     "small_units_of",

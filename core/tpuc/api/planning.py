@@ -10,13 +10,17 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class PoolInfo:
-    """A memory: `size_bytes` None is unlimited; `offset` is where its first byte lies; `target_access` is rw or ro."""
+    """A memory: `size_bytes` None is unlimited; `offset` is where its first byte lies; `target_access` is rw or ro.
+
+    `section`: the generated source holds the memory itself, in this section of the linker.
+    """
 
     name: str
     size_bytes: int | None = None
     alignment: int = 1
     offset: int = 0
     target_access: Mapping[str, str] | None = None
+    section: str | None = None
 
 
 @dataclass(frozen=True)

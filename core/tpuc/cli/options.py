@@ -50,6 +50,9 @@ _BOUNDARY = {
         help="Of these bytes: RGB_PLANAR, RGB_PACKED, BGR_PLANAR, BGR_PACKED, GRAYSCALE.",
     ),
     "quant_input": click.option("--quant-input", is_flag=True, help="Inputs are given as they are stored."),
+    "float_input": click.option(
+        "--float-input", is_flag=True, help="Inputs are floats, also where the network's runtime quantises them."
+    ),
     "quant_output": click.option("--quant-output", is_flag=True, help="Outputs are given as they are stored."),
     "quant_input_list": click.option(
         "--quant-input-list", type=INTEGERS, default=EMPTY, help="Only these inputs, counted from 1: 1,3."

@@ -15,6 +15,7 @@ from tpuc.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
     from tpuc.api.chip import Chip, LoadedModel
+    from tpuc.cli.pools import PoolChoice
     from tpuc.data import SampleSet
     from tpuc.session import CompileReport, Session
 
@@ -37,6 +38,7 @@ def open_session(
     planner: str | None = None,
     opt: int | None = None,
     input_layout: str | None = None,
+    pools: PoolChoice | None = None,
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
     if chip is not None:
@@ -54,6 +56,8 @@ def open_session(
         planner=planner,
         opt=opt,
         input_layout=input_layout,
+        targets=pools.targets if pools is not None else (),
+        pools=pools.options if pools is not None else None,
         pipelines=app.pipelines,
         progress=app.progress,
         log=app.log,
@@ -74,6 +78,34 @@ def open_compiled(app: App, path: Path) -> tuple[Chip, LoadedModel]:
     except IllegalCommand:
         pass  # it is of no account for those who look, and running says it
     return chip, loaded
+
+
+def chosen_chip(app: App, chip: str | None, pools: PoolChoice) -> str:
+    """The chip that was named, or the first of the targets that is one; raises UsageError without either."""
+    found = chip or next((name for name in pools.targets if app.registry.has("tpuc.chips", name)), None)
+    if found is None:
+        raise UsageError("no chip to compile for; add --chip NAME (`tpuc plugins` lists them).")
+    if pools.options and not _plans_pools(app, found):
+        raise UsageError(f"chip '{found}' has no memory pools to choose; leave out the options --usmp-....")
+    return found
+
+
+def _plans_pools(app: App, chip: str) -> bool:
+    from tpuc.api.function import FunctionChip
+
+    return isinstance(app.registry.get("tpuc.chips", chip), FunctionChip)
+
+
+def compiled_file(app: App, chip: str, output: Path) -> Path | None:
+    """The file that a compilation writes to, None where it is a folder; raises UsageError for a file in its place."""
+    from tpuc.session.artifacts import names_folder
+
+    if not names_folder(app.registry.get("tpuc.chips", chip), output):
+        return output
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is a file, and chip '{chip}' writes a folder; choose another name.")
+    check_writable(output / "metadata.json" if output.exists() else output)
+    return None
 
 
 def check_mode(chip: Chip, mode: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.data.inputs import INPUT_LAYOUT, inputs_of, preprocess_from, preprocess_of, quantiser
+from tpuc.data.inputs import INPUT_LAYOUT, inputs_of, preprocess_from, preprocess_of, quantiser, rounds_evenly
 from tpuc.data.layout import ArrayLayout, layout_of
 from tpuc.data.preprocess import Preprocess, Reader, centre_crop
 from tpuc.data.samples import SampleInput, SampleReader, SampleSource, arranged, fit, has_reader, open_samples
@@ -29,5 +29,6 @@ __all__ = [
     "preprocess_of",
     "quantise",
     "quantiser",
+    "rounds_evenly",
     "sets_of",
 ]

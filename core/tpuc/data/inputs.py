@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tpuc.data.layout import Layout, layout_of
 from tpuc.data.preprocess import Preprocess
 from tpuc.data.samples import SampleInput
-from tpuc.data.stored import is_plain, quantise
+from tpuc.data.stored import is_plain, quantise, quantise_evenly
 from tpuc.ir import ElementType, Module, Op, Operation, Uniform
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.dtypes import numpy_dtype
@@ -72,7 +72,7 @@ def _input_of(operation: Operation, file: Layout | None, said: str, remark: Rema
         type_.dims,
         numpy_dtype(type_.storage),
         preprocess,
-        quantiser(operation.name, type_.element, remark),
+        quantiser(operation.name, type_.element, remark, rounds_evenly=rounds_evenly(operation.op)),
         layout_of(type_.dims, preprocess.layout, file, said),
     )
 
@@ -83,11 +83,18 @@ def _word(module: Module, attribute: str) -> str:
     return value.value if isinstance(value, StringAttr) else ""
 
 
+def rounds_evenly(op: Op) -> bool:
+    """Are the integers of a network input those of ONNX's QuantizeLinear?"""
+    return getattr(op, "round_mode", None) == "HalfToEven"
+
+
 def quantiser(
-    name: str, element: ElementType, remark: Remark | None = None
+    name: str, element: ElementType, remark: Remark | None = None, *, rounds_evenly: bool = False
 ) -> Callable[[NDArray[Any]], NDArray[np.integer[Any]]] | None:
-    """What stores float data in an input of quantised integers; None for inputs that take data as they are."""
-    if not isinstance(element, Uniform) or is_plain(element):
+    """What stores float data in an input of quantised integers; None for inputs that take data as they are.
+    `rounds_evenly`: as ONNX's QuantizeLinear does, not as a Cast of a chip.
+    """
+    if not isinstance(element, Uniform) or (is_plain(element) and not rounds_evenly):
         return None
     told: list[str] = []
 
@@ -98,6 +105,6 @@ def quantiser(
                 f"input '{name}' takes {numpy_dtype(element.storage)}: float data are quantised with scale "
                 f"{element.scale:.9g} and zero point {element.zero_point}; give integers to pass them as they are"
             )
-        return quantise(values, element)
+        return quantise_evenly(values, element) if rounds_evenly else quantise(values, element)
 
     return store

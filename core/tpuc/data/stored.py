@@ -16,10 +16,21 @@ def quantise(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
     """
     with np.errstate(over="ignore"):
         scaled = values.astype(np.float32) * np.float32(1.0 / element.scale) + np.float32(element.zero_point)
-    low, high = element.bounds
-    rounded = np.trunc(scaled.astype(np.float64) + np.copysign(0.5, scaled))
+    return _saturated(np.trunc(scaled.astype(np.float64) + np.copysign(0.5, scaled)), element)
+
+
+def quantise_evenly(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
+    """What ONNX's QuantizeLinear makes of them: a quotient of float32, rounded half to even, plus zero point and
+    saturated.
+    """
+    with np.errstate(over="ignore"):
+        rounded = np.rint(values.astype(np.float32) / np.float32(element.scale)).astype(np.float64)
+    return _saturated(rounded + element.zero_point, element)
+
+
+def _saturated(whole: NDArray[Any], element: Uniform) -> NDArray[Any]:
     prefix = "u" if element.storage.is_unsigned else ""
-    return np.clip(rounded, low, high).astype(f"{prefix}int{element.storage.bits}")
+    return np.clip(whole, *element.bounds).astype(f"{prefix}int{element.storage.bits}")
 
 
 def is_plain(element: Uniform) -> bool:

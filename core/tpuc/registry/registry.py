@@ -164,7 +164,7 @@ class Registry:
 
     def lowering(self, chip: ChipDescription, op: Op | type[Op], mode: str) -> Cell | None:
         """What lowers an op in a mode: the cell of the op, else that of its kind if it serves this one."""
-        group, owners = "tpuc.lowerings", chip.owners
+        group, owners = "tpuc.lowerings", chip.lowering_owners
         cell = self.find_cell(group, owners, op.name.partition(".")[0], (op.name, mode))
         if cell is None and op.op_kind:
             cell = self.find_cell(group, owners, op.op_kind.partition(".")[0], (op.op_kind, mode))

@@ -80,7 +80,10 @@ class PassManager:
         """Run a named pipeline; returns whether anything changed."""
         if stage not in self.pipelines:
             raise unknown("pipeline", stage, list(self.pipelines))
-        return self.run(module, self.pipelines[stage], stage)
+        passes = self.pipelines[stage]
+        if self.context.chip is not None and passes == PIPELINES.get(stage):
+            passes = self.context.chip.pipelines.get(stage, passes)
+        return self.run(module, passes, stage)
 
     def run(self, module: Module, passes: Sequence[str | Pass], stage: str = "") -> bool:
         """Run passes, given as texts or objects, and verify at the end; returns whether anything changed."""

@@ -29,6 +29,8 @@ CALIBRATION_TABLE: ResultKey[Any] = ResultKey("calibration_table")
 """A table of ranges, or the path of one."""
 QUANTISE_TABLE: ResultKey[Mapping[str, str]] = ResultKey("quantise_table")
 """Modes of single ops, by name."""
+STORED_INPUTS: ResultKey[frozenset[int]] = ResultKey("stored_inputs")
+"""Which network inputs may be given as they are stored, counted from 0; all where nothing is said."""
 STORED_OUTPUTS: ResultKey[frozenset[int]] = ResultKey("stored_outputs")
 """Which network outputs come out as they are stored, counted from 0."""
 MEMORY_PLAN: ResultKey[MemoryPlan] = ResultKey("memory_plan")

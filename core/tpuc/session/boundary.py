@@ -9,16 +9,17 @@ from typing import Any
 from tpuc.errors import UsageError
 from tpuc.registry import Registry
 from tpuc.schedule import Pass
-from tpuc.schedule.results import STORED_OUTPUTS, ResultKey
+from tpuc.schedule.results import STORED_INPUTS, STORED_OUTPUTS, ResultKey
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """What happens at the border of the network; as it stands, floats go in and come out.
+    """What happens at the border of the network; as it stands, floats go in and come out. Only a network that quantises
+    its inputs otherwise than the chip's runtime takes the integers.
 
     `fuse_preprocess`: images go in as bytes, in `customization_format` if that is given. `quant_input` and
     `quant_output`: values go in and come out as they are stored, all or those at the positions in the lists, counted
-    from 1.
+    from 1. `float_input`: floats go in, however the runtime quantises them.
     """
 
     fuse_preprocess: bool = False
@@ -27,6 +28,7 @@ class Boundary:
     quant_output: bool = False
     quant_input_list: tuple[int, ...] = ()
     quant_output_list: tuple[int, ...] = ()
+    float_input: bool = False
 
     def __post_init__(self) -> None:
         for option, needed, is_given, has_it in (
@@ -36,13 +38,20 @@ class Boundary:
         ):
             if is_given and not has_it:
                 raise UsageError(f"{option} means nothing without {needed}; add {needed}.")
+        if self.float_input and self.quant_input:
+            raise UsageError("--float-input and --quant-input contradict each other; give one of them.")
 
     def wishes(self, count: int) -> dict[ResultKey[Any], Any]:
         """What passes should know before the module is lowered, as results of a run: in `stored_outputs` which of
-        `count` outputs come out as they are stored, counted from 0.
+        `count` outputs come out as they are stored, in `stored_inputs` which inputs may, counted from 0.
         """
         positions = self.quant_output_list or range(1, count + 1)
-        return {STORED_OUTPUTS: frozenset(one - 1 for one in positions if self.quant_output)}
+        wishes: dict[ResultKey[Any], Any] = {
+            STORED_OUTPUTS: frozenset(one - 1 for one in positions if self.quant_output)
+        }
+        if self.float_input or self.fuse_preprocess or self.quant_input_list:
+            wishes[STORED_INPUTS] = frozenset(one - 1 for one in self.quant_input_list)
+        return wishes
 
     def passes(self, registry: Registry) -> Sequence[Pass]:
         """The passes that do it, on a lowered module."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tpuc.api.planning import MemoryPlan
 from tpuc.data import SampleSource, inputs_of, open_samples, sets_of
 from tpuc.errors import CalibrationError, UsageError
-from tpuc.files import file_stem, write_atomic
+from tpuc.files import file_stem
 from tpuc.ir import Module
 from tpuc.schedule import PassManager
 from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, CHECK_SAMPLES, MEMORY_PLAN, QUANTISE_TABLE
+from tpuc.session.artifacts import write_artifact
 from tpuc.session.boundary import Boundary
 from tpuc.session.checking import self_check
 from tpuc.session.overflow import has_limits, seen_magnitudes
@@ -139,7 +140,7 @@ def deploy(session: Session, module: Module, model: Path, settings: DeploySettin
         tuned, least = settings.get("tuned"), settings.get("min_agreement") or 0.0
         check = self_check(session, module, built.module, table, samples, tuned=tuned, least=least)
     report = replace(compile_report(model, session, built, loaded, comparisons), self_check=check)
-    write_atomic(model, built.data)
+    write_artifact(session.chip, model, built.data)
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
     return report
 

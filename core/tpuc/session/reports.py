@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,15 +118,17 @@ class SelfCheck:
 
 @dataclass(frozen=True)
 class CompileReport:
-    """The result of a compilation. Sizes in bytes, `seconds` per stage are never part of any artefact."""
+    """The result of a compilation. Sizes in bytes, `seconds` per stage are never part of any artefact. There are no
+    cycles where the chip has no timing model.
+    """
 
     model: str
     chip: str
     mode: str
     ops: int
     memory: Mapping[str, int]
-    cycles: int
-    milliseconds: float
+    cycles: int | None
+    milliseconds: float | None
     profile: str
     comparisons: tuple[StageComparison, ...] = ()
     inputs: tuple[TensorInfo, ...] = ()
@@ -143,11 +145,16 @@ class CompileReport:
             *(f"input {shown_tensor(info)}" for info in self.inputs),
             *(f"output {shown_tensor(info)}" for info in self.outputs),
             f"memory: {memory}",
-            f"predicted: {self.cycles:,} cycles = {self.milliseconds:.3f} ms (timing profile '{self.profile}')",
+            *self._prediction(),
             *(comparison.text() for comparison in self.comparisons),
             *(() if self.self_check is None else (self.self_check.text(),)),
         ]
         return "\n".join(lines)
+
+    def _prediction(self) -> Sequence[str]:
+        if self.cycles is None or self.milliseconds is None:
+            return ()
+        return (f"predicted: {self.cycles:,} cycles = {self.milliseconds:.3f} ms (timing profile '{self.profile}')",)
 
     def to_json(self) -> Mapping[str, Any]:
         """Plain values."""

@@ -97,7 +97,8 @@ def samples_in(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Re
 
 @dataclass(frozen=True)
 class Runner:
-    """A runnable file: `run` takes one array per input, and gives values as they are stored, of the types `outputs`.
+    """A runnable file: `run` takes one array per input, floats also where integers are stored, and gives values as they
+    are stored, of the types `outputs`.
 
     `compiled_outputs` is what a compiled file says of its outputs.
     """
@@ -111,12 +112,22 @@ class Runner:
 def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
     """A module in the interpreter."""
     interpreter = Interpreter(module)
-    types = types_of(module) | interpreter.outputs
+    types, specs = types_of(module) | interpreter.outputs, inputs_of(module, remark)
     return Runner(
-        lambda one: interpreter.run(one, "all" if everything else None),
-        inputs_of(module, remark),
+        lambda one: interpreter.run(as_stored(specs, one), "all" if everything else None),
+        specs,
         {name: types[name] for name in (types if everything else interpreter.output_names)},
     )
+
+
+def as_stored(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> dict[str, Array]:
+    """The sample, floats as integers where these are stored."""
+    stores = {one.name: one.store for one in specs}
+    found = {name: (array, stores.get(name)) for name, array in sample.items()}
+    return {
+        name: array if store is None or array.dtype.kind != "f" else store(array)
+        for name, (array, store) in found.items()
+    }
 
 
 def compiled_inputs(
@@ -143,7 +154,7 @@ def _compiled_input(info: TensorInfo, preprocess: Mapping[str, Any], remark: Rem
         info.shape,
         numpy_dtype(TensorType(info.shape, info.element).storage),
         found,
-        quantiser(info.name, info.element, remark),
+        quantiser(info.name, info.element, remark, rounds_evenly=info.rounds_evenly),
         layout_of(info.shape, found.layout, None, layout),
     )
 
@@ -204,8 +215,8 @@ def compile_report(
 ) -> CompileReport:
     """What a compiled file is, and how long it takes by the first timing profile of its chip."""
     chip = session.chip
-    profile = chip.profiles[0]
-    cycles = loaded.timeline(profile).cycles
+    profile = chip.profiles[0] if chip.profiles else ""
+    cycles = loaded.timeline(profile).cycles if profile else None
     return CompileReport(
         str(path),
         chip.description.name,
@@ -213,7 +224,7 @@ def compile_report(
         sum(1 for operation in built.module.main.operations if operation.results and operation.operands),
         loaded.memory,
         cycles,
-        cycles / chip.description.clock_hz * 1000,
+        None if cycles is None else cycles / chip.description.clock_hz * 1000,
         profile,
         tuple(comparisons),
         tuple(loaded.inputs),
@@ -225,6 +236,8 @@ def compile_report(
 
 def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> ProfileReport:
     """Cycles, engine use and memory by a timing profile of the chip, the first one if none is given."""
+    if not chip.profiles:
+        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network where it runs.")
     name = profile or chip.profiles[0]
     if name not in chip.profiles:
         raise UsageError(

@@ -24,6 +24,7 @@ from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.schedule.results import ResultKey
 from tpuc.session import building
+from tpuc.session.artifacts import is_compiled_folder, read_artifact
 from tpuc.session.boundary import Boundary
 from tpuc.session.building import Built, Recipe
 from tpuc.session.importing import frontends, keep_simplified, read_network, verify_import
@@ -31,6 +32,7 @@ from tpuc.session.reports import CompileReport, ProfileReport, SelfCheck, StageC
 from tpuc.session.running import (
     QUANTISED_BITS,
     Runner,
+    as_stored,
     compiled_inputs,
     is_quantised,
     module_runner,
@@ -66,7 +68,8 @@ class Session:
     decide, as `mode_for` says. `work_dir` keeps every intermediate module;
     `symmetric_divisor` replaces the chip's own for signed symmetric scales, `planner` the usual memory planner; `opt`
     is the level of planning local memory, 1 to 3; `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`,
-    where their shapes do not.
+    where their shapes do not. `targets` and `pools` are for chips of functions: who runs the network, and memory pools
+    by the options of the command line that describe them.
     """
 
     def __init__(
@@ -80,6 +83,8 @@ class Session:
         planner: str | None = None,
         opt: int | None = None,
         input_layout: str | None = None,
+        targets: Sequence[str] = (),
+        pools: Mapping[str, str] | None = None,
         pipelines: Pipelines = PIPELINES,
         progress: Progress = _plain,
         log: Callable[[str], None] = _silent,
@@ -91,6 +96,8 @@ class Session:
         self.planner = planner
         self.opt = opt
         self.input_layout = input_layout
+        self.targets = tuple(targets)
+        self.pools = dict(pools or {})
         self.pipelines = pipelines
         self.progress = progress
         self.log = log
@@ -171,7 +178,8 @@ class Session:
 
     def context(self, results: dict[ResultKey[Any], Any] | None = None, mode: str | None = None) -> PassContext:
         """The surroundings of a pass run in this session; `mode` where the session was not told one."""
-        options = {"quantize": self.mode or mode or "", "planner": self.planner, "opt": self.opt}
+        options: dict[str, Any] = {"quantize": self.mode or mode or "", "planner": self.planner, "opt": self.opt}
+        options |= {"target": self.targets, "pools": self.pools}
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         if epoch is not None:
             options["build_time"] = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(epoch)))
@@ -272,19 +280,20 @@ class Session:
                 chips.append(self.registry.get("tpuc.chips", name))
             except TpucError as error:
                 self.log(f"{error}")
-        candidates = [chip for chip in chips if chip.description.suffix == path.suffix]
+        candidates = [
+            chip for chip in chips if chip.description.suffix == path.suffix or is_compiled_folder(chip, path)
+        ]
         if not candidates:
             suffixes = sorted({chip.description.suffix for chip in chips})
             raise Unsupported(
                 f"{path}: no installed chip reads files of type '{path.suffix}'; there are {', '.join(suffixes)}"
             )
-        data = path.read_bytes()
         for chip in candidates[:-1]:
             try:
-                return chip, chip.load(data, str(path))
+                return chip, chip.load(read_artifact(chip, path), str(path))
             except Unsupported as error:  # the file says that it is for another chip
                 self.log(f"{error}")
-        return candidates[-1], candidates[-1].load(data, str(path))
+        return candidates[-1], candidates[-1].load(read_artifact(candidates[-1], path), str(path))
 
     def run(
         self,
@@ -328,7 +337,11 @@ class Session:
         has_images = any(has_reader(self.registry, one) for one in inputs)
         specs = compiled_inputs(loaded, has_images, preprocess, self.remark, path, self.input_layout or "")
         types = {info.name: TensorType(info.shape, info.element) for info in loaded.outputs}
-        return Runner(lambda one: self.simulate(chip, loaded, one), specs, types, tuple(loaded.outputs))
+
+        def run(sample: Mapping[str, Array]) -> dict[str, Array]:
+            return self.simulate(chip, loaded, as_stored(specs, sample))
+
+        return Runner(run, specs, types, tuple(loaded.outputs))
 
     def _is_network(self, path: Path) -> bool:
         return any(path.suffix.lower() in frontend.suffixes for frontend in frontends(self.registry))

@@ -15,7 +15,7 @@ from tpuc.ir.builder import Builder
 from tpuc.ir.dtypes import scalar_of
 from tpuc.ir.types import ElementType
 from tpuc.registry import Registry
-from tpuc.schedule import PIPELINES, PassContext, PassManager
+from tpuc.schedule import PassContext, PassManager
 from tpuc.schedule.results import ARTIFACT
 from tpuc.testing.op_conformance import Typed
 
@@ -195,6 +195,6 @@ def compile_kernels(samples: Mapping[str, Sample], chip: str, registry: Registry
     module = assembly.module
     context = PassContext(registry, registry.get("tpuc.chips", chip), {"tilings": assembly.tilings})
     manager = PassManager(context)
-    manager.run(module, PIPELINES["finalize"], "finalize")
+    manager.run_pipeline("finalize", module)
     manager.run(module, ["generate-code"], "generate")
     return CompiledKernels(module, context.result(ARTIFACT), assembly.inputs)

@@ -21,7 +21,7 @@ from tpuc_cv18.container import (
     TpuRoutine,
     write_arguments,
 )
-from tpuc_cv18.container.model import DEFAULT_TIME, RANK
+from tpuc_cv18.container.model import DEFAULT_TIME, RANK, THRESHOLD_STEPS
 from tpuc_cv18.isa import Target, encode_cmdbuf
 from tpuc_cv18.isa.geometry import PRIVATE, split_gmem
 from tpuc_cv18.isa.tables import ID_LIMIT
@@ -124,13 +124,14 @@ def _tensor(info: TensorInfo, *, is_input: bool, is_inner: bool = False) -> Tens
     Inner tensors may lie where later ones do, and cannot be read after a run.
     """
     tag, offset = split_gmem(info.address)
-    scale, zero_point = 1.0, 0.0
+    scale, zero_point, threshold = 1.0, 0.0, 0.0
     if isinstance(info.element, Uniform):
         zero_point = float(info.element.zero_point)
         scale = 1.0 / info.element.scale if is_input else info.element.scale
+        threshold = info.element.scale * THRESHOLD_STEPS if info.rounds_evenly else 0.0
     storage = TypeOfTensor(info.shape, info.element).storage
     kind, shape = _FILE_TYPES[storage.name], _four(info.shape)
-    return Tensor(info.name, kind, shape, tag, offset, scale, zero_point, hidden=is_inner)
+    return Tensor(info.name, kind, shape, tag, offset, scale, zero_point, is_inner, threshold)
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:

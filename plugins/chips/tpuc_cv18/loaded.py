@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from tpuc.api import Instruction
+from tpuc.api import F32, Instruction, ScalarType, TensorInfo, Uniform
 from tpuc.api.simulation import SimulatedModel, errors_name
 from tpuc_chip_parts.files import tensor_info
 
-from tpuc_cv18.container import CviModel, SectionKind
+from tpuc_cv18.container import CviModel, SectionKind, Tensor, TensorType
+from tpuc_cv18.container.model import THRESHOLD_STEPS
 from tpuc_cv18.disassembler import disassemble
 from tpuc_cv18.isa import Target
 from tpuc_cv18.simulator import Simulator
+
+_ROUNDING = 2.0**-22
+"""What a float32 and its reciprocal in float32 are off by, at most."""
+_BYTES = {TensorType.INT8: "i8", TensorType.UINT8: "u8"}
 
 
 class LoadedCviModel(SimulatedModel):
@@ -23,7 +29,7 @@ class LoadedCviModel(SimulatedModel):
         self._data, self._target = data, target
         self._model = CviModel.from_bytes(data, target)
         self._simulator = Simulator(self._model, source=source)
-        inputs = [tensor_info(tensor, int(tensor.zero_point), is_input=True) for tensor in self._simulator.inputs]
+        inputs = [_input_info(tensor) for tensor in self._simulator.inputs]
         outputs = [tensor_info(tensor, int(tensor.zero_point), is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
 
@@ -57,6 +63,16 @@ class LoadedCviModel(SimulatedModel):
             "code": sizes[SectionKind.CMDBUF] + sizes[SectionKind.DMABUF],
             "file": len(self._data),
         }
+
+
+def _input_info(tensor: Tensor) -> TensorInfo:
+    """The step of an input is the reciprocal of its scale, rounded: a threshold says it exactly."""
+    info = tensor_info(tensor, int(tensor.zero_point), is_input=True)
+    step, storage = tensor.threshold / THRESHOLD_STEPS, _BYTES.get(tensor.type)
+    if storage is None or abs(step * tensor.scale - 1) > _ROUNDING:
+        return info
+    element = Uniform(ScalarType(storage), F32, step, int(tensor.zero_point))
+    return replace(info, element=element, rounds_evenly=True)
 
 
 def load_model(data: bytes, source: str, target: Target) -> LoadedCviModel:

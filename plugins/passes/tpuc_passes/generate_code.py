@@ -13,6 +13,7 @@ from tpuc.api import (
     Chip,
     CompiledLayout,
     Engine,
+    FunctionChip,
     HostCall,
     Instruction,
     IntegerAttr,
@@ -28,6 +29,7 @@ from tpuc.api import (
     UsageError,
     Value,
 )
+from tpuc.api.host import rounds_evenly
 
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.emit import Emitter
@@ -35,6 +37,7 @@ from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chi
 from tpuc_passes.planning.memory import address_of
 from tpuc_passes.planning.plan import Plan
 from tpuc_passes.planning.planned import PlannedFunction
+from tpuc_passes.results import FUNCTION_PROGRAM
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ class GenerateCode(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; changes nothing in the module."""
         chip = chip_of(context, self.name)
+        if isinstance(chip, FunctionChip):
+            self._write_program(chip, module, context)
+            return False
         if "module.neuron_addr" not in module.attributes:
             raise UsageError("the module has no addresses: run the pass assign-addresses before generate-code")
         if any(isinstance(operation.op, RunsInPlace) for operation in module.main.operations):
@@ -54,6 +60,14 @@ class GenerateCode(Pass):
         proceed = partial(self._generate, chip, module, context)
         context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
         return False
+
+    def _write_program(self, chip: FunctionChip, module: Module, context: PassContext) -> None:
+        program = context.find(FUNCTION_PROGRAM)
+        if program is None:
+            raise UsageError("the module has no program: run the pass plan-functions before generate-code")
+        hook = context.registry.hooks.hook
+        proceed = partial(chip.write_program, program)
+        context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
 
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
@@ -103,10 +117,10 @@ def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ..
             data = module.weights[packed.value]
             start = _coefficients(operation) - base
             image[start : start + data.size] = data
-    inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
+    inputs = [operation for operation in function.operations if isinstance(operation.op, NetworkInput)]
     return CompiledLayout(
         name=module.name,
-        inputs=tuple(_info(value) for value in inputs),
+        inputs=tuple(replace(_info(o.result), rounds_evenly=rounds_evenly(o.op)) for o in inputs),
         outputs=tuple(_info(value) for value in function.outputs),
         weights=image.tobytes(),
         weights_address=base,

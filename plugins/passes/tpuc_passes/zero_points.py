@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from tpuc.api import Constant, Module, Operation, Return, TensorType, Uniform, Value, Wants
+from tpuc.api import Constant, Module, NetworkInput, Operation, Return, TensorType, Uniform, Value, Wants
 from tpuc_ops import top
 from tpuc_ops.quantised import KeepsScale
 
@@ -58,18 +58,30 @@ def _with_point(
     value: Value, element: Uniform, takes: Collection[Operation], module: Module, cells: Cells
 ) -> Uniform | None:
     """The same integers as bytes with a zero point, None where they need none or may have none. They are unsigned,
-    since a large zero point is the more exact in a bias, unless they become floats.
+    since a large zero point is the more exact in a bias, unless they become floats. Inputs are bytes as the network's
+    file takes them where ops compute with them at once.
     """
+    producer = value.defining
+    if producer is None:
+        return None
+    is_input = isinstance(producer.op, NetworkInput)
+    if is_input and element.zero_point and _computes(value.users, takes):
+        return element
     reads = [_reads_floats(user, index, module, cells) for user, index in value.uses]
-    if value.defining is None or value.defining not in takes:
+    if not is_input and producer not in takes:
         return None
     if not all(user in takes or floats for (user, _), floats in zip(value.uses, reads, strict=True)):
         return None
-    summed = any(isinstance(operation.op, _SUMS) for operation in (value.defining, *value.users))
+    summed = any(isinstance(operation.op, _SUMS) for operation in (producer, *value.users))
     plain = _without_point(element)
     if plain is not None and (plain.storage.is_unsigned or not summed):
         return None
     return with_sign(element, unsigned=summed or not any(reads))
+
+
+def _computes(users: Iterable[Operation], takes: Collection[Operation]) -> bool:
+    """Do ops with an arithmetic for zero points read them, all of them, and none that is particular about signs?"""
+    return all(user in takes and not isinstance(user.op, (KeepsScale, top.Concat, *_SUMS)) for user in users)
 
 
 def _takes(operation: Operation, module: Module, cells: Cells) -> bool:

@@ -82,6 +82,8 @@ class Trials:
         except TpucError as error:
             return Verdict(_bare(str(error)), CODE)
         chip = self._session.chip
+        if not chip.profiles:
+            return Verdict(None)  # a chip without a timing model
         return Verdict(None, cycles=chip.load(data, operation.name).timeline(chip.profiles[0]).cycles)
 
     def _refusal(self, operation: Operation) -> str | None:
@@ -95,11 +97,13 @@ class Trials:
         return None if None in reasons else (reasons or [NO_LOWERING])[0]
 
     def table(self, module: Module) -> Path | None:
-        """A file of made-up ranges for every value, None where the mode needs none."""
-        if self._session.mode in ("f32", "f16", "bf16"):
+        """A file of made-up ranges for every value, None where the mode needs none or the network states its own."""
+        operations = [op for op in module.main.operations if op.operands]
+        states_ranges = any(type_.is_quantised for op in operations for type_ in _types(op.results))
+        if states_ranges or self._session.mode in ("f32", "f16", "bf16"):
             return None
         path = self._folder / "ranges"
-        names = [result.name for op in module.main.operations for result in op.results if op.operands]
+        names = [result.name for op in operations for result in op.results]
         rows = "".join(f"{name} {RANGE} {-RANGE} {RANGE}\n" for name in dict.fromkeys(names))
         path.write_text(f"# op_name threshold min max\n{rows}", encoding="utf-8")
         return path

@@ -100,6 +100,8 @@ def read_what_if(text: str) -> dict[str, float]:
 
 
 def _profile(chip: Chip, name: str | None) -> str:
+    if not chip.profiles:
+        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network where it runs.")
     name = name or chip.profiles[0]
     if name not in chip.profiles:
         raise UsageError(

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from tpuc.api import ChipDescription
+from tpuc.api import Chip, ChipDescription
 from tpuc.cli import main
 from tpuc.registry import Registry
 
@@ -20,7 +20,9 @@ from tests.frontends.onnx.networks import run_onnx
 from tests.frontends.quantised.networks import FORMS, by_onnxruntime, quantised, samples
 
 REGISTRY = Registry()
-CHIPS: list[ChipDescription] = [REGISTRY.get("tpuc.chips", name).description for name in REGISTRY.names("tpuc.chips")]
+INSTALLED: list[Chip] = [REGISTRY.get("tpuc.chips", name) for name in REGISTRY.names("tpuc.chips")]
+CHIPS: list[ChipDescription] = [chip.description for chip in INSTALLED if chip.profiles]
+"""Those with a timing model, which reports are read for."""
 EVERY_CHIP = pytest.mark.parametrize("chip", CHIPS, ids=[chip.name for chip in CHIPS])
 COUNT = 12
 
@@ -136,11 +138,9 @@ def test_compiled_files_give_nearly_those_values(
     wanted = np.concatenate([by_onnxruntime(files.network, row[None]) for row in files.x])
     with np.load(output) as results:
         got = results[results.files[0]].reshape(wanted.shape)
-    steps = np.abs(got - wanted) / files.step
-    most = (
-        2.001 if compiled.report["mode"] == "int8-asym" else 12.0
-    )  # symmetric steps of every layer are up to 1.7 times as large
-    assert steps.max() <= most
+    # Without products of two zero points CV183x makes half of the values symmetric, and the last one is bf16.
+    most = 2.001 if compiled.report["mode"] == "int8-asym" else 2.501
+    assert np.abs(got - wanted).max() <= most * files.step
     assert compiled.report["mode"] == ("int8-asym" if "int8-asym" in compiled.chip.modes else "int8")
 
 

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import CalibrationError, Module, Uniform
+from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
@@ -83,10 +84,11 @@ def test_the_rest_is_calibrated(chip: str, folder: Path) -> None:
     assert isinstance(first, Uniform)
     assert first.scale == pytest.approx(SCALE, rel=0.01)  # of 127 or 128 steps
     interpreter, loaded = Interpreter(lowered[0]), session.chip.load(built.data, "net")
-    (name,) = (info.name for info in loaded.inputs)
+    (given,) = inputs_of(lowered[0])
     for x in images(4, 9):
-        (got,) = interpreter.run({name: x}).values()
-        ((_, simulated),) = session.simulate(session.chip, loaded, {name: x}).items()
+        sample = {given.name: x if given.store is None else given.store(x)}
+        (got,) = interpreter.run(sample).values()
+        ((_, simulated),) = session.simulate(session.chip, loaded, sample).items()
         np.testing.assert_array_equal(simulated.reshape(got.shape), got)
         wanted = by_onnxruntime(folder / "net.onnx", x)
         noise = np.square(got - wanted).mean() / np.square(wanted).mean()

@@ -191,7 +191,8 @@ def test_evaluation_takes_both_orders(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_compile_and_its_file_take_both_orders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     registry = Registry()
-    chips = [registry.get("tpuc.chips", name).description for name in registry.names("tpuc.chips")]
+    installed = [registry.get("tpuc.chips", name).description for name in registry.names("tpuc.chips")]
+    chips = [chip for chip in installed if "bf16" in chip.modes]
     if not chips:
         pytest.skip("no chip is installed")
     model = scaled(tmp_path / "n.tflite", (1, 4, 6, 3))

@@ -76,7 +76,7 @@ def test_networks_share_a_workspace(digits: Path, tmp_path: Path, capsys: pytest
     ("arguments", "code", "sentence"),
     [
         ([], 2, "there is nothing to plan; give a .mlir or .json file."),
-        (["x.mlir", "--usmp-pools=a"], 2, "no such option: --usmp-pools=a."),
+        (["x.mlir", "--usmp-pools=a"], 2, "no such option '--usmp-pools'"),
         (["x.mlir", "--usmp-workspace-pool-a"], 2, "--usmp-workspace-pool-a needs a description such as"),
         (["DIGITS", "--planner", "luck"], 2, "no memory planner named 'luck'"),
         (

@@ -111,7 +111,7 @@ def test_sizes_have_units(text: str, size: int) -> None:
         ),
         (
             {"usmp-workspace-pools": "a", "usmp-workspace-pool-a": "speed=9"},
-            "--usmp-workspace-pool-a: there is no 'speed'; a pool has target, size, alignment and offset.",
+            "--usmp-workspace-pool-a: there is no 'speed'; a pool has target, size, alignment, offset, section.",
         ),
         (
             {"usmp-workspace-pools": "a", "usmp-workspace-pool-a": "1000"},

@@ -19,6 +19,7 @@ from tpuc_check.trial import isolated
 
 from tests.frontends.caffe.files import inputs, layer
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
+from tests.frontends.tflite.lstms import Layer
 
 RELU = helper.make_node("Relu", ["x"], ["a"], name="first")
 LRN = helper.make_node("LRN", ["a"], ["b"], name="norm", size=3)
@@ -55,6 +56,17 @@ def test_a_network_without_obstacles(digits_onnx: Path, capsys: pytest.CaptureFi
         assert result["ops"] > 0
     assert main(["check", str(digits_onnx), "--chip", "bm1684x"]) == 0
     assert capsys.readouterr().out.startswith("digits.onnx on bm1684x in f32: all ")
+
+
+@pytest.mark.chip("bm1684x")
+def test_ranges_that_the_network_states_are_not_made_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A layer of floats between integers."""
+    path = tmp_path / "net.tflite"
+    path.write_bytes(Layer(steps=2).content())
+    assert main(["check", str(path), "--chip", "bm1684x"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "net.tflite on bm1684x in int8-asym: all 2 ops can be computed\n"
+    assert "calibration table" not in err
 
 
 @pytest.mark.chip("bm1684x")

@@ -309,5 +309,15 @@ def test_refusals(arguments: list[str], said: str, digits_onnx: Path, capsys: py
     assert said in sentence(capsys, *(str(digits_onnx) if one == "X" else one for one in arguments))
 
 
+def test_arrays_with_classes_from_1(digits_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with np.load(EVALUATION) as arrays:
+        np.savez(tmp_path / "ones.npz", x=arrays["x"], y=arrays["y"] + 1)
+    said = sentence(capsys, str(digits_onnx), "--dataset", str(tmp_path / "ones.npz"), "--count=1")
+    assert said.endswith(
+        "ones.npz: its largest class index is 10, and the network has 10 classes, which count from 0; "
+        "give --label-offset -1.\n"
+    )
+
+
 def test_a_network_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere.onnx: no such file" in sentence(capsys, "nowhere.onnx", "--dataset", EVALUATION, code=1)

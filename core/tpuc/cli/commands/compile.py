@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from tpuc.cli.app import App, pass_app
-from tpuc.cli.command import Command
 from tpuc.cli.options import (
     agreement_option,
     boundary_options,
@@ -17,18 +16,27 @@ from tpuc.cli.options import (
     planning_options,
     preprocess_options,
 )
-from tpuc.cli.session import check_inputs, check_one_data_source, check_outputs, open_session, show_report
+from tpuc.cli.pools import PoolChoice, PoolsCommand, pool_options
+from tpuc.cli.session import (
+    check_inputs,
+    check_one_data_source,
+    check_outputs,
+    chosen_chip,
+    compiled_file,
+    open_session,
+    show_report,
+)
 from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 
 if TYPE_CHECKING:
     from tpuc.session.settings import CompileSettings
 
 
-@click.command("compile", cls=Command)
+@click.command("compile", cls=PoolsCommand)
 @click.argument("network", metavar="MODEL", type=FILE)
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
 @click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
-@click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
+@click.option("--chip", help="The chip to compile for (`tpuc plugins` lists them), or one of --target.")
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @dataset_option("Folder of samples to calibrate with.")
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
@@ -47,6 +55,7 @@ if TYPE_CHECKING:
 @agreement_option
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
 @planning_options
+@pool_options
 @click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")
 @click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report for programs.")
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
@@ -54,13 +63,14 @@ if TYPE_CHECKING:
 def command(
     app: App,
     network: Path,
-    chip: str,
+    chip: str | None,
     quantize: str | None,
     symmetric_divisor: int | None,
     planner: str | None,
     opt: int | None,
     input_layout: str | None,
     memory_plan: Path | None,
+    pools: PoolChoice,
     output: Path,
     report_path: Path | None,
     work_dir: Path | None,
@@ -74,7 +84,8 @@ def command(
     folders = [one.path for one in sets_of(dataset)]
     given = (settings.get("model_data"), *folders, data_list, settings.get("calibration_table"))
     check_inputs(network, *given, *settings.get("test_input", ()))
-    check_outputs(output, memory_plan, report_path)
+    chip = chosen_chip(app, chip, pools)
+    check_outputs(compiled_file(app, chip, output), memory_plan, report_path)
     session = open_session(
         app,
         chip=chip,
@@ -84,5 +95,6 @@ def command(
         planner=planner,
         opt=opt,
         input_layout=input_layout,
+        pools=pools,
     )
     show_report(app, session.compile(network, output, **settings), report_path, memory_plan)

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from tpuc.cli.app import App, pass_app
-from tpuc.cli.command import Command
 from tpuc.cli.options import boundary_options, layout_option, planning_options
 from tpuc.cli.outputs import beside
-from tpuc.cli.session import check_inputs, check_outputs, open_session, show_report
+from tpuc.cli.pools import PoolChoice, PoolsCommand, pool_options
+from tpuc.cli.session import (
+    check_inputs,
+    check_outputs,
+    chosen_chip,
+    compiled_file,
+    open_session,
+    show_report,
+)
 from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE
 from tpuc.errors import UsageError
 
@@ -19,9 +26,9 @@ if TYPE_CHECKING:
     from tpuc.session.settings import DeploySettings
 
 
-@click.command("deploy", cls=Command)
+@click.command("deploy", cls=PoolsCommand)
 @click.option("--mlir", type=FILE, required=True, metavar="FILE.mlir", help="The TOP module.")
-@click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
+@click.option("--chip", help="The chip to compile for (`tpuc plugins` lists them), or one of --target.")
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @click.option("--asymmetric", is_flag=True, help="With int8: ranges need not be centred on zero.")
 @click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, before --quantize.")
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
 @planning_options
+@pool_options
 @click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")
 @click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report for programs.")
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
 def command(
     app: App,
     mlir: Path,
-    chip: str,
+    chip: str | None,
     quantize: str | None,
     asymmetric: bool,
     symmetric_divisor: int | None,
@@ -49,6 +57,7 @@ def command(
     opt: int | None,
     input_layout: str | None,
     memory_plan: Path | None,
+    pools: PoolChoice,
     output: Path,
     report_path: Path | None,
     work_dir: Path | None,
@@ -61,7 +70,8 @@ def command(
     """
     given = (settings.get("quantize_table"), settings.get("calibration_table"), settings.get("test_reference"))
     check_inputs(mlir, *(path for path in given if isinstance(path, Path)), *settings.get("test_input", ()))
-    check_outputs(output, memory_plan, report_path)
+    chip = chosen_chip(app, chip, pools)
+    check_outputs(compiled_file(app, chip, output), memory_plan, report_path)
     session = open_session(
         app,
         chip=chip,
@@ -71,6 +81,7 @@ def command(
         planner=planner,
         opt=opt,
         input_layout=input_layout,
+        pools=pools,
     )
     module = session.load(mlir)
     with beside(output) as settings["keep_in"]:

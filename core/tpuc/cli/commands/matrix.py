@@ -35,7 +35,7 @@ def command(app: App, chip: str, as_json: bool) -> None:
     owners: Sequence[str] = description.owners
     modes: Sequence[str] = description.modes
     lowerings: dict[str, Mapping[str, str | None]] = {}
-    for dialect in dialects(app.registry, LOWERINGS, owners):
+    for dialect in dialects(app.registry, LOWERINGS, description.lowering_owners):
         lowerings |= lowering_rows(app.registry, description, dialect)
     kernels: dict[str, str] = {}
     for dialect in dialects(app.registry, KERNELS, owners):
@@ -59,10 +59,10 @@ def lowering_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Ma
 
     Ops of a dialect that the chip has kernels for need no lowering; they are listed where they have one all the same.
     """
-    owners, modes = chip.owners, chip.modes
+    owners, modes = chip.lowering_owners, chip.modes
     keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).filled()]
     definitions: Mapping[str, type[Any]] = {}
-    if dialect not in dialects(registry, KERNELS, owners):
+    if dialect not in dialects(registry, KERNELS, chip.owners):
         definitions = computing_ops(registry, dialect)
     ops = {str(cast("tuple[str, str]", key)[0]) for key in keys if isinstance(key, tuple)} | set(definitions)
     ops -= {definition.op_kind for definition in definitions.values()}
@@ -81,7 +81,7 @@ def lowering_cell(
     """The cell of an op in a mode; that of its kind is found where the op is defined."""
     if definition is not None:
         return registry.lowering(chip, definition, mode)
-    return registry.find_cell(LOWERINGS, chip.owners, name.partition(".")[0], (name, mode))
+    return registry.find_cell(LOWERINGS, chip.lowering_owners, name.partition(".")[0], (name, mode))
 
 
 def is_composed(registry: Registry, chip: ChipDescription, op: type[Any], within: frozenset[str] = frozenset()) -> bool:

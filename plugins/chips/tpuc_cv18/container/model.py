@@ -28,6 +28,8 @@ DEFAULT_PRODUCER = "tpuc"
 NO_ADDRESS = -1
 RANK = 4
 """The runtime reads four dimensions."""
+THRESHOLD_STEPS = 128
+"""Of the step of a tensor in the threshold that files state beside its scale."""
 Value = float | int | bool | str | tuple[float, ...] | tuple[int, ...]
 """An argument of a CPU routine."""
 
@@ -50,6 +52,8 @@ class Tensor:
     """A tensor in GMEM: `tag` says which memory (the TDMA base register), None means no device memory.
 
     `scale`: inputs are stored as value * scale, outputs mean stored * scale; 0 when the file says nothing.
+    `threshold`: what 128 steps mean of an input whose values are divided by the step and rounded half to even, as ONNX
+    does it; 0 where they are multiplied by `scale`, or nothing is said.
     `hidden`: its memory is used again later, so that it cannot be read after a run.
     """
 
@@ -61,6 +65,7 @@ class Tensor:
     scale: float = 0.0
     zero_point: float = 0.0
     hidden: bool = False
+    threshold: float = 0.0
 
     @property
     def bytes(self) -> int:
@@ -247,6 +252,8 @@ def _tensor_record(tensor: Tensor) -> Record:
     }
     if tensor.scale:
         record["quant"] = {"type": 1, "zero_point": tensor.zero_point, "qscale": tensor.scale}
+    if tensor.threshold:
+        record["quant"] |= {"max_value": tensor.threshold, "min_value": -tensor.threshold}
     return record
 
 
@@ -341,6 +348,7 @@ def _read_tensor(record: Record) -> Tensor:
         quant.get("qscale", 0.0),
         quant.get("zero_point", 0.0),
         bool(record.get("overwrote", 0)),
+        quant.get("max_value", 0.0),
     )
     if place == NO_ADDRESS:
         return tensor

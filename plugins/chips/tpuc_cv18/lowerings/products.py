@@ -14,9 +14,9 @@ from tpuc_ops.integers import zero_point
 from tpuc_cv18.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv18.lowerings.computed import computed_refusal, is_computed, lower_computed
 from tpuc_cv18.lowerings.qdm import (
-    clamps_at_lowest,
     is_stored,
     quantise_qdm,
+    saturation_clamps,
     stored_filters,
     stored_qdm,
     within_reach,
@@ -95,7 +95,7 @@ class ConvInt8(Lowering[top.Conv]):
     channel_scales = True
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
-        return is_stated(node) and is_stored(node) and (not node.op.do_relu or clamps_at_lowest(node))
+        return is_stated(node) and is_stored(node) and (not node.op.do_relu or saturation_clamps(node))
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)
@@ -157,7 +157,7 @@ class MatMulInt8(Lowering[top.MatMul]):
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
         plain = is_stated(node) and not is_computed(node) and is_stored(node)
-        return plain and (not node.op.do_relu or clamps_at_lowest(node))
+        return plain and (not node.op.do_relu or saturation_clamps(node))
 
     def refuse(self, node: LoweringNode) -> str | None:
         return computed_refusal(node) if is_computed(node) else None

@@ -14,7 +14,7 @@ from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.lowerings.common import QDM, Array, decompose_qdm
-from tpuc_cv18.lowerings.qdm import clamps_at_lowest
+from tpuc_cv18.lowerings.qdm import saturation_clamps
 
 _MOST_COPIES = 4
 _NEAR = 2.0**-10
@@ -29,7 +29,7 @@ def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
     if not plain or not is_stated(node) or any(factor != 1.0 for factor in op.coeff or ()):
         return False
     same = all(type_.is_quantised and type_.dims == node.result_type.dims for type_ in types)
-    return same and (not op.do_relu or clamps_at_lowest(node))
+    return same and (not op.do_relu or saturation_clamps(node))
 
 
 def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuc.api import I64, Bool, F64Array, I64Array, NetworkInput, Node, Op, Str, Types, UsageError
+from tpuc.api import I64, Bool, F64Array, I64Array, NetworkInput, Node, Op, RoundMode, Str, Types, UsageError
 
 from tpuc_ops.arrays import Array
 
@@ -19,7 +19,8 @@ class Input(Op, NetworkInput):
     """An argument of the function, passed on. The attributes say how an image becomes this tensor; they are left out
     where nobody said so, and do not change the value here.
 
-    `customization_format` is there where the compiled file itself does what is left after resizing.
+    `customization_format` is there where the compiled file itself does what is left after resizing, `round_mode` where
+    the argument holds integers that are rounded otherwise than half away from zero.
     """
 
     name = "top.Input"
@@ -33,6 +34,7 @@ class Input(Op, NetworkInput):
     pad_value: I64 | None = None
     pixel_format: Str | None = None
     resize_dims: I64Array | None = None
+    round_mode: RoundMode | None = None
     scale: F64Array | None = None
     yuv_type: Str | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tpuc.api import MemoryPlan, PlannedPool
+from tpuc.api import MemoryPlan, PlannedPool, PoolInfo
 
 from tpuc_passes.planning.pools import PARAMETER, WORKSPACE
 from tpuc_passes.planning.usmp import DEFAULT_POOLS, PlacedProgram, ProgramTensor
@@ -17,6 +17,14 @@ RUNTIME_HEADER = """\
 
 #include <stddef.h>
 #include <stdint.h>
+
+#if defined(__GNUC__)
+#define TVM_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define TVM_SECTION(name) __attribute__((section(name)))
+#else
+#define TVM_ALIGNED(bytes)
+#define TVM_SECTION(name)
+#endif
 
 typedef struct {
   void* resource_handle;
@@ -62,10 +70,27 @@ def c_files(placed: PlacedProgram) -> dict[str, str]:
     }
 
 
-def _own_memory(placed: PlacedProgram, kind: str) -> bool:
-    """Did the user name no pools of this kind? Then the generated source holds the memory."""
-    named = placed.pools.workspace if kind == WORKSPACE else placed.pools.parameter
-    return named in (DEFAULT_POOLS.workspace, DEFAULT_POOLS.parameter)
+def _pools(placed: PlacedProgram, kind: str) -> tuple[PoolInfo, ...]:
+    return placed.pools.workspace if kind == WORKSPACE else placed.pools.parameter
+
+
+def _holds(placed: PlacedProgram, kind: str, pool: str) -> bool:
+    """Does the generated source hold the memory: did the user name no pools of this kind, or a section for this one?"""
+    named = _pools(placed, kind)
+    if named in (DEFAULT_POOLS.workspace, DEFAULT_POOLS.parameter):
+        return True
+    return any(one.section is not None for one in named if one.name == pool)
+
+
+def given_pools(placed: PlacedProgram, kind: str) -> list[PlannedPool]:
+    """The pools of a kind whose memory the application gives."""
+    plan = placed.workspace if kind == WORKSPACE else placed.parameter
+    return [pool for pool in plan.pools if not _holds(placed, kind, pool.name)]
+
+
+def alignment_of(placed: PlacedProgram, kind: str, pool: str) -> int:
+    """The alignment in bytes that the memory of a pool needs."""
+    return max([placed.program.alignment, *(one.alignment for one in _pools(placed, kind) if one.name == pool)])
 
 
 def _plans(placed: PlacedProgram) -> tuple[tuple[str, MemoryPlan], ...]:
@@ -91,18 +116,18 @@ def _header(placed: PlacedProgram) -> Iterator[str]:
         for pool in plan.pools:
             yield f"#define {size_macro(program.name, pool.name, kind)} {pool.peak_bytes}"
     for kind, plan in _plans(placed):
-        if not _own_memory(placed, kind):
+        given = given_pools(placed, kind)
+        if given or not plan.pools:
             constant = "const " if kind == PARAMETER else ""
-            members = [f"{constant}uint8_t* {identifier(pool.name)};" for pool in plan.pools]
+            members = [f"{constant}uint8_t* {identifier(pool.name)};" for pool in given]
             yield from _struct(f"TVM{kind.capitalize()}s_{model}", members)
     dynamic = [tensor for tensor in program.tensors.values() if tensor.size_bytes is None]
     sizes = [f"size_t {identifier(tensor.name)}_size;" for tensor in dynamic]
     yield from _struct(f"TVMInputs_{model}", [*(f"uint8_t* {identifier(n)};" for n in program.inputs), *sizes])
     yield from _struct(f"TVMOutputs_{model}", [f"uint8_t* {identifier(name)};" for name in program.outputs])
     yield ""
-    if not _own_memory(placed, PARAMETER):
-        for pool in placed.parameter.pools:
-            yield f"extern const uint8_t {_initial(model, pool.name)}[{max(1, pool.peak_bytes)}];"
+    for pool in given_pools(placed, PARAMETER):
+        yield f"extern const uint8_t {initial_data(model, pool.name)}[{max(1, pool.peak_bytes)}];"
     yield f"extern const TVMModel {model};"
     yield ""
     yield "#endif"
@@ -116,7 +141,7 @@ def _struct(name: str, members: Sequence[str]) -> Iterator[str]:
     yield f"}} {name};"
 
 
-def _initial(model: str, pool: str) -> str:
+def initial_data(model: str, pool: str) -> str:
     """The constant data of a parameter pool, to be copied or linked to where the user wants it."""
     return f"{model}_{identifier(pool)}_parameter_data"
 
@@ -133,18 +158,9 @@ def _source(placed: PlacedProgram) -> Iterator[str]:
         yield "extern void* TVMBackendAllocWorkspace(void* resource_handle, size_t size);"
         yield "extern void TVMBackendFreeWorkspace(void* resource_handle, void* memory);"
     yield ""
-    for pool in placed.parameter.pools:
-        own = _own_memory(placed, PARAMETER)
-        storage, name = ("static const", "parameters_buffer") if own else ("const", _initial(model, pool.name))
-        yield f"{storage} uint8_t {name}[{max(1, pool.peak_bytes)}] = {{"
-        yield from _bytes(placed, pool)
-        yield "};"
-    for pool in placed.workspace.pools:
-        if _own_memory(placed, WORKSPACE):
-            macro = size_macro(program.name, pool.name, WORKSPACE)
-            yield f"static uint8_t workspace_buffer[{macro} > 0 ? {macro} : 1];"
+    yield from _memory(placed)
     yield ""
-    for function, call in zip(_functions(placed), program.calls, strict=True):
+    for function, call in zip(functions(placed), program.calls, strict=True):
         pointers = ", ".join("void*" for _ in (*call.tensors, "resource_handle"))
         yield f"extern int32_t {function}({pointers});  /* {_plain(call.name)} on {_plain(call.target)} */"
     yield from _main(placed, dynamic)
@@ -160,7 +176,38 @@ def _source(placed: PlacedProgram) -> Iterator[str]:
     yield "};"
 
 
-def _functions(placed: PlacedProgram) -> list[str]:
+def _memory(placed: PlacedProgram) -> Iterator[str]:
+    """The constants, and the workspaces that the generated source holds."""
+    model = identifier(placed.program.name)
+    for pool in placed.parameter.pools:
+        holds = _holds(placed, PARAMETER, pool.name)
+        storage, name = (
+            ("static const", f"{_held(pool)}s_buffer") if holds else ("const", initial_data(model, pool.name))
+        )
+        yield f"{_where(placed, PARAMETER, pool.name)}"
+        yield f"{storage} uint8_t {name}[{max(1, pool.peak_bytes)}] = {{"
+        yield from _bytes(placed, pool)
+        yield "};"
+    for pool in placed.workspace.pools:
+        if _holds(placed, WORKSPACE, pool.name):
+            macro = size_macro(placed.program.name, pool.name, WORKSPACE)
+            yield f"{_where(placed, WORKSPACE, pool.name)}"
+            yield f"static uint8_t {_held(pool)}_buffer[{macro} > 0 ? {macro} : 1];"
+
+
+def _held(pool: PlannedPool) -> str:
+    """How the memory is named that the generated source holds."""
+    return identifier(pool.name).removesuffix("s")
+
+
+def _where(placed: PlacedProgram, kind: str, pool: str) -> str:
+    """Attributes of the memory of a pool."""
+    section = next((one.section for one in _pools(placed, kind) if one.name == pool), None)
+    aligned = f"TVM_ALIGNED({alignment_of(placed, kind, pool)})"
+    return aligned if section is None else f'{aligned} TVM_SECTION("{_plain(section)}")'
+
+
+def functions(placed: PlacedProgram) -> list[str]:
     """A C function name for every call."""
     names: list[str] = []
     for number, call in enumerate(placed.program.calls):
@@ -179,8 +226,8 @@ def _main(placed: PlacedProgram, dynamic: set[str]) -> Iterator[str]:
         constant = "const " if kind == PARAMETER else ""
         for pool in plan.pools:
             name = identifier(pool.name)
-            if _own_memory(placed, kind):
-                value = "workspace_buffer" if kind == WORKSPACE else "parameters_buffer"
+            if _holds(placed, kind, pool.name):
+                value = f"{_held(pool)}_buffer" if kind == WORKSPACE else f"{_held(pool)}s_buffer"
             else:
                 value = f"((const TVM{kind.capitalize()}s_{model}*)context->{kind}s)->{name}"
             yield f"  {constant}uint8_t* const {name}_pool = {value};"
@@ -191,7 +238,7 @@ def _main(placed: PlacedProgram, dynamic: set[str]) -> Iterator[str]:
     for name in sorted(dynamic - {*program.inputs, *program.outputs}):
         call = f"TVMBackendAllocWorkspace(resource_handle, inputs->{identifier(name)}_size)"
         yield f"  void* const {identifier(name)}_dynamic = {call};"
-    for function, call in zip(_functions(placed), program.calls, strict=True):
+    for function, call in zip(functions(placed), program.calls, strict=True):
         arguments = ",\n        ".join([*(_pointer(placed, name) for name in call.tensors), "resource_handle"])
         yield f"  if (status == 0) {{\n    status = {function}(\n        {arguments});\n  }}"
     for name in sorted(dynamic - {*program.inputs, *program.outputs}):

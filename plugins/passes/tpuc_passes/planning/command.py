@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from tpuc.api import UsageError, write_atomic
-from tpuc.api.command import OUTPUT, App, Command, check_output, pass_app
+from tpuc.api.command import OUTPUT, App, PoolChoice, PoolsCommand, pass_app, pool_options
 
 if TYPE_CHECKING:
     from tpuc.api import MemoryPlan, Planner
@@ -19,25 +19,19 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 
 
-@click.command("plan", cls=Command, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-@click.argument("files", metavar="FILE...", nargs=-1, type=str)
+@click.command("plan", cls=PoolsCommand)
+@click.argument("files", metavar="FILE...", nargs=-1, type=_PATH)
 @click.option("--planner", default="greedy", show_default=True, metavar="NAME", help="Also NAME{option=value}.")
-@click.option("--target", default="c", show_default=True, help="Targets, the one that ops run on first: accel,c.")
-@click.option("--usmp-workspace-pools", default="", metavar="NAMES", help="In order of preference: dtcm,sram.")
-@click.option("--usmp-parameter-pools", default="", metavar="NAMES", help="The same for constants: itcm,flash.")
-@click.option("--executor", type=click.Choice(["aot"]), expose_value=False, help="As in TVM; there is no other.")
-@click.option("--output-format", type=click.Choice(["mlf"]), expose_value=False, help="Likewise.")
+@pool_options
 @click.option("--output-c", type=_PATH, metavar="DIR", help="Write a header and a source file per network.")
 @click.option("--dump", type=OUTPUT, metavar="FILE.json", help="Write the list of buffers, to plan it again.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @pass_app
 def command(
     app: App,
-    files: tuple[str, ...],
+    files: tuple[Path, ...],
     planner: str,
-    target: str,
-    usmp_workspace_pools: str,
-    usmp_parameter_pools: str,
+    pools: PoolChoice,
     output_c: Path | None,
     dump: Path | None,
     as_json: bool,
@@ -52,17 +46,13 @@ def command(
     from tpuc_passes.planning.arena import find_planner
     from tpuc_passes.planning.pools import read_pools
 
-    paths, options = _split(files)
-    options |= {"usmp-workspace-pools": usmp_workspace_pools, "usmp-parameter-pools": usmp_parameter_pools}
-    if dump is not None:
-        check_output("--dump", dump, paths)
-    if not paths:
+    if not files:
         raise UsageError("there is nothing to plan; give a .mlir or .json file.")
-    targets = tuple(name.strip() for name in target.split(",") if name.strip())
-    pools = read_pools(options, targets)
+    targets = pools.targets or ("c",)
+    named = read_pools(pools.options or {}, targets)
     algorithm = find_planner(lambda name: app.registry.get("tpuc.planners", name), planner)
-    lists = [path for path in paths if path.suffix == ".json"]
-    if lists and (output_c is not None or pools.workspace or pools.parameter or len(paths) > 1):
+    lists = [path for path in files if path.suffix == ".json"]
+    if lists and (output_c is not None or named.workspace or named.parameter or len(files) > 1):
         raise UsageError(
             f"{lists[0]} is a list of buffers with its own pools; give it alone, without pools and C source."
         )
@@ -73,7 +63,7 @@ def command(
         else:
             app.result(plan.text())
         return
-    placed = [_plan_module(app, path, targets, pools, algorithm) for path in paths]
+    placed = [_plan_module(app, path, targets, named, algorithm) for path in files]
     if dump is not None:
         _dump(dump, placed)
     if output_c is not None:
@@ -92,35 +82,6 @@ def command(
         app.result(one.parameter.text())
     if len(placed) > 1:
         _show_shared(app, placed)
-
-
-def _split(words: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
-    """Files, and options that describe pools: `--usmp-workspace-pool-NAME=TEXT`, with or without a space."""
-    paths: list[Path] = []
-    options: dict[str, str] = {}
-    pending = ""
-    for word in words:
-        if pending:
-            options[pending], pending = word, ""
-            continue
-        if not word.startswith("-"):
-            paths.append(Path(word))
-            continue
-        key, _, value = word.lstrip("-").partition("=")
-        for kind in ("workspace", "parameter"):
-            prefix = f"usmp-{kind}-pool-"
-            if key.replace("_", "-").startswith(prefix):
-                key = prefix + key[len(prefix) :]
-                break
-        else:
-            raise UsageError(f"no such option: {word}.")
-        if key in options:
-            raise UsageError(f"--{key} is given twice; keep one.")
-        options[key] = value
-        pending = "" if value else key
-    if pending:
-        raise UsageError(f'--{pending} needs a description such as "target=c:rw;size=1000".')
-    return paths, options
 
 
 def _plan_module(app: App, path: Path, targets: Sequence[str], pools: Pools, algorithm: Planner) -> PlacedProgram:

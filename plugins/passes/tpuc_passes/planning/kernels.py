@@ -8,6 +8,8 @@ from tpuc.api import (
     Chip,
     Constant,
     CpuRoutine,
+    FunctionChip,
+    FunctionKernel,
     KernelChoice,
     MoveKernel,
     NetworkInput,
@@ -52,18 +54,37 @@ def find_kernel(
     `in_tiles`: a move happens in local memory.
     """
     chip = chip_of(context, "group-layers")
-    name = operation.op.name
-    dialect = name.partition(".")[0]
-    cell = context.registry.find_cell("tpuc.kernels", chip.description.owners, dialect, name)
-    place = f"node '{operation.name}': {name} on {chip.description.name}"
-    if cell is None:
-        raise Unsupported(f"{place}: no installed package has a kernel for it; install one, or change the node")
-    found: TileKernel[Any, Any] | MoveKernel[Any] | CpuRoutine[Any] | KernelChoice[Any] = cell.value
+    found: TileKernel[Any, Any] | MoveKernel[Any] | CpuRoutine[Any] | KernelChoice[Any] = _cell(
+        context, chip, operation
+    )
     node = Node.of(operation)
     kernel = found.kernel(node) if isinstance(found, KernelChoice) else found
     if in_tiles and isinstance(kernel, MoveKernel):
         kernel = kernel.local(node) or kernel
-    reason = kernel.refuse(node)
-    if reason is not None:
-        raise Unsupported(f"{place}: {reason}; change the node or choose another chip")
+    _check(chip, operation, kernel.refuse(node))
     return kernel
+
+
+def find_function(context: PassContext, chip: FunctionChip, operation: Operation) -> FunctionKernel[Any]:
+    """The function kernel of an operation; raises Unsupported when there is none, or when it refuses the node."""
+    kernel: FunctionKernel[Any] = _cell(context, chip, operation)
+    _check(chip, operation, kernel.refuse(Node.of(operation)))
+    return kernel
+
+
+def _cell(context: PassContext, chip: Chip, operation: Operation) -> Any:
+    name = operation.op.name
+    cell = context.registry.find_cell("tpuc.kernels", chip.description.owners, name.partition(".")[0], name)
+    if cell is None:
+        place = f"{_place(chip, operation)}: no installed package has a kernel for it"
+        raise Unsupported(f"{place}; install one, or change the node")
+    return cell.value
+
+
+def _check(chip: Chip, operation: Operation, reason: str | None) -> None:
+    if reason is not None:
+        raise Unsupported(f"{_place(chip, operation)}: {reason}; change the node or choose another chip")
+
+
+def _place(chip: Chip, operation: Operation) -> str:
+    return f"node '{operation.name}': {operation.op.name} on {chip.description.name}"

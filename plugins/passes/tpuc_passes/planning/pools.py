@@ -93,11 +93,12 @@ def _pool(name: str, text: str, kind: str, targets: Sequence[str]) -> PoolInfo:
         access[target] = _ACCESS[mode]
     if access is not None and kind == WORKSPACE and "rw" not in access.values():
         raise UsageError(f"{option}: no target may write it, so it can hold no workspace; give one of them rw.")
+    section = ",".join(values.pop("section", [])) or None
     numbers = {key: _number(option, key, items) for key, items in values.items()}
     alignment = numbers.get("alignment", 1)
     if alignment < 1:
         raise UsageError(f"{option}: alignment is at least 1, not {alignment}.")
-    return PoolInfo(name, numbers.get("size"), alignment, numbers.get("offset", 0), access)
+    return PoolInfo(name, numbers.get("size"), alignment, numbers.get("offset", 0), access, section)
 
 
 def _settings(option: str, text: str) -> dict[str, list[str]]:
@@ -111,8 +112,8 @@ def _settings(option: str, text: str) -> dict[str, list[str]]:
         name, equals, value = part.partition("=")
         if equals:
             key = name.strip()
-            if key not in ("target", "size", "alignment", "offset"):
-                raise UsageError(f"{option}: there is no '{key}'; a pool has target, size, alignment and offset.")
+            if key not in ("target", "size", "alignment", "offset", "section"):
+                raise UsageError(f"{option}: there is no '{key}'; a pool has target, size, alignment, offset, section.")
             if key in values and key != "target":
                 raise UsageError(f"{option} gives {key} twice; keep one.")
             part = value.strip()

@@ -61,13 +61,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Program:
-    """Calls in order; the network's inputs and outputs are memory of the caller."""
+    """Calls in order; the network's inputs and outputs are memory of the caller. `alignment` in bytes, of buffers."""
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     tensors: Mapping[str, ProgramTensor]
     calls: tuple[Call, ...]
+    alignment: int = 1
 
     def tensor(self, name: str) -> ProgramTensor:
         """The tensor of this name."""
@@ -156,7 +157,9 @@ def analyse(program: Program) -> dict[str, BufferUse]:
     return uses
 
 
-def buffer_array(uses: Mapping[str, BufferUse], pools: Pools, kind: str) -> tuple[list[BufferInfo], list[Lived]]:
+def buffer_array(
+    uses: Mapping[str, BufferUse], pools: Pools, kind: str, alignment: int = 1
+) -> tuple[list[BufferInfo], list[Lived]]:
     """Step 3: the buffers of one kind with conflicts and ordered candidate pools, filtered by the targets' access.
 
     Constants exist all the time, so all of them conflict.
@@ -174,7 +177,7 @@ def buffer_array(uses: Mapping[str, BufferUse], pools: Pools, kind: str) -> tupl
             )
         first, last = (use.first, use.last) if kind == WORKSPACE else (0, end)
         lived.append(Lived(name, use.tensor.size_bytes or 0, first, last, candidates))
-    return buffer_list(lived), lived
+    return buffer_list(lived, alignment), lived
 
 
 def rewrite(program: Program, pools: Pools, workspace: MemoryPlan, parameter: MemoryPlan) -> PlacedProgram:
@@ -189,7 +192,7 @@ def plan_program(program: Program, pools: Pools, planner: Planner) -> PlacedProg
     uses = analyse(program)
     plans: list[MemoryPlan] = []
     for kind, members in ((WORKSPACE, pools.workspace), (PARAMETER, pools.parameter)):
-        buffers, lived = buffer_array(uses, pools, kind)
+        buffers, lived = buffer_array(uses, pools, kind, program.alignment)
         plans.append(make_plan(planner, buffers, members, lived))
     return rewrite(program, pools, plans[0], plans[1])
 

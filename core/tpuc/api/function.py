@@ -1,0 +1,174 @@
+"""Chips that compute an op by a function on whole tensors in memory: no local memory, no instructions, no tiles."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+
+from tpuc.api.chip import Assembler, Chip, CompiledLayout, TensorInfo
+from tpuc.errors import Unsupported
+from tpuc.ir import Module, Node, Op, TensorType
+from tpuc.machine import Instruction, Recorder
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+
+OpT = TypeVar("OpT", bound=Op)
+
+
+@dataclass(frozen=True)
+class TensorView:
+    """A tensor in memory: its type, and the distance in elements between neighbours along every dimension."""
+
+    type: TensorType
+    strides: tuple[int, ...]
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Extents."""
+        return self.type.dims
+
+
+@dataclass(frozen=True)
+class FunctionNode(Generic[OpT]):
+    """A node with where its tensors lie. `arrays` are the constant operands by position, None where an operand is
+    computed; an absent operand has neither a view nor an array.
+    """
+
+    node: Node[OpT]
+    operands: tuple[TensorView | None, ...]
+    results: tuple[TensorView, ...]
+    arrays: tuple[Array | None, ...]
+
+    @property
+    def op(self) -> OpT:
+        """The op."""
+        return self.node.op
+
+    @property
+    def result(self) -> TensorView:
+        """The first result."""
+        return self.results[0]
+
+    def operand(self, index: int) -> TensorView:
+        """An operand that must be there."""
+        view = self.operands[index]
+        assert view is not None, f"operand {index} of '{self.node.name}' is absent"
+        return view
+
+    def array(self, index: int) -> Array | None:
+        """A constant operand, None where it is absent or computed."""
+        return self.arrays[index] if index < len(self.arrays) else None
+
+
+@dataclass(frozen=True)
+class WorkingMemory:
+    """A buffer inside an operator: elements of a type of the source language. It is planned with all other buffers."""
+
+    name: str
+    element: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Routine:
+    """The function of a node: statements, packed constants, working memory, and the parts of the library it calls.
+
+    Statements name operands `x0`, `x1`, ..., results `y0`, ..., constants `k0`, ... and working memory `s0`, ...
+    """
+
+    body: str
+    constants: tuple[Array, ...] = ()
+    scratch: tuple[WorkingMemory, ...] = ()
+    library: tuple[str, ...] = ()
+
+
+class FunctionKernel(Generic[OpT]):
+    """Base of kernels that are functions on whole tensors. One instance serves all nodes: keep no state."""
+
+    def refuse(self, node: Node[OpT]) -> str | None:
+        """Why there is no function for the node, in a sentence without a full stop; None: there is one."""
+        return None
+
+    def is_alias(self, call: FunctionNode[OpT]) -> bool:
+        """Is the result the same bytes as the first operand? Then nothing is called."""
+        return False
+
+    def routine(self, call: FunctionNode[OpT]) -> Routine:
+        """The function of a node that is not refused."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """One call: the function's name, and for operands, results, constants and working memory which parameter each is,
+    None for operands that are absent or constant.
+    """
+
+    function: str
+    view: FunctionNode[Any]
+    routine: Routine
+    parameters: int
+    operands: tuple[int | None, ...]
+    results: tuple[int, ...]
+    constants: tuple[int, ...]
+    scratch: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FunctionProgram:
+    """A planned program: its calls in order, and the files around them, which are the same for every such chip.
+
+    `identifier` is the name of the network in the source language; `workspace_bytes` and `parameter_bytes` are those
+    of all pools.
+    """
+
+    name: str
+    identifier: str
+    calls: tuple[FunctionCall, ...]
+    files: Mapping[str, str]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    workspace_bytes: int
+    parameter_bytes: int
+
+
+class FunctionChip(Chip):
+    """Base of chips whose kernels are functions. The compiled form is a folder of source, or an archive of it."""
+
+    pipelines: ClassVar[Mapping[str, Sequence[str]]] = {"finalize": ("plan-functions",)}
+    alignment: int = 16
+    """Of every buffer, in bytes."""
+
+    @abstractmethod
+    def strides(self, type: TensorType, at_border: bool) -> tuple[int, ...]:
+        """How a tensor lies in memory, one distance per dimension; `at_border`: as the network takes or gives it."""
+
+    @abstractmethod
+    def write_program(self, program: FunctionProgram) -> bytes:
+        """The compiled form as one archive. Same program, same bytes."""
+
+    @abstractmethod
+    def files(self, data: bytes) -> Mapping[str, bytes]:
+        """The files of an archive by their paths."""
+
+    @abstractmethod
+    def archive(self, folder: Path) -> bytes:
+        """The archive of a folder that such files were written to."""
+
+    def assembler(self) -> Assembler:
+        """See Chip."""
+        raise Unsupported(f"chip '{self.description.name}' has no instructions; its programs are source")
+
+    def cycles(self, instruction: Instruction, profile: str) -> int:
+        """See Chip."""
+        raise Unsupported(f"chip '{self.description.name}' has no timing model; measure the program where it runs")
+
+    def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
+        """See Chip."""
+        raise Unsupported(f"chip '{self.description.name}' has no instructions; its programs are source")

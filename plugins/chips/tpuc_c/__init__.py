@@ -1,0 +1,1 @@
+"""Host C: networks as self-contained C99, with planned memory."""

@@ -1,0 +1,82 @@
+"""Facts about host C and the chip object."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+from tpuc.api import (
+    ChipDescription,
+    ElementType,
+    FunctionChip,
+    FunctionProgram,
+    LoadedModel,
+    TensorType,
+    Uniform,
+    UniformPerAxis,
+)
+from tpuc_ops.quant.elements import asymmetric_element, symmetric_element
+
+
+def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
+    """int8: symmetric, uint8 where a value is never negative. int8-asym: int8 with a zero point.
+
+    What is quantised already keeps its type.
+    """
+    if isinstance(type.element, (Uniform, UniformPerAxis)):
+        return type.element
+    if mode == "int8-asym":
+        return asymmetric_element(type, name)
+    return symmetric_element(type, divisor, name)
+
+
+DESCRIPTION = ChipDescription(
+    name="c",
+    modes=("f32", "int8", "int8-asym"),
+    suffix=".tar",
+    lanes=1,
+    lmem_bytes=0,
+    ddr_base=0,
+    ddr_alignment=16,
+    quantised_element=quantised_element,
+    lowering_families=("bm1684x",),  # a function computes whatever integers a lowering asks for
+)
+
+
+class HostC(FunctionChip):
+    """Functions of C99 on tensors in memory; images lie with their channels last."""
+
+    description = DESCRIPTION
+
+    def strides(self, type: TensorType, at_border: bool) -> tuple[int, ...]:
+        """Rows as the network has them, but images inside it as batch, row, column, channel."""
+        dims = type.dims
+        if len(dims) == 4 and not at_border:
+            _, c, h, w = dims
+            return (c * h * w, 1, w * c, c)
+        return tuple(math.prod(dims[axis + 1 :]) for axis in range(len(dims)))
+
+    def write_program(self, program: FunctionProgram) -> bytes:
+        from tpuc_c.project import project_files
+        from tpuc_c.storage import packed
+
+        return packed(project_files(program))
+
+    def files(self, data: bytes) -> Mapping[str, bytes]:
+        from tpuc_c.storage import unpacked
+
+        return unpacked(data, "the archive")
+
+    def archive(self, folder: Path) -> bytes:
+        from tpuc_c.storage import archived
+
+        return archived(folder)
+
+    def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
+        from tpuc_c.model import CompiledProgram
+
+        return CompiledProgram.of(data, source)
+
+
+CHIP = HostC()

@@ -1,0 +1,9 @@
+"""The functions of host C, op by op."""
+
+from __future__ import annotations
+
+from tpuc.api import KernelTable, import_modules
+
+TABLE = KernelTable("c", "tpu")
+
+import_modules(__name__)

@@ -1,0 +1,177 @@
+"""What only moves elements: other orders, shapes, parts and repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import FunctionKernel, FunctionNode, Node, OpT, Routine, TensorView
+from tpuc_ops import tpu
+from tpuc_ops.integers import integer_bounds, is_integer
+from tpuc_ops.shapes import positive_axis
+
+from tpuc_c.kernels import TABLE
+from tpuc_c.kernels.common import Operands, is_byte, point, refuse_shifts, refuse_types
+from tpuc_c.kernels.elementwise import MATH, activated, centred, clamped, shifted
+from tpuc_c.text import addresses, c_type, integer, loops, number, row_strides
+
+
+class MoveFunction(FunctionKernel[OpT]):
+    """Base of kernels that copy stored elements."""
+
+    def refuse(self, node: Node[OpT]) -> str | None:
+        return refuse_types(node)
+
+
+def copied(dims: Sequence[int], target: Sequence[int], source: Sequence[int], start: int = 0, name: str = "x0") -> str:
+    """A loop that copies; `start` is where the source begins, in elements."""
+    return loops(dims, [target, source], lambda at: f"y0[{at[0]}] = {name}[{at[1]}{f' + {start}' if start else ''}];")
+
+
+@TABLE.runs(tpu.Permute)
+class PermuteKernel(MoveFunction[tpu.Permute]):
+    """Dimensions in another order: nothing moves where the elements lie so already."""
+
+    def is_alias(self, call: FunctionNode[tpu.Permute]) -> bool:
+        turned = self._strides(call)
+        return all(
+            extent == 1 or one == other
+            for extent, one, other in zip(call.result.dims, turned, call.result.strides, strict=True)
+        )
+
+    def routine(self, call: FunctionNode[tpu.Permute]) -> Routine:
+        return Routine(copied(call.result.dims, call.result.strides, self._strides(call)), library=MATH)
+
+    def _strides(self, call: FunctionNode[tpu.Permute]) -> list[int]:
+        return [call.operand(0).strides[axis] for axis in call.op.order]
+
+
+@TABLE.runs(tpu.Reshape)
+class ReshapeKernel(MoveFunction[tpu.Reshape]):
+    """Another shape: nothing moves where the order in memory is the same."""
+
+    def is_alias(self, call: FunctionNode[tpu.Reshape]) -> bool:
+        x, y = call.operand(0), call.result
+        return bool(np.array_equal(addresses(x.dims, x.strides), addresses(y.dims, y.strides)))
+
+    def routine(self, call: FunctionNode[tpu.Reshape]) -> Routine:
+        x, y = call.operand(0), call.result
+        if _is_dense(y):
+            return Routine(copied(x.dims, row_strides(x.dims), x.strides), library=MATH)
+        if _is_dense(x):
+            return Routine(copied(y.dims, y.strides, row_strides(y.dims)), library=MATH)
+
+        def statement(at: Sequence[str]) -> str:
+            return f"const int32_t at = {at[1]};\ny0[{at[0]}] = x0[{_divided('at', x)}];"
+
+        return Routine(loops(y.dims, [y.strides, row_strides(y.dims)], statement), library=MATH)
+
+
+def _is_dense(view: TensorView) -> bool:
+    rows = row_strides(view.dims)
+    return all(extent == 1 or one == two for extent, one, two in zip(view.dims, view.strides, rows, strict=True))
+
+
+def _divided(place: str, view: TensorView) -> str:
+    """Where the element at a place in the order of the tensor lies."""
+    rows = row_strides(view.dims)
+    parts = [
+        f"{place} / {row} % {extent} * {step}"
+        for extent, row, step in zip(view.dims, rows, view.strides, strict=True)
+        if extent > 1
+    ]
+    return " + ".join(parts) or "0"
+
+
+@TABLE.runs(tpu.Slice)
+class SliceKernel(MoveFunction[tpu.Slice]):
+    """A regular part."""
+
+    def routine(self, call: FunctionNode[tpu.Slice]) -> Routine:
+        x, y, op = call.operand(0), call.result, call.op
+        first = [
+            offset + extent if offset < 0 else min(offset, extent - 1)
+            for offset, extent in zip(op.offset, x.dims, strict=True)
+        ]
+        start = sum(offset * step for offset, step in zip(first, x.strides, strict=True))
+        source = [step * stride for step, stride in zip(op.steps, x.strides, strict=True)]
+        return Routine(copied(y.dims, y.strides, source, start), library=MATH)
+
+
+@TABLE.runs(tpu.Concat)
+class ConcatKernel(FunctionKernel[tpu.Concat]):
+    """Tensors behind each other, each in the result's scale."""
+
+    def refuse(self, node: Node[tpu.Concat]) -> str | None:
+        if is_integer(node.result_type) and not all(map(is_byte, node.operand_types)):
+            return "only integers of 8 bits"
+        return refuse_types(node) or refuse_shifts(node.op.rshifts or ())
+
+    def routine(self, call: FunctionNode[tpu.Concat]) -> Routine:
+        operands, y, op = Operands(call), call.result, call.op
+        axis, at, body = positive_axis(op.axis, len(y.dims)), 0, ""
+        for index, type in enumerate(call.node.operand_types):
+            view, name, start = call.operand(index), operands.name(index), at * y.strides[axis]
+
+            def statement(indices: Sequence[str], index: int = index, name: str = name, start: int = start) -> str:
+                value = self._value(call, f"{name}[{indices[1]}]", index)
+                return f"y0[{indices[0]} + {start}] = ({c_type(y.type.storage)})({value});"
+
+            body += loops(view.dims, [y.strides, view.strides], statement)
+            at += type.dims[axis]
+        return Routine(body, tuple(operands.constants), (), MATH)
+
+    def _value(self, call: FunctionNode[tpu.Concat], value: str, index: int) -> str:
+        op, type = call.op, call.node.result_type
+        if not is_integer(type):
+            return activated(value, op)
+        if op.multipliers:
+            source = call.node.operand_types[index]
+            product = f"(int64_t){centred(value, source)} * {integer(op.multipliers[index])}"
+            part = shifted(product, (op.rshifts or ())[index], "HalfUp")
+            value = f"tpuc_clamp({part}, INT16_MIN, INT16_MAX) + {integer(point(type))}"
+        return clamped(value, type, op.do_relu, op.relu_limit) if op.multipliers or op.do_relu else value
+
+
+@TABLE.runs(tpu.Upsample)
+class UpsampleKernel(MoveFunction[tpu.Upsample]):
+    """Every row and column several times."""
+
+    def routine(self, call: FunctionNode[tpu.Upsample]) -> Routine:
+        x, y, op = call.operand(0), call.result, call.op
+        n, c, h, w = x.dims
+        (yn, yc, yh, yw), (xn, xc, xh, xw) = y.strides, x.strides
+        dims = (n, c, h, op.scale_h, w, op.scale_w)
+        target = (yn, yc, yh * op.scale_h, yh, yw * op.scale_w, yw)
+        source = (xn, xc, xh, 0, xw, 0)
+
+        def statement(at: Sequence[str]) -> str:
+            value = f"x0[{at[1]}]"
+            if is_integer(y.type) and op.do_relu:
+                low, high = integer_bounds(y.type, True, op.relu_limit)
+                value = f"({c_type(y.type.storage)})tpuc_clamp({value}, {integer(low)}, {integer(high)})"
+            elif not is_integer(y.type):
+                value = activated(value, op)
+            return f"y0[{at[0]}] = {value};"
+
+        return Routine(loops(dims, [target, source], statement), library=MATH)
+
+
+@TABLE.runs(tpu.Pad)
+class PadKernel(MoveFunction[tpu.Pad]):
+    """A value around the elements."""
+
+    def refuse(self, node: Node[tpu.Pad]) -> str | None:
+        if node.op.mode != "constant":
+            return f"only constant padding, this one is {node.op.mode}"
+        if min(node.op.paddings) < 0:
+            return "no negative padding"
+        return refuse_types(node)
+
+    def routine(self, call: FunctionNode[tpu.Pad]) -> Routine:
+        x, y, op = call.operand(0), call.result, call.op
+        value = integer(int(op.val)) if is_integer(y.type) else number(op.val)
+        filled = loops(y.dims, [y.strides], lambda at: f"y0[{at[0]}] = {value};")
+        start = sum(before * step for before, step in zip(op.paddings, y.strides, strict=False))
+        inner = loops(x.dims, [y.strides, x.strides], lambda at: f"y0[{at[0]} + {start}] = x0[{at[1]}];")
+        return Routine(filled + inner, library=MATH)

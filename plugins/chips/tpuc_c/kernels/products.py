@@ -1,0 +1,282 @@
+"""Convolutions and matrix products with constant filters: one library function each for bytes and for floats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tpuc.api import FunctionKernel, FunctionNode, Node, Routine, Unsupported, WorkingMemory
+from tpuc_ops import tpu
+from tpuc_ops.integers import integer_bounds, is_integer
+from tpuc_ops.shapes import is_absent
+
+from tpuc_c.kernels import TABLE
+from tpuc_c.kernels.common import (
+    Array,
+    Operands,
+    Requantisation,
+    is_byte,
+    is_unsigned,
+    point,
+    refuse_requantisation,
+    refuse_types,
+    relu_bounds,
+)
+from tpuc_c.text import fields, row_strides
+
+PANEL_BYTES = 8192
+"""Of windows that are gathered at once: they stay in a first-level cache beside the filters."""
+MOST_PIXELS = 16
+FILTERS, FLOAT_FILTERS, PIXELS, FLOAT_PIXELS, DEPTH = 4, 8, 2, 4, 8
+"""What the library's inner products take at once: filters, windows, and elements of a filter."""
+MOST = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Product:
+    """Windows over images as the library sees them; a matrix product is one with windows of one pixel."""
+
+    source: Mapping[str, int]
+    target: Mapping[str, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int] = (0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    groups: int = 1
+
+    @property
+    def depth(self) -> int:
+        """Elements of a filter."""
+        return self.source["in_c"] // self.groups * math.prod(self.kernel)
+
+    @property
+    def filters(self) -> int:
+        """Filters of a group."""
+        return self.target["out_c"] // self.groups
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Has every channel a filter of its own?"""
+        return self.groups > 1 and self.source["in_c"] == self.target["out_c"] == self.groups
+
+    def pixels(self, depth: int, item_bytes: int, several: int) -> int:
+        """Windows to gather at once, for rows of `depth` elements."""
+        area = self.target["out_h"] * self.target["out_w"]
+        room = max(PANEL_BYTES // (depth * item_bytes) // several * several, several)
+        return max(min(room, MOST_PIXELS, area), 1)
+
+    def members(self) -> dict[str, object]:
+        """Of the library's struct."""
+        pairs = {"kernel": self.kernel, "stride": self.strides, "pad": self.pads, "dilation": self.dilations}
+        both = {f"{name}_{axis}": pair[index] for name, pair in pairs.items() for index, axis in enumerate("hw")}
+        return {**self.source, **self.target, **both, "groups": self.groups}
+
+
+def product_of(call: FunctionNode[tpu.Conv2D]) -> Product:
+    """The product that a convolution is."""
+    op, x, y = call.op, call.operand(0), call.result
+    window = op.window()
+    dims, strides = x.dims, x.strides
+    out, steps = y.dims, y.strides
+    if len(dims) == 3:  # one row
+        dims, strides = (*dims[:2], 1, dims[2]), (*strides[:2], 0, strides[2])
+        out, steps = (*out[:2], 1, out[2]), (*steps[:2], 0, steps[2])
+    return Product(
+        _source(dims, strides),
+        _target(out, steps),
+        (window.kernel[0], window.kernel[1]),
+        (window.strides[0], window.strides[1]),
+        (window.pads[0], window.pads[1]),
+        (window.dilations[0], window.dilations[1]),
+        op.group,
+    )
+
+
+def _source(dims: tuple[int, ...], strides: tuple[int, ...]) -> dict[str, int]:
+    n, c, h, w = dims
+    xn, xc, xh, xw = strides
+    return {"batch": n, "in_h": h, "in_w": w, "in_c": c, "x_n": xn, "x_h": xh, "x_w": xw, "x_c": xc}
+
+
+def _target(dims: tuple[int, ...], strides: tuple[int, ...]) -> dict[str, int]:
+    _, c, h, w = dims
+    yn, yc, yh, yw = strides
+    return {"out_h": h, "out_w": w, "out_c": c, "y_n": yn, "y_h": yh, "y_w": yw, "y_c": yc}
+
+
+def padded_filters(filters: Array, groups: int, several: int, depth: int) -> Array:
+    """`[oc, k]` as `[group, filters rounded up, depth]`, zeros behind."""
+    count = filters.shape[0] // groups
+    result = np.zeros((groups, -(-count // several) * several, depth), filters.dtype)
+    result[:, :count, : filters.shape[1]] = filters.reshape(groups, count, -1)
+    return result
+
+
+def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool, sums: Requantisation) -> Routine:
+    """`filters: [oc, k]` in the order row, column, channel."""
+    operands = Operands(_NO_CALL)
+    members = product.members() | {
+        "fill": fill,
+        "x_unsigned": int(unsigned),
+        "y_bytes": 1 if sums.shifts or sums.scales else 4,
+    }
+    out = sums.text(operands)
+    if product.is_depthwise and product.source["x_c"] == 1:
+        taps = -(-product.depth // 3) * 3
+        rows = np.zeros((taps, filters.shape[0]), np.int16)
+        rows[: product.depth] = filters.T
+        scratch = (
+            WorkingMemory("border", "uint8_t", filters.shape[0]),
+            WorkingMemory("taps", "const uint8_t*", taps * 8),
+        )
+        call = f"tpuc_depthwise_int8(&conv, &out, (const uint8_t*)x0, {operands.add(rows)}, y0, s0, s1);\n"
+        conv = f"const tpuc_conv conv = {{{fields(members)}}};\n"
+        return Routine(out + conv + call, tuple(operands.constants), scratch, ("tpuc_products.h",))
+    narrow = bool((np.abs(filters.astype(np.int32) + 0.5) < 128).all())
+    depth = -(-product.depth // DEPTH) * DEPTH
+    packed = padded_filters(filters.astype(np.int8 if narrow else np.int16), product.groups, FILTERS, depth)
+    pixels = product.pixels(depth, 2, PIXELS)
+    members |= {"depth": depth, "pixels": pixels, "wide_filters": int(not narrow)}
+    scratch = (
+        WorkingMemory("windows", "int16_t", pixels * depth * 2),
+        *((WorkingMemory("filters", "int16_t", FILTERS * depth * 2),) if narrow else ()),
+    )
+    rows_at = "s1" if narrow else "NULL"
+    call = f"tpuc_conv_int8(&conv, &out, (const uint8_t*)x0, {operands.add(packed)}, y0, s0, {rows_at});\n"
+    conv = f"const tpuc_conv conv = {{{fields(members)}}};\n"
+    return Routine(out + conv + call, tuple(operands.constants), scratch, ("tpuc_products.h",))
+
+
+_NO_CALL: FunctionNode[Any] = FunctionNode(Node(tpu.Relu(), (), ()), (), (), ())
+"""For constants alone."""
+
+
+def float_routine(product: Product, filters: Array, bias: Array, do_relu: bool, limit: float) -> Routine:
+    """`filters: [oc, k]` in the order row, column, channel."""
+    low, high = relu_bounds(do_relu, limit)
+    members = product.members() | {"low": low, "high": high}
+    filters = filters.astype(np.float32)
+    if product.is_depthwise:
+        packed, name = np.ascontiguousarray(filters.T), "tpuc_depthwise_float"
+        members["pixels"] = 1
+        scratch = WorkingMemory("sums", "float", filters.shape[0] * 4)
+    else:
+        groups, depth = product.groups, product.depth
+        packed = padded_filters(filters, groups, FLOAT_FILTERS, depth)
+        packed = np.ascontiguousarray(packed.reshape(groups, -1, FLOAT_FILTERS, depth).swapaxes(2, 3))
+        name, members["pixels"] = "tpuc_conv_float", product.pixels(depth, 4, FLOAT_PIXELS)
+        scratch = WorkingMemory("windows", "float", product.pixels(depth, 4, FLOAT_PIXELS) * depth * 4)
+    conv = f"const tpuc_float_conv conv = {{{fields(members)}}};\n"
+    body = f"{conv}{name}(&conv, x0, k0, k1, y0, s0);\n"
+    return Routine(body, (packed, bias.astype(np.float32)), (scratch,), ("tpuc_float_products.h",))
+
+
+def greatest_sum(filters: Array, bias: Array, magnitude: int) -> int:
+    """What a sum of `[oc, k]` filters can reach."""
+    sums = np.abs(filters.astype(np.int64)).sum(axis=1) * magnitude + np.abs(bias.astype(np.int64).reshape(-1))
+    return int(sums.max(initial=0))
+
+
+def bias_of(call: FunctionNode[Any], count: int, dtype: type[np.generic]) -> Array:
+    """The bias of each channel, zeros where there is none."""
+    array = call.array(2)
+    if array is None or not array.size:
+        return np.zeros(count, dtype)
+    return np.broadcast_to(array.reshape(-1), (count,))
+
+
+@TABLE.runs(tpu.Conv2D)
+class ConvKernel(FunctionKernel[tpu.Conv2D]):
+    """Windows become rows, and rows are multiplied with filters; a filter per channel is applied in place."""
+
+    def refuse(self, node: Node[tpu.Conv2D]) -> str | None:
+        op, (x, _, *rest), result = node.op, node.operand_types, node.result_type
+        if x.rank not in (3, 4):
+            return f"3 or 4 dimensions, this one has {x.rank}"
+        if op.inserts:
+            return "no zeros between rows"
+        if is_integer(x) and not is_byte(x):
+            return f"only integers of 8 bits, this one has {x.storage}"
+        if rest and not is_absent(rest[0]) and rest[0].size not in (1, result.dims[1]):
+            return "one bias per channel"
+        return refuse_types(node) or refuse_requantisation(op.multiplier, op.rshift, op.quant_mode, op.scales, result)
+
+    def routine(self, call: FunctionNode[tpu.Conv2D]) -> Routine:
+        op, product = call.op, product_of(call)
+        weights = call.array(1)
+        assert weights is not None, "filters are constant"
+        count = product.target["out_c"]
+        filters = np.moveaxis(weights.reshape(count, -1, *product.kernel), 1, -1).reshape(count, -1)
+        if not is_integer(call.node.operand_types[0]):
+            return float_routine(product, filters, bias_of(call, count, np.float32), op.do_relu, op.relu_limit)
+        type, result = call.node.operand_types[0], call.node.result_type
+        bias = bias_of(call, count, np.int32)
+        low, high = integer_bounds(result, op.do_relu, op.relu_limit)
+        zero = 0 if op.offset_in_bias else point(result)
+        factors = (op.multiplier, op.rshift, op.quant_mode, op.scales, op.round_mode)
+        sums = Requantisation(bias, *factors, zero, low, high)
+        filters = filters.astype(np.int32) - op.kernel_zp
+        check_sums(call, filters, bias)
+        return integer_routine(product, filters, point(type), is_unsigned(type), sums)
+
+
+def check_sums(call: FunctionNode[Any], filters: Array, bias: Array) -> None:
+    """Raise where a sum could leave 32 bits: the op would saturate it, the function does not."""
+    reach = greatest_sum(filters, bias, 255 if is_unsigned(call.node.operand_types[0]) else 128)
+    if reach > MOST:
+        raise Unsupported(
+            f"node '{call.node.name}': {call.op.name} on c: its sums may reach {reach}, beyond 32 bits; quantise it "
+            "with other ranges, or split it"
+        )
+
+
+def _images(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Rows of any dimensions as batch, channel, row and column: the last one holds the channels."""
+    if len(dims) > 4:
+        dims, strides = (math.prod(dims[:-3]), *dims[-3:]), strides[-4:]
+    missing = 4 - len(dims)
+    n, h, w, c = (*(1,) * missing, *dims)
+    xn, xh, xw, xc = (*(0,) * missing, *strides)
+    return (n, c, h, w), (xn, xc, xh, xw)
+
+
+@TABLE.runs(tpu.MatMul)
+class MatMulKernel(FunctionKernel[tpu.MatMul]):
+    """Rows are multiplied with the columns of a constant matrix, as windows of one pixel are with filters."""
+
+    def refuse(self, node: Node[tpu.MatMul]) -> str | None:
+        op, (left, right), result = node.op, node.operand_types[:2], node.result_type
+        if right.rank != 2:
+            return f"a right operand of 2 dimensions, this one has {right.rank}"
+        if op.left_transpose or op.output_transpose:
+            return "no transposed left operand or result"
+        if is_integer(left) and not is_byte(left):
+            return f"only integers of 8 bits, this one has {left.storage}"
+        if op.input_zp:
+            return f"a zero point of the left operand in the bias, this one has {op.input_zp}"
+        return refuse_types(node) or refuse_requantisation(op.multipliers, op.rshifts, op.quant_mode, op.scales, result)
+
+    def routine(self, call: FunctionNode[tpu.MatMul]) -> Routine:
+        op, result = call.op, call.node.result_type
+        right = call.array(1)
+        if right is None:
+            raise Unsupported(f"node '{call.node.name}': tpu.MatMul on c: only constant right operands")
+        filters = right if op.right_transpose else right.T
+        count = filters.shape[0]
+        left, shape = call.operand(0), (*call.operand(0).dims[:-1], count)
+        steps = call.result.strides if call.result.dims == shape else row_strides(shape)
+        product = Product(_source(*_images(left.dims, left.strides)), _target(*_images(shape, steps)), (1, 1))
+        if not is_integer(call.node.operand_types[0]):
+            return float_routine(product, filters, bias_of(call, count, np.float32), op.do_relu, op.relu_limit)
+        type = call.node.operand_types[0]
+        bias = bias_of(call, count, np.int32)
+        low, high = integer_bounds(result, op.do_relu, op.relu_limit)
+        zero = 0 if op.offset_in_bias else point(result)
+        factors = (op.multipliers, op.rshifts, op.quant_mode, op.scales, op.round_mode)
+        sums = Requantisation(bias, *factors, zero, low, high)
+        filters = filters.astype(np.int32) - op.right_zp
+        check_sums(call, filters, bias)
+        return integer_routine(product, filters, 0, is_unsigned(type), sums)

@@ -1,0 +1,118 @@
+"""The folder of a compiled network: operators in C, the library parts they use, and files to build it with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tpuc.api import FunctionCall, FunctionProgram
+
+from tpuc_c.storage import DESCRIPTION, description_of, tensor_to_json
+from tpuc_c.text import C_TYPES, c_type
+
+LIBRARY = Path(__file__).with_name("library")
+BASE = "tpuc_math.h"
+
+
+def project_files(program: FunctionProgram) -> dict[str, bytes]:
+    """Every file by its name."""
+    headers = sorted({BASE, *(name for call in program.calls for name in call.routine.library)})
+    files = {name: text.encode("utf-8") for name, text in program.files.items()}
+    files |= {name: (LIBRARY / name).read_bytes() for name in headers}
+    files[f"{program.identifier}_operators.c"] = "\n".join(_operators(program, headers)).encode("utf-8") + b"\n"
+    files["Makefile"] = _makefile(program).encode("utf-8")
+    files["CMakeLists.txt"] = _cmake(program).encode("utf-8")
+    fields = {
+        "name": program.name,
+        "identifier": program.identifier,
+        "inputs": [tensor_to_json(info) for info in program.inputs],
+        "outputs": [tensor_to_json(info) for info in program.outputs],
+        "workspace_bytes": program.workspace_bytes,
+        "parameter_bytes": program.parameter_bytes,
+        "operators": [{"name": call.view.node.name, "function": call.function} for call in program.calls],
+    }
+    return {**files, DESCRIPTION: description_of(fields, files)}
+
+
+def sources(identifier: str) -> tuple[str, ...]:
+    """What is compiled for a network."""
+    return (f"{identifier}_lib0.c", f"{identifier}_operators.c")
+
+
+def _operators(program: FunctionProgram, headers: list[str]) -> Iterator[str]:
+    yield f"/* The operators of model '{_plain(program.name)}'. */"
+    for name in headers:
+        yield f'#include "{name}"'
+    for call in program.calls:
+        yield ""
+        yield from _function(call)
+
+
+def _function(call: FunctionCall) -> Iterator[str]:
+    parameters = ", ".join([*(f"void* p{number}" for number in range(call.parameters)), "void* resource_handle"])
+    yield f"/* {_plain(call.view.node.op.name)} '{_plain(call.view.node.name)}' */"
+    yield f"int32_t {call.function}({parameters});"
+    yield f"int32_t {call.function}({parameters}) {{"
+    for declaration, name in _pointers(call):
+        yield f"  {declaration}"
+        yield f"  (void){name};"
+    yield "  (void)resource_handle;"
+    yield from (f"  {line}" for line in call.routine.body.splitlines())
+    yield "  return 0;"
+    yield "}"
+
+
+def _pointers(call: FunctionCall) -> Iterator[tuple[str, str]]:
+    """Every tensor under the name that the routine has for it."""
+    for index, (position, type) in enumerate(zip(call.operands, call.view.node.operand_types, strict=True)):
+        if position is not None:
+            yield f"const {c_type(type.storage)}* const x{index} = p{position};", f"x{index}"
+    for index, (position, type) in enumerate(zip(call.results, call.view.node.result_types, strict=True)):
+        yield f"{c_type(type.storage)}* const y{index} = p{position};", f"y{index}"
+    for index, (position, array) in enumerate(zip(call.constants, call.routine.constants, strict=True)):
+        yield f"const {C_TYPES[array.dtype.name]}* const k{index} = p{position};", f"k{index}"
+    for index, (position, memory) in enumerate(zip(call.scratch, call.routine.scratch, strict=True)):
+        yield f"{memory.element}* const s{index} = p{position};", f"s{index}"
+
+
+def _makefile(program: FunctionProgram) -> str:
+    objects = " ".join(name.replace(".c", ".o") for name in (*sources(program.identifier), "main.c"))
+    return f"""\
+CFLAGS ?= -O3
+DIALECT = -std=c99 -Wall -Wextra -pedantic
+LDLIBS += -lm
+
+{program.identifier}: {objects}
+\t$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+%.o: %.c
+\t$(CC) $(DIALECT) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+clean:
+\trm -f {program.identifier} {objects}
+
+.PHONY: clean
+"""
+
+
+def _cmake(program: FunctionProgram) -> str:
+    name = program.identifier
+    return f"""\
+cmake_minimum_required(VERSION 3.10)
+project({name} C)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_C_EXTENSIONS OFF)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+add_library({name}_network {" ".join(sources(name))})
+target_include_directories({name}_network PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+target_link_libraries({name}_network PUBLIC m)
+add_executable({name} main.c)
+target_link_libraries({name} PRIVATE {name}_network)
+"""
+
+
+def _plain(text: str) -> str:
+    """A name inside a comment."""
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_ .:-") else "_" for letter in text)

@@ -1,0 +1,34 @@
+"""Networks that come quantised on the vendor's functional model: integers go in, with filters of nine bits and sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.data import inputs_of
+from tpuc.interpreter import Interpreter
+from tpuc.session import Session
+
+from tests.conftest import RunVendor
+from tests.interop.cv183x.test_networks import assert_same_bits
+from tests.passes.test_stated_on_chips import joined, residual
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("kind", ["int8", "uint8", "joined"])
+def test_the_vendors_model_equals_simulator_and_evaluation(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    network = joined(tmp_path) if kind == "joined" else residual(tmp_path, np.int8 if kind == "int8" else np.uint8)
+    session = Session(chip="cv183x", quantize="int8")
+    built = session.build(session.transform(network))
+    path = tmp_path / "stated.cvimodel"
+    path.write_bytes(built.data)
+    (given,) = inputs_of(built.module)
+    assert given.store is not None
+    x = np.random.default_rng(0).normal(0, 2, given.shape).astype(np.float32)
+    sample = {given.name: given.store(x)}
+    assert len(np.unique(sample[given.name])) > 100
+    vendor = run_vendor(path, sample)
+    assert_same_bits(session.chip.load(built.data).run(sample), vendor)
+    (wanted,), (got,) = Interpreter(built.module).run(sample).values(), vendor.values()
+    np.testing.assert_array_equal(got.reshape(wanted.shape), wanted)
