@@ -30,9 +30,11 @@ from onnx import version_converter
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from tpuc.api import Module
+from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 from tpuc.session.compare import real_values, types_of
+from tpuc.session.running import as_stored
 from tpuc_ops.quant.casts import Quantise
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -120,11 +122,11 @@ def runtime(path: Path, samples: Sequence[Any], *, plain: bool = False) -> list[
 
 def evaluated(module: Module, samples: Sequence[Any], names: Sequence[str]) -> list[dict[str, Any]]:
     """The module's outputs as real values under the names of the network."""
-    interpreter, types = Interpreter(module), types_of(module)
-    ((name, type_),) = interpreter.inputs.items()
+    interpreter, types, specs = Interpreter(module), types_of(module), inputs_of(module)
+    (spec,) = specs
     rows: list[dict[str, Any]] = []
     for sample in samples:
-        results = interpreter.run({name: sample.reshape(type_.dims)})
+        results = interpreter.run(as_stored(specs, {spec.name: sample.reshape(spec.shape)}))
         real = [real_values(array, types[key]) for key, array in results.items()]
         rows.append(dict(zip(names, real, strict=True)))
     return rows
