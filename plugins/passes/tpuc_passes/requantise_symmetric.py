@@ -7,20 +7,17 @@ from dataclasses import dataclass, replace
 
 from tpuc.api import (
     F32,
-    STORED_INPUTS,
     Calibrated,
     Module,
     NetworkInput,
-    Operation,
     Pass,
     PassContext,
-    RoundMode,
     StringAttr,
     Uniform,
     Value,
 )
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Quantise
 
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.quantised import (
@@ -31,6 +28,7 @@ from tpuc_passes.quantised import (
     has_scales,
     network_inputs,
 )
+from tpuc_passes.stored_inputs import given_as_stored, take_integers
 from tpuc_passes.zero_points import kept_elements
 
 
@@ -54,7 +52,7 @@ class RequantiseSymmetric(Pass):
             return False
         changes_to_products(module)
         dequantise_weights(module, but_filters=context.chip is not None)
-        floats, given = _made_of_floats(module), _given_as_stored(module, context)
+        floats, given = _made_of_floats(module), given_as_stored(module, context)
         bypass_casts(module)
         kept: dict[Value, Uniform] = {}
         if context.chip is not None:
@@ -63,7 +61,7 @@ class RequantiseSymmetric(Pass):
             kept.pop(operation.operands[0], None)
             if (element := kept.get(operation.result)) is not None:
                 kept[operation.operands[0]] = element
-                _take_integers(operation, element, given[operation.result], module, context)
+                take_integers(operation, element, given[operation.result], module, context)
         _round_moved_averages(module, kept)
         coarser = [self._settle(value, kept.get(value), value in floats) for value in computed_values(module)]
         module.main.update_type()
@@ -106,40 +104,6 @@ def _round_moved_averages(module: Module, kept: Mapping[Value, Uniform]) -> None
         even = operation.op.round_mode == "HalfToEven"
         if not even and value in kept and kept[value].storage.is_unsigned != value.tensor.storage.is_unsigned:
             operation.op = replace(operation.op, round_mode="HalfDown")
-
-
-def _given_as_stored(module: Module, context: PassContext) -> dict[Value, RoundMode | None]:
-    """Inputs that may be given as the network quantises them, and how it rounds: it does nothing else with them."""
-    inputs = network_inputs(module)
-    chosen = context.find(STORED_INPUTS, frozenset(range(len(inputs))))
-    found: dict[Value, RoundMode | None] = {}
-    for position, operation in enumerate(inputs):
-        value, users = operation.result, operation.result.users
-        if position not in chosen:
-            continue
-        if value.tensor.is_quantised:
-            if not any(isinstance(user.op, Dequantise) for user in users):
-                found[value] = None
-        elif len(casts := {(user.op, user.result.tensor.element) for user in users}) == 1:
-            ((op, _),) = casts
-            if isinstance(op, Quantise):
-                found[value] = op.round_mode
-    return found
-
-
-def _take_integers(
-    operation: Operation, element: Uniform, round_mode: RoundMode | None, module: Module, context: PassContext
-) -> None:
-    """The input takes integers, and says so."""
-    argument = operation.operands[0]
-    argument.type = argument.tensor.with_element(element)
-    if isinstance(operation.op, top.Input):
-        operation.op = replace(operation.op, round_mode=round_mode)
-    context.remark(
-        f"{module.name}: input '{operation.name}' takes {element.storage}, which mean (integer - "
-        f"{element.zero_point}) * {element.scale:.9g}, as the network quantises it; `tpuc run` takes floats, too, and "
-        "--float-input makes the file take them, rounded by the chip's runtime"
-    )
 
 
 def _made_of_floats(module: Module) -> set[Value]:

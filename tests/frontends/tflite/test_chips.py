@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 
+from tests.chips.floats import run_on_floats
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.lstms import X_SCALE, X_ZERO, Layer
 from tests.frontends.tflite.networks import stored
@@ -76,7 +77,7 @@ def test_chips_stay_near(op: str, chip: str, tmp_path: Path) -> None:
     real = {
         n: ((x.astype(np.float64) - meant[n].zero_point) * meant[n].scale).astype(np.float32) for n, x in fed.items()
     }
-    (got,) = session.chip.load(data).run(real).values()
+    (got,) = run_on_floats(session.chip.load(data), real).values()
     scale, zero = result.scales[0], result.zeros[0]
     steps = np.abs(got.reshape(-1) / scale + zero - wanted.reshape(-1).astype(np.float64))
     # What is the last computed in floats leaves the chip unrounded, at most half a step from the integer, and
@@ -95,7 +96,7 @@ def test_lstms_compute_floats_between_integers(layer: Layer, chip: str, tmp_path
     fed = layer.fed(3)
     (wanted,) = Interpreter(module).run({"x": fed}).values()
     real = (fed - np.float32(X_ZERO)) * np.float32(X_SCALE)
-    (got,) = session.chip.load(session.build(module).data).run({"x": real}).values()
+    (got,) = run_on_floats(session.chip.load(session.build(module).data), {"x": real}).values()
     type_ = module.main.outputs[0].tensor.uniform
     steps = np.abs(got.reshape(wanted.shape) / type_.scale + type_.zero_point - wanted)
     # The last results leave the chip unrounded. CV183x computes gates in bfloat16, with symmetric steps between them.
