@@ -36,7 +36,7 @@ from tpuc.api.host import (
 )
 
 from tpuc_passes.accuracy.channels import channel_elements, eligible
-from tpuc_passes.accuracy.deciders import SURE, Classes, Decider, Presence
+from tpuc_passes.accuracy.deciders import SURE, Agreement, Classes, Decider, Numbers, Presence
 from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.held_out import affordable, spread
@@ -56,6 +56,7 @@ class CheckDecisions(Pass):
     """The module is the float one (TOP), and runs on some of the samples in the result `check_samples`, beside the
     module in the result `quantised` that it was lowered to, or beside what the chips compute by the table in the
     result `calibration_table`. Leaves a `SelfCheck` in the result `self_check`, unless there is nothing to compare.
+    How near numbers are counts as a decision only in networks that give nothing else.
 
     `tuned`: has tuning of the table seen the samples? (`none`: nobody knows.)
     """
@@ -78,7 +79,8 @@ class CheckDecisions(Pass):
             return False
         deciders = deciders_of(module, pairs[0])
         if deciders:
-            checks = tuple(_checked(one, *pairs) for one in deciders)
+            are_all = all(isinstance(one, Numbers) for one in deciders)
+            checks = tuple(_checked(one, *pairs, counts=are_all or not isinstance(one, Numbers)) for one in deciders)
             shows = _shows_something(deciders, pairs[0])
             context.leave(SELF_CHECK, SelfCheck(_subject(context, tpu), len(pairs[0]), checks, self.tuned, shows))
         return False
@@ -145,8 +147,8 @@ def _calibrated_pairs(
     return (runs[0], runs[1]) if rows else None
 
 
-def _checked(decider: Decider, wanted: Sequence[Outputs], got: Sequence[Outputs]) -> OutputCheck:
-    agreement = decider.agreement(wanted, got)
+def _checked(decider: Decider, wanted: Sequence[Outputs], got: Sequence[Outputs], *, counts: bool) -> OutputCheck:
+    agreement = decider.agreement(wanted, got) if counts else Agreement()
     energies = [_energies(decider.part.of(a), decider.part.of(b)) for a, b in zip(wanted, got, strict=True)]
     signal, noise = (sum(column) for column in zip(*energies, strict=True))
     return OutputCheck(decider.name, agreement.same, agreement.total, decibels(signal, noise))

@@ -215,6 +215,14 @@ class TestDetectors:
         outputs = [Interpreter(module).run(row) for row in open_samples(inputs_of(module), scenes(samples, shown=True))]
         assert [one.kind for one in deciders_of(module, outputs)] == ["presence", "numbers"]
 
+    def test_only_scores_decide(self, samples: Path) -> None:
+        given = ("--dataset", str(scenes(samples, shown=True)))
+        assert compile_(detector(), samples, "bm1684x", *given).returncode == 0
+        scores, boxes = json.loads(samples.with_name("report.json").read_text())["self_check"]["outputs"]
+        assert scores["same"] == scores["total"] > 0
+        assert boxes["total"] == 0
+        assert boxes["sqnr_db"] > 20
+
     def test_samples_that_show_nothing_say_little(self, samples: Path) -> None:
         little = "; it says little: the network finds nothing in them, add samples of what it looks for\n"
         assert little in calibrate(detector(), scenes(samples, shown=False)).stdout
