@@ -51,6 +51,11 @@ class Layer:
 
     def content(self) -> bytes:
         """The file."""
+        tensors, node = self.parts()
+        return tflite_file(tensors, [node], ["x"], ["y"])
+
+    def parts(self) -> tuple[list[Tensor], Node]:
+        """What the file consists of."""
         made = _Made(self)
         made.gates()
         made.states()
@@ -62,7 +67,7 @@ class Layer:
         options = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFunction": TANH, **settings})
         inner = [] if self.real else made.inner()
         node = Node("UNIDIRECTIONAL_SEQUENCE_LSTM", names, ["y"], options, intermediates=[one.name for one in inner])
-        return tflite_file([x, *made.tensors, *inner, y], [node], ["x"], ["y"])
+        return [x, *made.tensors, *inner, y], node
 
 
 class _Made:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from tpuc.api import ImportOptions, TpucError
 from tpuc_tflite.frontend import FRONTEND
 
 from tests.frontends.tflite.files import RELU, TANH, Node, Tensor, constant, tflite_file
+from tests.frontends.tflite.lstms import Layer
 from tests.frontends.tflite.networks import read, registry, values
 
 Options = tuple[str, dict[str, Any]] | None
@@ -324,6 +327,26 @@ def test_lstm(layer: tuple[list[Tensor], list[str]], options: Options, expected:
     node = Node("UNIDIRECTIONAL_SEQUENCE_LSTM", names, ["y"], options)
     told = node_sentence(tmp_path, node, [*tensors, Tensor("y", (1, 5, 2))], ["x"])
     assert told == f"node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): {expected}"
+
+
+def test_lstms_of_integers_state_their_scales(tmp_path: Path) -> None:
+    def told(layer: Layer, change: Callable[[Tensor], Tensor], *, with_inner: bool = True) -> str:
+        tensors, node = layer.parts()
+        node = node if with_inner else dataclasses.replace(node, intermediates=())
+        return node_sentence(tmp_path, node, [change(tensor) for tensor in tensors], ["x"])
+
+    def bare(tensor: Tensor) -> Tensor:
+        return dataclasses.replace(tensor, scales=(), zeros=()) if tensor.name == "w2" else tensor
+
+    assert told(Layer(), bare) == (
+        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): its operand 'w2' has no scale for all of it, and its result has one."
+    )
+    assert told(Layer(outputs=10), lambda tensor: tensor, with_inner=False) == (
+        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): it does not state the scale of what it projects."
+    )
+    assert told(Layer(steps=1025, count=1, inputs=2, units=2, norm=True), lambda tensor: tensor) == (
+        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): its steps are written out, at most 1024, and it has 1025."
+    )
 
 
 def test_filters_over_time(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ _NORM_EPSILON = 1e-8
 _NORM_STEPS = 1 << 10
 """Of a bias behind a normalisation in integers, in one step of its coefficients."""
 
-
 _UNIT_TYPE = 4
 """Of the tensors inside a layer of integers: the one with the type of a unit's result."""
 
@@ -93,30 +92,19 @@ def lstm(node: ForeignNode, build: TfliteBuilder) -> Value:
 
 def _layer(node: ForeignNode, build: TfliteBuilder, cell_clip: float, projection_clip: float) -> _Layer:
     """The constants of a node; raises Unsupported for operands that are not there."""
-    present = {place for place, name in enumerate(node.inputs) if name}
-    gates = tuple(name for name in _GATES if name != "input" or _WEIGHT in present)
-    places = [first + _GATES[gate] for first in (_WEIGHT, _RECURRENCE) for gate in gates]
-    has_peepholes = not present.isdisjoint(_PEEPHOLES.values())
-    has_norms = any(_NORM + number in present for number in _GATES.values())
-    if has_peepholes:
-        places += [place for gate, place in _PEEPHOLES.items() if gate in gates]
-    if has_norms:
-        places += [_NORM + _GATES[gate] for gate in gates]
-    if not present.issuperset(places) or ("input" not in gates and _RECURRENCE in present):
-        raise build.refuse(node, "some of its gates lack an operand that the others have")
+    gates, variants = _present(node, build)
 
     def of(place: int) -> Array:
         return constant_of(node, build, place).astype(np.float32)
 
     projection = _projection(node, build)
-    recurrence = np.concatenate([of(_RECURRENCE + _GATES[gate]) for gate in gates])
     return _Layer(
         gates,
         np.concatenate([of(_WEIGHT + _GATES[gate]) for gate in gates]),
-        recurrence,
-        {gate: _bias(node, build, gate, has_norms) for gate in gates},
-        {gate: of(place) for gate, place in _PEEPHOLES.items() if has_peepholes and gate in gates},
-        {gate: of(_NORM + _GATES[gate]) for gate in gates if has_norms},
+        np.concatenate([of(_RECURRENCE + _GATES[gate]) for gate in gates]),
+        {gate: _bias(node, build, gate, has_norms="norms" in variants) for gate in gates},
+        {gate: of(place) for gate, place in _PEEPHOLES.items() if gate in gates and "peepholes" in variants},
+        {gate: of(_NORM + _GATES[gate]) for gate in gates if "norms" in variants},
         projection,
         _cell_limit(node, build, cell_clip),
         _result_limits(node, build, projection_clip) if projection and projection_clip else None,
@@ -124,7 +112,22 @@ def _layer(node: ForeignNode, build: TfliteBuilder, cell_clip: float, projection
     )
 
 
-def _bias(node: ForeignNode, build: TfliteBuilder, gate: str, has_norms: bool) -> Array:
+def _present(node: ForeignNode, build: TfliteBuilder) -> tuple[tuple[str, ...], set[str]]:
+    """Which gates there are, and what they have besides; raises Unsupported where only some of them have it."""
+    present = {place for place, name in enumerate(node.inputs) if name}
+    gates = tuple(name for name in _GATES if name != "input" or not present.isdisjoint((_WEIGHT, _RECURRENCE)))
+    peepholes = {place for gate, place in _PEEPHOLES.items() if gate in gates}
+    norms = {_NORM + _GATES[gate] for gate in gates}
+    variants = {name for name, places in (("peepholes", peepholes), ("norms", norms)) if places & present}
+    needed = {first + _GATES[gate] for first in (_WEIGHT, _RECURRENCE) for gate in gates}
+    needed |= peepholes if "peepholes" in variants else set()
+    needed |= norms if "norms" in variants else set()
+    if not present >= needed:
+        raise build.refuse(node, "some of its gates lack an operand that the others have")
+    return gates, variants
+
+
+def _bias(node: ForeignNode, build: TfliteBuilder, gate: str, *, has_norms: bool) -> Array:
     """Of a gate; in integers its scale follows from others, whatever the file states."""
     number = _GATES[gate]
     place, weight = _BIAS + number, node.inputs[_WEIGHT + number]
@@ -169,7 +172,7 @@ def _unit_type(node: ForeignNode, build: TfliteBuilder) -> Uniform:
 def _scale(node: ForeignNode, build: TfliteBuilder, name: str) -> float:
     element = build.entry(name).element
     if not isinstance(element, Uniform):
-        raise build.refuse(node, f"its operand '{name}' has no scale, and its result has one")
+        raise build.refuse(node, f"its operand '{name}' has no scale for all of it, and its result has one")
     return element.scale
 
 
