@@ -13,9 +13,10 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from tpuc.api import InvalidModel
 from tpuc_importing.files import read_bytes
+from tpuc_importing.messages import Fields
 from tpuc_ops.arrays import Array
 
-from tpuc_caffe.schema import TEXT, UNPACKED, WEIGHTS, Fields, new_net
+from tpuc_caffe.schema import TEXT, UNPACKED, WEIGHTS, new_net
 
 UNKNOWN_FIELD = "has no field named"
 MOST_TEXT_BYTES = 1 << 26

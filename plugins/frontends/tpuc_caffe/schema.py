@@ -7,14 +7,10 @@ stays unknown, whatever a fork of Caffe made of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-Fields: TypeAlias = str
-"""Words `name:type`; a type is i (integer), f (float), b (bool), s (string), y (bytes) or a message's or enumeration's
-name, with `*` when repeated, and `=number` where it is given."""
+from tpuc_importing.messages import Fields, message_classes
 
 _WINDOW = "pad:i* kernel_size:i* stride:i* pad_h:i pad_w:i kernel_h:i kernel_w:i stride_h:i stride_w:i engine:Engine"
 _FILLERS = "weight_filler:Filler bias_filler:Filler"
@@ -172,44 +168,7 @@ UNPACKED: Mapping[str, Fields] = {
 }
 """For files whose numbers were written one by one."""
 
-_FIELD = descriptor_pb2.FieldDescriptorProto
-_SCALARS: Mapping[str, Any] = {
-    "i": _FIELD.TYPE_INT64,
-    "f": _FIELD.TYPE_FLOAT,
-    "d": _FIELD.TYPE_DOUBLE,
-    "b": _FIELD.TYPE_BOOL,
-    "s": _FIELD.TYPE_STRING,
-    "y": _FIELD.TYPE_BYTES,
-}
-
 
 def new_net(messages: Mapping[str, Fields]) -> Any:
     """An empty `Net` of one of the tables."""
-    file = descriptor_pb2.FileDescriptorProto(name="net.proto", package="caffe", syntax="proto2")
-    for name, values in ENUMS.items():
-        # Names of values are unique within a message: several enumerations have a MAX or a NONE.
-        enum = file.message_type.add(name=name).enum_type.add(name="Value")
-        for number, value in enumerate(values.split()):
-            if value != "-":
-                enum.value.add(name=value, number=number)
-    for name, fields in messages.items():
-        file.message_type.add(name=name).field.extend(_fields(fields))
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("caffe.Net"))()
-
-
-def _fields(text: Fields) -> Iterator[descriptor_pb2.FieldDescriptorProto]:
-    for position, word in enumerate(text.split(), 1):
-        name, _, rest = word.partition(":")
-        kind, _, number = rest.partition("=")
-        repeated, kind = kind.endswith("*"), kind.rstrip("*")
-        field = _FIELD(name=name, number=int(number or position))
-        field.label = _FIELD.LABEL_REPEATED if repeated else _FIELD.LABEL_OPTIONAL
-        if kind in _SCALARS:
-            field.type = _SCALARS[kind]
-        else:
-            is_enum = kind in ENUMS
-            field.type = _FIELD.TYPE_ENUM if is_enum else _FIELD.TYPE_MESSAGE
-            field.type_name = f".caffe.{kind}.Value" if is_enum else f".caffe.{kind}"
-        yield field
+    return message_classes("caffe", messages, ENUMS)["Net"]()

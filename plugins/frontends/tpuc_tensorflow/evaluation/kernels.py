@@ -12,6 +12,7 @@ from tpuc_ops.arrays import Array
 
 from tpuc_tensorflow.evaluation.arrangement import ARRANGEMENTS
 from tpuc_tensorflow.evaluation.facts import fact
+from tpuc_tensorflow.evaluation.rounding import ROUNDINGS
 from tpuc_tensorflow.evaluation.storage import dtype_of
 
 Kernel: TypeAlias = Callable[[Operation, Sequence[Array]], Sequence[Array]]
@@ -256,4 +257,5 @@ KERNELS: Mapping[str, Kernel] = {
     "Prod": _reduction(np.prod),
     "Sum": _reduction(np.sum),
     **ARRANGEMENTS,
+    **ROUNDINGS,
 }

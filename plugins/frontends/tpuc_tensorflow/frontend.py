@@ -1,0 +1,24 @@
+"""The front end as the registry sees it; protobuf is imported when a file is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import Frontend, ImportOptions, Module
+
+
+class TensorflowFrontend(Frontend):
+    """Reads graphs as `.pb` and `.pbtxt`: frozen ones, and a SavedModel by its `saved_model.pb`."""
+
+    name = "tensorflow"
+    suffixes = (".pb", ".pbtxt")
+
+    def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
+        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        from tpuc_tensorflow.translation import translate
+
+        return translate(path, options, registry)
+
+
+FRONTEND = TensorflowFrontend()

@@ -1,0 +1,1 @@
+"""Graphs of files as modules of `tf_executor`."""

@@ -1,0 +1,1 @@
+"""Files of TensorFlow as plain graphs: GraphDef, SavedModel, checkpoints."""

@@ -1,0 +1,111 @@
+"""The foreign graph in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tpuc.api import Attribute, ElementType, InvalidModel, StringAttr
+from tpuc_ops.arrays import Array
+
+from tpuc_tensorflow.dialects.types import element_of
+from tpuc_tensorflow.loading.tensors import array_of, attribute_of
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """A node: `inputs` as the file spells them, without control; `array` is the value of a constant."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    controls: tuple[str, ...]
+    attributes: Mapping[str, Attribute]
+    array: Array | None = None
+
+
+@dataclass(frozen=True)
+class GraphFunction:
+    """A function: arguments with their types, and what each result is."""
+
+    name: str
+    nodes: tuple[GraphNode, ...]
+    arguments: tuple[tuple[str, ElementType], ...]
+    results: tuple[tuple[str, str], ...]
+    """Name and tensor of each."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What a file holds. `inputs` and `outputs` are tensors by the name under which a user knows them, if stated."""
+
+    source: str
+    nodes: tuple[GraphNode, ...]
+    functions: Mapping[str, GraphFunction] = field(default_factory=dict[str, GraphFunction])
+    inputs: tuple[tuple[str, str], ...] = ()
+    outputs: tuple[tuple[str, str], ...] = ()
+
+
+def graph_of(message: Any, source: str) -> Graph:
+    """The graph of a GraphDef; raises InvalidModel for a damaged one."""
+    functions = [_function(one, source) for one in message.library.function]
+    names = [function.name for function in functions]
+    if len(set(names)) != len(names):
+        raise InvalidModel(f"{source}: two functions have one name. Export the network again.")
+    return Graph(source, _nodes(message.node, source), dict(zip(names, functions, strict=True)))
+
+
+def _function(message: Any, source: str) -> GraphFunction:
+    name = message.signature.name
+    try:
+        arguments = tuple((one.name, element_of(one.type)) for one in message.signature.input_arg)
+    except ValueError as error:
+        raise InvalidModel(
+            f"{source}: function '{name}': {error} for an argument. Export the network again."
+        ) from error
+    returned = {entry.key: entry.value for entry in message.ret}
+    missing = [one.name for one in message.signature.output_arg if one.name not in returned]
+    if missing:
+        raise InvalidModel(
+            f"{source}: function '{name}' does not say what '{missing[0]}' is. Export the network again."
+        )
+    results = tuple((one.name, returned[one.name]) for one in message.signature.output_arg)
+    return GraphFunction(name, _nodes(message.node_def, source), arguments, results)
+
+
+def _nodes(messages: Iterable[Any], source: str) -> tuple[GraphNode, ...]:
+    nodes = tuple(_node(message, source) for message in messages)
+    seen: set[str] = set()
+    for node in nodes:
+        if not node.name or node.name in seen:
+            raise InvalidModel(f"{source}: node '{node.name}' is there twice or has no name. Export the network again.")
+        seen.add(node.name)
+    return nodes
+
+
+def _node(message: Any, source: str) -> GraphNode:
+    attributes: dict[str, Attribute] = {}
+    array: Array | None = None
+    for entry in message.attr:
+        if entry.key.startswith("_"):
+            continue
+        try:
+            if entry.key == "value" and entry.value.HasField("tensor"):
+                array = array_of(entry.value.tensor)
+            else:
+                attributes[entry.key] = attribute_of(entry.value)
+        except (ValueError, OverflowError) as error:
+            raise InvalidModel(
+                f"{source}: node '{message.name}' ({message.op}): attribute '{entry.key}' is damaged: {error}. "
+                "Export the network again."
+            ) from error
+    data = tuple(name for name in message.input if not name.startswith("^"))
+    controls = tuple(name[1:] for name in message.input if name.startswith("^"))
+    return GraphNode(message.name, message.op, data, controls, attributes, array)
+
+
+def text_of(attributes: Mapping[str, Attribute], name: str) -> str:
+    """A text attribute, empty when it is not there."""
+    value = attributes.get(name)
+    return value.value if isinstance(value, StringAttr) else ""
