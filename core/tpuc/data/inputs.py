@@ -28,7 +28,7 @@ Remark = Callable[[str], None]
 INPUT_LAYOUT = "module.input_layout"
 """Attribute of modules: what the user says of the order of dimensions in arrays for inputs, `nchw` or `nhwc`."""
 
-_FILE_LAYOUTS: Mapping[str, Layout] = {"TFLITE": "nhwc"}
+_FILE_LAYOUTS: Mapping[str, Layout] = {"TENSORFLOW": "nhwc", "TFLITE": "nhwc"}
 """By the platform of a module: the order in which its file keeps images, where it is not that of TOP."""
 
 

@@ -115,7 +115,8 @@ class _Translation:
         inputs = list(zip(self._ends.inputs, types, strict=True))
         entries = {name: self._entry(name, shape) for name, shape in zip(self._ends.inputs, shapes, strict=True)}
         name = self._options.model_name or Path(self._graph.source).stem
-        source = ModuleSource(self._graph.source, name, "TENSORFLOW", self._options.preprocess)
+        platform = "TENSORFLOW_NCHW" if self._is_first else "TENSORFLOW"
+        source = ModuleSource(self._graph.source, name, platform, self._options.preprocess)
         tflite = ImporterFinder(self._registry, "tflite", plain_function)
         build = TensorflowBuilder(source, inputs, entries, tflite)
         if self._is_first:

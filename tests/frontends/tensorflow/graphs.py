@@ -114,3 +114,31 @@ NESTED = graph(
     "i32",
 )
 """The sum over i < rows of 1 + 2 + ... + i."""
+
+BRANCHES = graph(
+    """
+    %one, %k1 = tf_executor.island wraps tf.Const {value = dense<1.0> : tensor<f32>} : () -> f32
+    %big, %k2 = tf_executor.island wraps tf.Greater %x, %one : (f32, f32) -> i1
+    %xt, %xf, %k3 = tf_executor.Switch %big, %x : f32
+    %pt, %pf, %k4 = tf_executor.Switch %big, %big : i1
+    %pivot, %kt = tf_executor.island wraps tf.Identity %pf : i1
+    %two, %k5 = tf_executor.island(%kt) wraps tf.Const {value = dense<2.0> : tensor<f32>} : () -> f32
+    %square, %k6 = tf_executor.island wraps tf.Mul %xt, %xt : f32
+    %yt, %yf, %k7 = tf_executor.Switch %big, %y : f32
+    %small, %k8 = tf_executor.island wraps tf.Less %yf, %xf : (f32, f32) -> i1
+    %at, %af, %k9 = tf_executor.Switch %small, %xf : f32
+    %neg, %k10 = tf_executor.island wraps tf.Neg %at : f32
+    %inner, %k11 = tf_executor.Merge %af, %neg : f32
+    %sum, %k12 = tf_executor.island wraps tf.Add %inner, %two : f32
+    %r, %k13 = tf_executor.Merge %sum, %square : f32
+    %s, %k14 = tf_executor.Merge %yf, %xt : f32
+    tf_executor.fetch %r, %s : f32, f32
+    """,
+    "%x: f32, %y: f32",
+    "f32, f32",
+)
+"""(x * x, x) where x > 1, else (2 + (-x where y < x, else x), y)."""
+
+
+def branches(x: float, y: float) -> tuple[float, float]:
+    return (x * x, x) if x > 1 else (2 + (-x if y < x else x), y)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from tpuc.api import F32, ForeignNode, ScalarType, Uniform, UniformPerAxis
 from tpuc_importing.operands import required_constant
-from tpuc_ops.arrays import Array
 from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_tflite.building import Arranged, Results
 
@@ -20,13 +19,13 @@ STORED_BITS = 8
 def fake_quant(node: ForeignNode, build: TensorflowBuilder) -> Results:
     """Bounds are attributes or constant operands, for the whole tensor or for each channel, which come last."""
     if node.op_type == "FakeQuantWithMinMaxArgs":
-        bounds: list[Array] = [np.float32([node.attributes.get(name, value)]) for name, value in _DEFAULTS]
+        low, high = (np.array([node.attributes.get(name, value)], np.float32) for name, value in _DEFAULTS)
     else:
-        bounds = [required_constant(node, build, index, "a bound") for index in (1, 2)]
+        low, high = (required_constant(node, build, index, "a bound") for index in (1, 2))
     bits, narrow = node.attributes.get("num_bits", 8), bool(node.attributes.get("narrow_range", False))
     if bits > STORED_BITS:
         raise build.refuse(node, f"it rounds to {bits} bits, and chips compute with at most {STORED_BITS}")
-    grid = grid_of(*bounds, bits, narrow)
+    grid = grid_of(low, high, bits, narrow)
     order = build.order(node.inputs[0])
     value = build.value(node.inputs[0], order)
     stored = value.tensor.with_element(_element(grid, order))
