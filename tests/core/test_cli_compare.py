@@ -13,7 +13,9 @@ from tpuc.registry import Offer
 from tests.core.cli import CommandLine
 
 
-def _layer(name: str, noise: float, local: float | None, *parts: float, remedy: str = "") -> SimpleNamespace:
+def _layer(
+    name: str, noise: float, local: float | None, *parts: float, remedy: str = "", kept: tuple[int, int] | None = None
+) -> SimpleNamespace:
     """What is known of a layer whose values have the energy 100; `local` is None where it is not split."""
     found = dict(zip(("clipping", "rounding"), parts or (0.0, 0.0), strict=True))
     share = 0.0 if local is None else local
@@ -30,6 +32,7 @@ def _layer(name: str, noise: float, local: float | None, *parts: float, remedy: 
         is_split=local is not None,
         cause=max(found, key=lambda cause: found[cause]),
         remedy=remedy,
+        kept=None if kept is None else SimpleNamespace(same=kept[0], total=kept[1]),
     )
 
 
@@ -37,7 +40,7 @@ LAYERS = (
     _layer("Conv", 1.0, 0.1, 0.02, 0.06, remedy="flatten it"),
     _layer("Relu", 10.0, None),
     _layer("MatMul", 10.0, 10.0, 8.0, 4.0, remedy="raise thresholds"),
-    _layer("Reshape", 0.0, 0.0),
+    _layer("Reshape", 0.0, 0.0, kept=(39, 40)),
 )
 COMPARE = ("compare", "net.mlir", "quant.mlir", "--input", "x.npz")
 
@@ -59,14 +62,14 @@ def test_compare_shows_every_layer_and_what_helps(tpuc: CommandLine, monkeypatch
     heading, *lines = outcome.out.splitlines()
     assert heading.split("  ")[-1] == "cross terms"
     assert [line.split() for line in lines[:4]] == [
-        ["Conv", "top.Conv", "0.990000", "0.9000", "20.0", "30.0", "20.0%", "60.0%", "20.0%"],
-        ["Relu", "top.Relu", "0.990000", "0.9000", "10.0", "-", "-", "-", "-"],
-        ["MatMul", "top.MatMul", "0.990000", "0.9000", "10.0", "10.0", "80.0%", "40.0%", "-20.0%"],
-        ["Reshape", "top.Reshape", "0.990000", "0.9000", "inf", "inf", "-", "-", "-"],
+        ["Conv", "top.Conv", "0.990000", "0.9000", "20.0", "-", "30.0", "20.0%", "60.0%", "20.0%"],
+        ["Relu", "top.Relu", "0.990000", "0.9000", "10.0", "-", "-", "-", "-", "-"],
+        ["MatMul", "top.MatMul", "0.990000", "0.9000", "10.0", "-", "10.0", "80.0%", "40.0%", "-20.0%"],
+        ["Reshape", "top.Reshape", "0.990000", "0.9000", "inf", "39/40", "inf", "-", "-", "-"],
     ]
     assert lines[4:] == ["MatMul: mostly clipping; raise thresholds", "Conv: mostly rounding; flatten it"]
     assert tpuc(*COMPARE, "--top", "1").out.splitlines()[5:] == lines[4:5]
-    conv, relu, _, _ = json.loads(tpuc(*COMPARE, "--json").out)
+    conv, relu, _, last = json.loads(tpuc(*COMPARE, "--json").out)
     assert conv == {
         "layer": "Conv",
         "op": "top.Conv",
@@ -74,9 +77,12 @@ def test_compare_shows_every_layer_and_what_helps(tpuc: CommandLine, monkeypatch
         "euclidean": 0.9,
         "signal_energy": 100.0,
         "error_energy": 1.0,
+        "decisions_kept": None,
+        "decisions": None,
         "own_error_energy": 0.1,
         "parts": {"clipping": 0.02, "rounding": 0.06},
         "cross_terms": pytest.approx(0.02),
         "remedy": "flatten it",
     }
+    assert (last["decisions_kept"], last["decisions"]) == (39, 40)
     assert [relu[name] for name in ("own_error_energy", "parts", "cross_terms", "remedy")] == [None] * 4

@@ -117,7 +117,7 @@ class Calibrate(Pass):
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
         notes = {SHIFTS: note_lines(found.shifts), CHANNEL_THRESHOLDS: note_lines(found.channels)}
         sections = {name: lines for name, lines in notes.items() if lines}
-        context.leave(CALIBRATION_TABLE, CalibrationTable(found.entries, remarks, sections))
+        context.leave(CALIBRATION_TABLE, CalibrationTable(found.entries, (*remarks, *found.reasons), sections))
         if held_out:
             context.leave(CHECK_SAMPLES, samples_at(progress, held_out))
         return False

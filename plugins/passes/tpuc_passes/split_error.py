@@ -25,6 +25,8 @@ from tpuc.api import (
 from tpuc.api.host import Array, Interpreter
 
 from tpuc_passes.accuracy.cones import Cone, find_cone, real
+from tpuc_passes.accuracy.deciders import Agreement, Outputs
+from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.accuracy.split import LayerError
 
 
@@ -67,16 +69,35 @@ class SplitError(Pass):
             computed = [v.name for v in operation.operands if isinstance(v.type, TensorType) and not v.is_constant]
             cones[operation.name] = find_cone(quantised, values, operation.result.name, computed)
         errors = {operation.name: LayerError(operation.name, operation.op.name) for operation in layers}
+        ends: list[tuple[Outputs, Outputs]] = []
         for sample in context.progress(samples, "comparing", len(samples)):
             wanted, got = exact.run(sample, "all"), rounded.run(sample, "all")
+            ends.append(_outputs(exact, rounded, wanted, got))
             for operation in layers:
                 name = operation.result.name
                 error, cone = errors[operation.name], cones[operation.name]
                 error.see(wanted[name], real(got[name], values[name].tensor))
                 if cone is not None and math.isfinite(error.noise) and np.isfinite(wanted[name]).all():
                     error.split(operation, cone, _operands(module, operation, wanted), wanted[name])
+        kept = _kept(module, ends)
+        for operation in layers:
+            errors[operation.name].kept = kept.get(operation.result.name)
         context.leave(LAYER_ERRORS, list(errors.values()))
         return False
+
+
+def _outputs(
+    exact: Interpreter, rounded: Interpreter, wanted: Mapping[str, Array], got: Mapping[str, Array]
+) -> tuple[Outputs, Outputs]:
+    """Those of both networks by the names of the first."""
+    pairs, types = list(zip(exact.output_names, rounded.output_names, strict=True)), rounded.outputs
+    return {name: wanted[name] for name, _ in pairs}, {name: real(got[other], types[other]) for name, other in pairs}
+
+
+def _kept(module: Module, ends: Sequence[tuple[Outputs, Outputs]]) -> dict[str, Agreement]:
+    """How many decisions the parts of outputs keep, by the names of these values."""
+    wanted, got = ([pair[side] for pair in ends] for side in (0, 1))
+    return {one.name: one.agreement(wanted, got) for one in deciders_of(module, wanted)}
 
 
 def _is_tensor(value: Any) -> bool:

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from tpuc.api import LAYER_ERRORS, QUANTISED, SAMPLES
 from tpuc.data import inputs_of
+from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.session import Session
 from tpuc_ops import top
+from tpuc_passes.accuracy.deciders import Agreement
 from tpuc_passes.accuracy.runs import search_quantise_table
 from tpuc_passes.accuracy.split import CAUSES
 from tpuc_passes.split_error import SplitError
@@ -53,6 +55,30 @@ def test_the_parts_of_an_error_add_up(name: str, network: Callable[[str], Networ
         assert parts + error.cross == pytest.approx(error.local)
         assert parts == pytest.approx(error.local, rel=0.1), error.name
         assert error.remedy
+
+
+def test_kept_decisions_stand_beside_the_output_that_makes_them(network: Callable[[str], Network]) -> None:
+    """With thresholds that ruin the network, so that some are lost; counted here by the largest logit of each image."""
+    net = network("digits")
+    session = Session(chip="bm1684x", quantize="int8")
+    table = copy.deepcopy(net.table)
+    assert table is not None
+    for name, entry in table.entries.items():
+        table.entries[name] = dataclasses.replace(entry, threshold=entry.threshold / 6)
+    lowered: list[Module] = []
+    session.build(net.module, table, after_lowering=lambda module: lowered.append(module.clone()))
+    rows = [net.inputs(index) for index in range(60)]
+    context = session.context({QUANTISED: lowered[0], SAMPLES: rows})
+    SplitError().run(net.module, context)
+    (name,), runs = Interpreter(net.module).output_names, []
+    for module in (net.module, lowered[0]):
+        host = Interpreter(module)
+        runs.append([int(host.run(row)[host.output_names[0]].argmax()) for row in rows])
+    same = sum(a == b for a, b in zip(*runs, strict=True))
+    assert same < 60
+    kept = {one.name: one.kept for one in context.result(LAYER_ERRORS)}
+    assert kept.pop(name) == Agreement(same, 60)
+    assert set(kept.values()) == {None}
 
 
 def test_what_a_result_cuts_off_is_clipping(network: Callable[[str], Network]) -> None:

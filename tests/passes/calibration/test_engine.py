@@ -16,6 +16,7 @@ from tpuc.ir.attributes import StringAttr
 from tpuc.npz import read_npz, write_npz
 from tpuc.session import Session
 from tpuc_ops import top
+from tpuc_passes.calibration.table import parse_table
 
 from tests.passes.graphs import Network
 
@@ -106,6 +107,7 @@ def test_a_broken_statistics_file_is_one_sentence(module: Module, tmp_path: Path
         ("names", ["x", "x"]),
         ("wins", {"nobody": [1]}),
         ("wins", []),
+        ("whole", ["nobody"]),
         ("seen", -1),
         ("seen", 1.5),
         ("samples", [[[1, "", 0]]]),
@@ -157,3 +159,19 @@ def test_nan_in_the_network_names_the_layer(tmp_path: Path) -> None:
     module = net.finish(net.op(top.Log(), net.input))
     with pytest.raises(CalibrationError, match="v1: NaN during calibration"):
         table(module, tmp_path, IMAGES[:2])
+
+
+@pytest.mark.parametrize("method", ["kld", "percentile", "max"])
+def test_indices_are_not_cut(method: str, tmp_path: Path) -> None:
+    """Places 0 to 16 of which the first few are the most frequent by far; a divergence keeps 5 of them."""
+    net = Network(1, 1000)
+    places = net.op(top.Floor(), net.op(top.Abs(), net.input))
+    module = net.finish(net.op(top.MulConst(const_val=0.5), places))
+    rows = np.random.default_rng(0).exponential(1.2, (8, 1, 1000)).astype(np.float32)
+    rows[:, 0, 0] = 16.5
+    options = {"method": method, "tune_num": 0, "bias_num": 0}
+    found = parse_table(table(module, tmp_path, rows, **options).decode())
+    assert found.entries[places.name].threshold == 16.0
+    file = str(tmp_path / "statistics.npz")
+    table(module, tmp_path, rows[:4], **options, statistics=file)
+    assert parse_table(table(module, tmp_path, rows[4:], **options, resume=file).decode()) == found

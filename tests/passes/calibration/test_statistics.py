@@ -157,3 +157,24 @@ class TestHistogram:
 
     def test_mean_square_of_the_middles_of_bins(self) -> None:
         assert counted([np.array([0.0, 1.0, -2.0, 4.0], np.float32)], bins=4).mean_square == (0.25 + 2.25 + 12.25) / 4
+
+
+class TestWholeNumbers:
+    @pytest.mark.parametrize(
+        ("values", "expected"),
+        [([0, 16, 5], True), ([-3, 255], True), ([0, 256], False), ([0.0, 0.0], False), ([1, 2.5], False)],
+    )
+    def test_few_whole_numbers_count_things(self, values: list[float], *, expected: bool) -> None:
+        histogram = Histogram("x")
+        histogram.update(np.array(values, np.float32))
+        assert histogram.counts_things == expected
+
+    def test_one_other_number_in_any_part_is_enough(self) -> None:
+        parts = [Histogram("x"), Histogram("x")]
+        for part, last in zip(parts, (7.0, 7.5), strict=True):
+            part.update(np.append(np.zeros(5000), last).astype(np.float32))
+        assert parts[0].counts_things
+        parts[0].merge(parts[1])
+        assert not parts[0].counts_things
+        parts[0].update(np.ones(3, np.float32))
+        assert not parts[0].counts_things

@@ -28,8 +28,15 @@ class TestBest:
         """One output is 6 dB nearer than with the other table, and a second one 10 dB further off."""
         assert best_of([verdict(28.0, (36.0, 36.0), (5.0, 5.0)), verdict(26.0, (30.0, 30.0), (15.0, 15.0))]) == 1
 
+    def test_outputs_that_are_far_off_are_not_taken_for_what_they_mean(self) -> None:
+        """Two logits that are off by the same mean the same."""
+        assert best_of([verdict(31.0, (33.0, 33.0)), verdict(18.0, (37.0, 37.0))]) == 0
+
     def test_what_one_half_of_the_samples_finds_alone_does_not_count(self) -> None:
         assert best_of([verdict(28.0, (5.0, 30.0)), verdict(26.0, (15.0, 29.0))]) == 0
+
+    def test_of_outputs_that_are_lost_anyway_none_is_worse(self) -> None:
+        assert best_of([verdict(2.0, (-9.0, -9.0)), verdict(1.0, (-1.0, -1.0))]) == 0
 
     def test_of_equal_ones_the_first_is_taken(self) -> None:
         assert best_of([verdict(20.0, (9.0, 9.0)), verdict(20.0, (9.0, 9.0))]) == 0

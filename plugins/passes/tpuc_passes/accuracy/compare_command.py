@@ -50,13 +50,16 @@ def command(
 
 def _table(errors: list[Any]) -> str:
     causes = list(errors[0].parts)
-    rows: list[tuple[str, ...]] = [("layer", "op", "cosine", "euclid", "SQNR dB", "own dB", *causes, "cross terms")]
+    rows: list[tuple[str, ...]] = [
+        ("layer", "op", "cosine", "euclid", "SQNR dB", "decisions", "own dB", *causes, "cross terms")
+    ]
     for error in errors:
         shares = [*(error.parts[cause] for cause in causes), error.cross]
         split = [f"{share / error.local:.1%}" if error.is_split and error.local else "-" for share in shares]
         own = f"{_db(error.local, error.signal):.1f}" if error.is_split else "-"
         whole = f"{_db(error.noise, error.signal):.1f}"
-        rows.append((error.name, error.op, f"{error.cosine:.6f}", f"{error.euclidean:.4f}", whole, own, *split))
+        kept = "-" if error.kept is None else f"{error.kept.same}/{error.kept.total}"
+        rows.append((error.name, error.op, f"{error.cosine:.6f}", f"{error.euclidean:.4f}", whole, kept, own, *split))
     return columns(rows)
 
 
@@ -68,6 +71,8 @@ def _plain(error: Any) -> dict[str, Any]:
         "euclidean": error.euclidean,
         "signal_energy": error.signal,
         "error_energy": error.noise,
+        "decisions_kept": None if error.kept is None else error.kept.same,
+        "decisions": None if error.kept is None else error.kept.total,
         "own_error_energy": error.local if error.is_split else None,
         "parts": dict(error.parts) if error.is_split else None,
         "cross_terms": error.cross if error.is_split else None,

@@ -11,6 +11,7 @@ from tpuc.api import Operation
 from tpuc.api.host import Array, finite_pair
 
 from tpuc_passes.accuracy.cones import Cone
+from tpuc_passes.accuracy.deciders import Agreement
 from tpuc_passes.accuracy.grids import PRODUCTS
 
 CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requantisation")
@@ -40,6 +41,8 @@ class LayerError:
     local: float = 0.0
     parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
     is_split: bool = False
+    kept: Agreement | None = None
+    """Of what a part of the network's outputs decides, how much is the same."""
     narrow_float: str = ""
     """`f16` or `bf16`, where the layer is computed in it."""
 

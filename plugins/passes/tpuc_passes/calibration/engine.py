@@ -101,9 +101,11 @@ class Engine:
         return entries
 
     def refine(self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement) -> Refined:
-        """What keeps the outputs best."""
+        """What keeps the outputs best. Values that count things keep their largest magnitude, as those in `given`."""
+        given |= {name for name, one in progress.histograms.items() if one.counts_things}
         entries = self.thresholds(progress, calibrator, given)
-        refiner = Refiner(self.module, self.context, self.pool, progress, options)
+        methods = [one.name for one in (calibrator, *options.others)]
+        refiner = Refiner(self.module, self.context, self.pool, progress, options, methods)
         if options.tune_num:
             others = [self.thresholds(progress, other, given) for other in options.others]
             entries = refiner.tune(entries, others, given)
@@ -113,4 +115,4 @@ class Engine:
         shifts = refiner.shifts(entries) if options.bias_num else {}
         if options.tune_num:
             entries = with_output_headroom(entries, self.module, options.headroom)
-        return Refined(entries, refiner.channels, shifts, refiner.tuned)
+        return Refined(entries, refiner.channels, shifts, refiner.tuned, tuple(refiner.reasons))

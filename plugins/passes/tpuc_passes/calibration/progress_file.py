@@ -17,7 +17,7 @@ from tpuc.api.host import SampleInput, SampleSource, read_npz, write_npz
 from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.statistics import FINER, Histogram, TensorRange
 
-VERSION = 3
+VERSION = 4
 
 
 @dataclass
@@ -50,6 +50,7 @@ def save(path: Path, progress: Progress, network: str) -> None:
         "seen": progress.seen,
         "names": list(found),
         "wins": {name: one.wins.tolist() for name, one in found.items() if one.wins.ndim},
+        "whole": [name for name, one in found.items() if one.whole],
         "samples": progress.samples.rows(),
         "skipped": sorted(progress.skipped.items()),
     }
@@ -85,6 +86,8 @@ def load(path: Path, network: str, inputs: tuple[SampleInput, ...], wanted: Coun
         }
         for name, won in head["wins"].items():
             histograms[name].wins = np.array(won, np.int64)
+        for name, one in histograms.items():
+            one.whole = name in head["whole"]
         return Progress(
             SampleSource.of_rows(inputs, [[tuple(part) for part in row] for row in head["samples"]]),
             counting,
@@ -106,6 +109,7 @@ def _check(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         and len(set(names)) == len(names)
         and type(wins) is dict
         and {*wins} <= {*names}
+        and {*head["whole"]} <= {*names}
         and isinstance(head["counting"], bool)
         and type(head["seen"]) is int
         and 0 <= head["seen"] <= len(head["samples"])

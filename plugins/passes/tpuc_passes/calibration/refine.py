@@ -67,18 +67,28 @@ class Refinement:
 
 @dataclass(frozen=True)
 class Refined:
-    """Thresholds of values and of some values' channels, bias shifts, and how many samples tuning used."""
+    """Thresholds of values and of some values' channels, bias shifts, samples that tuning used, and what decided."""
 
     entries: dict[str, TensorThreshold]
     channels: Mapping[str, Array]
     shifts: Mapping[str, Array]
     tuned: int
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Thresholds and bias shifts, and how they were made."""
+
+    what: str
+    entries: Entries
+    shifts: Mapping[str, Array]
 
 
 @dataclass
 class Refiner:
     """One calibration's tuning. `tuned` is how many samples it used, `channels` the thresholds per channel that `tune`
-    has settled on.
+    has settled on, `reasons` what decided. `methods` are the names of the calibrators.
     """
 
     module: Module
@@ -86,7 +96,9 @@ class Refiner:
     pool: Pool
     progress: Progress
     options: Refinement
+    methods: Sequence[str] = ()
     tuned: int = 0
+    reasons: list[str] = field(default_factory=list[str])
     channels: Mapping[str, Array] = field(default_factory=dict[str, Array])
     _importance: Mapping[str, Importance] = field(default_factory=dict[str, Importance])
     _verdict: Verdict | None = None
@@ -114,52 +126,68 @@ class Refiner:
         seen = self._observe(places, lowest, choices)
         tuner = Tuner(FakeNetwork(self.module), lowest, choices)
         distances = total(one.distances for one in seen)
-        candidates = [choose(tuner, distances, lowest, one) for one in (entries, *others)]
+        tuned = [choose(tuner, distances, lowest, one) for one in (entries, *others)]
         importance = self._importance = merged(one.importance for one in seen)
-        last = others[-1] if others else candidates[-1]
+        last = others[-1] if others else tuned[-1]
         self._worst = by_cost(last, importance)
         free = {name: one for name, one in importance.items() if name not in settled}
-        shifts = self._filter_shifts()
         if self.options.headroom:
             wide = choose_by_outputs(last, free, self.options.headroom)
-            return self._with_headroom({name: _larger(one, last[name]) for name, one in wide.items()}, shifts)
-        candidates.append(choose_by_outputs(last, free))
-        if self._judge.measure.units:
-            deep = choose_by_outputs(last, free, MUCH_UNSEEN, deep=True)
-            far = {name: one for name, one in deep.items() if one.threshold * FAR < candidates[-1][name].threshold}
-            candidates.append(self._judge.saturated({**candidates[-1], **far}))
-        corrected = len(candidates)
-        candidates += [dict(one) for one in (entries, *others)]
-        choices = [(one, shifts) for one in candidates]
-        choices += [(one, dict[str, Array]()) for one in candidates[corrected - 1 :]]
-        verdicts = self._compared("tables", choices, [])
-        place = best_of(verdicts, corrected)
-        best, shifts = choices[place]
-        best, verdict = self._try_inputs(best, shifts, verdicts[place], given)
-        verdict = self._try_channels(best, shifts, verdict)
+            return self._with_headroom({name: _larger(one, last[name]) for name, one in wide.items()})
+        made = self._made(tuned, last, free)
+        plain = [_Choice(what, one, {}) for what, one in zip(self.methods, (entries, *others), strict=True)]
+        choice, verdict = self._best("tables", [*made, *plain], len(made))
+        best, verdict = self._try_inputs(dict(choice.entries), choice.shifts, verdict, given)
+        verdict = self._try_channels(best, choice.shifts, verdict)
         names = [name for name in self._worst if name not in settled and name not in self.channels]
-        climbed, self._verdict = self._judge.climb(best, shifts, names, CLIMB_SECONDS, verdict)
-        self._corrected = bool(shifts)
+        climbed, self._verdict = self._judge.climb(best, choice.shifts, names, CLIMB_SECONDS, verdict)
+        self._corrected = bool(choice.shifts)
         return climbed
 
-    def _with_headroom(
-        self, entries: dict[str, TensorThreshold], shifts: Mapping[str, Array]
-    ) -> dict[str, TensorThreshold]:
+    def _made(self, tuned: Sequence[Entries], last: Entries, importance: Mapping[str, Importance]) -> list[_Choice]:
+        """The methods' tables tuned op by op and by what reaches the outputs, with biases corrected for their filters;
+        and one that is cut far, where logits reach far, with them and without.
+        """
+        shifts = self._filter_shifts()
+        choices = [
+            _Choice(f"{what}, tuned op by op", one, shifts) for what, one in zip(self.methods, tuned, strict=True)
+        ]
+        by_outputs = choose_by_outputs(last, importance)
+        choices.append(_Choice("thresholds by outputs", by_outputs, shifts))
+        if self._judge.measure.units:
+            deep = self._cut_far(by_outputs, choose_by_outputs(last, importance, MUCH_UNSEEN, deep=True))
+            what = "thresholds by scores, far below the methods'"
+            choices += [_Choice(what, deep, shifts), _Choice(f"{what}, plain biases", deep, {})]
+        return choices
+
+    def _cut_far(self, entries: Entries, deep: Entries) -> dict[str, TensorThreshold]:
+        """The entries, with those of `deep` that are far lower, and logits that are no larger than they have to be."""
+        far = {name: one for name, one in deep.items() if one.threshold * FAR < entries[name].threshold}
+        return self._judge.saturated({**entries, **far})
+
+    def _with_headroom(self, entries: dict[str, TensorThreshold]) -> dict[str, TensorThreshold]:
         """These thresholds, whatever the samples say; by channel too, which is judged between equals."""
-        self.context.log(f"thresholds are made for values {self.options.headroom:g} times as large as the samples'")
+        self.reasons.append(f"thresholds: for values {self.options.headroom:g} times as large as the samples'")
+        self.context.log(self.reasons[-1])
+        shifts = self._filter_shifts()
         self._verdict = self._try_channels(entries, shifts, self._judge.judge(entries, shifts))
         return entries
 
-    def _compared(
-        self, what: str, choices: Sequence[tuple[Entries, Mapping[str, Array]]], known: Sequence[Verdict]
-    ) -> list[Verdict]:
-        """The verdicts on thresholds with biases; `known` are those on the first of them."""
-        verdicts = [*known]
-        for entries, shifts in choices[len(known) :]:
+    def _best(
+        self, kind: str, choices: Sequence[_Choice], favoured: int | None = None, known: Verdict | None = None
+    ) -> tuple[_Choice, Verdict]:
+        """The best one, of which those behind the `favoured` have to be clearly better; `known` is the verdict on the
+        first.
+        """
+        verdicts = [] if known is None else [known]
+        for one in choices[len(verdicts) :]:
             best = verdicts[best_of(verdicts)] if verdicts else None
-            verdicts.append(self._judge.judge(entries, shifts, best))
-        self.context.log(f"{what} compared: {', '.join(map(str, verdicts))}")
-        return verdicts
+            verdicts.append(self._judge.judge(one.entries, one.shifts, best))
+        for one, verdict in zip(choices, verdicts, strict=True):
+            self.context.log(f"{kind}: {one.what}: {verdict}")
+        place = best_of(verdicts, favoured)
+        self.reasons.append(f"{kind}: {choices[place].what}, of {len(choices)} compared: {verdicts[place]}")
+        return choices[place], verdicts[place]
 
     def _affordable(self, count: int) -> int:
         """As many samples, or fewer of a network that takes long."""
@@ -244,10 +272,11 @@ class Refiner:
         samples = _read(self._source(self._biased))
         net = self._quantised(entries)
         left = find_shifts(net, samples, self._products, self.pool, self.context.progress)
-        filters, none = self._filter_shifts(), dict[str, Array]()
-        choices = [filters, left, none] if self._corrected else [none, left, filters]
-        known = [] if self._verdict is None else [self._verdict]
-        return choices[best_of(self._compared("biases", [(entries, one) for one in choices], known))]
+        filters = _Choice("corrected for their filters", entries, self._filter_shifts())
+        all_of_it = _Choice("corrected for all that int8 leaves", entries, left)
+        none = _Choice("not corrected", entries, {})
+        choices = [filters, all_of_it, none] if self._corrected else [none, all_of_it, filters]
+        return dict(self._best("biases", choices, known=self._verdict)[0].shifts)
 
     def _filter_shifts(self) -> dict[str, Array]:
         """They do not depend on thresholds."""

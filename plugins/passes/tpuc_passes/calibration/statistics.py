@@ -26,6 +26,8 @@ one in 47.
 """
 LEAST_EXPONENT = -64
 """The smallest power of two that bins reach up to: far below any threshold, and far above where floats are denormal."""
+LARGEST_BYTE = 255.0
+LOOKED_AT = 256
 MOST_SINGLE = 1 << 24
 """Single precision has no more consecutive whole numbers."""
 
@@ -125,7 +127,8 @@ class Histogram:
     ``i < abs(x) * FINER * bins / power <= i + 1``, exact zeros are apart. When the power doubles, each pair of bins
     becomes one, which is what counting with the new power gives. So samples can come in any order and in any parts.
     (What is 2**126 times smaller than the power may count as zero.)
-    With `counting` False only the range is kept. Of scores, `wins` has how many samples each class has won.
+    With `counting` False only the range is kept. `whole` says whether all values are whole numbers. Of scores,
+    `wins` has how many samples each class has won.
     """
 
     def __init__(self, name: str = "tensor", bins: int = DEFAULT_BINS, *, counting: bool = True) -> None:
@@ -133,8 +136,14 @@ class Histogram:
         self.bins = bins
         self.counting = counting
         self.wins: NDArray[np.int64] = np.zeros((), np.int64)
+        self.whole = True
         self._exponent = LEAST_EXPONENT
         self._counts = np.zeros(FINER * bins + 1, np.int64)  # zeros first
+
+    @property
+    def counts_things(self) -> bool:
+        """Are all values whole numbers that a byte tells apart, such as indices, counts or masks?"""
+        return self.counting and self.whole and 0.0 < self.range.absmax <= LARGEST_BYTE
 
     @property
     def all_counts(self) -> NDArray[np.int64]:
@@ -156,6 +165,7 @@ class Histogram:
         if not self.counting:
             return
         flat = array.reshape(-1)
+        self.whole = self.whole and _is_whole(flat)
         if self.range.absmax == 0.0:
             self._counts[0] += flat.size
             return
@@ -182,6 +192,7 @@ class Histogram:
         """Take over what `other`, with as many bins, has seen."""
         self.range.merge(other.range)
         self.wins = self.wins + other.wins
+        self.whole = self.whole and other.whole
         exponent = max(self._exponent, other._exponent)
         self._reach(exponent)
         self._counts += _folded(other._counts, exponent - other._exponent)
@@ -203,6 +214,12 @@ class Histogram:
         if exponent > self._exponent:
             self._counts = _folded(self._counts, exponent - self._exponent)
             self._exponent = exponent
+
+
+def _is_whole(flat: Array) -> bool:
+    """A few elements tell nearly always that it is not."""
+    few = flat[:: max(flat.size // LOOKED_AT, 1)]
+    return bool((few == np.rint(few)).all() and (flat == np.rint(flat)).all())
 
 
 def _exponent(absmax: float) -> int:

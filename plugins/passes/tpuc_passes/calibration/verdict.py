@@ -12,7 +12,7 @@ from tpuc.api.host import Array
 from tpuc_passes.accuracy.deciders import Agreement
 
 CLEARLY_DB = 2.0
-"""By how much what an output means has to be further off, on both halves of the samples, to be clearly worse."""
+"""By how much a figure has to be lower, on both halves of the samples, to be clearly lower."""
 CLEAR_GAIN_DB = 0.3
 """What is no refinement of something else is taken when it is so much better."""
 DEVIATIONS = 2.0
@@ -24,7 +24,7 @@ not run on the others.
 ENOUGH_SAMPLES = 100
 """With so many, what outputs mean counts half as much as their values."""
 NO_NOISE_DB = 120.0
-"""Figures are no better than that, and no worse than its opposite."""
+"""Figures are no better than that, and no worse than 0: there is as much noise then as anything else."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class Verdict:
 
     def __str__(self) -> str:
         lowest = min((min(one) for one in self.meanings), default=math.inf)
-        return f"{self.decibels:.2f} dB ({self.kept.same} of {self.kept.total} decisions, meaning {lowest:.2f} dB)"
+        kept = f"{self.kept.same} of {self.kept.total} decisions kept"
+        return f"outputs {self.decibels:.2f} dB, {kept}, what the worst one means {lowest:.2f} dB"
 
     @property
     def score(self) -> float:
@@ -55,9 +56,14 @@ class Verdict:
         return (self.decibels + weight * mean) / (1.0 + weight)
 
     def lost_against(self, other: Verdict) -> float:
-        """By how many decibels the meaning of the worst output is further off than in `other`, on both halves."""
-        pairs = zip(other.meanings, self.meanings, strict=True)
-        return max((min(_bounded(a) - _bounded(b) for a, b in zip(*pair, strict=True)) for pair in pairs), default=0.0)
+        """By how many decibels one figure is lower than in `other`, on both halves: the mean over the outputs, or what
+        one of them means; that of which it is most.
+        """
+        pairs = [(other.decibels, self.decibels), (other.half, self.half)]
+        lost = [min(_bounded(a) - _bounded(b) for a, b in pairs)]
+        for theirs, own in zip(other.meanings, self.meanings, strict=True):
+            lost.append(min(_bounded(a) - _bounded(b) for a, b in zip(theirs, own, strict=True)))
+        return max(*lost, 0.0)
 
     def keeps_fewer_than(self, other: Verdict) -> float:
         """By how much the share of kept decisions is lower, beyond what chance makes of it; 0 if it is not."""
@@ -79,14 +85,14 @@ class Verdict:
         return best.is_far_above(self.half) and max(gains, default=0.0) <= 0.0 and self.kept.share <= best.kept.share
 
     def is_clearly_worse_than(self, other: Verdict) -> bool:
-        """Does any of these figures find it so? The mean over the outputs does not count."""
+        """Does any of these figures find it so?"""
         return self.lost_against(other) > CLEARLY_DB or self.keeps_fewer_than(other) > 0
 
 
 def best_of(verdicts: Sequence[Verdict], favoured: int | None = None) -> int:
-    """The place of the best one: kept decisions count first, then the meaning of the worst output, each where another
-    one is clearly better; then the score. The first of equal ones; behind the first `favoured` ones, who has to be best
-    by `CLEAR_GAIN_DB`.
+    """The place of the best one: kept decisions count first, then the figure that is lowest beside another one's, each
+    where that is clear; then the score. The first of equal ones; those behind the first `favoured` have to be better by
+    `CLEAR_GAIN_DB`.
     """
     handicaps = [0.0 if favoured is None or place < favoured else CLEAR_GAIN_DB for place in range(len(verdicts))]
 
@@ -114,4 +120,4 @@ def _ratio(sums: Array) -> float:
 
 
 def _bounded(decibels: float) -> float:
-    return float(np.clip(decibels, -NO_NOISE_DB, NO_NOISE_DB))
+    return float(np.clip(decibels, 0.0, NO_NOISE_DB))
