@@ -86,6 +86,17 @@ def joined(folder: Path) -> Path:
     return saved(net, y, [1, 18, 7, 6], folder / "joined.onnx")
 
 
+def gated(folder: Path) -> Path:
+    """A convolution times a function of it, with a convolution behind that."""
+    net, random = Network(), np.random.default_rng(9)
+    x = net.stored("x", 0.04, 128)
+    a = net.do("Conv", [x, net.weight("w1", random.integers(-127, 127, (6, 4, 1, 1), np.int8), 0.01)], "a")
+    a = net.stored(a, 0.21, 118)
+    m = net.stored(net.do("Mul", [a, net.stored(net.do("Sigmoid", [a], "g"), 1 / 256, 0)], "m"), 0.12, 9)
+    c = net.do("Conv", [m, net.weight("w2", random.integers(-127, 127, (5, 6, 1, 1), np.int8), 0.01)], "c")
+    return saved(net, net.stored(c, 0.2, 128), [1, 5, 9, 7], folder / "gated.onnx")
+
+
 def saved(net: Network, output: str, shape: list[int], path: Path) -> Path:
     graph = helper.make_graph(
         net.nodes,
@@ -118,6 +129,14 @@ def test_joined_values_are_those_of_the_runtime(chip: str, tmp_path: Path) -> No
     off = steps_off(chip, joined(tmp_path), 0.33)
     # Integers with a zero point leave CV183x through bf16, which is up to half a step.
     assert (off < (0.01 if chip == "bm1684x" else 0.51)).mean() > 0.999
+    assert off.max() < 1.51
+
+
+@pytest.mark.chip("cv183x")
+def test_products_with_functions_of_a_tensor_are_those_of_the_runtime(tmp_path: Path) -> None:
+    off = steps_off("cv183x", gated(tmp_path), 0.2)
+    # Results around zero point 128 leave through bf16, whose eight bits hold them.
+    assert (off < 0.51).mean() > 0.999
     assert off.max() < 1.51
 
 

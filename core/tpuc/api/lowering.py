@@ -41,7 +41,8 @@ class LoweringNode(Node[OpT_co]):
     `constants[i]` is the array of a constant operand, None for computed ones. `result_names`: of every result; an op
     of several results must give each of them to the op that computes it. `users`: the ops that take the results, also
     after these were reshaped. `float_sums`: an op in an int8 mode whose result is only read as floats; a lowering that
-    can (`Lowering.float_sums`) should give its sums as f32 and round nothing to bytes.
+    can (`Lowering.float_sums`) should give its sums as f32 and round nothing to bytes. `made_of[i]`: the node that
+    makes operand i of another operand alone, and which one that is; None where none does.
     """
 
     operands: tuple[Value, ...] = ()
@@ -51,6 +52,7 @@ class LoweringNode(Node[OpT_co]):
     result_names: tuple[str, ...] = ()
     users: tuple[Op, ...] = ()
     float_sums: bool = False
+    made_of: tuple[tuple[int, Node[Op]] | None, ...] = ()
 
     def quantised_result_type(self, index: int = 0) -> TensorType:
         """The result's type as the chip stores it in the int8 modes, from its calibration.

@@ -120,7 +120,7 @@ def _of_one_sign(operations: Collection[Operation], moved: Stored) -> dict[Value
 
 def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterator[Value]:
     """Values with a zero point beside others that are not stored like them: those of ops that pass integers on,
-    operands of sums, which are of one sign, and those that are joined with what is calibrated.
+    operands of sums, which are of one sign, and those that are joined or multiplied with what is calibrated.
     """
     values = [value for value in (*operation.operands, *operation.results) if _is_integer(value)]
     if not any(value in moved for value in values):
@@ -130,7 +130,7 @@ def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterato
     elif isinstance(operation.op, _SUMS):
         stored = [moved.get(value) or plain.get(value) for value in values]
         alike = all(one is not None and one.storage.is_unsigned for one in stored)
-    elif isinstance(operation.op, top.Concat):
+    elif isinstance(operation.op, (top.Concat, top.Mul)):
         alike = all(value in moved or value in plain for value in values)
     else:
         return

@@ -138,8 +138,8 @@ def test_compiled_files_give_nearly_those_values(
     wanted = np.concatenate([by_onnxruntime(files.network, row[None]) for row in files.x])
     with np.load(output) as results:
         got = results[results.files[0]].reshape(wanted.shape)
-    # Without products of two zero points CV183x makes half of the values symmetric, and the last one is bf16.
-    most = 2.001 if compiled.report["mode"] == "int8-asym" else 2.501
+    # On CV183x the average beside its padding is symmetric, and so is what it is made of; the last value is bf16.
+    most = 2.001 if compiled.report["mode"] == "int8-asym" else 3.501
     assert np.abs(got - wanted).max() <= most * files.step
     assert compiled.report["mode"] == ("int8-asym" if "int8-asym" in compiled.chip.modes else "int8")
 

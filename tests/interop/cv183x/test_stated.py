@@ -12,13 +12,18 @@ from tpuc.session import Session
 
 from tests.conftest import RunVendor
 from tests.interop.cv183x.test_networks import assert_same_bits
-from tests.passes.test_stated_on_chips import joined, residual
+from tests.passes.test_stated_on_chips import gated, joined, residual
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("kind", ["int8", "uint8", "joined"])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "joined", "gated"])
 def test_the_vendors_model_equals_simulator_and_evaluation(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    network = joined(tmp_path) if kind == "joined" else residual(tmp_path, np.int8 if kind == "int8" else np.uint8)
+    network = {
+        "int8": lambda: residual(tmp_path, np.int8),
+        "uint8": lambda: residual(tmp_path, np.uint8),
+        "joined": lambda: joined(tmp_path),
+        "gated": lambda: gated(tmp_path),
+    }[kind]()
     session = Session(chip="cv183x", quantize="int8")
     built = session.build(session.transform(network))
     path = tmp_path / "stated.cvimodel"

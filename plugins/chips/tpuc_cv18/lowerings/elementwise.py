@@ -21,6 +21,7 @@ from tpuc_cv18.lowerings.common import (
     may_move_scale,
     with_scale,
 )
+from tpuc_cv18.lowerings.gates import gate_of, gated
 from tpuc_cv18.lowerings.residual import is_product, sum_as_product
 from tpuc_cv18.lowerings.sums import choose_multipliers
 from tpuc_cv18.lowerings.table import TABLE
@@ -135,9 +136,17 @@ class SumInt8(Lowering[Any]):
 
 @TABLE.lowers(top.Mul, "int8")
 class MulInt8(Lowering[top.Mul]):
-    """The product of all scales over the result's as a 31-bit multiplier and a shift."""
+    """The product of all scales over the result's as a 31-bit multiplier and a shift. A tensor times a function of it
+    is a table where the network itself states what is between.
+    """
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return gate_of(node) is not None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        gate = gate_of(node)
+        if gate is not None:
+            return [gated(node, gate, build)]
         terms = terms_of(node, build)
         unsigned = all(term.value.tensor.storage.is_unsigned for term in terms)
         result = result_with_sign(node, unsigned=unsigned)

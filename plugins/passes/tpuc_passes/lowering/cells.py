@@ -16,6 +16,7 @@ from tpuc.api import (
     LoweringNode,
     Module,
     NetworkInput,
+    Node,
     NoneType,
     Op,
     Operation,
@@ -96,11 +97,20 @@ class Cells:
             tuple(result.name for result in operation.results),
             tuple(user for result in operation.results for user in users_of(result)),
             operation.name in self.float_sums,
+            tuple(_made_of(operand, operation) for operand in operation.operands),
         )
 
     def refusal(self, operation: Operation, mode: str, reason: str) -> str:
         """A refusal as a sentence without a full stop."""
         return f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.name}: {reason}"
+
+
+def _made_of(operand: Value, operation: Operation) -> tuple[int, Node[Op]] | None:
+    """What makes an operand of another operand alone, and which one that is."""
+    producer = operand.defining
+    if producer is None or len(producer.operands) != 1 or producer.operands[0] not in operation.operands:
+        return None
+    return operation.operands.index(producer.operands[0]), producer.node()
 
 
 def users_of(value: Value) -> Iterator[Op]:

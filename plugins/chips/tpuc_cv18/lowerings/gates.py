@@ -1,0 +1,47 @@
+"""A tensor times a function of the same tensor, in a network that is quantised already: a table of its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, numpy_dtype
+from tpuc_chip_parts.lowering import is_stated
+from tpuc_ops import top, tpu
+from tpuc_ops.quantised import ComputesIntegers
+
+
+@dataclass(frozen=True)
+class Gate:
+    """`function` makes the other operand of operand `index`."""
+
+    index: int
+    function: Node[Op]
+
+
+def gate_of(node: LoweringNode) -> Gate | None:
+    """Is it a product of two operands, one of which is a function of the other, all of stated integers?"""
+    if not isinstance(node.op, top.Mul) or len(node.operand_types) != 2 or not is_stated(node):
+        return None
+    if not all(one.is_quantised for one in node.operand_types):
+        return None
+    for index, made_of in enumerate(node.made_of):
+        if made_of is not None and made_of[0] != index and isinstance(made_of[1].op, ComputesIntegers):
+            return Gate(made_of[0], made_of[1])
+    return None
+
+
+def gated(node: LoweringNode, gate: Gate, build: LoweringBuilder) -> Value:
+    """What function and product make of every byte."""
+    value, result = node.operands[gate.index], node.quantised_result_type()
+    every = np.arange(256, dtype=np.uint8).view(numpy_dtype(value.tensor.storage))
+    types = [TensorType(every.shape, type_.element) for type_ in node.operand_types]
+    made = types[1 - gate.index]
+    (other,) = gate.function.op.evaluate(Node(gate.function.op, (types[gate.index],), (made,), node.name), [every])
+    arrays = [other, other]
+    arrays[gate.index] = every
+    (entries,) = node.op.evaluate(
+        Node(node.op, tuple(types), (TensorType(every.shape, result.element),), node.name), arrays
+    )
+    element = "ui8" if result.storage.is_unsigned else "si8"
+    return build(tpu.Lut(), [value, build.weight("table", entries.reshape(1, 1, 1, 256), element)], result)
