@@ -39,7 +39,6 @@ def take_integers(
     if isinstance(operation.op, top.Input):
         operation.op = replace(operation.op, round_mode=round_mode)
     context.remark(
-        f"{module.name}: input '{operation.name}' takes {element.storage}, which mean (integer - "
-        f"{element.zero_point}) * {element.scale:.9g}, as the network quantises it; `tpuc run` takes floats, too, and "
-        "--float-input makes the file take them, rounded by the chip's runtime"
+        f"{module.name}: input '{operation.name}' takes {element.storage}, scale {element.scale:.9g}, zero point "
+        f"{element.zero_point}, as the network quantises it; --float-input makes the file take floats"
     )
