@@ -29,9 +29,11 @@ from tpuc_c.text import fields, row_strides
 
 PANEL_BYTES = 8192
 """Of windows that are gathered at once: they stay in a first-level cache beside the filters."""
-MOST_PIXELS = 16
+MOST_PIXELS = 8
 FILTERS, FLOAT_FILTERS, PIXELS, FLOAT_PIXELS, DEPTH = 4, 8, 2, 4, 8
 """What the library's inner products take at once: filters, windows, and elements of a filter."""
+WIDENED = 128
+"""Elements of a filter that the library widens to 16 bits at once (`TPUC_DEPTH`)."""
 MOST = (1 << 31) - 1
 
 
@@ -135,17 +137,16 @@ def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool,
         call = f"tpuc_depthwise_int8(&conv, &out, (const uint8_t*)x0, {operands.add(rows)}, y0, s0, s1);\n"
         conv = f"const tpuc_conv conv = {{{fields(members)}}};\n"
         return Routine(out + conv + call, tuple(operands.constants), scratch, ("tpuc_products.h",))
-    narrow = bool((np.abs(filters.astype(np.int32) + 0.5) < 128).all())
     depth = -(-product.depth // DEPTH) * DEPTH
-    packed = padded_filters(filters.astype(np.int8 if narrow else np.int16), product.groups, FILTERS, depth)
+    offset = 0 if filters.min() >= -128 and filters.max() <= 127 else int(filters.min()) + 128
+    packed = padded_filters((filters - offset).astype(np.int8), product.groups, FILTERS, depth)
     pixels = product.pixels(depth, 2, PIXELS)
-    members |= {"depth": depth, "pixels": pixels, "wide_filters": int(not narrow)}
+    members |= {"depth": depth, "pixels": pixels, "filter_offset": offset}
     scratch = (
         WorkingMemory("windows", "int16_t", pixels * depth * 2),
-        *((WorkingMemory("filters", "int16_t", FILTERS * depth * 2),) if narrow else ()),
+        WorkingMemory("filters", "int16_t", FILTERS * min(depth, WIDENED) * 2),
     )
-    rows_at = "s1" if narrow else "NULL"
-    call = f"tpuc_conv_int8(&conv, &out, (const uint8_t*)x0, {operands.add(packed)}, y0, s0, {rows_at});\n"
+    call = f"tpuc_conv_int8(&conv, &out, (const uint8_t*)x0, {operands.add(packed)}, y0, s0, s1);\n"
     conv = f"const tpuc_conv conv = {{{fields(members)}}};\n"
     return Routine(out + conv + call, tuple(operands.constants), scratch, ("tpuc_products.h",))
 
@@ -198,7 +199,7 @@ class ConvKernel(FunctionKernel[tpu.Conv2D]):
             return f"3 or 4 dimensions, this one has {x.rank}"
         if op.inserts:
             return "no zeros between rows"
-        if is_integer(x) and not is_byte(x):
+        if is_integer(x) and not (is_byte(x) and is_byte(node.operand_types[1])):
             return f"only integers of 8 bits, this one has {x.storage}"
         if rest and not is_absent(rest[0]) and rest[0].size not in (1, result.dims[1]):
             return "one bias per channel"
@@ -253,7 +254,7 @@ class MatMulKernel(FunctionKernel[tpu.MatMul]):
             return f"a right operand of 2 dimensions, this one has {right.rank}"
         if op.left_transpose or op.output_transpose:
             return "no transposed left operand or result"
-        if is_integer(left) and not is_byte(left):
+        if is_integer(left) and not (is_byte(left) and is_byte(right)):
             return f"only integers of 8 bits, this one has {left.storage}"
         if op.input_zp:
             return f"a zero point of the left operand in the bias, this one has {op.input_zp}"

@@ -5,12 +5,12 @@
 #include "tpuc_math.h"
 
 /* Extents, distances in elements between neighbours, the window; `depth` is a filter's length in memory, `pixels` how
-   many windows are gathered at once, `fill` stands in the padding. */
+   many windows are gathered at once, `fill` stands in the padding, `filter_offset` is added to what filters store. */
 typedef struct {
   int32_t batch, in_h, in_w, in_c, x_n, x_h, x_w, x_c;
   int32_t out_h, out_w, out_c, y_n, y_h, y_w, y_c;
   int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
-  int32_t groups, depth, pixels, fill, x_unsigned, wide_filters, y_bytes;
+  int32_t groups, depth, pixels, fill, x_unsigned, filter_offset, y_bytes;
 } tpuc_conv;
 
 /* What lies under one window, as a row in the order of the filter. */
@@ -61,8 +61,33 @@ TPUC_INLINE ptrdiff_t tpuc_place(const tpuc_conv* c, int32_t n, int32_t pixel) {
   return (ptrdiff_t)n * c->y_n + (ptrdiff_t)(pixel / c->out_w) * c->y_h + (ptrdiff_t)(pixel % c->out_w) * c->y_w;
 }
 
-/* Filters lie as [group][filters rounded up to 4][depth]. `panel` has room for `pixels` rows, `rows` for four filters. */
-TPUC_FUNCTION void tpuc_conv_int8(const tpuc_conv* c, const tpuc_output* out, const uint8_t* x, const void* filters,
+#define TPUC_PIXELS 16
+#define TPUC_DEPTH 128
+
+/* Products of some gathered windows with `length` elements of four filters, which are widened into `rows` first. */
+TPUC_INLINE void tpuc_add_products(const tpuc_conv* c, const int16_t* panel, const int8_t* w, int32_t pixels,
+                                   int32_t length, int16_t* rows, int32_t (*sums)[4]) {
+  const int32_t depth = c->depth, offset = c->filter_offset;
+  for (int32_t r = 0; r < 4; ++r) {
+    const int8_t* const from = w + (ptrdiff_t)r * depth;
+    int16_t* const to = rows + r * length;
+    for (int32_t i = 0; i < length; ++i) to[i] = (int16_t)(from[i] + offset);
+  }
+  for (int32_t p = 0; p < pixels; p += 2) {
+    const int32_t both = p + 1 < pixels;
+    const int16_t* const row = panel + (ptrdiff_t)p * depth;
+    int32_t part[8];
+    tpuc_dot(row, both ? row + depth : row, rows, length, part);
+    for (int32_t i = 0; i < 4; ++i) sums[p][i] += part[i];
+    if (both) {
+      for (int32_t i = 0; i < 4; ++i) sums[p + 1][i] += part[4 + i];
+    }
+  }
+}
+
+/* Filters lie as [group][filters rounded up to 4][depth]. `panel` has room for `pixels` rows, `rows` for parts of four filters.
+   What stands behind a filter meets zeros, and sums of filters that are not there are not stored. */
+TPUC_FUNCTION void tpuc_conv_int8(const tpuc_conv* c, const tpuc_output* out, const uint8_t* x, const int8_t* filters,
                                   void* y, int16_t* panel, int16_t* rows) {
   const int32_t channels = c->in_c / c->groups, count = c->out_c / c->groups, area = c->out_h * c->out_w;
   const int32_t depth = c->depth, padded = (count + 3) & ~3;
@@ -74,25 +99,15 @@ TPUC_FUNCTION void tpuc_conv_int8(const tpuc_conv* c, const tpuc_output* out, co
         const int32_t some = area - first < c->pixels ? area - first : c->pixels;
         for (int32_t p = 0; p < some; ++p) tpuc_gather(c, image, channels, first + p, panel + (ptrdiff_t)p * depth);
         for (int32_t o = 0; o < count; o += 4) {
-          const ptrdiff_t at = (ptrdiff_t)(g * padded + o) * depth;
-          const int16_t* w = rows;
-          if (c->wide_filters) {
-            w = (const int16_t*)filters + at;
-          } else {
-            tpuc_widen((const uint8_t*)filters + at, 1, 4 * depth, 0, rows);
+          const int8_t* const w = filters + (ptrdiff_t)(g * padded + o) * depth;
+          const int32_t four = count - o < 4 ? count - o : 4, channel = g * count + o;
+          int32_t sums[TPUC_PIXELS][4] = {{0}};
+          for (int32_t k = 0; k < depth; k += TPUC_DEPTH) {
+            tpuc_add_products(c, panel + k, w + k, some, depth - k < TPUC_DEPTH ? depth - k : TPUC_DEPTH, rows, sums);
           }
-          const int32_t four = count - o < 4 ? count - o : 4;
-          for (int32_t p = 0; p < some; p += 2) {
-            const int32_t both = p + 1 < some;
-            const int16_t* const row = panel + (ptrdiff_t)p * depth;
-            int32_t sums[8];
-            tpuc_dot(row, both ? row + depth : row, w, depth, sums);
-            tpuc_requantise(out, sums, four, g * count + o);
-            tpuc_store(c, y, tpuc_place(c, n, first + p) + (ptrdiff_t)(g * count + o) * c->y_c, sums, four);
-            if (both) {
-              tpuc_requantise(out, sums + 4, four, g * count + o);
-              tpuc_store(c, y, tpuc_place(c, n, first + p + 1) + (ptrdiff_t)(g * count + o) * c->y_c, sums + 4, four);
-            }
+          for (int32_t p = 0; p < some; ++p) {
+            tpuc_requantise(out, sums[p], four, channel);
+            tpuc_store(c, y, tpuc_place(c, n, first + p) + (ptrdiff_t)channel * c->y_c, sums[p], four);
           }
         }
       }
