@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.api import CALIBRATION_TABLE, Module
+from tpuc.api import CALIBRATION_TABLE, Module, Value
 from tpuc.errors import CalibrationError
 from tpuc.session import Session
 from tpuc.work import open_pool
@@ -123,6 +123,45 @@ class TestJudge:
 
     def test_time_is_reckoned_from_the_network_alone(self, module: Module) -> None:
         assert seconds_of(module) == seconds_of(module.clone()) > 0
+
+
+class TestFarLogits:
+    """Two images of logits, joined: up to 4 where there is something, and thousands below zero everywhere else."""
+
+    def module(self) -> Module:
+        net = Network(1, 1, 20, 20)
+        parts: list[Value] = []
+        for factor in (4.0, 2.0):
+            near = net.op(top.MulConst(const_val=factor), net.input)
+            far = net.op(top.MulConst(const_val=9000.0), net.op(top.MinConst(const_val=0.0), near))
+            parts.append(net.op(top.Add(), near, far))
+        return net.finish(net.op(top.Reshape(shape=(1, 800, 1)), net.op(top.Concat(axis=1), *parts)))
+
+    def images(self) -> list[dict[str, NDArray[np.float32]]]:
+        random = np.random.default_rng(3)
+        images = random.uniform(-1, -0.05, (24, 1, 1, 20, 20)).astype(np.float32)
+        for image in images:
+            image[0, 0, 3, 3:6] = random.uniform(0.3, 1, 3)
+        return [{"v0": image} for image in images]
+
+    def test_their_thresholds_and_those_of_what_joins_them_are_as_large_as_they_have_to_be(self) -> None:
+        module = self.module()
+        judge = Judge(module, self.images()[:6], lambda _: FakeNetwork(module), open_pool(1))
+        names = [one.result.name for one in module.main.operations if one.results and one.result.name.startswith("v")]
+        found = judge.saturated({name: TensorThreshold(36000.0, -36000.0, 4.0) for name in names})
+        cut = [
+            one.result.name for one in module.main.operations if isinstance(one.op, (top.Add, top.Concat, top.Reshape))
+        ]
+        assert [name for name, one in found.items() if one.threshold < 36000.0] == cut
+        assert {found[name].threshold for name in cut} == {16.0}
+
+    def test_a_table_that_keeps_what_is_found_is_taken(self, tmp_path: Path) -> None:
+        module = self.module()
+        np.savez(tmp_path / "x.npz", v0=np.stack([one["v0"] for one in self.images()]))
+        table = Session().calibrate(module, dataset=tmp_path / "x.npz")
+        (name,) = (value.name for value in module.main.outputs)
+        assert table.entries[name].threshold == pytest.approx(16.0 * 1.05)
+        assert any("thresholds by scores" in remark for remark in table.remarks)
 
 
 def test_calibration_with_tuning_is_nearer_than_the_method_alone(module: Module, tmp_path: Path) -> None:

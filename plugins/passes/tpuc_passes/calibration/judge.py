@@ -142,7 +142,7 @@ class Judge:
                 runs -= 1
                 changed = {**result, name: replace(result[name], threshold=result[name].threshold * factor)}
                 found = self._improved(changed, shifts, best)
-                if found is not None and found.score > best.score and not found.is_clearly_worse_than(verdict):
+                if found is not None and not found.is_clearly_worse_than(verdict):
                     best, result = found, changed
                     break
         return result, best
