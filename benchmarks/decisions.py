@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Module, Unsupported
 from tpuc.interpreter import Interpreter
+from tpuc.session import Session
 from tpuc.work import one_blas_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -97,9 +98,14 @@ def table_of(row: Deciding, single: Module, model_data: Path, options: Mapping[s
 
 
 def measure(
-    name: str, variants: Sequence[str], chips: Sequence[str], model_data: Path, options: Mapping[str, Any]
+    name: str,
+    variants: Sequence[str],
+    chips: Sequence[str],
+    model_data: Path,
+    options: Mapping[str, Any],
+    passes: Sequence[str] = (),
 ) -> list[Line]:
-    """The lines of one network."""
+    """The lines of one network, on which `passes` are run before calibration."""
     data = model_data / "data"
     one = deciding(name, data)
     samples = one.row.samples(data)
@@ -113,6 +119,9 @@ def measure(
             print(f"{name} {variant}: nothing to change", file=sys.stderr)
             continue
         stressed, small = (form for form in both if form is not None)
+        for form in (stressed, small):
+            session = Session()
+            session.manager(session.context()).run(form.module, list(passes), "prepare")
         wanted = outputs_of(stressed.module, stressed, samples)
         same, total = one.agreement(exact, wanted)
         if same < total:
@@ -144,12 +153,14 @@ def main() -> None:
     parser.add_argument("--chips", default="bm1684x,cv183x")
     parser.add_argument("--variants", default="plain", help=f"of {', '.join(VARIANTS)}, or all")
     parser.add_argument("--options", type=json.loads, default={}, help="further options of calibrate, as JSON")
+    parser.add_argument("--pass", dest="passes", action="append", default=[], help="run on TOP before calibration")
     arguments = parser.parse_args()
     variants = list(VARIANTS) if arguments.variants == "all" else arguments.variants.split(",")
     lines: list[Line] = []
     with one_blas_thread():
         for name in arguments.rows or NAMES:
-            lines += measure(name, variants, arguments.chips.split(","), arguments.model_data, arguments.options)
+            chips = arguments.chips.split(",")
+            lines += measure(name, variants, chips, arguments.model_data, arguments.options, arguments.passes)
     print(HEADS)
     for line in sorted(lines, key=lambda one: (-one.loss, one.name, one.chip)):
         print(line.text())

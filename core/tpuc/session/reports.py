@@ -97,8 +97,8 @@ class SelfCheck:
         return (
             f"{self.subject} keeps {worst.same} of {worst.total} decisions of output '{worst.name}' "
             f"({worst.decibels:.1f} dB); try more samples of what the network looks for (several --dataset, DIR=3 to "
-            "count them three times), another --method, `tpuc calibrate --tune-num 0 --bias-num 0`, or float layers "
-            "(`tpuc qtable`)"
+            "count them three times), another --method, `tpuc calibrate --tune-num 0 --bias-num 0`, `tpuc opt --pass "
+            "equalise-weights` before calibration, or float layers (`tpuc qtable`)"
         )
 
     def to_json(self) -> Mapping[str, Any]:

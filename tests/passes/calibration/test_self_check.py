@@ -84,7 +84,8 @@ class TestCalibrate:
         assert re.search(
             r"^int8 keeps \d of 16 decisions of output 'v\d+' \(-?\d+\.\d dB\); try more samples of what the network "
             r"looks for \(several --dataset, DIR=3 to count them three times\), another --method, `tpuc calibrate "
-            r"--tune-num 0 --bias-num 0`, or float layers \(`tpuc qtable`\)$",
+            r"--tune-num 0 --bias-num 0`, `tpuc opt --pass equalise-weights` before calibration, or "
+            r"float layers \(`tpuc qtable`\)$",
             done.stderr,
             re.MULTILINE,
         ), done.stderr
