@@ -323,7 +323,10 @@ def damaged(files: Files, seed: int) -> Files:
     random = np.random.default_rng([20240607, seed])
     suffix = _choose([*files], random)
     content = files[suffix]
-    structured = {".onnx": mutate_onnx, ".prototxt": mutate_text}.get(suffix)
+    from tests.fuzz.graphdef import mutate_graph
+
+    texts = dict.fromkeys((".prototxt", ".pbtxt"), mutate_text)
+    structured = {".onnx": mutate_onnx, ".pb": mutate_graph, **texts}.get(suffix)
     if structured is not None and random.random() < 0.7:
         return {**files, suffix: structured(content, random)}
     return {**files, suffix: _choose(BYTE_MUTATIONS, random)(content, random)}

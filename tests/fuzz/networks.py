@@ -25,7 +25,16 @@ def networks() -> dict[str, Files]:
         "tflite": {".tflite": tflite()},
         "blocks": {".tflite": blocks()},
         **{name: {".tflite": content} for name, content in control().items()},
+        **tensorflow(),
     }
+
+
+def tensorflow() -> dict[str, Files]:
+    """Graphs in binary and text, with control flow of the executor."""
+    folder = ROOT / "tests" / "frontends" / "tensorflow" / "files"
+    suffixes = {"small": ".pb", "branch": ".pb", "loop": ".pb", "loop text": ".pbtxt"}
+    paths = {name: folder / f"{name.partition(' ')[0]}{suffix}" for name, suffix in suffixes.items()}
+    return {name: {path.suffix: path.read_bytes()} for name, path in paths.items()}
 
 
 def glue() -> bytes:

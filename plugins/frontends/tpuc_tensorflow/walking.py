@@ -11,17 +11,20 @@ from tpuc.api import (
     InvalidModel,
     Module,
     Operation,
+    OpRegion,
     Unsupported,
     Value,
 )
 from tpuc_importing.finding import ImporterFinder
 from tpuc_importing.obstacles import place_of, refusal
 from tpuc_importing.walking import Walk
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_ops.regions import function_of
 from tpuc_tflite.graph import TensorEntry
 
 from tpuc_tensorflow.dialects.constants import constant_array
-from tpuc_tensorflow.evaluation.blocks import function_of, run_operation
+from tpuc_tensorflow.evaluation.blocks import run_operation
 from tpuc_tensorflow.evaluation.facts import fact, facts
 from tpuc_tensorflow.evaluation.kernels import KERNELS
 from tpuc_tensorflow.evaluation.storage import dtype_of
@@ -238,20 +241,60 @@ class GraphWalk(Walk[TensorflowBuilder]):
             self.build.accept(name, self.build.through("SELECT_V2", chosen))  # pyright: ignore[reportArgumentType]
 
     def loop(self, operation: Operation, node: ForeignNode, names: Names) -> None:
-        """The steps of a loop one after the other, whose number must not depend on the data."""
+        """The steps of a loop one after the other, or a loop of TOP from where its end depends on the data."""
         carried: Sequence[str] = node.inputs
         for step in range(MOST_STEPS + 1):
             prefix = f"{node.name}/step{step}/"
             going = self._part(operation, node, names, 0, carried, f"{prefix}going/")
             condition = self.build.constant(going[0])
             if condition is None:
-                raise refusal(node, "whether it goes on depends on the data, and compiled networks are static")
+                self._loop_of_top(operation, node, names, carried)
+                return
             if not np.all(condition):
                 self._hand_over(carried, node.outputs)
                 return
             if step == MOST_STEPS:
                 raise refusal(node, f"it runs more than {MOST_STEPS} steps, which are too many to write out")
             carried = self._part(operation, node, names, 1, carried, prefix)
+
+    def _loop_of_top(self, operation: Operation, node: ForeignNode, names: Names, carried: Sequence[str]) -> None:
+        """`top.While`, whose regions are imported like other blocks."""
+        build = self.build
+        if self.obstacles.concern(carried):
+            self.obstacles.lost.update(node.outputs)
+            return
+        starts = [build.value(name) for name in carried]
+        regions: list[OpRegion] = []
+        for index, part in enumerate(("going", "body")):
+            with build.inside([value.tensor for value in starts]) as block:
+                inner = self._arguments(block, carried, f"{node.name}/{part}/")
+                made = self._part(operation, node, names, index, inner, f"{node.name}/{part}/")
+                if self.obstacles.concern(made):
+                    self.obstacles.lost.update(node.outputs)
+                    return
+                self.build.origin = node
+                results = [build.value(name) for name in made]
+                if index and [value.tensor.dims for value in results] != [value.tensor.dims for value in starts]:
+                    raise refusal(node, "what it carries changes its shape, and its steps depend on the data")
+                block.append(Operation(top.Yield(), results))
+                regions.append(OpRegion([block]))
+        values = build.build_all(top.While(), starts, node.outputs)
+        loop = values[0].defining
+        assert loop is not None
+        for region in regions:
+            region.parent = loop
+            loop.regions.append(region)
+        for name, value in zip(node.outputs, values, strict=True):
+            build.accept(name, value)
+
+    def _arguments(self, block: Block, carried: Sequence[str], prefix: str) -> list[str]:
+        made: list[str] = []
+        for index, (value, source) in enumerate(zip(block.arguments, carried, strict=True)):
+            name = self.build.fresh(f"{prefix}carried{index}")
+            self.build.declare(TensorEntry(name, self.build.entry(source).kind, (), (), None))
+            self.build.accept(name, value)
+            made.append(name)
+        return made
 
     def _part(
         self, operation: Operation, node: ForeignNode, names: Names, index: int, carried: Sequence[str], prefix: str

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tpuc.ir import Module
 from tpuc.ir.text import parse_module
 from tpuc.registry import Registry
+from tpuc_ops.regions import run_function
 from tpuc_tensorflow.dialects import executor as ex
-from tpuc_tensorflow.evaluation.blocks import run_function
 from tpuc_tensorflow.evaluation.executor import run_graph
 
 Array = NDArray[Any]

@@ -8,7 +8,7 @@ from tpuc.ir import Module
 from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
-from tpuc_tensorflow.evaluation.blocks import run_function
+from tpuc_ops.regions import run_function
 
 from tests.frontends.tensorflow import listings
 from tests.frontends.tensorflow.listings import corrected

@@ -123,7 +123,7 @@ class TfOp(StructuredOp):
 @functools.cache
 def definition(name: str) -> type[TfOp]:
     """The class of `tf.NAME`."""
-    made: type[TfOp] = type(f"Tf{name}", (TfOp,), {"name": f"tf.{name}", "__module__": __name__})
+    made: type[TfOp] = type("NamedTfOp", (TfOp,), {"name": f"tf.{name}", "__module__": __name__})
     return made
 
 

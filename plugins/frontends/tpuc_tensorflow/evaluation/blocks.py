@@ -1,12 +1,13 @@
-"""Blocks, functions and functional control flow of `tf`, in program order."""
+"""Operations of `tf`, with its functional control flow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from tpuc.api import Block, Call, Constant, Function, Module, Operation, StructuredOp, TensorType, Value, as_stored
+from tpuc.api import Block, Module, Operation, Value
 from tpuc_ops.arrays import Array
+from tpuc_ops.regions import run_block, run_function
 
 from tpuc_tensorflow.dialects.constants import constant_array
 from tpuc_tensorflow.evaluation.facts import fact
@@ -14,45 +15,6 @@ from tpuc_tensorflow.evaluation.kernels import KERNELS
 
 MOST_STEPS = 1 << 20
 """Of a loop: one that goes on longer does not end."""
-
-
-def function_of(module: Module, name: str) -> Function:
-    """A function of the module; raises ValueError when there is none."""
-    found = next((function for function in module.functions if function.name == name), None)
-    if found is None:
-        raise ValueError(f"there is no function '{name}'")
-    return found
-
-
-def run_function(module: Module, name: str, arrays: Sequence[Array]) -> list[Array]:
-    """The results of a function of the module."""
-    function = function_of(module, name)
-    if len(arrays) != len(function.inputs):
-        raise ValueError(f"function '{name}' takes {len(function.inputs)} operands, and {len(arrays)} are given")
-    return run_block(function.body, dict(zip(function.inputs, arrays, strict=True)), module)
-
-
-def run_block(block: Block, values: Mapping[Value, Array], module: Module) -> list[Array]:
-    """What the last operation of a block uses; `values` are those around the block and its arguments."""
-    known = dict(values)
-    *operations, last = block.operations
-    for operation in operations:
-        results = run_any(operation, known, module)
-        known.update(zip(operation.results, results, strict=True))
-    return [known[value] for value in last.operands]
-
-
-def run_any(operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
-    """The results of an operation of any dialect."""
-    op = operation.op
-    if isinstance(op, StructuredOp):
-        return op.run(operation, values, module)
-    operands = [values[value] for value in operation.operands]
-    if isinstance(op, Call):
-        return run_function(module, op.callee, operands)
-    if isinstance(op, Constant) and isinstance(operation.result.type, TensorType):
-        return [as_stored(module.weights[operation.name], operation.result.type)]
-    return op.evaluate(operation.node(), operands)
 
 
 def run_operation(operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:

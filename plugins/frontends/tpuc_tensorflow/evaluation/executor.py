@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from tpuc.api import Module, Operation, Value
 from tpuc_ops.arrays import Array
+from tpuc_ops.regions import run_block
 
 from tpuc_tensorflow.dialects import executor as ex
 from tpuc_tensorflow.dialects.types import TOKEN, data_operands, is_control
-from tpuc_tensorflow.evaluation.blocks import run_block
 
 MOST_FIRINGS = 1 << 20
 """Of one run: a graph that goes on longer does not end."""

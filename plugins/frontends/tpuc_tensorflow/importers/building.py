@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import ForeignNode, TensorType, Value
+from tpuc.api import Block, ForeignNode, TensorType, Value
 from tpuc_importing.building import ModuleSource
 from tpuc_importing.finding import ImporterFinder
 from tpuc_importing.obstacles import place_of, refusal
@@ -133,6 +134,17 @@ class TensorflowBuilder(TfliteBuilder):
             return Arranged(result.value, tuple(_OF_LAST[axis] for axis in result.order))
         assert isinstance(result, Value)
         return Arranged(result, tuple(_OF_LAST[axis] for axis in range(4)))
+
+    @contextlib.contextmanager
+    def inside(self, types: Sequence[TensorType]) -> Generator[Block]:
+        """Build into a block of its own; values that are made there are forgotten behind it."""
+        body, orders = self.body, {name: dict(found) for name, found in self._orders.items()}
+        home, later = dict(self._home), dict(self._later)
+        self.body = Block(types)
+        try:
+            yield self.body
+        finally:
+            self.body, self._orders, self._home, self._later = body, orders, home, later
 
     def keep_input(self, name: str) -> None:
         """Take an input of four dimensions as it is, and not as an image whose channels come last."""

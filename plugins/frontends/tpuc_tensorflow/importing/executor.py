@@ -253,6 +253,8 @@ class _Builder:
     def _inner(self, node: GraphNode, operands: list[Value]) -> Operation:
         if node.op == "Const" and node.array is not None:
             return constant(node.array, self._module, node.name)
+        if node.op == "Const":
+            raise InvalidModel(f"{self._source}: node '{node.name}' (Const) has no value. Export the network again.")
         elements = result_elements(node)
         missing = self._referred.get(node.name, 0) + 1 - len(elements)
         elements += [elements[-1]] * missing if elements and missing > 0 else []

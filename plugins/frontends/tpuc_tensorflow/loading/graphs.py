@@ -57,13 +57,16 @@ def graph_of(message: Any, source: str) -> Graph:
 
 
 def _function(message: Any, source: str) -> GraphFunction:
-    name = message.signature.name
+    name = _word(message.signature.name, source)
     try:
         arguments = tuple((one.name, element_of(one.type)) for one in message.signature.input_arg)
     except ValueError as error:
         raise InvalidModel(
             f"{source}: function '{name}': {error} for an argument. Export the network again."
         ) from error
+    ends = [word for entry in message.ret for word in (entry.key, entry.value)]
+    for word in (*ends, *(one.name for one in message.signature.input_arg)):
+        _word(word, source)
     returned = {entry.key: entry.value for entry in message.ret}
     missing = [one.name for one in message.signature.output_arg if one.name not in returned]
     if missing:
@@ -87,6 +90,8 @@ def _nodes(messages: Iterable[Any], source: str) -> tuple[GraphNode, ...]:
 def _node(message: Any, source: str) -> GraphNode:
     attributes: dict[str, Attribute] = {}
     array: Array | None = None
+    for word in (message.name, message.op, *message.input, *(entry.key for entry in message.attr)):
+        _word(word, source)
     for entry in message.attr:
         if entry.key.startswith("_"):
             continue
@@ -103,6 +108,13 @@ def _node(message: Any, source: str) -> GraphNode:
     data = tuple(name for name in message.input if not name.startswith("^"))
     controls = tuple(name[1:] for name in message.input if name.startswith("^"))
     return GraphNode(message.name, message.op, data, controls, attributes, array)
+
+
+def _word(word: Any, source: str) -> str:
+    """A name, which messages give as bytes where it is no UTF-8."""
+    if not isinstance(word, str) or "\0" in word:
+        raise InvalidModel(f"{source}: the name {word!r} is no text. Export the network again.")
+    return word
 
 
 def text_of(attributes: Mapping[str, Attribute], name: str) -> str:

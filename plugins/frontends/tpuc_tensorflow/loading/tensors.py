@@ -117,6 +117,8 @@ def _type(value: Any) -> Attribute:
 
 
 def _function(value: Any) -> Attribute:
+    if not isinstance(value.name, str):
+        raise ValueError(f"the name {value.name!r} is no text")
     return SymbolAttr(value.name)
 
 

@@ -114,6 +114,8 @@ from tpuc_ops.top.unsqueeze import Unsqueeze as Unsqueeze
 from tpuc_ops.top.upsample import Upsample as Upsample
 from tpuc_ops.top.weight import Weight as Weight
 from tpuc_ops.top.where import Where as Where
+from tpuc_ops.top.while_ import While as While
+from tpuc_ops.top.yield_ import Yield as Yield
 from tpuc_ops.top.yolo_detection import YoloDetection as YoloDetection
 
 DIALECT: Dialect

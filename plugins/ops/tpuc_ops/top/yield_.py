@@ -1,0 +1,14 @@
+"""The end of a region."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Op, SideEffects
+
+
+@dataclass(frozen=True)
+class Yield(Op, SideEffects):
+    """Its operands are what the region gives."""
+
+    name = "top.Yield"
