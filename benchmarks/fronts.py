@@ -15,21 +15,21 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, Module, Op
-from tpuc.data import inputs_of
+from tpuc.data import inputs_of, open_samples
 from tpuc.session import Session
 from tpuc.work import one_blas_thread, open_pool
 from tpuc_ops import top
 from tpuc_passes.accuracy.runs import Timer
 from tpuc_passes.accuracy.trials import Trials
 from tpuc_passes.results import LATENCY
-from tpuc_passes.search_quantise_table import SearchQuantiseTable
+from tpuc_passes.search_quantise_table import SearchQuantiseTable, sensitivity_job
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -171,8 +171,10 @@ def measure(case: Case, chip: str, cache: Path | None) -> str:
         search = SearchQuantiseTable(dataset=str(samples), input_num=SAMPLES, max_float_layers=1000, workers=1)
         search.run(case.module, context)
         found = context.result(QUANTISE_SEARCH)
+        rows = open_samples([spec], samples)
+        few = replace(rows, samples=rows.samples[-SAMPLES:])
         with open_pool(1) as pool:
-            trials = Trials(search.job(case.module, context), context, pool, 1000)
+            trials = Trials(sensitivity_job(case.module, context, few), context, pool, 1000)
             every = kept(case, chip, cache, lambda: assignments(trials, timer))
             by_noise = [trials.graph.completed(choice) for choice in ((), *trials.quiet())]
     known = dict(zip(map(frozenset, every.choices), zip(every.decibels, every.milliseconds, strict=True), strict=True))

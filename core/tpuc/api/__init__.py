@@ -233,9 +233,11 @@ from tpuc.schedule import (
     PassContext,
 )
 from tpuc.schedule.results import (
+    ACCURACY,
     ARTIFACT,
     CALIBRATION_TABLE,
     CHECK_SAMPLES,
+    COMPILE,
     LAYER_ERRORS,
     MEMORY_PLAN,
     QUANTISE_SEARCH,
@@ -250,12 +252,14 @@ from tpuc.schedule.results import (
 
 __all__ = [
     "ABSENT",
+    "ACCURACY",
     "ANY_CHIP",
     "API_VERSION",
     "ARTIFACT",
     "BF16",
     "CALIBRATION_TABLE",
     "CHECK_SAMPLES",
+    "COMPILE",
     "DYNAMIC",
     "F16",
     "F32",

@@ -22,8 +22,8 @@ from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
 from tpuc.registry import Registry
 from tpuc.session.compare import real_values, types_of
-from tpuc.session.reports import OutputCheck, SelfCheck
-from tpuc.session.running import Runner, pair_inputs, paired_inputs, samples_in
+from tpuc.session.reports import AccuracyReport, OutputCheck, SelfCheck
+from tpuc.session.running import Runner, module_runner, pair_inputs, paired_inputs, samples_in
 from tpuc.session.session import Session
 from tpuc.similarity import cosine, decibels, euclidean, finite_pair, sqnr_db
 from tpuc.work import (
@@ -41,6 +41,7 @@ from tpuc.work import (
 
 __all__ = [
     "ABSENT_SLOT",
+    "AccuracyReport",
     "Array",
     "Interpreter",
     "Job",
@@ -70,6 +71,7 @@ __all__ = [
     "give_back_memory",
     "inputs_of",
     "make_plan",
+    "module_runner",
     "one_blas_thread",
     "open_pool",
     "open_samples",

@@ -65,6 +65,7 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.engines", "engine", "tpuc.api.frontend:HostEngine"),
         Group("tpuc.readers", "reader", "tpuc.data.preprocess:Reader"),
         Group("tpuc.executors", "executor", "tpuc.work.job:Pool", is_class=True),
+        Group("tpuc.measures", "measure of accuracy", "tpuc.api.accuracy:AccuracyMeasure", is_class=True),
         Group("tpuc.commands", "command", "click:Command"),
         Group("tpuc.hooks", "hook plugin"),
         Group("tpuc.groups", "plugin group"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tpuc.api.planning import MemoryPlan
     from tpuc.data import SampleSource
     from tpuc.ir import Module
-    from tpuc.session.reports import SelfCheck
+    from tpuc.session.reports import AccuracyReport, SelfCheck
 
 T = TypeVar("T")
 
@@ -47,5 +47,9 @@ CHECK_SAMPLES: ResultKey[SampleSource] = ResultKey("check_samples")
 """Samples for the self-check of a quantised network: those that calibration has held out, if there are any."""
 SELF_CHECK: ResultKey[SelfCheck] = ResultKey("self_check")
 """What a quantised network still decides as the float one."""
+COMPILE: ResultKey[Callable[[Module, Any, Mapping[str, str]], tuple[Module, int]]] = ResultKey("compile")
+"""Compiles a TOP module with a calibration table and modes of single ops: the TPU module, and its cycles."""
+ACCURACY: ResultKey[AccuracyReport] = ResultKey("accuracy")
+"""What a promise of accuracy cost."""
 LAYER_ERRORS: ResultKey[list[Any]] = ResultKey("layer_errors")
 """How far each layer is off, and why."""

@@ -18,6 +18,7 @@ from tpuc.session.artifacts import write_artifact
 from tpuc.session.boundary import Boundary
 from tpuc.session.checking import self_check
 from tpuc.session.overflow import has_limits, seen_magnitudes
+from tpuc.session.promise import meet_accuracy
 from tpuc.session.reports import CompileReport, SelfCheck
 from tpuc.session.running import compile_report, compiled_mode, needs_calibration, takes_calibration
 from tpuc.session.settings import CalibrationSettings, CompileSettings, DeploySettings, SampleSettings, chosen
@@ -101,7 +102,12 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
     if has_samples and (settings.get("min_agreement") or takes_calibration(mode, module)):
         deploy["check_samples"] = _all_samples(session, module, source)
     needed = needs_calibration(mode, module)
-    if deploy.get("calibration_table") is None and (needed or (has_samples and takes_calibration(mode, module))):
+    if settings.get("min_accuracy") is not None:
+        found = meet_accuracy(session, module, settings)
+        deploy |= DeploySettings(calibration_table=found.table, quantize_table=found.modes, accuracy=found.report)
+        if found.held_out is not None:
+            deploy |= DeploySettings(check_samples=found.held_out, tuned=False)
+    elif deploy.get("calibration_table") is None and (needed or (has_samples and takes_calibration(mode, module))):
         if not has_samples:
             raise CalibrationError(
                 f"{path}: {mode} needs calibration: give samples with --dataset or --data-list, or a table "
@@ -139,7 +145,8 @@ def deploy(session: Session, module: Module, model: Path, settings: DeploySettin
     if samples is not None:
         tuned, least = settings.get("tuned"), settings.get("min_agreement") or 0.0
         check = self_check(session, module, built.module, table, samples, tuned=tuned, least=least)
-    report = replace(compile_report(model, session, built, loaded, comparisons), self_check=check)
+    report = compile_report(model, session, built, loaded, comparisons)
+    report = replace(report, self_check=check, accuracy=settings.get("accuracy"))
     write_artifact(session.chip, model, built.data)
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
     return report

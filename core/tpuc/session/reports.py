@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from tpuc.api.chip import TensorInfo
 from tpuc.api.planning import MemoryPlan
 from tpuc.ir import TensorType, Uniform
+
+SHOWN_LAYERS = 5
+"""Ops in float that a line names."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,46 @@ class SelfCheck:
 
 
 @dataclass(frozen=True)
+class AccuracyReport:
+    """What a promise of accuracy cost. `figure` is on the samples of the search, `held_out` on those that neither
+    tuning nor the search has seen, None where there are none; `before` is what the usual table alone gives. `floats`
+    are the ops in the mode `float_mode`.
+    """
+
+    measure: str
+    wanted: float
+    exact: float
+    figure: float
+    samples: int
+    held_out: float | None
+    held_out_samples: int
+    before: float
+    cycles_before: int
+    cycles: int
+    preparation: str
+    floats: tuple[str, ...]
+    float_mode: str
+    trials: int
+
+    def text(self) -> str:
+        """One line."""
+        apart = "" if self.held_out is None else f", {self.held_out:.4f} on {self.held_out_samples} held out"
+        cost = self.cycles / self.cycles_before - 1 if self.cycles_before else 0.0
+        tried = f"{self.trials} networks" if self.trials > 1 else "1 network"
+        names = ", ".join(self.floats[:SHOWN_LAYERS]) + (", ..." if len(self.floats) > SHOWN_LAYERS else "")
+        layers = f"{len(self.floats)} ops in {self.float_mode} ({names})" if self.floats else "no op in float"
+        return (
+            f"{self.measure} {self.figure:.4f} on {self.samples} samples{apart} (float {self.exact:.4f}, before "
+            f"{self.before:.4f}) with {self.preparation}, {layers}; {self.cycles:,} cycles, {cost:+.1%} of "
+            f"{self.cycles_before:,}; {tried} tried"
+        )
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Plain values."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
 class CompileReport:
     """The result of a compilation. Sizes in bytes, `seconds` per stage are never part of any artefact. There are no
     cycles where the chip has no timing model.
@@ -136,6 +180,7 @@ class CompileReport:
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     memory_plan: MemoryPlan | None = None
     self_check: SelfCheck | None = None
+    accuracy: AccuracyReport | None = None
 
     def text(self) -> str:
         """A few lines."""
@@ -148,6 +193,7 @@ class CompileReport:
             *self._prediction(),
             *(comparison.text() for comparison in self.comparisons),
             *(() if self.self_check is None else (self.self_check.text(),)),
+            *(() if self.accuracy is None else (self.accuracy.text(),)),
         ]
         return "\n".join(lines)
 
@@ -180,6 +226,7 @@ class CompileReport:
                 for comparison in self.comparisons
             ],
             "self_check": None if self.self_check is None else self.self_check.to_json(),
+            "accuracy": None if self.accuracy is None else self.accuracy.to_json(),
             "seconds": dict(self.seconds),
         }
 

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from tpuc.data import SampleSet, SampleSource
 from tpuc.session.boundary import Boundary
+from tpuc.session.reports import AccuracyReport
 
 
 class NetworkSettings(TypedDict, total=False):
@@ -76,6 +77,7 @@ class DeploySettings(TestSettings, CheckSettings, total=False):
     largest magnitudes of values, where they are known: a remark says what is too large for a float type. `keep_in` is a
     folder that receives the lowered module. On `check_samples` the compiled network is compared with the float one;
     `tuned`: has tuning of the table seen them?
+    `accuracy` tells how the tables were found.
     """
 
     calibration_table: Any
@@ -86,10 +88,19 @@ class DeploySettings(TestSettings, CheckSettings, total=False):
     keep_in: Path | None
     check_samples: SampleSource | None
     tuned: bool | None
+    accuracy: AccuracyReport | None
 
 
 class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettings, total=False):
-    """From a network file to a compiled file."""
+    """From a network file to a compiled file.
+
+    With `min_accuracy` the cheapest network is searched that has at least this figure by `measure`, as `0.99`, or so
+    much of the float network's, as `99%`; `max_trials` are compiled and measured for it at most.
+    """
+
+    min_accuracy: str | None
+    max_trials: int | None
+    measure: str | None
 
     calibration_table: Path | None
     calibration_method: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, QUANTISE_TABLE, Module, Pass, PassContext
-from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples
+from tpuc.api.host import PortableModule, SampleSource, inputs_of, open_pool, open_samples
 
 from tpuc_passes.accuracy.search import Search
 from tpuc_passes.accuracy.sensitivity import SensitivityJob
@@ -49,7 +49,10 @@ class SearchQuantiseTable(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError without thresholds or samples."""
         chip = chip_of(context, self.name).description
-        job = self.job(module, context)
+        dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
+        samples = open_samples(inputs_of(module), dataset, data_list, registry=context.registry)
+        few = dataclasses.replace(samples, samples=samples.samples[-self.input_num :])
+        job = sensitivity_job(module, context, few)
         with open_pool(self.workers, self.cluster, context.registry) as pool:
             trials = Trials(job, context, pool, self.max_float_layers)
             losses, points = tuple(trials.losses()), tuple(trials.points())
@@ -57,24 +60,23 @@ class SearchQuantiseTable(Pass):
         context.leave(QUANTISE_SEARCH, Search(chip.name, job.mode, float_mode, len(job.samples), losses, points))
         return False
 
-    def job(self, module: Module, context: PassContext) -> SensitivityJob:
-        """What is done with each sample, on a calibrated copy of the module."""
-        chip = chip_of(context, self.name).description
-        mode = str(context.options.get("quantize") or "int8")
-        calibrated = calibrated_copy(module, context)
-        KeepTailFloat().run(calibrated, context)
-        table = context.result(CALIBRATION_TABLE)
-        dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
-        samples = open_samples(inputs_of(module), dataset, data_list, registry=context.registry)
-        floats = frozenset(context.find(QUANTISE_TABLE, {}))
-        cells = Cells.of(context, self.name, mode)
-        return SensitivityJob(
-            PortableModule(calibrated, context.registry),
-            dataclasses.replace(samples, samples=samples.samples[-self.input_num :]),
-            chip,
-            mode,
-            floats,
-            noted_shifts(module, table),
-            noted_elements(calibrated, table, cells, floats) if mode in MODES else {},
-            frozenset(context.find(FLOAT_SUMS, ())),
-        )
+
+def sensitivity_job(module: Module, context: PassContext, samples: SampleSource) -> SensitivityJob:
+    """What is done with each sample, on a copy of the module that is calibrated as the run says."""
+    chip = chip_of(context, SearchQuantiseTable.name).description
+    mode = str(context.options.get("quantize") or "int8")
+    calibrated = calibrated_copy(module, context)
+    KeepTailFloat().run(calibrated, context)
+    table = context.result(CALIBRATION_TABLE)
+    floats = frozenset(context.find(QUANTISE_TABLE, {}))
+    cells = Cells.of(context, SearchQuantiseTable.name, mode)
+    return SensitivityJob(
+        PortableModule(calibrated, context.registry),
+        samples,
+        chip,
+        mode,
+        floats,
+        noted_shifts(module, table),
+        noted_elements(calibrated, table, cells, floats) if mode in MODES else {},
+        frozenset(context.find(FLOAT_SUMS, ())),
+    )

@@ -22,10 +22,7 @@ from tpuc.api.command import (
 )
 
 if TYPE_CHECKING:
-    from tpuc_eval.protocols import Metric, Postprocess
     from tpuc_eval.runnable import RunnableFile
-
-ALIASES = {"topx": "top-k", "top-x": "top-k", "topk": "top-k", "coco-map": "coco", "roc-auc": "auc"}
 
 
 @click.command("eval", cls=Command)
@@ -80,12 +77,11 @@ def command(
     from tpuc.api.host import open_pool
 
     from tpuc_eval.evaluation import evaluate
-    from tpuc_eval.options import configured
+    from tpuc_eval.options import candidates, chosen_metric, configured, usual_type
     from tpuc_eval.protocols import DataRequest
 
-    form = configured(app.registry, "tpuc.datasets", dataset_type or _usual_type(dataset))
-    judge: Metric = configured(app.registry, "tpuc.metrics", _unaliased(metric or postprocess_type or form.metric))
-    candidates = _candidates(app, postprocess or judge.postprocess)
+    form = configured(app.registry, "tpuc.datasets", dataset_type or usual_type(dataset))
+    judge = chosen_metric(app.registry, metric or postprocess_type or form.metric)
     samples = form.open(DataRequest(dataset, label_file, coco_annotation, count, label_offset), app.remark)
     if refusal := judge.refuse(samples.truth(0)):
         raise UsageError(refusal)
@@ -94,7 +90,7 @@ def command(
             _runnable(app, paths, preprocess, input_layout or ""),
             samples,
             judge,
-            candidates,
+            candidates(app.registry, postprocess or judge.postprocess),
             pool,
             dataset=str(dataset),
             strict=strict,
@@ -106,30 +102,6 @@ def command(
         return
     app.result(columns(result.rows()))
     app.result(f"{result.samples} samples of {result.dataset}")
-
-
-def _usual_type(dataset: Path) -> str:
-    return "arrays" if dataset.suffix.lower() == ".npz" else "imagenet"
-
-
-def _unaliased(text: str) -> str:
-    """The metric that users of other tools mean, its options untouched."""
-    name, brace, options = text.partition("{")
-    return ALIASES.get(name.strip().lower().replace("_", "-"), name) + brace + options
-
-
-def _candidates(app: App, text: str) -> Sequence[Postprocess]:
-    """The post-processing that was named, or every detector."""
-    from tpuc_eval.options import configured
-
-    if text:
-        return (configured(app.registry, "tpuc.postprocess", text),)
-    names = app.registry.names("tpuc.postprocess")
-    return tuple(
-        configured(app.registry, "tpuc.postprocess", name)
-        for name in names
-        if app.registry.get("tpuc.postprocess", name).finds_objects
-    )
 
 
 def _runnable(app: App, paths: Sequence[Path], preprocess: Mapping[str, Any], layout: str) -> list[RunnableFile]:

@@ -10,7 +10,7 @@ from tpuc.api import CalibrationError, UsageError
 from tpuc.api.host import Job
 
 from tpuc_eval.protocols import LabelledSamples, Metric, Outputs, Postprocess, Sample
-from tpuc_eval.runnable import RunnableFile
+from tpuc_eval.runnable import Runnable
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class UnitResult:
 class EvaluationJob(Job[UnitResult]):
     """One network over the samples. `candidates` are post-processings of which only one may fit the outputs."""
 
-    network: RunnableFile
+    network: Runnable
     samples: LabelledSamples
     metric: Metric
     candidates: tuple[Postprocess, ...]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tpuc.api.command import build_object, parse_pass_text
 from tpuc.api.host import Registry
+
+from tpuc_eval.protocols import Metric, Postprocess
+
+ALIASES = {"topx": "top-k", "top-x": "top-k", "topk": "top-k", "coco-map": "coco", "roc-auc": "auc"}
+"""Metrics as users of other tools call them."""
 
 
 def configured(registry: Registry, group: str, text: str) -> Any:
@@ -18,3 +25,29 @@ def configured(registry: Registry, group: str, text: str) -> Any:
     names = {name.lower().replace("_", "-"): name for name in registry.names(group)}
     definition = registry.get(group, names.get(typed, parsed.name))
     return build_object(registry.group(group).kind, definition, parsed)
+
+
+def usual_type(dataset: Path) -> str:
+    """The form of data whose form nobody named."""
+    return "arrays" if dataset.suffix.lower() == ".npz" else "imagenet"
+
+
+def chosen_metric(registry: Registry, text: str) -> Metric:
+    """A metric by its name or by that of another tool."""
+    name, brace, options = text.partition("{")
+    metric: Metric = configured(
+        registry, "tpuc.metrics", ALIASES.get(name.strip().lower().replace("_", "-"), name) + brace + options
+    )
+    return metric
+
+
+def candidates(registry: Registry, text: str) -> Sequence[Postprocess]:
+    """The post-processing that was named, or every detector."""
+    if text:
+        return (configured(registry, "tpuc.postprocess", text),)
+    names = registry.names("tpuc.postprocess")
+    return tuple(
+        configured(registry, "tpuc.postprocess", name)
+        for name in names
+        if registry.get("tpuc.postprocess", name).finds_objects
+    )

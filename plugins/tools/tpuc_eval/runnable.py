@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from tpuc.api.host import Array, Registry, Runner, SampleInput, Session, real_values
+from tpuc.api import Module
+from tpuc.api.host import Array, Registry, Runner, SampleInput, Session, module_runner, real_values
 
 Rows: TypeAlias = Sequence[Mapping[str, Array]]
 
@@ -32,6 +33,33 @@ class OpenedFile:
             name: np.concatenate([np.atleast_1d(real_values(result[name], type)) for result in results])
             for name, type in self.runner.outputs.items()
         }
+
+
+class Runnable(Protocol):
+    """A network that can be opened where it runs; `path` is what sentences call it."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def open(self, remark: Callable[[str], None]) -> OpenedFile:
+        """The network; `remark` hears what users of it should know."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunnableModule:
+    """A module in this process."""
+
+    module: Module
+
+    @property
+    def path(self) -> Path:
+        """What sentences call it."""
+        return Path(self.module.name)
+
+    def open(self, remark: Callable[[str], None]) -> OpenedFile:
+        """See Runnable."""
+        return OpenedFile(module_runner(self.module, False, remark))
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,13 @@ if TYPE_CHECKING:
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
 @agreement_option
+@click.option(
+    "--min-accuracy",
+    metavar="FIGURE",
+    help="Find the cheapest network that has at least this figure, 0.99, or so much of float's, 99%.",
+)
+@click.option("--measure", metavar="NAME", help="Of accuracy: decisions if not given, or labels{option=value,...}.")
+@click.option("--max-trials", type=POSITIVE, help="Networks to try for --min-accuracy; 40 if not given.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
 @planning_options
 @pool_options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -90,16 +90,22 @@ class Source:
     layers: frozenset[str]
 
 
-def quiet(sources: Sequence[Source], moves: Sequence[Sequence[str]], most: int) -> list[tuple[str, ...]]:
+def quiet(
+    sources: Sequence[Source],
+    moves: Sequence[Sequence[str]],
+    most: int,
+    costs: Callable[[str], float] = lambda _: 1.0,
+) -> list[tuple[str, ...]]:
     """Growing sets of at most `most` layers for float: each has the layers of one more of `moves`, of the one that
-    takes away most noise per layer. Noise of different sources adds up, as far as they are independent.
+    takes away most noise for what its layers cost. Noise of different sources adds up, as far as they are independent.
     """
     floats: tuple[str, ...] = ()
     found: list[tuple[str, ...]] = []
     while True:
         left = [source for source in sources if source.energy > 0 and not source.layers.issubset(floats)]
         ways = dict.fromkeys(tuple(name for name in move if name not in floats) for move in moves)
-        worth = {new: _gone(left, (*floats, *new)) / len(new) for new in ways if 0 < len(new) <= most - len(floats)}
+        fitting = [new for new in ways if 0 < len(new) <= most - len(floats)]
+        worth = {new: _gone(left, (*floats, *new)) / sum(map(costs, new)) for new in fitting}
         best = max(worth, key=lambda new: worth[new], default=())
         if not best or not worth[best]:
             return found

@@ -1,0 +1,85 @@
+"""A figure of `tpuc eval` as a measure of accuracy, for `tpuc compile --min-accuracy`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import CalibrationError, Module, UsageError
+from tpuc.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
+
+from tpuc_eval.job import EvaluationJob
+from tpuc_eval.options import candidates, chosen_metric, configured, usual_type
+from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Metric, Postprocess
+from tpuc_eval.runnable import RunnableModule
+
+APART = 3
+"""One labelled sample in so many is held out of the search,"""
+ENOUGH = 30
+"""where there are so many."""
+
+
+@dataclass(frozen=True)
+class Labels(AccuracyMeasure):
+    """A figure of a metric on labelled data; the options are those of `tpuc eval`. Without `dataset` the data are those
+    of the calibration. `figure` names one of the metric's, the first one if it is left out.
+    """
+
+    name = "labels"
+    dataset: str = ""
+    dataset_type: str = ""
+    metric: str = ""
+    figure: str = ""
+    postprocess: str = ""
+    label_file: str = ""
+    label_offset: int = 0
+    coco_annotation: str = ""
+    count: int = 0
+
+    def open(self, measured: Measured) -> OpenedMeasure:
+        """See AccuracyMeasure."""
+        registry, paths = measured.registry, [Path(self.dataset)] if self.dataset else list(measured.paths)
+        if len(paths) != 1:
+            raise UsageError(
+                f"measure 'labels' takes one data set and was given {len(paths)}; name it: labels{{dataset=PATH}}."
+            )
+        form: DatasetType = configured(registry, "tpuc.datasets", self.dataset_type or usual_type(paths[0]))
+        metric = chosen_metric(registry, self.metric or form.metric)
+        label_file, annotation = (Path(text) if text else None for text in (self.label_file, self.coco_annotation))
+        request = DataRequest(paths[0], label_file, annotation, self.count, self.label_offset)
+        samples = form.open(request, measured.remark)
+        if refusal := metric.refuse(samples.truth(0)):
+            raise UsageError(refusal)
+        chosen = candidates(registry, self.postprocess or metric.postprocess)
+        return _Opened(measured.module, samples, metric, tuple(chosen), self.figure)
+
+
+class _Opened(OpenedMeasure):
+    def __init__(
+        self, module: Module, samples: LabelledSamples, metric: Metric, chosen: tuple[Postprocess, ...], figure: str
+    ) -> None:
+        self._data, self._metric, self._chosen, self._figure = samples, metric, chosen, figure
+        apart = range(APART - 1, len(samples), APART) if len(samples) >= ENOUGH else range(0)
+        self._places = [[place for place in range(len(samples)) if place not in apart], list(apart)]
+        self.samples, self.held_out = (len(places) for places in self._places)
+        figures = self._figures(module, self._places[0])
+        self._figure = figure or next(iter(figures))
+        if self._figure not in figures:
+            raise UsageError(f"metric '{metric.name}' has no figure '{figure}'; there are {', '.join(figures)}.")
+        self.name, self.exact = self._figure, figures[self._figure]
+        self.exact_held_out = self.of(module, held_out=True) if self.held_out else self.exact
+
+    def of(self, tpu: Module, *, held_out: bool = False) -> float:
+        """See OpenedMeasure."""
+        return self._figures(tpu, self._places[held_out])[self._figure]
+
+    def _figures(self, module: Module, places: Sequence[int]) -> dict[str, float]:
+        run = EvaluationJob(RunnableModule(module), self._data, self._metric, self._chosen).prepare()
+        results = [run(range(place, place + 1)) for place in places]
+        digests: dict[int, Any] = {index: digest for result in results for index, digest in result.digests}
+        if not digests:
+            raise CalibrationError(results[0].unusable[0][1])
+        truths = [self._data.truth(index) for index in digests]
+        return dict(self._metric.evaluate(list(digests.values()), truths, self._data.classes))
