@@ -34,16 +34,11 @@ class Tried:
     accuracy: float
     held_out: float | None = None
 
-    @property
-    def worst(self) -> float:
-        """The lower figure."""
-        return self.accuracy if self.held_out is None else min(self.accuracy, self.held_out)
-
 
 @dataclass
 class Promise:
-    """Compiles and measures forms until one has at least the figure `least`, and `least_held_out` on samples held out;
-    at most `most` of them.
+    """Compiles and measures forms until one has at least the figure `least`, and `least_held_out` on samples held out,
+    or there one sample less: so few cannot say more. At most `most` are tried.
     """
 
     compile: Callable[[Form], tuple[Module, int]]
@@ -78,7 +73,7 @@ class Promise:
         """Was it compiled, and is it accurate enough?"""
         if tried is None or tried.accuracy < self.least:
             return False
-        return tried.held_out is None or tried.held_out >= self.least_held_out
+        return tried.held_out is None or tried.held_out >= self.least_held_out - 1 / self.measure.held_out
 
     def kept(self) -> Tried | None:
         """The cheapest that is accurate enough, the first of equals."""
@@ -86,7 +81,14 @@ class Promise:
 
     def best(self) -> Tried:
         """The most accurate, the cheapest of equals."""
-        return max(self.tried, key=lambda one: (one.worst, -one.cycles))
+        return max(self.tried, key=lambda one: (self._pooled(one), -one.cycles))
+
+    def _pooled(self, tried: Tried) -> float:
+        """Over all samples that it was measured on."""
+        if tried.held_out is None:
+            return tried.accuracy
+        seen, apart = self.measure.samples, self.measure.held_out
+        return (seen * tried.accuracy + apart * tried.held_out) / (seen + apart)
 
     def first_met(self, forms: Iterator[Form]) -> Tried | None:
         """The first that is accurate enough; those behind it are not made."""
