@@ -81,6 +81,18 @@ class TestMeasure:
         fake, measure = _measured(net.finish(scores), np.full((1, 5, 2), reach) * [1, -1])
         expected = {"logits": logits.name, "scores": scores.name}
         assert [fake.plan.names[one] for one in measure.slots] == [expected[slot]]
+        enough = {fake.plan.names[one]: limit for one, limit in measure.enough.items()}
+        assert enough == ({logits.name: 16.0} if slot == "scores" else {})
+
+    def test_far_logits_of_sigmoids_have_a_limit_and_scores_are_measured(self) -> None:
+        net = Network(1, 400, 1)
+        logits = net.op(top.MulConst(const_val=1.0), net.input)
+        turned = net.op(top.Permute(order=(0, 2, 1)), logits)
+        scores = net.op(top.Sigmoid(), turned)
+        fake, measure = _measured(net.finish(net.op(top.Reshape(shape=(1, 400)), scores)), _logits(-8000.0))
+        assert [fake.plan.names[one] for one in measure.slots] == [scores.name]
+        assert {fake.plan.names[one]: limit for one, limit in measure.enough.items()} == {logits.name: 16.0}
+        assert not measure.units
 
     def test_gradients_are_those_of_what_is_measured(self) -> None:
         """Only the place that may say yes counts for what reaches it; its neighbours are 8000 below zero."""

@@ -161,7 +161,7 @@ class TestFarLogits:
         table = Session().calibrate(module, dataset=tmp_path / "x.npz")
         (name,) = (value.name for value in module.main.outputs)
         assert table.entries[name].threshold == pytest.approx(16.0 * 1.05)
-        assert any("thresholds by scores" in remark for remark in table.remarks)
+        assert any("logits cut" in remark or "thresholds by scores" in remark for remark in table.remarks)
 
 
 def test_calibration_with_tuning_is_nearer_than_the_method_alone(module: Module, tmp_path: Path) -> None:

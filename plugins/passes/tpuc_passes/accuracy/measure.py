@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,8 @@ from tpuc_passes.accuracy.deciders import SATURATED, Decider, Presence
 from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.accuracy.outputs import output_slots
 
+FARTHEST = 2 * SATURATED
+"""Logits of this magnitude differ from larger ones in nothing."""
 HEAVY = 8 * SATURATED
 """Logits that reach so far would be all that squared errors see: they are companded. Others count as they are."""
 
@@ -21,11 +23,13 @@ HEAVY = 8 * SATURATED
 @dataclass(frozen=True)
 class Measure:
     """The slots that errors are measured in. For those of `units`, what a logit of 1 is there, for each element in one
-    row, infinity for what is none: these count as `compand` has them.
+    row, infinity for what is none: these count as `compand` has them. `enough`: the magnitude up to which logits that
+    reach far differ in anything, by slot.
     """
 
     slots: tuple[int, ...]
     units: Mapping[int, Array] = field(default_factory=dict[int, Array])
+    enough: Mapping[int, float] = field(default_factory=dict[int, float])
 
     def values(self, state: State) -> list[Array]:
         """What is measured in a finished state, in rows."""
@@ -33,12 +37,33 @@ class Measure:
         return [compand(value, self.units.get(slot)) for slot, value in found if value is not None]
 
 
+def slots_to_see(net: FakeNetwork) -> list[int]:
+    """The slots that `measure_of` looks at: outputs, and what functions at the end take."""
+    return sorted({*output_slots(net), *(slot for _, slots, _ in _functions(net) for slot in slots)})
+
+
 def measure_of(net: FakeNetwork, deciders: Sequence[Decider], states: Sequence[State]) -> Measure:
     """Outputs and what they are put together from, by the values that these have in some samples."""
-    slots = output_slots(net)
-    seen = {slot: [value for one in states if (value := one.values[slot]) is not None] for slot in slots}
-    slots = output_slots(net, whole=_heavy_softmaxes(net, seen))
-    return Measure(tuple(slots), {slot: one for slot, one in _units(net, deciders, seen).items() if slot in slots})
+    seen = {slot: [value for one in states if (value := one.values[slot]) is not None] for slot in slots_to_see(net)}
+    whole, enough = set[int](), dict[int, float]()
+    for results, slots, unit in _functions(net):
+        if _largest([one for slot in slots for one in seen[slot]]) > HEAVY * unit:
+            whole.update(results)
+            enough.update(dict.fromkeys(slots, FARTHEST * unit))
+    units = _units(net, deciders, seen)
+    enough |= {slot: FARTHEST * float(one.max()) for slot, one in units.items() if np.isfinite(one).all()}
+    return Measure(tuple(output_slots(net, whole=whole)), units, enough)
+
+
+def _functions(net: FakeNetwork) -> Iterator[tuple[Sequence[int], list[int], float]]:
+    """Of sigmoids and Softmax at the end: the results, the slots that these are computed from, a logit of 1 there."""
+    softmaxes = [step for step in net.plan.steps if isinstance(step.operation.op, top.Softmax)]
+    ends = output_slots(net, whole=[slot for step in softmaxes for slot in step.results])
+    for step in net.plan.steps:
+        op = step.operation.op
+        if isinstance(op, (top.Softmax, top.Sigmoid)) and step.results[0] in ends:
+            unit = 1.0 / op.beta if isinstance(op, top.Softmax) else 1.0
+            yield step.results, output_slots(net, behind=step.operands), unit
 
 
 def _units(net: FakeNetwork, deciders: Sequence[Decider], seen: Mapping[int, Sequence[Array]]) -> dict[int, Array]:
@@ -53,18 +78,6 @@ def _units(net: FakeNetwork, deciders: Sequence[Decider], seen: Mapping[int, Seq
             units = result.setdefault(slot, np.full(seen[slot][0].size, np.inf))
             units[places] = decider.scale
     return result
-
-
-def _heavy_softmaxes(net: FakeNetwork, seen: Mapping[int, Sequence[Array]]) -> frozenset[int]:
-    """The results of those at the end whose operands reach so far: they are measured themselves."""
-    found = set[int]()
-    for step in net.plan.steps:
-        op = step.operation.op
-        if isinstance(op, top.Softmax):
-            taken = [one for slot in output_slots(net, behind=step.operands) for one in seen.get(slot, ())]
-            if _largest(taken) * op.beta > HEAVY:
-                found.update(step.results)
-    return frozenset(found)
 
 
 def _largest(arrays: Sequence[Array]) -> float:

@@ -12,11 +12,11 @@ import numpy as np
 from tpuc.api import Module
 from tpuc.api.host import Array, Pool, decibels
 
-from tpuc_passes.accuracy.deciders import SATURATED, Agreement, Decider, Outputs
+from tpuc_passes.accuracy.deciders import Agreement, Decider, Outputs
 from tpuc_passes.accuracy.decisions import deciders_of
-from tpuc_passes.accuracy.measure import Measure, measure_of
+from tpuc_passes.accuracy.measure import Measure, measure_of, slots_to_see
 from tpuc_passes.accuracy.network import FakeNetwork, State
-from tpuc_passes.accuracy.outputs import REARRANGING, output_slots
+from tpuc_passes.accuracy.outputs import REARRANGING
 from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.table import TensorThreshold
 from tpuc_passes.calibration.verdict import Verdict, halves
@@ -27,8 +27,6 @@ FACTORS = (0.85, 1.2)
 """By which thresholds are changed in turn."""
 MOST_RUNS, FEWEST_RUNS = 160, 8
 LEAST_GAIN_DB = 0.05
-FARTHEST = 2 * SATURATED
-"""Logits of this magnitude differ from larger ones in nothing."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Judge:
 
     def __post_init__(self) -> None:
         self.exact = FakeNetwork(self.module)
-        states = self._states(self.exact, self.samples, output_slots(self.exact), integer=False)
+        states = self._states(self.exact, self.samples, slots_to_see(self.exact), integer=False)
         self.deciders = deciders_of(self.module, [self.exact.outputs(one) for one in states])
         self.measure = measure_of(self.exact, self.deciders, states)
         self.wanted = self._taken(self.exact, states, 0)
@@ -75,15 +73,14 @@ class Judge:
         return result
 
     def saturated(self, entries: Entries) -> dict[str, TensorThreshold]:
-        """The entries, with those of companded logits as large as logits have to be, and of what is put together from
-        them as of its parts.
+        """The entries, with those of logits that reach far as large as logits have to be, and of what is put together
+        from them as of its parts.
         """
         result, names, changed = dict(entries), self.exact.plan.names, set[str]()
-        for slot, units in self.measure.units.items():
-            if np.isfinite(units).all():
-                name = names[slot]
-                result[name] = replace(result[name], threshold=FARTHEST * float(units.max()))
-                changed.add(name)
+        for slot, limit in self.measure.enough.items():
+            if names[slot] in result:
+                result[names[slot]] = replace(result[names[slot]], threshold=limit)
+                changed.add(names[slot])
         for operation in self.module.main.operations:
             parts = [operand.name for operand in operation.operands if operand.name in result]
             if isinstance(operation.op, REARRANGING) and not changed.isdisjoint(parts):

@@ -135,6 +135,8 @@ class Refiner:
             wide = choose_by_outputs(last, free, self.options.headroom)
             return self._with_headroom({name: _larger(one, last[name]) for name, one in wide.items()})
         made = self._made(tuned, last, free)
+        if self._judge.measure.enough:
+            made.append(_Choice(f"{self.methods[0]}, logits cut", self._judge.saturated(entries), {}))
         plain = [_Choice(what, one, {}) for what, one in zip(self.methods, (entries, *others), strict=True)]
         choice, verdict = self._best("tables", [*made, *plain], len(made))
         best, verdict = self._try_inputs(dict(choice.entries), choice.shifts, verdict, given)
@@ -154,7 +156,7 @@ class Refiner:
         ]
         by_outputs = choose_by_outputs(last, importance)
         choices.append(_Choice("thresholds by outputs", by_outputs, shifts))
-        if self._judge.measure.units:
+        if self._judge.measure.enough:
             deep = self._cut_far(by_outputs, choose_by_outputs(last, importance, MUCH_UNSEEN, deep=True))
             what = "thresholds by scores, far below the methods'"
             choices += [_Choice(what, deep, shifts), _Choice(f"{what}, plain biases", deep, {})]
