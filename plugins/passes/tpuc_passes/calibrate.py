@@ -43,17 +43,18 @@ taken: of 1.3, 1.6 and 2.0 it is the best or near it for three face detectors an
 class Calibrate(Pass):
     """One pass over the samples for ranges and histograms, so memory does not grow with their number; then tuning on
     `tune_num` of them (0: none) with `tune_candidates` thresholds per value, by the error of ops and by what reaches
-    the network's outputs: of the tables the one that keeps the outputs best is taken (`kld` is compared with
-    `percentile` too), with thresholds per channel around functions of one tensor where outputs are better for them;
+    the network's outputs: of the tables, and those that the methods make, the one is taken that keeps most of what the
+    outputs decide, and of equal ones the outputs best (`kld` is compared with `percentile` too), with thresholds per
+    channel around functions of one tensor where outputs are better for them;
     then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out of them where that
     helps. These samples are spread over the data set.
 
-    Network inputs keep their largest magnitude whatever the method, unless outputs are clearly better for less:
-    where values are few and evenly spread (pixels) a divergence of histograms says nothing. Networks that take long
-    are tuned and corrected on fewer samples, by a time reckoned from their operations. With `headroom` thresholds are
-    made for values so many times larger than those of the samples, and tables are not compared; that is 1.6 where the
-    network's scores find next to nothing in the samples, which is remarked on (a method without tuning keeps its own
-    thresholds then).
+    Network inputs and few whole numbers keep their largest magnitude whatever the method, unless outputs are clearly
+    better for less: where values are few and evenly spread (pixels) a divergence of histograms says nothing. Networks
+    that take long are tuned and corrected on fewer samples, by a time reckoned from their operations. With `headroom`
+    thresholds are made for values so many times larger than those of the samples, and others are taken only for
+    decisions that are lost otherwise; that is 1.6 where the network's scores find next to nothing in the samples, which
+    is remarked on (a method without tuning keeps its own thresholds then).
 
     Samples come from `dataset` (folders or files; `faces=3`: its samples count three times) or `data_list`; `method` is
     a name in `tpuc.calibrators`. Work is spread over `workers` processes (0: a thread of this one per core) or the dask

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from tpuc_passes.accuracy.deciders import Agreement
-from tpuc_passes.calibration.verdict import Verdict, best_of, halves
+from tpuc_passes.calibration.verdict import Favour, Verdict, best_of, halves
 
 
 def verdict(decibels: float, *meanings: tuple[float, float], kept: tuple[int, int] = (60, 60)) -> Verdict:
@@ -43,8 +43,14 @@ class TestBest:
 
     def test_a_table_as_the_method_made_it_has_to_be_clearly_better(self) -> None:
         near, far = verdict(20.2, (9.0, 9.0)), verdict(21.0, (9.0, 9.0))
-        assert best_of([verdict(20.0, (9.0, 9.0)), near], 1) == 0
-        assert best_of([verdict(20.0, (9.0, 9.0)), near, far], 1) == 2
+        assert best_of([verdict(20.0, (9.0, 9.0)), near], Favour(1)) == 0
+        assert best_of([verdict(20.0, (9.0, 9.0)), near, far], Favour(1)) == 2
+
+    def test_headroom_is_given_up_for_decisions_alone(self) -> None:
+        favour = Favour(1, math.inf, 6.0)
+        wide = verdict(20.0, (9.0, 9.0), kept=(38, 60))
+        assert best_of([verdict(20.0, (9.0, 9.0)), verdict(25.0, (14.0, 14.0))], favour) == 0
+        assert best_of([wide, verdict(25.0, (14.0, 14.0), kept=(58, 60))], favour) == 1
 
     def test_outputs_without_any_error_are_equal_to_each_other(self) -> None:
         exact = (math.inf, math.inf)

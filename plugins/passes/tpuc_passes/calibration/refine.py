@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +28,7 @@ from tpuc_passes.calibration.observe import Observation, ObserveJob, Tuning
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.tune import Candidates, Tuner, candidates_of, choose, total
-from tpuc_passes.calibration.verdict import CLEAR_GAIN_DB, Verdict, best_of
+from tpuc_passes.calibration.verdict import CLEAR_GAIN_DB, CLEARLY_DB, Favour, Verdict, best_of
 from tpuc_passes.propagate_calibration import calibrated_copy
 
 JUDGES, MOST_JUDGES = 4, 200
@@ -133,12 +134,13 @@ class Refiner:
         free = {name: one for name, one in importance.items() if name not in settled}
         if self.options.headroom:
             wide = choose_by_outputs(last, free, self.options.headroom)
-            return self._with_headroom({name: _larger(one, last[name]) for name, one in wide.items()})
+            wide = {name: _larger(one, last[name]) for name, one in wide.items()}
+            return self._with_headroom(wide, (entries, *others))
         made = self._made(tuned, last, free)
         if self._judge.measure.enough:
             made.append(_Choice(f"{self.methods[0]}, logits cut", self._judge.saturated(entries), {}))
         plain = [_Choice(what, one, {}) for what, one in zip(self.methods, (entries, *others), strict=True)]
-        choice, verdict = self._best("tables", [*made, *plain], len(made))
+        choice, verdict = self._best("tables", [*made, *plain], Favour(len(made)))
         best, verdict = self._try_inputs(dict(choice.entries), choice.shifts, verdict, given)
         verdict = self._try_channels(best, choice.shifts, verdict)
         names = [name for name in self._worst if name not in settled and name not in self.channels]
@@ -167,27 +169,31 @@ class Refiner:
         far = {name: one for name, one in deep.items() if one.threshold * FAR < entries[name].threshold}
         return self._judge.saturated({**entries, **far})
 
-    def _with_headroom(self, entries: dict[str, TensorThreshold]) -> dict[str, TensorThreshold]:
-        """These thresholds, whatever the samples say; by channel too, which is judged between equals."""
-        self.reasons.append(f"thresholds: for values {self.options.headroom:g} times as large as the samples'")
-        self.context.log(self.reasons[-1])
-        shifts = self._filter_shifts()
-        self._verdict = self._try_channels(entries, shifts, self._judge.judge(entries, shifts))
+    def _with_headroom(self, wide: Entries, plain: Sequence[Entries]) -> dict[str, TensorThreshold]:
+        """Thresholds with headroom, unless decisions on the samples are lost by them that the methods' keep; by channel
+        too, which is judged between equals.
+        """
+        factor = self.options.headroom
+        shifts, what = self._filter_shifts(), f"for values {factor:g} times as large as the samples'"
+        choices = [_Choice(what, wide, shifts)]
+        choices += [_Choice(name, one, shifts) for name, one in zip(self.methods, plain, strict=True)]
+        costs = CLEARLY_DB + 20 * math.log10(max(factor, 1.0))
+        choice, verdict = self._best("tables", choices, Favour(1, math.inf, costs))
+        entries = dict(choice.entries)
+        self._verdict = self._try_channels(entries, shifts, verdict)
         return entries
 
     def _best(
-        self, kind: str, choices: Sequence[_Choice], favoured: int | None = None, known: Verdict | None = None
+        self, kind: str, choices: Sequence[_Choice], favour: Favour | None = None, known: Verdict | None = None
     ) -> tuple[_Choice, Verdict]:
-        """The best one, of which those behind the `favoured` have to be clearly better; `known` is the verdict on the
-        first.
-        """
+        """The best one, and the verdict on it; `known` is that on the first."""
         verdicts = [] if known is None else [known]
         for one in choices[len(verdicts) :]:
             best = verdicts[best_of(verdicts)] if verdicts else None
             verdicts.append(self._judge.judge(one.entries, one.shifts, best))
         for one, verdict in zip(choices, verdicts, strict=True):
             self.context.log(f"{kind}: {one.what}: {verdict}")
-        place = best_of(verdicts, favoured)
+        place = best_of(verdicts, favour)
         self.reasons.append(f"{kind}: {choices[place].what}, of {len(choices)} compared: {verdicts[place]}")
         return choices[place], verdicts[place]
 

@@ -89,18 +89,29 @@ class Verdict:
         return self.lost_against(other) > CLEARLY_DB or self.keeps_fewer_than(other) > 0
 
 
-def best_of(verdicts: Sequence[Verdict], favoured: int | None = None) -> int:
-    """The place of the best one: kept decisions count first, then the figure that is lowest beside another one's, each
-    where that is clear; then the score. The first of equal ones; those behind the first `favoured` have to be better by
-    `CLEAR_GAIN_DB`.
+@dataclass(frozen=True)
+class Favour:
+    """The first `count` tables are taken unless another one keeps clearly more decisions, has a figure that is higher
+    by more than `tolerance` on both halves, or a score that is higher by `margin`, all in decibels.
     """
-    handicaps = [0.0 if favoured is None or place < favoured else CLEAR_GAIN_DB for place in range(len(verdicts))]
+
+    count: int
+    margin: float = CLEAR_GAIN_DB
+    tolerance: float = CLEARLY_DB
+
+
+def best_of(verdicts: Sequence[Verdict], favour: Favour | None = None) -> int:
+    """The place of the best one: kept decisions count first, then the figure that is lowest beside another one's, each
+    where that is clear; then the score. The first of equal ones.
+    """
+    favour = favour or Favour(len(verdicts))
 
     def rank(place: int) -> tuple[float, float, float, int]:
         one = verdicts[place]
         fewer = max(one.keeps_fewer_than(other) for other in verdicts)
         lost = max(one.lost_against(other) for other in verdicts)
-        return fewer, max(lost - CLEARLY_DB, 0.0), handicaps[place] - one.score, place
+        handicap = 0.0 if place < favour.count else favour.margin
+        return fewer, max(lost - favour.tolerance, 0.0), handicap - one.score, place
 
     return min(range(len(verdicts)), key=rank)
 
