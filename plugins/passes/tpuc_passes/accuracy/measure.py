@@ -39,31 +39,32 @@ class Measure:
 
 def slots_to_see(net: FakeNetwork) -> list[int]:
     """The slots that `measure_of` looks at: outputs, and what functions at the end take."""
-    return sorted({*output_slots(net), *(slot for _, slots, _ in _functions(net) for slot in slots)})
+    return sorted({*output_slots(net), *(slot for _, _, slots in _functions(net) for slot in slots)})
 
 
 def measure_of(net: FakeNetwork, deciders: Sequence[Decider], states: Sequence[State]) -> Measure:
     """Outputs and what they are put together from, by the values that these have in some samples."""
     seen = {slot: [value for one in states if (value := one.values[slot]) is not None] for slot in slots_to_see(net)}
     whole, enough = set[int](), dict[int, float]()
-    for results, slots, unit in _functions(net):
+    for op, results, slots in _functions(net):
+        unit = 1.0 / op.beta if isinstance(op, top.Softmax) else 1.0
         if _largest([one for slot in slots for one in seen[slot]]) > HEAVY * unit:
             whole.update(results)
-            enough.update(dict.fromkeys(slots, FARTHEST * unit))
+            # Of two large logits of a Softmax the difference decides.
+            enough |= {} if isinstance(op, top.Softmax) else dict.fromkeys(slots, FARTHEST)
     units = _units(net, deciders, seen)
     enough |= {slot: FARTHEST * float(one.max()) for slot, one in units.items() if np.isfinite(one).all()}
     return Measure(tuple(output_slots(net, whole=whole)), units, enough)
 
 
-def _functions(net: FakeNetwork) -> Iterator[tuple[Sequence[int], list[int], float]]:
-    """Of sigmoids and Softmax at the end: the results, the slots that these are computed from, a logit of 1 there."""
+def _functions(net: FakeNetwork) -> Iterator[tuple[top.Softmax | top.Sigmoid, Sequence[int], list[int]]]:
+    """The sigmoids and Softmax at the end, their results and the slots that these are computed from."""
     softmaxes = [step for step in net.plan.steps if isinstance(step.operation.op, top.Softmax)]
     ends = output_slots(net, whole=[slot for step in softmaxes for slot in step.results])
     for step in net.plan.steps:
         op = step.operation.op
         if isinstance(op, (top.Softmax, top.Sigmoid)) and step.results[0] in ends:
-            unit = 1.0 / op.beta if isinstance(op, top.Softmax) else 1.0
-            yield step.results, output_slots(net, behind=step.operands), unit
+            yield op, step.results, output_slots(net, behind=step.operands)
 
 
 def _units(net: FakeNetwork, deciders: Sequence[Decider], seen: Mapping[int, Sequence[Array]]) -> dict[int, Array]:
