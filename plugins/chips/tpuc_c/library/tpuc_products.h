@@ -48,7 +48,10 @@ TPUC_FUNCTION void tpuc_dot(const int16_t* x0, const int16_t* x1, const int16_t*
 }
 
 TPUC_INLINE void tpuc_store(const tpuc_conv* c, void* y, ptrdiff_t at, const int32_t* values, int32_t count) {
-  if (c->y_bytes == 1) {
+  if (c->y_bytes == 1 && c->y_c == 1) {
+    uint8_t* const bytes = (uint8_t*)y + at;
+    for (int32_t i = 0; i < count; ++i) bytes[i] = (uint8_t)values[i];
+  } else if (c->y_bytes == 1) {
     uint8_t* const bytes = (uint8_t*)y + at;
     for (int32_t i = 0; i < count; ++i) bytes[(ptrdiff_t)i * c->y_c] = (uint8_t)values[i];
   } else {
@@ -97,7 +100,11 @@ TPUC_FUNCTION void tpuc_conv_int8(const tpuc_conv* c, const tpuc_output* out, co
       const uint8_t* const image = x + (ptrdiff_t)n * c->x_n + (ptrdiff_t)(g * channels) * c->x_c;
       for (int32_t first = 0; first < area; first += c->pixels) {
         const int32_t some = area - first < c->pixels ? area - first : c->pixels;
-        for (int32_t p = 0; p < some; ++p) tpuc_gather(c, image, channels, first + p, panel + (ptrdiff_t)p * depth);
+        ptrdiff_t places[TPUC_PIXELS];
+        for (int32_t p = 0; p < some; ++p) {
+          tpuc_gather(c, image, channels, first + p, panel + (ptrdiff_t)p * depth);
+          places[p] = tpuc_place(c, n, first + p);
+        }
         for (int32_t o = 0; o < count; o += 4) {
           const int8_t* const w = filters + (ptrdiff_t)(g * padded + o) * depth;
           const int32_t four = count - o < 4 ? count - o : 4, channel = g * count + o;
@@ -106,8 +113,14 @@ TPUC_FUNCTION void tpuc_conv_int8(const tpuc_conv* c, const tpuc_output* out, co
             tpuc_add_products(c, panel + k, w + k, some, depth - k < TPUC_DEPTH ? depth - k : TPUC_DEPTH, rows, sums);
           }
           for (int32_t p = 0; p < some; ++p) {
-            tpuc_requantise(out, sums[p], four, channel);
-            tpuc_store(c, y, tpuc_place(c, n, first + p) + (ptrdiff_t)channel * c->y_c, sums[p], four);
+            const ptrdiff_t at = places[p] + (ptrdiff_t)channel * c->y_c;
+            if (four == 4) {
+              tpuc_requantise_four(out, sums[p], channel);
+              tpuc_store(c, y, at, sums[p], 4);
+            } else {
+              tpuc_requantise(out, sums[p], four, channel);
+              tpuc_store(c, y, at, sums[p], four);
+            }
           }
         }
       }
@@ -153,6 +166,7 @@ TPUC_FUNCTION void tpuc_depthwise_int8(const tpuc_conv* c, const tpuc_output* ou
           *tap = inside ? x + (ptrdiff_t)n * c->x_n + (ptrdiff_t)iy * c->x_h + (ptrdiff_t)ix * c->x_w : border;
         }
       }
+      const ptrdiff_t place = tpuc_place(c, n, pixel);
       for (int32_t first = 0; first < c->in_c; first += TPUC_CHANNELS) {
         const int32_t some = c->in_c - first < TPUC_CHANNELS ? c->in_c - first : TPUC_CHANNELS;
         int32_t sums[TPUC_CHANNELS] = {0};
@@ -161,7 +175,7 @@ TPUC_FUNCTION void tpuc_depthwise_int8(const tpuc_conv* c, const tpuc_output* ou
           tpuc_taps(sums, three, w + (ptrdiff_t)t * c->in_c + first, c->in_c, some, c->x_unsigned);
         }
         tpuc_requantise(out, sums, some, first);
-        tpuc_store(c, y, tpuc_place(c, n, pixel) + (ptrdiff_t)first * c->y_c, sums, some);
+        tpuc_store(c, y, place + (ptrdiff_t)first * c->y_c, sums, some);
       }
     }
   }

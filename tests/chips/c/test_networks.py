@@ -1,0 +1,103 @@
+"""Trained networks in C on labelled samples: integers as the evaluation has them, pools as small as the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+from tpuc.api import Module
+from tpuc.interpreter import Interpreter
+from tpuc.session import Session
+
+from tests.chips.c.programs import needs_compiler, needs_lowerings
+
+pytestmark = [needs_lowerings, needs_compiler]
+Array: TypeAlias = npt.NDArray[Any]
+SAMPLES = 20
+FLOATS = 1e-6
+"""Of the largest value: functions of floats behind the integers differ by their last bits between libraries."""
+
+
+def images(name: str, scale: float = 1.0) -> Callable[[Path], Array]:
+    """Of an npz, with channels first."""
+
+    def load(data: Path) -> Array:
+        with np.load(data / name) as content:
+            return content["x"][:SAMPLES].astype(np.float32).transpose(0, 3, 1, 2) * np.float32(scale)
+
+    return load
+
+
+def windows_of_sound(data: Path) -> Array:
+    with np.load(data / "ad01_eval.npz") as content:
+        return content["x"][:SAMPLES, :5].reshape(SAMPLES, -1).astype(np.float32)
+
+
+def digits(data: Path) -> Array:
+    """A batch of 64 for each sample."""
+    with np.load(data / "mnist_eval.npz") as content:
+        x = content["x"].astype(np.float32)[:, None] / 256
+    return np.stack([x[first : first + 64] for first in range(SAMPLES)])
+
+
+def portraits(data: Path) -> Array:
+    files = sorted((data / "lfw").iterdir())[:SAMPLES]
+    rows = [np.asarray(Image.open(path).convert("RGB").resize((320, 320)), np.float32) for path in files]
+    return np.stack(rows).transpose(0, 3, 1, 2)[:, ::-1]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A network file, its samples, and whether its outputs are integers up to the last cast."""
+
+    path: str
+    samples: Callable[[Path], Array]
+    exact: bool
+    weights: str | None = None
+
+
+TINY = "tflite/mlperf_tiny"
+SUBJECTS = {
+    "resnet8": Subject(f"{TINY}/ic01_resnet8_int8.tflite", images("ic01_eval.npz"), True),
+    "kws": Subject(f"{TINY}/kws01_dscnn_int8.tflite", images("kws01_eval.npz"), True),
+    "vww": Subject(f"{TINY}/vww01_mobilenet025_96_int8.tflite", images("vww01_eval.npz", 1 / 255), True),
+    "ad01": Subject(f"{TINY}/ad01_autoencoder_int8.tflite", windows_of_sound, True),
+    "lenet": Subject("caffe/lenet_mnist/deploy.prototxt", digits, False, "caffe/lenet_mnist/lenet.caffemodel"),
+    "yunet": Subject("onnx/yunet_n_320.onnx", portraits, False),
+}
+
+
+def table_of(session: Session, module: Module, rows: Array, folder: Path) -> Any:
+    """Ranges of the first samples, where the network states none."""
+    if session.mode is None:
+        return None
+    (name,) = (operation.result.name for operation in module.main.operations if operation.op.name == "top.Input")
+    np.savez(folder / "samples.npz", **{name: rows})
+    options = {"tune_num": 0, "bias_num": 0}
+    return session.calibrate(module, dataset=folder / "samples.npz", method="max", options=options)
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_outputs_are_those_of_the_evaluation(name: str, model_data: Path, tmp_path: Path) -> None:
+    subject = SUBJECTS[name]
+    session = Session(chip="c", quantize=None if subject.exact else "int8")
+    weights = None if subject.weights is None else model_data / subject.weights
+    module = session.transform(model_data / subject.path, model_data=weights)
+    x = np.ascontiguousarray(subject.samples(model_data / "data"))
+    plan = session.build(module, table_of(session, module, x[:4], tmp_path))
+    assert plan.memory_plan is not None
+    assert [pool.peak_bytes for pool in plan.memory_plan.pools] == [p.bound_bytes for p in plan.memory_plan.pools]
+    loaded = session.chip.load(plan.data, name)
+    evaluation = Interpreter(plan.module)
+    for row in x:
+        inputs = {loaded.inputs[0].name: row.reshape(loaded.inputs[0].shape)}
+        wanted, got = evaluation.run(inputs), loaded.run(inputs)
+        for output, array in wanted.items():
+            bound = 0.0 if subject.exact else FLOATS * float(np.abs(array).max())
+            assert np.abs(got[output] - array).max() <= bound, (name, output)
