@@ -20,6 +20,10 @@ from tpuc_onnx.importers import refused as onnx_refused
 from tpuc_onnx.rewrites import REWRITES
 from tpuc_onnx.translation import GLUE
 from tpuc_ops import top
+from tpuc_tensorflow.evaluation.kernels import KERNELS
+from tpuc_tensorflow.importers import TABLE as TENSORFLOW
+from tpuc_tensorflow.importers import refused as tensorflow_refused
+from tpuc_tensorflow.walking import WRITTEN_OUT
 from tpuc_tflite.control import is_control_flow as is_tflite_control_flow
 from tpuc_tflite.folding import QUESTIONS, foldable
 from tpuc_tflite.importers import TABLE as TFLITE
@@ -92,6 +96,17 @@ def test_caffe_layers(name: str) -> None:
     assert name in imported(CAFFE) or name in INPUT_TYPES or name == "Silence"
 
 
-@pytest.mark.parametrize("reasons", [onnx_refused.REASONS, tflite_refused.REASONS])
+@pytest.mark.parametrize("name", listed("tensorflow"))
+def test_tensorflow_operators(name: str) -> None:
+    assert name not in tensorflow_refused.REASONS
+    assert name in imported(TENSORFLOW) or name in WRITTEN_OUT
+
+
+@pytest.mark.parametrize("name", listed("tensorflow constants"))
+def test_tensorflow_operators_on_constants(name: str) -> None:
+    assert name in KERNELS
+
+
+@pytest.mark.parametrize("reasons", [onnx_refused.REASONS, tensorflow_refused.REASONS, tflite_refused.REASONS])
 def test_refusals_have_reasons(reasons: Mapping[str, str]) -> None:
     assert all(len(reason.split()) > 4 for reason in reasons.values())

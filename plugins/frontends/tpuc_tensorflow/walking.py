@@ -311,3 +311,6 @@ _CONTROL: Mapping[str, Callable[[GraphWalk, Operation, ForeignNode, Names], None
     **dict.fromkeys(("If", "IfRegion", "StatelessIf"), GraphWalk.branch),
     **dict.fromkeys(("StatelessWhile", "While", "WhileRegion"), GraphWalk.loop),
 }
+
+WRITTEN_OUT = frozenset(_CONTROL)
+"""Operators of functional control flow, which have no importers."""

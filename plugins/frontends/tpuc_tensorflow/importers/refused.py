@@ -1,0 +1,36 @@
+"""Operators that compiled networks cannot hold, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tpuc_importing.finding import refuse_operators
+
+from tpuc_tensorflow.importers.common import TABLE
+
+_OPEN = "the shape of its result depends on the data, and compiled shapes are static"
+_RANDOM = "its result is random, and a compiled network gives the same result for the same input"
+_TEXT = "it works on text, files or tables of them, and networks compute numbers"
+_STATE = "it keeps a state from run to run: freeze the graph, or give the checkpoint of its variables"
+_LISTS = "it keeps a list of tensors whose length is known at run time only: unroll the loop that fills it"
+_COMPLEX = "it computes complex numbers: compute spectra before the network, or write them as matrix products"
+_VOLUME = "it works on volumes, and chips work on images: write it as a sum of 2-D operators"
+_TRAINING = "it belongs to training: export the network for inference"
+
+REASONS: Mapping[str, str] = {
+    **dict.fromkeys(("NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5", "Unique", "UniqueV2"), _OPEN),
+    **dict.fromkeys(("CombinedNonMaxSuppression", "DynamicPartition", "Where"), _OPEN),
+    **dict.fromkeys(("Multinomial", "RandomStandardNormal", "RandomUniform", "TruncatedNormal"), _RANDOM),
+    **dict.fromkeys(
+        ("DecodeJpeg", "DecodePng", "DecodeRaw", "HashTableV2", "LookupTableFindV2", "ParseExample"), _TEXT
+    ),
+    **dict.fromkeys(("AsString", "ReadFile", "RegexReplace", "StringJoin", "StringSplit"), _TEXT),
+    **dict.fromkeys(("Assign", "AssignVariableOp", "VarHandleOp", "Variable", "VariableV2"), _STATE),
+    **dict.fromkeys(("TensorArrayV3", "TensorListFromTensor", "TensorListReserve", "TensorListSetItem"), _LISTS),
+    **dict.fromkeys(("Complex", "ComplexAbs", "FFT", "FFT2D", "IRFFT", "RFFT", "RFFT2D"), _COMPLEX),
+    **dict.fromkeys(("AvgPool3D", "Conv3D", "Conv3DBackpropInputV2", "MaxPool3D"), _VOLUME),
+    **dict.fromkeys(("ApplyGradientDescent", "Conv2DBackpropFilter", "FusedBatchNormGradV3", "ReluGrad"), _TRAINING),
+}
+
+
+refuse_operators(TABLE, REASONS)
