@@ -177,6 +177,14 @@ def test_a_node_that_depends_on_itself(registry: Registry, tmp_path: Path) -> No
         read(written(tmp_path, g.content()), registry)
 
 
+def test_a_back_edge_without_a_value(registry: Registry, tmp_path: Path) -> None:
+    message = new_message("Graph")
+    message.ParseFromString(power_loop(5))
+    next(node for node in message.node if node.name == "s_next").ClearField("input")
+    with pytest.raises(InvalidModel, match=r"node 's_next' \(NextIteration\) has 0 operands, and needs 1"):
+        read(written(tmp_path, message.SerializeToString()), registry)
+
+
 if __name__ == "__main__":
     for own, graph in OWN.items():
         (FILES / f"{own}.pb").write_bytes(graph)

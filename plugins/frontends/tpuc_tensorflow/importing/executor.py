@@ -128,7 +128,9 @@ class _Builder:
         for node in order:
             if node.op in ("NextIteration", "RefNextIteration"):
                 token = self._sources[node.name].results[1]
-                operands = [token, self._data(node)[0], *self._control_operands(node)]
+                data = self._data(node)
+                self._check_count(node, data)
+                operands = [token, data[0], *self._control_operands(node)]
                 self._block.append(Operation(ex.Sink(), operands, (), Location((node.name,))))
         fetched = [self._value(tensor) for tensor in outputs]
         self._block.append(Operation(ex.Fetch(), fetched))
