@@ -251,7 +251,7 @@ def bundled_offers() -> list[Offer]:
 
 
 def support_sections() -> Mapping[str, str]:
-    """The section of every bundled chip by its name."""
+    """What the page says of every bundled chip, by its name."""
     registry = Registry(offers=bundled_offers())
     return {name: _support_section(registry, name) for name in registry.names("tpuc.chips")}
 
@@ -266,7 +266,10 @@ def support_page() -> str:
         *_wrapped(SUPPORT_HEAD),
         "",
     ]
-    sections = [operators_section(), *support_sections().values()]
+    chips: dict[str, list[str]] = {}
+    for name, section in support_sections().items():
+        chips.setdefault(section, []).append(name)
+    sections = [operators_section(), *(f"## {', '.join(names)}\n\n{section}" for section, names in chips.items())]
     return "\n".join(head) + "".join(f"\n{section}" for section in sections)
 
 
@@ -286,7 +289,7 @@ def operators_section() -> str:
 def _support_section(registry: Registry, chip: str) -> str:
     description = registry.get("tpuc.chips", chip).description
     owners, modes = description.owners, description.modes
-    lines = [f"## {chip}", "", f"Modes: {', '.join(modes)}. Compiled files: `{description.suffix}`.", ""]
+    lines = [f"Modes: {', '.join(modes)}. Compiled files: `{description.suffix}`.", ""]
     missing: list[str] = []
     lines += [f"| op | {' | '.join(modes)} |", f"|---|{'---|' * len(modes)}"]
     for dialect in dialects(registry, LOWERINGS, description.lowering_owners):
@@ -297,7 +300,7 @@ def _support_section(registry: Registry, chip: str) -> str:
                 missing.append(f"`{op}`")
     if missing:
         lines += ["", *_wrapped(f"No lowering in any mode: {', '.join(missing)}.")]
-    lines += ["", f"### Limits of {chip}", "", "Of its lowerings:", ""]
+    lines += ["", "### Limits", "", "Of its lowerings:", ""]
     lines += _grouped(_lowering_limits(registry, description))
     lines += ["", "Of its kernels, for the ops that those become:", ""]
     lines += _grouped(_kernel_limits(registry, owners))

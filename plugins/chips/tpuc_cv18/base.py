@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tpuc.api import (
     Assembler,
     Chip,
@@ -35,9 +37,17 @@ def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> 
     return symmetric_element(type, divisor, name)
 
 
-def describe(target: Target) -> ChipDescription:
+@dataclass(frozen=True)
+class Cv18Description(ChipDescription):
+    """What lowerings of the family ask beside, see `Target`."""
+
+    largest_insert: int = 15
+    dilates_per_channel: bool = True
+
+
+def describe(target: Target) -> Cv18Description:
     """What the compiler is to know of a chip."""
-    return ChipDescription(
+    return Cv18Description(
         name=target.name,
         modes=("int8", "bf16"),
         suffix=".cvimodel",
@@ -53,6 +63,8 @@ def describe(target: Target) -> ChipDescription:
         boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
         works_along_width=True,
         has_infinity=False,  # it reads one as NaN
+        largest_insert=target.largest_insert,
+        dilates_per_channel=target.dilates_per_channel,
     )
 
 

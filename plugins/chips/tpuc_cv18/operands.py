@@ -8,6 +8,8 @@ from tpuc_cv18.isa import DType, Operand, Target
 
 MAX_EXTENT = 4095 - 32
 """12-bit size fields of compute commands, and a margin without which the vendor's model stops."""
+MAX_STEP = 15
+"""4-bit fields of pads, and of strides on some chips."""
 MAX_DMA_EXTENT = 65535
 """16-bit size fields, and row strides in bytes, of DMA commands."""
 

@@ -29,6 +29,7 @@ CV183X = Target(
     clock_hz=650_000_000,
     record_magic=0xA5,
     number=0x1835,
+    converts_below=2.0**64,
     layouts=read_layouts("tpuc_cv183x"),
     profiles=PROFILES,
 )

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lanes:
-    """`count` lanes whose commands take extents up to `largest` and window steps and pads up to `largest_step`."""
+    """`count` lanes whose commands take extents up to `largest`, window steps and pads up to `largest_step`, and up to
+    `largest_insert` zeros between taps.
+    """
 
     count: int
     largest: int
     largest_step: int
+    largest_insert: int
 
     def slots_of(self, channels: int) -> int:
         """Channels per lane."""
@@ -65,7 +68,7 @@ class Lanes:
 
         `overhang`: rows and columns that the last windows reach beyond the padding.
         """
-        refused = tiles.window_refusal(window, self.largest_step, overhang)
+        refused = tiles.window_refusal(window, self.largest_step, overhang, self.largest_insert)
         if refused is None and max(window.extents) > self.largest:
             return f"a window of at most {self.largest}, this one is {max(window.extents)}"
         return refused

@@ -22,19 +22,21 @@ def tile_shape(tile: Tile) -> Shape4:
     return (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
 
 
-def window_refusal(window: Window, most: int, overhang: Pair = (0, 0)) -> str | None:
+def window_refusal(window: Window, most: int, overhang: Pair = (0, 0), most_zeros: int | None = None) -> str | None:
     """The refusal for sliding windows beyond fields that hold up to `most`, or with places that see only padding.
 
-    `overhang`: rows and columns that the last windows reach beyond the padding.
+    `overhang`: rows and columns that the last windows reach beyond the padding. `most_zeros` between taps, where that
+    is another number.
     """
+    farthest = (most if most_zeros is None else most_zeros) + 1
     top, left, bottom, right = window.pads
     pads = (top, left, bottom + overhang[0], right + overhang[1])
     if max(window.strides) > most:
         return f"stride at most {most}, this one is {max(window.strides)}"
     if max(pads) > most:
         return f"padding at most {most}, this one is {max(pads)}"
-    if max(window.dilations) > most + 1:
-        return f"dilation at most {most + 1}, this one is {max(window.dilations)}"
+    if max(window.dilations) > farthest:
+        return f"dilation at most {farthest}, this one is {max(window.dilations)}"
     for pad, extent in zip(window.pads, window.extents * 2, strict=True):
         if pad >= extent:
             # A tile could lie in the padding alone, and there is no command for that.

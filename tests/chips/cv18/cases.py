@@ -19,6 +19,7 @@ from tpuc_cv18.isa import (
     Lookup,
     MatMul,
     MaxPool,
+    MinPool,
     Operand,
     PartialSum,
     Scalar,
@@ -63,7 +64,7 @@ def channel_block(draw: Draw, address: int, channels: int, has_bias: bool) -> Ch
     """A written parameter block."""
     columns = [draw.rng.integers(-(1 << 20), 1 << 20, (channels, 1), np.int32).view(np.uint8)] if has_bias else []
     columns.append(draw.rng.integers(0, (1 << 31) - 1, (channels, 1), np.int32, endpoint=True).view(np.uint8))
-    columns.append(draw.rng.integers(0, 16, (channels, 1)).astype(np.uint8))
+    columns.append(draw.rng.integers(draw.least_shift, 16, (channels, 1)).astype(np.uint8))
     draw.put(address, np.concatenate([column.reshape(channels, -1) for column in columns], axis=1))
     return ChannelBlock(address, has_bias)
 
@@ -77,10 +78,10 @@ def result_type(draw: Draw, *sources: DType, bias_signed: bool = False) -> tuple
 
 def conv(draw: Draw, floats: bool, block: bool) -> Case:
     kinds = (BF16, BF16) if floats else (draw.pick(INT8, UINT8), draw.pick(INT8, INT8, UINT8))
-    ic, oc = draw.number(1, 40), draw.number(1, 70)
+    ic, oc = draw.number(1, draw.some), draw.number(1, draw.most)
     size = (draw.number(1, 7), draw.number(1, 8))
     window, out = draw_window(draw, size)
-    while window.kernel[0] * window.kernel[1] * ic * -(-oc // 32) * kinds[0].bytes > 0xE00:
+    while window.kernel[0] * window.kernel[1] * ic * draw.target.groups_of(oc) * kinds[0].bytes > 0xE00:
         ic, oc = max(1, ic // 2), max(1, oc // 2)
     n = draw.number(1, 3)
     has_bias, bias_signed = not block and draw.chance(), draw.chance()
@@ -94,7 +95,7 @@ def conv(draw: Draw, floats: bool, block: bool) -> Case:
     natural = natural_strides(draw.target, shape, dtype.bytes)
     result = Operand(draw.address(RESULT, lanes=True), dtype)
     if result.lane:
-        groups = (result.lane + oc + 31) // 32
+        groups = draw.target.groups_of(result.lane + oc)
         result = Operand(result.address, dtype, (groups * natural[1], *natural[1:]))
     third = draw.beside(THIRD, result)
     return draw.case(
@@ -133,8 +134,9 @@ def partial_conv(draw: Draw, floats: bool) -> Case:
 
 def depthwise(draw: Draw, floats: bool, block: bool) -> Case:
     kinds = (BF16, BF16) if floats else (draw.pick(INT8, UINT8), INT8)
-    c, size, n = draw.number(1, 70), (draw.number(1, 7), draw.number(1, 8)), draw.number(1, 3)
-    window, out = draw_window(draw, size)
+    c, size, n = draw.number(1, draw.most), (draw.number(1, 7), draw.number(1, 8)), draw.number(1, 3)
+    dilate = draw.target.dilates_per_channel or not block
+    window, out = draw_window(draw, size, dilate=dilate)
     dtype, relu = (BF16, draw.chance()) if floats else result_type(draw, *kinds)
     shape = (n, c, *out)
     result = draw.tensor(RESULT, dtype, shape, lanes=True, gaps=False)
@@ -157,22 +159,23 @@ def depthwise(draw: Draw, floats: bool, block: bool) -> Case:
     )
 
 
-def pool(draw: Draw, floats: bool, average: bool) -> Case:
+def pool(draw: Draw, floats: bool, kind: type[AveragePool | MaxPool]) -> Case:
     dtype = BF16 if floats else draw.pick(INT8, UINT8)
     size, (n, c, *_) = (draw.number(1, 7), draw.number(1, 8)), draw.shape()
-    window, out = draw_window(draw, size, dilate=False, insert=average)
+    window, out = draw_window(draw, size, dilate=False, insert=kind is AveragePool)
     fields = {name: value for name, value in window.__dict__.items() if name != "dilation"}
-    low = {BF16: 0xFF7F, INT8: -128, UINT8: 0}[dtype]
+    neutral = {BF16: 0xFF7F, INT8: -128, UINT8: 0} if kind is MaxPool else {BF16: 0x7F7F, INT8: 127, UINT8: 255}
+    average = kind is AveragePool
     common = {
         "result": Operand(RESULT, dtype),
         "result_shape": (n, c, *out),
         "input": Operand(A, dtype),
         "input_size": size,
-        "pad_value": draw.pick(0, 0 if average else low),
+        "pad_value": draw.pick(0, 0 if average else neutral[dtype]),
         **fields,
     }
     if not average:
-        return draw.case(MaxPool(**common))
+        return draw.case(kind(**common))
     factor = Scalar.of(draw.number(1, 100) / 100, BF16).bits if floats else draw.number(0, 256)
     return draw.case(AveragePool(**common, factor=factor, shift=0 if floats else draw.number(0, 14)))
 
@@ -185,7 +188,7 @@ def matmul(draw: Draw, floats: bool, requantise: bool, partial: bool = False) ->
     rows, depth, columns = draw.number(1, 7), draw.number(1, 70), draw.number(1, 90)
     result_split = split_columns(columns, kinds[0], draw.target)
     if draw.chance(4):
-        result_split = (draw.number(1, 34), draw.pick(8, 16, 24))
+        result_split = (draw.number(1, draw.target.lanes + 2), draw.pick(8, 16, 24))
     left_split = split_columns(depth, kinds[0], draw.target)
     if draw.chance(4):
         width = draw.number(1, 20)
@@ -216,7 +219,7 @@ def matmul(draw: Draw, floats: bool, requantise: bool, partial: bool = False) ->
             bias=bias,
             bias_signed=bias_signed or floats,
             multiplier=draw.number(0, 1 << 31) if requantise and finishes else None,
-            shift=0 if floats or not finishes else draw.number(0, 16),
+            shift=0 if floats or not finishes else draw.number(draw.least_shift if requantise else 0, 16),
             accumulate=accumulate,
             left_shift=draw.number(0, 8) if accumulate else 0,
             relu=relu,
@@ -272,7 +275,7 @@ def arithmetic(draw: Draw, op: ArithmeticOp, floats: bool) -> Case:
             result=target,
             left=draw.tensor(A, left, shape, lanes=True),
             right=other,
-            shift=draw.number(0, 12) if scaled and not floats else 0,
+            shift=draw.number(draw.least_shift if requantise else 0, 12) if scaled and not floats else 0,
             left_shift=draw.number(0, 9) if op is ArithmeticOp.MAC and not floats else 0,
             multiplier=draw.number(0, 1 << 31) if requantise else None,
             relu=relu,
@@ -312,26 +315,44 @@ def _both(make: Callable[..., Case], name: str, **fixed: object) -> dict[str, tu
     }
 
 
+WITHOUT = (ArithmeticOp.GREATER_EQUAL,)
+"""Operations that some of the chips do not have."""
 GENERATORS: dict[str, tuple[Generator, bool]] = {
     **_both(conv, "conv", block=False),
     "conv.block": (lambda draw: conv(draw, False, True), False),
     **_both(partial_conv, "conv.partial"),
     **_both(depthwise, "depthwise", block=False),
     "depthwise.block": (lambda draw: depthwise(draw, False, True), False),
-    **_both(pool, "pool.max", average=False),
-    **_both(pool, "pool.average", average=True),
+    **_both(pool, "pool.max", kind=MaxPool),
+    **_both(pool, "pool.average", kind=AveragePool),
     **_both(matmul, "matmul", requantise=False),
     **_both(matmul, "matmul.partial", requantise=False, partial=True),
     "matmul.requantise": (lambda draw: matmul(draw, False, True), False),
-    **{f"{op.name.lower()}.int": (lambda draw, op=op: arithmetic(draw, op, False), False) for op in ArithmeticOp},
+    **{
+        f"{op.name.lower()}.int": (lambda draw, op=op: arithmetic(draw, op, False), False)
+        for op in ArithmeticOp
+        if op not in WITHOUT
+    },
     **{
         f"{op.name.lower()}.bf16": (lambda draw, op=op: arithmetic(draw, op, True), True)
         for op in (*list(ArithmeticOp)[:6], ArithmeticOp.COPY)
     },
     **_both(lookup, "lookup"),
-    "sum.int": (channel_sum, False),
     **DMA_GENERATORS,
 }
+SUMS: dict[str, tuple[Generator, bool]] = {"sum.int": (channel_sum, False)}
+"""For chips that add up the elements of channels."""
+COMPARISONS: dict[str, tuple[Generator, bool]] = {
+    **_both(pool, "pool.min", kind=MinPool),
+    **_both(arithmetic, "greater_equal", op=ArithmeticOp.GREATER_EQUAL),
+}
+"""For chips that compare."""
+
+
+def generators(target: Target) -> dict[str, tuple[Generator, bool]]:
+    """Those of a chip."""
+    sums = SUMS if target.has_channel_sums else {}
+    return {**GENERATORS, **sums, **(COMPARISONS if target.has_comparisons else {})}
 
 
 TAME = ("exponent_index",)
@@ -340,6 +361,6 @@ TAME = ("exponent_index",)
 
 def make_case(name: str, seed: int, target: Target) -> Case:
     """The case of a generator and a seed; one in four bf16 cases holds special patterns."""
-    make, floats = GENERATORS[name]
+    make, floats = generators(target)[name]
     rng = np.random.default_rng([sum(map(ord, name)), seed])
     return make(Draw(rng, target, floats, seed % 4 == 3 and name not in TAME))

@@ -36,7 +36,7 @@ def local(draw: Draw, start: int, shape: Shape4, size: int) -> tuple[int, Steps]
     if draw.chance(3):
         h += size * draw.number(0, 3)
         c = -(-h * shape[2] // 16) * 16
-    groups = (address // 0x8000 + shape[1] + 31) // 32
+    groups = draw.target.groups_of(address // 0x8000 + shape[1])
     return address, (c * groups, c, h)
 
 
@@ -103,7 +103,7 @@ def transpose(draw: Draw, direction: str) -> Case:
 
 
 def transpose_cw(draw: Draw) -> Case:
-    shape = (draw.number(1, 4), draw.number(1, 40), draw.number(1, 6), draw.number(1, 9))
+    shape = (draw.number(1, 4), draw.number(1, draw.some), draw.number(1, 6), draw.number(1, 9))
     n, c, h, w = shape
     source, source_steps = local(draw, A, shape, 1)
     target, steps = remote(draw, (n, w, h, c), 1)
@@ -152,7 +152,7 @@ def matrix(draw: Draw, direction: str, turned: bool = False) -> Case:
 
 def compressed(draw: Draw, kind: DType, zero_guard: bool = False) -> Case:
     """A store, with streams that a load reads back."""
-    shape = (draw.number(1, 3), draw.number(1, 40), draw.number(1, 5), draw.number(1, 9))
+    shape = (draw.number(1, 3), draw.number(1, draw.some), draw.number(1, 5), draw.number(1, 9))
     if kind is not BF16 and draw.chance():
         wide = draw.lmem.view(np.int8).astype(np.int16) >> draw.number(0, 7)
         draw.lmem[:] = (wide if kind is INT8 else np.abs(wide)).astype(np.uint8)

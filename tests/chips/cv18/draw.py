@@ -25,7 +25,7 @@ class Case:
 
     instruction: Any
     lmem: Array
-    """`[32, WINDOW_BYTES]`"""
+    """`[lanes, WINDOW_BYTES]`"""
     gmem: Array
     """`[BASES, GMEM_BYTES]`"""
 
@@ -80,8 +80,23 @@ class Draw:
         """Low <= result < high."""
         return int(self.rng.integers(low, high))
 
-    def shape(self, c: int = 70, h: int = 5, w: int = 9) -> Shape4:
-        return (self.number(1, 3), self.number(1, c), self.number(1, h), self.number(1, w))
+    @property
+    def least_shift(self) -> int:
+        """Of shifts behind a multiplier; below 0 they go to the left."""
+        return -31 if self.target.has_comparisons and self.chance(4) else 0
+
+    @property
+    def most(self) -> int:
+        """Channels that go around the lanes up to three times."""
+        return 2 * self.target.lanes + 6
+
+    @property
+    def some(self) -> int:
+        """Channels that may go around the lanes twice."""
+        return self.target.lanes + 8
+
+    def shape(self, h: int = 5, w: int = 9) -> Shape4:
+        return (self.number(1, 3), self.number(1, self.most), self.number(1, h), self.number(1, w))
 
     def address(self, start: int, lanes: bool = False) -> int:
         """An address at `start`, sometimes in another lane."""

@@ -14,7 +14,7 @@ from tpuc.testing.values import build_exposed
 from tpuc_cv18.lowerings.qdm import quantise_qdm, within_reach
 from tpuc_passes.calibration.table import CalibrationTable
 
-from tests.chips.cv183x.steps import check_steps
+from tests.chips.cv18.steps import check_steps
 from tests.passes.accuracy.test_channels import decibels, images, lower, network, without
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -50,8 +51,9 @@ from tpuc_cv18.simulator import Simulator
 from tpuc_cv183x.chip import CV183X
 
 from tests.chips.cv18.draw import Array
-from tests.chips.cv183x.make_goldens import FILES, FOLDER
 
+FOLDER = Path(__file__).parent / "goldens"
+FILES = sorted(path.stem for path in FOLDER.glob("*.cvimodel"))
 OUTPUTS: dict[str, Array] = dict(np.load(FOLDER / "outputs.npz"))
 SHAPE = (1, 8, 2, 16)
 ALLOWED = (CorruptFile, IllegalCommand, HazardError, Unsupported, UsageError)

@@ -15,9 +15,9 @@ from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
 from tpuc_ops import tpu
 
+from tests.chips.cv18.steps import check_steps
 from tests.chips.cv183x.stated_cases import REFUSALS as STATED_REFUSALS
 from tests.chips.cv183x.stated_cases import STATED
-from tests.chips.cv183x.steps import check_steps
 from tests.chips.cv183x.wide_cases import WIDE
 
 Array = NDArray[Any]

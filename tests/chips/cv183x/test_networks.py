@@ -3,70 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from tpuc.api import Module
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
-from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, float_error
-from tpuc.testing.values import build_exposed
 
-from tests.chips.cv183x.steps import check_steps
+from tests.chips.cv18.networks import LARGER, MODES, build, build_file, check
 from tests.conftest import ROOT
 from tests.models.measures import TASKS
 from tests.models.networks import NETWORKS, Network
 
-MODES = ("int8", "bf16")
-LARGER = (*((name, 1) for name in TASKS), ("mobilenet_v1", 4), ("blazeface", 4))
-"""Networks and batches."""
-Arrays = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Built:
-    """A network with all its values as outputs, the file as users get it, and one input."""
-
-    session: Session
-    final: Module
-    exposed: bytes
-    plain: bytes
-    inputs: Arrays
-
-
-def build(net: Network, mode: str) -> Built:
-    """One of the three small networks."""
-    return _build(
-        Session(chip="cv183x", quantize=mode), net.module, net.table if mode == "int8" else None, net.inputs(3)
-    )
-
-
-def _build(session: Session, module: Module, table: Any, inputs: Arrays) -> Built:
-    final, exposed = build_exposed(session, module, table)
-    return Built(session, final, exposed, session.build(module, table).data, inputs)
-
-
-def build_file(path: Path, name: str, batch: int, mode: str, model_data: Path, work: Path) -> Built:
-    """A network from a file, calibrated on three batches: of real images where there are some, else of noise."""
-    session = Session(chip="cv183x", quantize=mode)
-    module = session.transform(path, batch=batch)
-    (spec,) = inputs_of(module)
-    shape = (3, *spec.shape)
-    if name in TASKS:
-        samples = np.concatenate(TASKS[name].samples(model_data / "data")[: 3 * spec.shape[0]]).reshape(shape)
-    else:
-        samples = np.random.default_rng(7).uniform(0, 1, shape).astype(np.float32)
-    table = None
-    if mode == "int8":
-        np.savez(work / "samples.npz", **{spec.name: samples})
-        table = session.calibrate(module, dataset=work / "samples.npz", options={"tune_num": 0})
-    return _build(session, module, table, {spec.name: samples[0]})
+CHIP = "cv183x"
 
 
 def write_resnet50(path: Path) -> Path:
@@ -80,26 +30,10 @@ def write_resnet50(path: Path) -> Path:
     return path
 
 
-def check(built: Built, mode: str, run: Callable[[bytes], Arrays]) -> tuple[int, int]:
-    """Compare both files, and return how many integer and float tensors were compared.
-
-    In bf16 the plan of a file decides in which order channels are summed, and with it the last bits.
-    """
-    values = run(built.exposed)
-    counts = check_steps(built.final, values)
-    for name, array in run(built.plain).items():
-        wanted, what = values[name].reshape(-1), f"{name} of the file without other outputs"
-        if mode == "int8":
-            assert np.array_equal(array.reshape(-1), wanted), what
-        else:
-            assert float_error(array.reshape(-1), wanted) <= FLOAT_BOUNDS["bfloat16"], what
-    return counts
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_value_equals_its_evaluation(name: str, mode: str, network: Callable[[str], Network]) -> None:
-    built = build(network(name), mode)
+    built = build(network(name), CHIP, mode)
     integers, floats = check(built, mode, lambda data: built.session.chip.load(data).run(built.inputs))
     assert integers >= 5 if mode == "int8" else floats >= 8
 
@@ -110,7 +44,7 @@ def test_every_value_equals_its_evaluation(name: str, mode: str, network: Callab
 def test_every_value_of_larger_networks_equals_its_evaluation(
     name: str, batch: int, mode: str, model_data: Path, tmp_path: Path
 ) -> None:
-    built = build_file(model_data / "onnx" / TASKS[name].file, name, batch, mode, model_data, tmp_path)
+    built = build_file(model_data / "onnx" / TASKS[name].file, name, batch, CHIP, mode, model_data, tmp_path)
     integers, floats = check(built, mode, lambda data: built.session.chip.load(data).run(built.inputs))
     assert integers >= 28 if mode == "int8" else floats >= 28
 

@@ -10,7 +10,7 @@ from tpuc_cv18.isa.geometry import GMEM_BASE, GMEM_BITS, split_gmem
 from tpuc_cv18.machine import Machine
 from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv18.cases import GENERATORS, make_case
+from tests.chips.cv18.cases import generators, make_case
 from tests.chips.cv18.draw import BASES, WINDOW_BYTES
 from tests.chips.regions import Memories, wrong_regions
 
@@ -34,7 +34,7 @@ def memories_of(machine: Machine) -> Memories:
 @pytest.mark.parametrize(
     "seeds", [pytest.param(SEEDS, id="few"), pytest.param(MORE_SEEDS, id="more", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", generators(CV183X))
 def test_regions_are_what_instructions_touch(name: str, seeds: range) -> None:
     machine = Machine(CV183X)
     for seed in seeds:

@@ -17,7 +17,7 @@ from tpuc_cv18.isa import DType, decode_cmdbuf, split_columns
 from tpuc_cv18.kernels import kernel_table
 from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.steps import check_steps
+from tests.chips.cv18.steps import check_steps
 from tests.chips.cv183x.test_kernels import FLOATS, INTEGERS
 from tests.core.fakes import offer
 from tests.models.networks import Network

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.oracle_runner import OracleRunner
+from tests.chips.cv18.oracle_runner import OracleRunner
 
 
 @pytest.fixture(scope="module")
 def runner(oracle_dir: Path) -> Iterator[OracleRunner]:
     """The vendor's model, which instructions are given to one by one."""
-    with OracleRunner(oracle_dir) as runner:
+    with OracleRunner(oracle_dir, CV183X) as runner:
         yield runner

@@ -9,8 +9,8 @@ import pytest
 from tpuc.session import Session
 from tpuc.testing.values import build_exposed
 
+from tests.chips.cv18.vendor import assert_same_bits
 from tests.conftest import RunVendor
-from tests.interop.cv183x.test_networks import assert_same_bits
 from tests.passes.accuracy.test_channels import images, network
 
 

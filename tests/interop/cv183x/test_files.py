@@ -11,7 +11,7 @@ from tpuc_cv18.simulator import Simulator
 from tpuc_cv183x.chip import CV183X
 
 from tests.chips.cv18.draw import Array
-from tests.chips.cv183x.make_goldens import FILES, FOLDER
+from tests.chips.cv183x.test_files import FILES, FOLDER
 from tests.conftest import RunVendor
 
 pytestmark = pytest.mark.interop

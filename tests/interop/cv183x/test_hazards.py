@@ -13,7 +13,7 @@ from tpuc_cv18.isa.geometry import WEIGHTS, round_up, split_gmem
 from tpuc_cv18.simulator import CpuStep, Simulator
 from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.oracle_runner import load_oracle
+from tests.chips.cv18.oracle_runner import load_oracle
 from tests.chips.mutants import Memories, led_by, random_inputs, with_results
 from tests.interop.hazard_checks import OracleRemovalConformance
 

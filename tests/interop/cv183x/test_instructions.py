@@ -7,9 +7,9 @@ import pytest
 from tpuc_cv18.machine import Machine
 from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv18.cases import GENERATORS, make_case
+from tests.chips.cv18.cases import generators, make_case
 from tests.chips.cv18.draw import BASES, WINDOW_BYTES
-from tests.chips.cv183x.oracle_runner import OracleRunner
+from tests.chips.cv18.oracle_runner import OracleRunner
 
 CASES_PER_GENERATOR = 60
 FIRST_SEED = 5000
@@ -17,7 +17,7 @@ FIRST_SEED = 5000
 pytestmark = pytest.mark.interop
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", generators(CV183X))
 def test_the_functional_model_leaves_the_same_memories(runner: OracleRunner, name: str) -> None:
     machine = Machine(CV183X)
     for seed in range(FIRST_SEED, FIRST_SEED + CASES_PER_GENERATOR):

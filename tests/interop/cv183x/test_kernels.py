@@ -8,12 +8,12 @@ import pytest
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
+from tests.chips.cv18.steps import check_steps
+from tests.chips.cv18.vendor import assert_same_bits
 from tests.chips.cv183x.stated_cases import STATED
-from tests.chips.cv183x.steps import check_steps
 from tests.chips.cv183x.test_kernels import FLOATS, INTEGERS
 from tests.chips.cv183x.wide_cases import WIDE
 from tests.conftest import RunVendor
-from tests.interop.cv183x.test_networks import assert_same_bits
 
 
 @pytest.mark.interop

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.chips.cv18.steps import check_steps
+from tests.chips.cv18.vendor import assert_same_bits
 from tests.chips.cv183x.lowered import check_layers, compile_layers
 from tests.chips.cv183x.more_lowering_cases import LAYERS
-from tests.chips.cv183x.steps import check_steps
 from tests.chips.layer_cases import LayerCase
 from tests.conftest import RunVendor
-from tests.interop.cv183x.test_networks import assert_same_bits
 
 pytestmark = pytest.mark.interop
 

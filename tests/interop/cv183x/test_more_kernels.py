@@ -8,10 +8,10 @@ import pytest
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
-from tests.chips.cv183x.steps import check_steps
+from tests.chips.cv18.steps import check_steps
+from tests.chips.cv18.vendor import assert_same_bits
 from tests.chips.cv183x.test_more_kernels import GROUPS
 from tests.conftest import RunVendor
-from tests.interop.cv183x.test_networks import assert_same_bits
 
 
 @pytest.mark.interop

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv18.cases import GENERATORS, make_case
+from tests.chips.cv18.cases import generators, make_case
 from tests.chips.cv18.draw import BASES
-from tests.chips.cv183x.oracle_runner import OracleRunner
+from tests.chips.cv18.oracle_runner import OracleRunner
 from tests.chips.cv183x.test_regions import locate
 from tests.chips.regions import wrong_regions
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.interop
 SEEDS = range(8000, 8010)
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", generators(CV183X))
 def test_regions_are_what_the_vendors_model_touches(runner: OracleRunner, name: str) -> None:
     for seed in SEEDS:
         case = make_case(name, seed, CV183X)

@@ -14,10 +14,12 @@ compute
                   shift, relu, partial: PartialSum OFF | FIRST | MIDDLE | LAST, double
     Depthwise     result, result_shape, input, input_size, weight (ALIGNED or Scalar); as Conv without partial, double
     MaxPool       result, result_shape, input, input_size, kernel; stride, pads, insert, insert_last, pad_value
+    MinPool       the same, where the chip has it
     AveragePool   the same with factor (byte, or bf16 bits), shift
     MatMul        rows, depth, result, result_split (channels, width), left, left_split, right; bias (address),
                   bias_signed, multiplier, shift, accumulate, left_shift, relu, partial; `split_columns`
-    Arithmetic    operation: ArithmeticOp MUL | MAC | ADD | SUB | MAX | MIN | SHIFT | AND | OR | XOR | COPY, shape,
+    Arithmetic    operation: ArithmeticOp MUL | MAC | ADD | SUB | MAX | MIN | SHIFT | AND | OR | XOR | COPY |
+                  GREATER_EQUAL, shape,
                   result, left; right (Operand or Scalar), shift, left_shift, multiplier, relu, floor
     Lookup        shape, result, input, table (address)
     ChannelSum    result (COMPACT), input, input_shape; shift
@@ -49,7 +51,7 @@ from tpuc_cv18.isa.finish import ChannelBlock, PartialSum
 from tpuc_cv18.isa.geometry import gmem, lane_address
 from tpuc_cv18.isa.lookup import ChannelSum, Lookup
 from tpuc_cv18.isa.matmul import MatMul, split_columns
-from tpuc_cv18.isa.pool import AveragePool, MaxPool
+from tpuc_cv18.isa.pool import AveragePool, MaxPool, MinPool
 from tpuc_cv18.isa.stream import Segment, decode_cmdbuf, decode_dmabuf, encode_cmdbuf, encode_dmabuf
 from tpuc_cv18.isa.tables import read_layouts
 from tpuc_cv18.isa.target import Profile, Target
@@ -76,6 +78,7 @@ __all__ = [
     "MatMul",
     "MatrixCopy",
     "MaxPool",
+    "MinPool",
     "MoveFunction",
     "Operand",
     "PartialSum",

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
-from tpuc.api.encoding import Coded, Constant, Derived, Encoding, Ignored, Number, Present, Signed, When, flag
+from tpuc.api.encoding import Coded, Constant, Derived, Encoding, Ignored, Number, When, flag
 from tpuc_ops.quant.arithmetic import Rounding, saturate
 
 from tpuc_cv18.isa.bf16 import add_toward_zero, narrow, products, widen
 from tpuc_cv18.isa.channels import THIRD
-from tpuc_cv18.isa.codecs import Extents, Tensor, extents
+from tpuc_cv18.isa.codecs import REQUANTISATION, SHIFT, Extents, Tensor, extents
 from tpuc_cv18.isa.command import ComputeInstruction, check_near
 from tpuc_cv18.isa.finish import requantise, round_shift
 from tpuc_cv18.isa.types import Array, DType, Operand, Scalar, Shape4, Source
@@ -38,10 +38,13 @@ class ArithmeticOp(enum.IntEnum):
     AND = 7
     OR = 8
     XOR = 9
+    GREATER_EQUAL = 11
+    """1 where left >= right, else 0"""
     COPY = 10
 
 
 _LOGIC = (ArithmeticOp.AND, ArithmeticOp.OR, ArithmeticOp.XOR)
+_CHOOSING = (ArithmeticOp.MAX, ArithmeticOp.MIN, ArithmeticOp.GREATER_EQUAL)
 _CLAMPED = (ArithmeticOp.MUL, ArithmeticOp.MAC, ArithmeticOp.ADD)
 _SCALED = (ArithmeticOp.MUL, ArithmeticOp.MAC, ArithmeticOp.ADD, ArithmeticOp.SUB)
 
@@ -94,9 +97,10 @@ class Arithmetic(ComputeInstruction):
                 When(lambda tensor: tensor.right.dtype.planes == 1, Ignored("opd1_b_str")),
             ],
         ),
+        REQUANTISATION,
         When(
             lambda tensor: tensor.operation in _SCALED and not tensor.left.dtype.is_float,
-            Number("shift", "opt_right_shift"),
+            SHIFT,
             Coded("floor", "opt_rshift_typ", lambda floor: not floor, lambda half_up: not half_up),
             otherwise=[Derived("opt_right_shift", lambda tensor: tensor.shift), Derived("opt_rshift_typ", _rounds)],
         ),
@@ -111,7 +115,6 @@ class Arithmetic(ComputeInstruction):
                 otherwise=[Number("left_shift", "opt_left_shift")],
             ),
         ),
-        Present("opt_chl_quan", ["multiplier"], Signed("multiplier", "quan_m", 32), otherwise=[Ignored("quan_m")]),
         flag("relu", "opt_relu"),
         When(
             lambda tensor: tensor.result.dtype.planes == 1 and not _has_wide_sums(tensor),
@@ -153,6 +156,8 @@ class Arithmetic(ComputeInstruction):
         sources = [source.dtype for source in (self.left, self.right) if source is not None]
         if (self.right is None) != (op is ArithmeticOp.COPY):
             raise IllegalCommand(f"{name}: takes {'one operand' if op is ArithmeticOp.COPY else 'two operands'}")
+        if op is ArithmeticOp.GREATER_EQUAL and not self.target.has_comparisons:
+            raise IllegalCommand(f"{name}: {self.target.name} does not compare; use SUB and a look-up")
         if isinstance(self.right, Operand):
             check_near(name, "the right operand", self.right.address, self.result)
         if len({dtype.is_float for dtype in (*sources, self.result.dtype)}) > 1:
@@ -169,7 +174,7 @@ class Arithmetic(ComputeInstruction):
     def _check_integers(self, name: str, sources: Sequence[DType]) -> None:
         op = self.operation
         wide = 2 if op in (ArithmeticOp.ADD, ArithmeticOp.SUB, ArithmeticOp.SHIFT) else 1
-        same = op in (ArithmeticOp.MAX, ArithmeticOp.MIN, ArithmeticOp.COPY, *_LOGIC)
+        same = op in (*_CHOOSING, ArithmeticOp.COPY, *_LOGIC)
         if op is ArithmeticOp.SHIFT:
             if (*sources, self.result.dtype) != (DType.INT16, DType.INT8, DType.INT16):
                 raise IllegalCommand(f"{name}: takes int16 by int8 to int16 only; convert the operands")
@@ -227,6 +232,8 @@ class Arithmetic(ComputeInstruction):
                     value = np.maximum(a, b)
                 case ArithmeticOp.MIN:
                     value = np.minimum(a, b)
+                case ArithmeticOp.GREATER_EQUAL:
+                    value = np.where(np.isfinite(a) & np.isfinite(b), a >= b, np.float32(np.inf))
                 case _:
                     value = a
             return narrow(value, self.relu)
@@ -237,6 +244,8 @@ class Arithmetic(ComputeInstruction):
                 return np.maximum(left, right)
             case ArithmeticOp.MIN:
                 return np.minimum(left, right)
+            case ArithmeticOp.GREATER_EQUAL:
+                return (left >= right).astype(left.dtype)
             case ArithmeticOp.AND:
                 return left & right
             case ArithmeticOp.OR:

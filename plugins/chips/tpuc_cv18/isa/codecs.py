@@ -6,25 +6,53 @@ from collections.abc import Callable
 from typing import Any
 
 from tpuc.api import IllegalCommand
-from tpuc.api.encoding import Derived, Draft, FieldCodec, Fields, Ignored, Number, Numbers, Signed, When
+from tpuc.api.encoding import (
+    Derived,
+    Draft,
+    Encoding,
+    FieldCodec,
+    Fields,
+    Ignored,
+    Number,
+    Numbers,
+    Present,
+    Signed,
+    When,
+)
 
 from tpuc_cv18.isa.types import NEAR_MASK, DType, Layout, Operand, Scalar, Shape4, Strides, dtype_of
 
 FLOAT = Derived("opd_typ", lambda instruction: instruction.is_float)
-PAD_VALUE = When(
-    lambda instruction: instruction.is_float,
+_SIGNED_PAD = When(
+    lambda instruction: instruction.target.has_float_pads,
+    Signed("pad_value", "opd0_ins_val", 8),
+    otherwise=[Signed("pad_value", "opd0_ins_val", 16, significant=8)],
+)
+_INTEGER_PAD = Encoding(
+    When(
+        lambda instruction: instruction.input.dtype.signed,
+        _SIGNED_PAD,
+        otherwise=[Number("pad_value", "opd0_ins_val")],
+    ),
+    Ignored("opd0_ins_fp"),
+)
+_FLOAT_PAD = When(
+    lambda instruction: instruction.target.has_float_pads,
     Number("pad_value", "opd0_ins_fp"),
     Ignored("opd0_ins_val"),
-    otherwise=[
-        When(
-            lambda instruction: instruction.input.dtype.signed,
-            Signed("pad_value", "opd0_ins_val", 8),
-            otherwise=[Number("pad_value", "opd0_ins_val")],
-        ),
-        Ignored("opd0_ins_fp"),
-    ],
+    otherwise=[Number("pad_value", "opd0_ins_val")],
 )
+PAD_VALUE = When(lambda instruction: instruction.is_float, _FLOAT_PAD, otherwise=[_INTEGER_PAD])
 """An integer of the input's type, or the bits of a bf16."""
+REQUANTISATION = Present(
+    "opt_chl_quan", ["multiplier"], Signed("multiplier", "quan_m", 32), otherwise=[Ignored("quan_m")]
+)
+SHIFT = When(
+    lambda instruction: instruction.multiplier is not None,
+    Signed("shift", "opt_right_shift", 6),
+    otherwise=[Number("shift", "opt_right_shift")],
+)
+"""To the right; beside a multiplier to the left where it is negative and the field has the bit for that."""
 
 
 def strides_of(prefix: str) -> tuple[str, ...]:

@@ -114,7 +114,8 @@ class DmaInstruction(Cv18Instruction):
     engine = Engine.DMA
 
     def ignores(self, name: str) -> bool:
-        return name.startswith("rsv") or super().ignores(name)
+        # The runtime sets the barrier bit of every command.
+        return name.startswith("rsv") or name == "bar_en" or super().ignores(name)
 
     def describe(self) -> str:
         shown = [f"{name}={value}" for name, value in self.shown_leftover()]

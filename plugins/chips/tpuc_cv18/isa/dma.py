@@ -28,7 +28,7 @@ from tpuc_cv18.isa.bf16 import narrow
 from tpuc_cv18.isa.codecs import Extents, extents
 from tpuc_cv18.isa.command import DmaInstruction, check_multiple, format_direction
 from tpuc_cv18.isa.compression import COMPRESSION, Compression, compress, decompress, stream_limit
-from tpuc_cv18.isa.geometry import GMEM_BITS, LANE_BYTES, is_gmem
+from tpuc_cv18.isa.geometry import GMEM_BASE, GMEM_BITS, LANE_BYTES, is_gmem
 from tpuc_cv18.isa.target import Target
 from tpuc_cv18.isa.types import Array, DType, Shape4, Strides, lane_region, natural_strides
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Steps = tuple[int, int, int]
 """N, C, H strides in bytes; W is the element. In local memory C is per group of channels."""
 _FORMAT_BYTES = {1: 1, 2: 2}
-_CONVERTIBLE_LIMIT = np.float32(2.0**64)
+_BEYOND_BYTES = np.float32(1 << 16)
 
 
 class Direction(enum.IntEnum):
@@ -83,6 +83,10 @@ def dma_region(target: Target, address: int, shape: Shape4, steps: Steps, item_b
     return Region("gmem", address, address + span, tensor=RegionTensor(item_bytes, shape, (*steps, item_bytes)))
 
 
+_REMOTE_SIDES = {"src": (Direction.LOAD, Direction.GMEM), "dst": (Direction.STORE, Direction.GMEM)}
+"""When a side lies in GMEM."""
+
+
 class Address(Words):
     """The address of the source (`src`) or destination (`dst`) of a transfer; local memory has no base register."""
 
@@ -90,10 +94,17 @@ class Address(Words):
         words = ((f"{side}_base_addr_low", 32), (f"{side}_base_addr_high", GMEM_BITS - 32), (f"{side}_base_reg_sel", 3))
         super().__init__(attribute, words)
 
-    def number(self, fields: Fields) -> int:
-        address = super().number(fields)
+    def write(self, instruction: Any, fields: dict[str, int]) -> None:
+        address: int = instruction.__dict__[self.attribute]
+        if is_gmem(address):
+            address += instruction.target.gmem_start - GMEM_BASE
+        self.put(address, fields)
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        address, start = self.number(fields), draft.target.gmem_start
         low = address & ((1 << GMEM_BITS) - 1)
-        return address if is_gmem(low) else low
+        is_remote = low >= start if start else fields["trans_dir"] in _REMOTE_SIDES[self.words[0][0][:3]]
+        draft.__dict__[self.attribute] = address - start + GMEM_BASE if is_remote else low
 
 
 def channel_step(attribute: str, side: str) -> Words:
@@ -382,8 +393,11 @@ class TensorCopy(_Transfer):
             return narrow(values.astype(np.float32))
         wide = (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
         rounding = Rounding.TOWARDS_ZERO if self.toward_zero else Rounding.HALF_TO_EVEN
-        whole = round_to_int(np.where(np.abs(wide) < _CONVERTIBLE_LIMIT, wide, 0), rounding)
-        return saturate(whole, self.result_dtype.numpy)
+        # NaN compares as false, and saturates by its sign.
+        limit = self.target.converts_below
+        kept = wide if limit is None else np.where(np.abs(wide) >= limit, 0, wide)
+        near = np.where(np.isnan(kept), np.copysign(_BEYOND_BYTES, wide), np.clip(kept, -_BEYOND_BYTES, _BEYOND_BYTES))
+        return saturate(round_to_int(near, rounding), self.result_dtype.numpy)
 
 
 def decompress_at(machine: Machine, address: int, count: int, dtype: DType) -> Array:

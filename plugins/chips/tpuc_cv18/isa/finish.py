@@ -43,7 +43,8 @@ class PartialSum(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChannelBlock:
-    """Requantisation per output channel: int32 bias (unless `has_bias` is off), int32 multiplier, uint8 shift.
+    """Requantisation per output channel: int32 bias (unless `has_bias` is off), int32 multiplier, a byte whose lower 6
+    bits are the shift: to the right, or to the left where they are negative.
 
     9 (or 5) bytes per channel, little endian, compact, from a multiple of 16 bytes.
     """
@@ -68,7 +69,7 @@ class ChannelBlock:
         raw = np.ascontiguousarray(raw.reshape(channels, size))
         words = [raw[:, at : at + 4].copy().view(np.int32).astype(np.int64) for at in range(0, size - 1, 4)]
         bias = words[0] if self.has_bias else np.zeros((channels, 1), np.int64)
-        shift = raw[:, -1:].astype(np.int64)
+        shift = (raw[:, -1:].astype(np.int64) + 32 & 63) - 32
         return bias[..., None], words[-1][..., None], shift[..., None]
 
     def __str__(self) -> str:
@@ -138,9 +139,12 @@ LARGEST_MULTIPLIER = 1 << 31
 
 
 def requantise(sums: Array, multiplier: Array | int, shift: Array | int, relu: bool, dtype: DType) -> Array:
-    """`saturate(relu(REQ(sums)))`: two roundings (tiu.md)."""
+    """`saturate(relu(REQ(sums)))`: two roundings (tiu.md). A shift below 0 comes first and wraps at 32 bits."""
     if np.max(np.abs(np.asarray(multiplier, np.int64)), initial=0) >= LARGEST_MULTIPLIER:
         raise IllegalCommand("the multiplier of a channel is above 2^31 - 1; its constants are damaged")
+    shift = np.asarray(shift, np.int64)
+    if np.min(shift, initial=0) < 0:
+        sums, shift = wrap(np.asarray(sums, np.int64) << np.maximum(-shift, 0)), np.maximum(shift, 0)
     result = requantise_qdm(sums, multiplier, shift, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32)
     return saturate(np.maximum(result, 0) if relu else result, dtype.numpy)
 

@@ -19,6 +19,7 @@ from tpuc_cv18.isa.types import DType, Layout, Operand, Pair, Shape4
 if TYPE_CHECKING:
     from tpuc_cv18.machine import Machine
 
+LOOKUP_CODE = 12
 TABLE_ENTRIES = 256
 _TABLE_SIZE: dict[bool, Pair] = {False: (16, 16), True: (32, 8)}
 
@@ -54,8 +55,9 @@ class Lookup(ComputeInstruction):
 
     stem = "lookup"
     encoding = Encoding(
-        Constant(tsk_typ=3, tens_lookup=1, tsk_opd_num=2, opt_shift_typ=0, opt_right_shift=0, opt_relu=0),
-        Derived("tsk_eu_typ", lambda lookup: 12 if lookup.is_float else 0),
+        Constant(tsk_typ=3, tsk_opd_num=2, opt_shift_typ=0, opt_right_shift=0, opt_relu=0),
+        Derived("tens_lookup", lambda lookup: lookup.target.has_lookup_bit),
+        Derived("tsk_eu_typ", lambda lookup: LOOKUP_CODE if lookup.is_float or not lookup.target.has_lookup_bit else 0),
         FLOAT,
         _WholeTensor("result", "res0"),
         _WholeTensor("input", "opd0"),
@@ -134,6 +136,8 @@ class ChannelSum(ComputeInstruction):
 
     def check(self) -> None:
         super().check()
+        if not self.target.has_channel_sums:
+            raise IllegalCommand(f"tensor.sum: {self.target.name} has none; use average pooling")
         if self.result.dtype is not self.input.dtype or self.input.dtype.bytes * self.input.dtype.planes > 1:
             raise IllegalCommand(
                 f"tensor.sum: {self.input.dtype} to {self.result.dtype}; use int8 or uint8 on both sides"

@@ -19,7 +19,6 @@ from tpuc.api.encoding import (
     Ignored,
     Number,
     Present,
-    Signed,
     When,
     flag,
 )
@@ -27,7 +26,7 @@ from tpuc.api.simulation import exact_matmul
 
 from tpuc_cv18.isa.bf16 import multiply_ordered, widen
 from tpuc_cv18.isa.channels import INPUT_STRIDES, KERNEL_STRIDES, THIRD, THIRD_STRIDES, check_result
-from tpuc_cv18.isa.codecs import FLOAT, Extents, Tensor, extents, near
+from tpuc_cv18.isa.codecs import FLOAT, REQUANTISATION, SHIFT, Extents, Tensor, extents, near
 from tpuc_cv18.isa.command import ComputeInstruction, check_multiple, check_near
 from tpuc_cv18.isa.finish import (
     PartialSum,
@@ -99,17 +98,17 @@ class MatMul(ComputeInstruction):
         Number("depth", "opd1_n"),
         Extents("opd1", lambda product: (product.result_split[0], 1, product.last_width), "chw"),
         When(
-            lambda product: product.is_float,
-            Derived("opt_right_shift", lambda product: product.shift),
-            otherwise=[Number("shift", "opt_right_shift")],
-        ),
-        When(
             lambda product: product.accumulate and not product.is_float,
             Number("left_shift", "opt_left_shift"),
             otherwise=[Derived("opt_left_shift", lambda product: product.left_shift)],
         ),
         When(lambda product: not product.accumulate, Ignored("opt_left_shift")),
-        Present("opt_chl_quan", ["multiplier"], Signed("multiplier", "quan_m", 32), otherwise=[Ignored("quan_m")]),
+        REQUANTISATION,
+        When(
+            lambda product: product.is_float,
+            Derived("opt_right_shift", lambda product: product.shift),
+            otherwise=[SHIFT],
+        ),
         Present(
             "tsk_opd_num",
             ["bias"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
@@ -65,17 +65,22 @@ class _Pool(WindowInstruction):
         return self.window.pad(machine.load(self.input, self.input_shape), pad_array(self.pad_value, self.input.dtype))
 
 
+_EXTREME = Encoding(
+    _POOL,
+    Constant(tsk_opd_num=1, opt_right_shift=0),
+    Derived("opt_shift_typ", lambda pool: pool.result.dtype.signed and not pool.is_float),
+    Ignored("opd1_addr", "opt_opd1*", "opt_shift_typ"),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MaxPool(_Pool):
     """The largest element under the window, in integers at least `pad_value`; use -128 for int8, 0xFF7F for bf16."""
 
     stem = "pool.max"
-    encoding = Encoding(
-        _POOL,
-        Constant(tsk_eu_typ=0, tsk_opd_num=1, opt_right_shift=0),
-        Derived("opt_shift_typ", lambda pool: pool.result.dtype.signed and not pool.is_float),
-        Ignored("opd1_addr", "opt_opd1*", "opt_shift_typ"),
-    )
+    encoding = Encoding(_EXTREME, Constant(tsk_eu_typ=0))
+    better: ClassVar[np.ufunc] = np.maximum
+    start: ClassVar[float] = -np.inf
 
     def check(self) -> None:
         super().check()
@@ -87,10 +92,25 @@ class MaxPool(_Pool):
         values = widen(padded) if self.is_float else padded
         taps = self.window.taps()
         # Integer windows start from the pad value, bf16 ones meet it only beyond the border.
-        best = np.full(self.result_shape, -np.inf if self.is_float else self.pad_value, values.dtype)
+        best = np.full(self.result_shape, self.start if self.is_float else self.pad_value, values.dtype)
         for tap in taps:
-            np.maximum(best, self.window.shifted(values, tap, size), out=best)
+            self.better(best, self.window.shifted(values, tap, size), out=best)
         machine.store(self.result, self.result_shape, narrow(best) if self.is_float else best)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinPool(MaxPool):
+    """The smallest element under the window, in integers at most `pad_value`; use 127 for int8, 0x7F7F for bf16."""
+
+    stem = "pool.min"
+    encoding = Encoding(_EXTREME, Constant(tsk_eu_typ=3))
+    better = np.minimum
+    start = np.inf
+
+    def check(self) -> None:
+        super().check()
+        if not self.target.has_comparisons:
+            raise IllegalCommand(f"pool.min: {self.target.name} has none; negate, and take the largest")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tpuc.api import Command, CorruptFile, Engine, IllegalCommand
+from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, Unsupported
 from tpuc.api.encoding import Fields
 
 from tpuc_cv18.isa.arithmetic import Arithmetic
@@ -16,9 +16,9 @@ from tpuc_cv18.isa.depthwise import Depthwise
 from tpuc_cv18.isa.dma import RotateChannels, TensorCopy, TransposeCW, TransposeNC
 from tpuc_cv18.isa.dma_special import Fill, LinearCopy, MatrixCopy
 from tpuc_cv18.isa.geometry import BASE_REGISTERS, round_up
-from tpuc_cv18.isa.lookup import ChannelSum, Lookup
+from tpuc_cv18.isa.lookup import LOOKUP_CODE, ChannelSum, Lookup
 from tpuc_cv18.isa.matmul import MatMul
-from tpuc_cv18.isa.pool import AveragePool, MaxPool
+from tpuc_cv18.isa.pool import AveragePool, MaxPool, MinPool
 from tpuc_cv18.isa.tables import (
     ENABLE,
     END,
@@ -57,17 +57,22 @@ class Segment:
 
 # -- one descriptor ----------------------------------------------------------------------------------------------------
 
-_COMPUTE: dict[tuple[int, int], type[Cv18Instruction]] = {(1, 0): MaxPool, (1, 1): AveragePool, (1, 2): Depthwise}
+_COMPUTE: dict[tuple[int, int], type[Cv18Instruction]] = {
+    (1, 0): MaxPool,
+    (1, 1): AveragePool,
+    (1, 2): Depthwise,
+    (1, 3): MinPool,
+}
 
 
-def _compute_class(fields: Fields) -> type[Cv18Instruction]:
+def _compute_class(fields: Fields, target: Target) -> type[Cv18Instruction]:
     match fields["tsk_typ"]:
         case 0:
             return Conv
         case 2:
             return MatMul
         case 3:
-            if fields["tens_lookup"]:
+            if fields["tens_lookup"] or (not target.has_lookup_bit and fields["tsk_eu_typ"] == LOOKUP_CODE):
                 return Lookup
             return ChannelSum if fields["tens_mdsum"] else Arithmetic
         case task:
@@ -109,7 +114,7 @@ def decode(engine: Engine, logical: bytes, target: Target) -> Command:
             f"{layout.name} of {len(logical)} bytes: it must have {layout.length_bytes}; the file is damaged"
         )
     fields = layout.unpack(logical)
-    kind = _compute_class(fields) if engine is Engine.COMPUTE else _dma_class(fields)
+    kind = _compute_class(fields, target) if engine is Engine.COMPUTE else _dma_class(fields)
     try:
         plain = kind.encoding.instruction(kind, fields, layer=fields[LAYER[engine]], target=target)
         written = ENABLE[engine] | plain.fields()
@@ -187,6 +192,7 @@ def split_cmdbuf(section: bytes, target: Target) -> list[tuple[Engine | None, by
 
 def encode_dmabuf(segments: Sequence[Segment], target: Target) -> bytes:
     """The DMABUF of whole segments; base registers and clocks are left to the runtime."""
+    _check_known(target)
     queues = {engine: [segment.stream(engine) for segment in segments] for engine in Engine}
     compute_area, dma_area, places = bytearray(), bytearray(), list[tuple[int, int]]()
     for compute, dma in zip(queues[Engine.COMPUTE], queues[Engine.DMA], strict=True):
@@ -212,6 +218,11 @@ def encode_dmabuf(segments: Sequence[Segment], target: Target) -> bytes:
     return body + bytes(dma_start - len(body)) + bytes(dma_area)
 
 
+def _check_known(target: Target) -> None:
+    if target.number is None:
+        raise Unsupported(f"dmabuf: nothing is known of one for {target.name}; take a file with a command buffer")
+
+
 def _ended(engine: Engine, commands: Sequence[Command], target: Target) -> list[bytes]:
     """Logical descriptors, the last one with its end bits."""
     encoded = [command.instruction.encode(command.number, command.wait) for command in commands]
@@ -225,6 +236,7 @@ def _ended(engine: Engine, commands: Sequence[Command], target: Target) -> list[
 
 def decode_dmabuf(data: bytes, target: Target) -> list[Segment]:
     """The segments of a DMABUF; within one, compute commands come first."""
+    _check_known(target)
     if len(data) < DMABUF_HEADER.size:
         raise CorruptFile(f"dmabuf of {len(data)} bytes: the header alone has {DMABUF_HEADER.size}; it is truncated")
     magic, chip, total, count, *_ = DMABUF_HEADER.unpack_from(data)
@@ -237,7 +249,7 @@ def decode_dmabuf(data: bytes, target: Target) -> list[Segment]:
         place = DMABUF_HEADER.size + index * CPU_RECORD.size
         _, compute, dma, compute_at, dma_at, _ = CPU_RECORD.unpack_from(data, place)
         commands = [
-            decode(Engine.COMPUTE, from_storage(data[at : at + 112]), target)
+            decode(Engine.COMPUTE, from_storage(data[at : at + 112], target.layouts(Engine.COMPUTE)), target)
             for at in range(compute_at, compute_at + 112 * compute, 112)
         ]
         dma_places = range(dma_at, dma_at + 64 * (dma & 0xFFFF), 64)

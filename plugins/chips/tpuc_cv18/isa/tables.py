@@ -69,12 +69,13 @@ def to_storage(logical: bytes) -> bytes:
     return b"".join([chunks[-1], *chunks[1:-1], chunks[0]])
 
 
-def from_storage(stored: bytes) -> bytes:
-    """The logical form of a stored compute descriptor."""
+def from_storage(stored: bytes, layout: BitLayout) -> bytes:
+    """The logical form of a stored compute descriptor: chunks have the numbers that an untouched one has."""
+    untouched = layout.pack({})
     chunks = [bytearray(stored[at : at + CHUNK_BYTES]) for at in range(0, len(stored), CHUNK_BYTES)]
     chunks[0], chunks[-1] = chunks[-1], chunks[0]
     for number, chunk in enumerate(chunks):
         if chunk[-1] >> 4 != number:
             raise CorruptFile(f"compute descriptor: chunk {number} is numbered {chunk[-1] >> 4}; the file is damaged")
-        chunk[-1] &= 15
+        chunk[-1] = chunk[-1] & 15 | untouched[(number + 1) * CHUNK_BYTES - 1] & 0xF0
     return b"".join(chunks)

@@ -27,19 +27,33 @@ class Profile:
 @dataclass(frozen=True, eq=False)
 class Target:
     """One chip. `layouts`: the bit layouts of its descriptors. `record_magic` begins every record of a command buffer,
-    `number` stands in the header of a DMA buffer.
+    `number` stands in the header of a DMA buffer; None: such a buffer is not known.
 
-    `largest_step` is the limit of a window's pads and strides, and of inserted zeros. `clock_hz`: of the vendor's cycle
-    estimator. `profiles`: its timing models by name, the default first.
+    `largest_insert`: how many zeros may stand between elements of an input or taps of a kernel. `clock_hz`: of the
+    vendor's cycle estimator. `profiles`: its timing models by name, the default first.
+
+    `gmem_start`: the first address in GMEM as descriptors say it. `has_channel_sums`: does it add up the elements of
+    channels? `has_comparisons`: does it know the smallest element of a window, and which of two is the larger?
+    `has_lookup_bit`: is a look-up said by a bit of its own, rather than by its code alone? `has_float_pads`: has the
+    padding of floats a field of its own, rather than that of integers? `dilates_per_channel`: does it heed the dilation
+    of a depthwise convolution that is requantised per channel? `converts_below`: larger floats become 0 when they are
+    made bytes; None: they saturate.
     """
 
     name: str
     lanes: int
     clock_hz: int
     record_magic: int
-    number: int
+    number: int | None
     layouts: Layouts
-    largest_step: int = 15
+    largest_insert: int = 15
+    gmem_start: int = 1 << 32
+    has_channel_sums: bool = True
+    has_comparisons: bool = False
+    has_lookup_bit: bool = True
+    has_float_pads: bool = True
+    dilates_per_channel: bool = True
+    converts_below: float | None = None
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -56,5 +70,5 @@ def _no_layouts(engine: Engine) -> BitLayout:
     raise IllegalCommand(f"an instruction of the {engine.label} engine was never given its chip; use `on(target)`")
 
 
-NO_CHIP = Target("no chip", lanes=0, clock_hz=0, record_magic=0, number=0, layouts=_no_layouts)
+NO_CHIP = Target("no chip", lanes=0, clock_hz=0, record_magic=0, number=None, layouts=_no_layouts)
 """Of an instruction that no assembler has recorded yet."""

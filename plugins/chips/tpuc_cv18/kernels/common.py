@@ -22,7 +22,7 @@ from tpuc_chip_parts.lanes import Lanes
 from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Target
 from tpuc_cv18.lmem import Cv18Lmem
-from tpuc_cv18.operands import MAX_EXTENT, is_computable
+from tpuc_cv18.operands import MAX_EXTENT, MAX_STEP, is_computable
 
 OpT = TypeVar("OpT", bound=Op)
 _SMALL_PLANE = 16  # a lane works on 16 elements at once
@@ -33,7 +33,7 @@ class LaneKernel(TileKernel[OpT, Cv18Assembler]):
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.lanes = Lanes(target.lanes, MAX_EXTENT, target.largest_step)
+        self.lanes = Lanes(target.lanes, MAX_EXTENT, MAX_STEP, target.largest_insert)
 
     def planes_bytes(self, shape: Shape4, item_bytes: int = 1) -> int:
         """Bytes per lane of one plane of a tensor: batches, groups and rows together."""

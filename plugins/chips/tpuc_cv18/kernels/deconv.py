@@ -13,18 +13,19 @@ from tpuc_cv18.isa import Target
 from tpuc_cv18.kernels.common import LaneKernel, element_refusal
 from tpuc_cv18.kernels.depthwise import DepthwiseConvKernel
 from tpuc_cv18.kernels.product import ProductKernel, requantise_refusal
+from tpuc_cv18.operands import MAX_STEP
 
 
-def deconvolution_refusal(node: Node[tpu.Deconv], most: int) -> str | None:
-    """What no kind of transposed convolution can do; `most` zeros may be inserted or padded."""
-    refused = transposed_refusal(node, most)
+def deconvolution_refusal(node: Node[tpu.Deconv], most_zeros: int) -> str | None:
+    """What no kind of transposed convolution can do; `most_zeros` may be inserted."""
+    refused = transposed_refusal(node, most_zeros)
     if refused is not None:
         return refused
     op, window = node.op, node.op.window()
     ends = [last - added for last, added in zip(window.pads[2:], op.output_padding or (0, 0), strict=True)]
     for extent, stride, first, last in zip(window.extents, window.strides, window.pads[:2], ends, strict=True):
-        if extent - 1 - min(first, last) > most or stride - 1 > most:
-            return f"a window of at most {most + 1} places beyond its padding, this one has {extent}"
+        if extent - 1 - min(first, last) > MAX_STEP or stride - 1 > most_zeros:
+            return f"a window of at most {MAX_STEP + 1} places beyond its padding, this one has {extent}"
     return element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name)) or requantise_refusal(
         node, op.multiplier, op.rshift
     )
@@ -34,7 +35,7 @@ class _Transposed(TurnedFilter, LaneKernel[tpu.Deconv]):
     """What both kinds do: the node as a convolution of what has zeros inserted."""
 
     def refuse(self, node: Node) -> str | None:
-        return deconvolution_refusal(node, self.target.largest_step)
+        return deconvolution_refusal(node, self.target.largest_insert)
 
     def product(self, node: Node) -> Product:
         return Product.of_transposed(node)

@@ -16,7 +16,8 @@ from tpuc_cv18.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv18.lowerings.phases import lower_phases, phase_filters, phases_refusal
 from tpuc_cv18.lowerings.qdm import quantise_qdm
 from tpuc_cv18.lowerings.table import TABLE
-from tpuc_cv18.lowerings.windows import MAX_STEP
+from tpuc_cv18.lowerings.windows import loses_dilation, most_zeros
+from tpuc_cv18.operands import MAX_STEP
 
 
 def _plain_groups(op: top.Deconv, filters: Array, *, always: bool) -> tuple[Array, int]:
@@ -73,15 +74,17 @@ def _refusal(node: LoweringNode) -> str | None:
         return "the filter must be a constant"
     if len(node.op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
+    if max(node.op.dilations) > 1 and loses_dilation(node):
+        return "the chip has no dilation of filters per channel in int8"
     near, _ = _near(node.op, node.constants[1])
-    return phases_refusal(near) if _is_far(near) else None
+    return phases_refusal(near) if _is_far(near, most_zeros(node)) else None
 
 
-def _is_far(op: top.Deconv) -> bool:
-    """Does the window reach further than the fields of a command?"""
+def _is_far(op: top.Deconv, zeros: int) -> bool:
+    """Does the window reach further than the fields of a command, which can insert so many `zeros`?"""
     window, extra = op.window(), op.output_padding or (0, 0)
     return any(
-        extent - 1 - min(first, last - added) > MAX_STEP or stride > MAX_STEP + 1 or dilation > MAX_STEP + 1
+        extent - 1 - min(first, last - added) > MAX_STEP or stride > zeros + 1 or dilation > zeros + 1
         for extent, stride, dilation, first, last, added in zip(
             window.extents, window.strides, window.dilations, window.pads[:2], window.pads[2:], extra, strict=True
         )
@@ -96,7 +99,7 @@ class _Deconvolution:
         assert constant is not None
         self.node, self.build = node, build
         self.near, constant = _near(node.op, constant)
-        self.is_far = _is_far(self.near)
+        self.is_far = _is_far(self.near, most_zeros(node))
         self.filters, self.group = _plain_groups(self.near, constant, always=self.is_far)
 
     def channels(self) -> Array:

@@ -13,7 +13,7 @@ from tpuc.api import LoweringBuilder, LoweringNode, Op, TensorType, Value
 from tpuc_ops import top, tpu
 
 from tpuc_cv18.lowerings.common import Array
-from tpuc_cv18.lowerings.windows import MAX_STEP
+from tpuc_cv18.operands import MAX_STEP
 
 
 def _steps(op: top.Deconv) -> tuple[int, ...]:

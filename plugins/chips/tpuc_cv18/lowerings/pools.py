@@ -25,8 +25,8 @@ from tpuc_cv18.lowerings.common import (
 )
 from tpuc_cv18.lowerings.qdm import stored_qdm
 from tpuc_cv18.lowerings.table import TABLE
-from tpuc_cv18.lowerings.windows import LOWEST, MAX_STEP, pad_apart
-from tpuc_cv18.operands import MAX_EXTENT
+from tpuc_cv18.lowerings.windows import LOWEST, pad_apart
+from tpuc_cv18.operands import MAX_EXTENT, MAX_STEP
 
 _FACTOR_LIMIT = 255  # the multiplier of an average is an unsigned byte
 WIDEST_BYTES = 30000

@@ -23,7 +23,14 @@ from tpuc_cv18.lowerings.qdm import (
 )
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.lowerings.wide_filters import byte_count, convolution_in_bytes, repeated, split
-from tpuc_cv18.lowerings.windows import pad_apart, stride_refusal, strides_apart, taps_nearer
+from tpuc_cv18.lowerings.windows import (
+    loses_dilation,
+    most_zeros,
+    pad_apart,
+    stride_refusal,
+    strides_apart,
+    taps_nearer,
+)
 
 
 def _refusal(node: LoweringNode[top.Conv]) -> str | None:
@@ -38,7 +45,7 @@ def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, t
     """Operand, op and filters with pads, strides and dilations that commands can say."""
     filters = node.constants[1]
     assert filters is not None
-    near, filters = taps_nearer(node.op, filters)
+    near, filters = taps_nearer(node.op, filters, 0 if loses_dilation(node) else most_zeros(node))
     value, op, filters = strides_apart(node.operands[0], near, filters, node.name, build)
     value, op = pad_apart(value, op, float(zero_point(value.tensor)), node.name, build)
     return value, op, filters

@@ -6,14 +6,14 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from tpuc.api import LoweringBuilder, Op, Value
+from tpuc.api import LoweringBuilder, LoweringNode, Op, Value
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
+from tpuc_cv18.base import Cv18Description
 from tpuc_cv18.lowerings.common import Array
+from tpuc_cv18.operands import MAX_STEP
 
-MAX_STEP = 15
-"""4-bit fields of pads and strides."""
 LOWEST = {"i8": -128.0, "u8": 0.0, "bf16": float(np.uint32(0xFF7F0000).view(np.float32))}
 """What never wins a maximum, by stored type."""
 
@@ -44,13 +44,28 @@ def _padded(value: Value, op: Any, fill: float, name: str, build: LoweringBuilde
     return padded, dataclasses.replace(op, pads=(0, 0, 0, 0))
 
 
-def taps_nearer(op: top.Conv, filters: Array) -> tuple[top.Conv, Array]:
-    """Far dilations as nearer ones over filters with zeros between their taps: the fewest that fields can say."""
+def most_zeros(node: LoweringNode) -> int:
+    """How many zeros a command of the chip can put between elements or taps."""
+    assert isinstance(node.chip, Cv18Description)
+    return node.chip.largest_insert
+
+
+def loses_dilation(node: LoweringNode) -> bool:
+    """Would the chip not heed the dilation of a filter per channel?"""
+    assert isinstance(node.chip, Cv18Description)
+    is_per_channel = node.op.group > 1 and node.op.group == node.operand_types[0].dims[1]
+    return is_per_channel and node.mode == "int8" and not node.chip.dilates_per_channel
+
+
+def taps_nearer(op: top.Conv, filters: Array, zeros: int) -> tuple[top.Conv, Array]:
+    """Far dilations as nearer ones over filters with zeros between their taps: the fewest that fields can say, which
+    hold so many `zeros`.
+    """
     kernel, dilations = list(op.kernel_shape), list(op.dilations or (1, 1))
     for axis, far in enumerate(dilations):
-        if far <= MAX_STEP + 1:
+        if far <= zeros + 1:
             continue
-        near = max(step for step in range(1, MAX_STEP + 2) if far % step == 0)
+        near = max(step for step in range(1, zeros + 2) if far % step == 0)
         spread = list(filters.shape)
         spread[axis + 2] = (kernel[axis] - 1) * (far // near) + 1
         kernel[axis], dilations[axis] = spread[axis + 2], near

@@ -10,13 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 from tpuc.api import Engine
+from tpuc_cv18.isa import Target
 
 from tests.chips.cv18.draw import BASES, GMEM_BYTES, WINDOW_BYTES, Array, Case
 
 
 def load_oracle(folder: Path) -> Any:
-    """The module `oracle_cv183x` of that folder."""
-    name = "oracle_cv183x"
+    """The module `oracle_cv18xx` of that folder."""
+    name = "oracle_cv18xx"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
         assert spec is not None
@@ -30,9 +31,9 @@ def load_oracle(folder: Path) -> Any:
 class OracleRunner:
     """The functional model with the base registers that cases use."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, target: Target) -> None:
         self.module = load_oracle(folder)
-        self.oracle = self.module.Oracle(1 << 20)
+        self.oracle = self.module.Oracle(target.name, 1 << 20)
         for base in range(BASES):
             self.oracle.set_base(base, base * GMEM_BYTES)
 

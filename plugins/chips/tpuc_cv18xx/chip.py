@@ -1,0 +1,54 @@
+"""The chips and their facts; sources: isa notes in README.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tpuc_cv18.base import Cv18Chip
+from tpuc_cv18.isa.tables import read_layouts
+from tpuc_cv18.isa.target import Profile, Target
+
+ESTIMATED_BYTES_PER_SECOND = 1886_000_000 * 4
+"""A 32-bit bus at 1886 MT/s, which the vendor's estimator takes whatever the chip."""
+_LAYOUTS = read_layouts("tpuc_cv18xx")
+
+
+def _profiles(board_rate: int, board: str) -> Mapping[str, Profile]:
+    """Both timing models of a chip: with the memory of the vendor's estimator, and with that of a board."""
+    return {
+        "vendor": Profile(
+            "rules and constants of the vendor's open estimator, bf16 counted as bf16; no board was measured",
+            ESTIMATED_BYTES_PER_SECOND,
+        ),
+        "board": Profile(f"the same rules with the memory of {board}; no board was measured", board_rate),
+    }
+
+
+def _target(
+    name: str, lanes: int, clock_hz: int, record_magic: int, number: int | None, memory: tuple[int, str]
+) -> Target:
+    return Target(
+        name,
+        lanes=lanes,
+        clock_hz=clock_hz,
+        record_magic=record_magic,
+        number=number,
+        layouts=_LAYOUTS,
+        profiles=_profiles(*memory),
+        largest_insert=14,
+        gmem_start=0,
+        has_channel_sums=False,
+        has_comparisons=True,
+        has_lookup_bit=False,
+        has_float_pads=False,
+        dilates_per_channel=False,
+    )
+
+
+_DDR3 = (3_732_000_000, "16 bits at 1866 MT/s (Duo S; the width is a guess)")
+_DDR2 = (2_666_000_000, "16 bits at 1333 MT/s (Duo; a guess)")
+CV182X = _target("cv182x", 8, 750_000_000, 0xA6, 0x1822, _DDR3)
+CV181X = _target("cv181x", 8, 500_000_000, 0xA7, None, _DDR3)
+CV180X = _target("cv180x", 2, 500_000_000, 0xA8, None, _DDR2)
+
+CV182X_CHIP, CV181X_CHIP, CV180X_CHIP = Cv18Chip(CV182X), Cv18Chip(CV181X), Cv18Chip(CV180X)
