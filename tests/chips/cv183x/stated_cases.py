@@ -1,4 +1,4 @@
-"""Convolutions of values with zero points: padding holds the operand's, the bias brings the result's."""
+"""Convolutions and copies of values with zero points: padding holds the operand's, the bias brings the result's."""
 
 from __future__ import annotations
 
@@ -52,6 +52,12 @@ STATED = {
         [quantised(_bytes(2, 40, 9, 7, dtype="int8"), 0.05, -60), _filters(40, 1, 3, 3), _bias(40)],
         quantised_element("int8", 0.05, 9),
         [{"c": 32, "h": 3}],
+    ),
+    "repeated_zero_points": Sample(
+        tpu.Upsample(scale_h=3, scale_w=1),
+        [quantised(_bytes(2, 40, 9, 7, dtype="uint8"), 0.05, 131)],
+        quantised_element("uint8", 0.05, 131),
+        [{"h": 6}],
     ),
 }
 

@@ -24,7 +24,7 @@ class UpsampleKernel(LaneKernel[tpu.Upsample]):
             return f"each element at most {_MAX_REPEATS} times, here {op.scale_h * op.scale_w} times"
         if op.do_relu:
             return "a relu has no kernel here"
-        return element_refusal(node)
+        return element_refusal(node, points=True)
 
     def space(self, node: Node[tpu.Upsample]) -> Space:
         n, c, h, w = node.result_type.dims

@@ -33,9 +33,9 @@ def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
 
 
 def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Value:
-    """`f * (a * x + b * y)` with whole numbers a and b, and f of 31 bits: a 1×1 convolution of both tensors' channels,
-    which are there as often as a and b have bytes to be sums of. Many channels are seen as few with more rows, since a
-    convolution multiplies each with every other.
+    """`f * (a * x + b * y)` with whole numbers a and b, and f of 31 bits: a convolution of the channels of both. Their
+    rows are there as often as a and b have bytes to be sums of, which local memory makes. Many channels are seen as few
+    with more rows, since a convolution multiplies each with every other.
     """
     dims = node.result_type.dims
     assert node.chip is not None
@@ -47,22 +47,26 @@ def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder
     result = node.quantised_result_type()
     signs = (1, 1) if isinstance(node.op, top.Add) else (-1, 1) if node.op.is_reverse else (1, -1)
     factors = nearest_factors(first, second, result.uniform)
-    bytes_ = [[sign * byte for byte in _bytes(factor)] for sign, factor in zip(signs, factors.whole, strict=True)]
-    copies = [part for part, own in zip(parts, bytes_, strict=True) for _ in own]
-    both = (image[0], len(copies) * group, *image[2:])
+    count = max(map(_byte_count, factors.whole))
+    both = (image[0], 2 * group, *image[2:])
     plain = parts[0].tensor.with_shape(both).with_element(dataclasses.replace(first, zero_point=0)).at(None)
-    joined = build(tpu.Concat(axis=1), copies, plain, f"{node.name}_both")
-    filters = np.concatenate([np.eye(group, dtype=np.int8) * byte for own in bytes_ for byte in own], axis=1)
+    joined = build(tpu.Concat(axis=1), parts, plain, f"{node.name}_both")
+    if count > 1:
+        rows = plain.with_shape((*both[:2], both[2] * count, both[3]))
+        joined = build(tpu.Upsample(scale_h=count, scale_w=1), [joined], rows, f"{node.name}_again")
+    own = np.array([_bytes(sign * factor, count) for sign, factor in zip(signs, factors.whole, strict=True)], np.int8)
+    filters = np.eye(group, dtype=np.int8)[:, None, :, None] * own[:, None, :]
     points = sum(sign * f * one.zero_point for sign, f, one in zip(signs, factors.whole, (first, second), strict=True))
     bias: Array = np.full((1, group, 1, 1), round(result.uniform.zero_point / factors.unit) - points, np.int32)
     multiplier, shift = decompose_qdm(factors.unit)
     operands = [
         joined,
-        build.weight("filter_i8", filters.reshape(group, -1, 1, 1), "si8"),
+        build.weight("filter_i8", filters.reshape(group, -1, count, 1), "si8"),
         build.weight("bias_i32", bias),
     ]
     op = tpu.Conv2D(
-        kernel_shape=(1, 1),
+        kernel_shape=(count, 1),
+        strides=(count, 1),
         multiplier=(multiplier,) * group,
         rshift=(shift,) * group,
         offset_in_bias=bool(zero_point(result)),
@@ -111,9 +115,13 @@ def _factors(first: Uniform, second: Uniform, result: Uniform, largest: int) -> 
     return Factors((largest, other) if first.scale == large else (other, largest), unit, error)
 
 
-def _bytes(factor: int) -> list[int]:
-    """Signed bytes, as even as they can be, that add up to it."""
-    count = max(1, -(-factor // STEPS))
+def _byte_count(factor: int) -> int:
+    """How many signed bytes add up to it."""
+    return max(1, -(-factor // STEPS))
+
+
+def _bytes(factor: int, count: int) -> list[int]:
+    """So many bytes, as even as they can be, that add up to it."""
     return [(factor + index) // count for index in range(count)]
 
 

@@ -29,14 +29,12 @@ def split(filters: Array, count: int, axis: int) -> Array:
 def convolution_in_bytes(
     value: Value, op: top.Conv, filters: Array, name: str, build: LoweringBuilder
 ) -> tuple[Value, top.Conv, Array]:
-    """A convolution of whole numbers as one of bytes: over its channels as often as it takes, or over repeated rows
-    where every channel has a filter of its own. As it is where commands cannot say that.
+    """A convolution of whole numbers as one of bytes: over repeated rows, which local memory makes. Over repeated
+    channels where commands cannot say that, and as it is where every channel has a filter of its own besides.
     """
     count = byte_count(filters)
     if count == 1:
         return value, op, filters
-    if op.group == 1:
-        return repeated(value, count, 1, f"{name}_again", build), op, split(filters, count, 1)
     upper, left, bottom, right = op.pads
     rows, columns = op.kernel_shape
     deep = dataclasses.replace(
@@ -46,7 +44,9 @@ def convolution_in_bytes(
         pads=(upper * count, left, bottom * count, right),
     )
     if (op.dilations or (1, 1))[0] > 1 or not (pads_fit(deep) and strides_fit(deep)):
-        return value, op, filters
+        if op.group > 1:
+            return value, op, filters
+        return repeated(value, count, 1, f"{name}_again", build), op, split(filters, count, 1)
     n, c, h, w = value.tensor.dims
     twice = value.tensor.with_shape((n, c, h * count, w)).at(None)
     value = build(tpu.Upsample(scale_h=count, scale_w=1), [value], twice, f"{name}_again")
