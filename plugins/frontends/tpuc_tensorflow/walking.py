@@ -133,6 +133,8 @@ class GraphWalk(Walk[TensorflowBuilder]):
                 self._lose_missing(outputs)
         except Unsupported as error:
             self.obstacles.note(error, outputs)
+        except self.contradictions as error:
+            raise self.contradicted(node, error) from error
 
     def _lose_missing(self, outputs: Sequence[str]) -> None:
         """Results that only training needs are not there: whoever reads them is told."""
@@ -155,6 +157,8 @@ class GraphWalk(Walk[TensorflowBuilder]):
         arrays = self._known_results(operation, node)
         if arrays is None:
             return False
+        if len(arrays) != len(node.outputs):
+            raise ValueError(f"it computes {len(arrays)} results, and states {len(node.outputs)}")
         for name, value, array in zip(node.outputs, operation.results, arrays, strict=True):
             dtype = dtype_of(value.type)
             stored = np.asarray(array) if dtype is None else np.asarray(array, dtype)

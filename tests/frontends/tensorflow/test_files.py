@@ -185,6 +185,25 @@ def test_a_back_edge_without_a_value(registry: Registry, tmp_path: Path) -> None
         read(written(tmp_path, message.SerializeToString()), registry)
 
 
+def test_nodes_whose_operands_do_not_fit(registry: Registry, tmp_path: Path) -> None:
+    """A Switch of three operands, an If of none, and parts of a constant that are not as many as it says."""
+    three = GraphWriter()
+    three.placeholder("x", (2,))
+    three.add("y", "Switch", "x", "x", "x", T=F32)
+    none = grouped()
+    none.add("y", "Add", "x", none.add("i", "If", T=F32), T=F32)
+    parts = grouped()
+    parts.add("u", "Unpack", parts.constant("c", [1, 2]), T=F32, num=3, axis=0)
+    parts.add("y", "Add", "x", "u:1", T=F32)
+    for writer, sentence in (
+        (three, "has 3 operands, and needs 2"),
+        (none, "contradict"),
+        (parts, "cannot be computed"),
+    ):
+        with pytest.raises(TpucError, match=sentence):
+            read(written(tmp_path, writer.content()), registry)
+
+
 if __name__ == "__main__":
     for own, graph in OWN.items():
         (FILES / f"{own}.pb").write_bytes(graph)

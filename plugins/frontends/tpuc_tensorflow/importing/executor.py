@@ -227,8 +227,9 @@ class _Builder:
         self._note(node, operation)
 
     def _check_count(self, node: GraphNode, operands: Sequence[Value]) -> None:
-        wanted = {"Switch": 2, "_SwitchN": 2}.get(node.op.removeprefix("Ref"), 1)
-        if len(operands) < wanted:
+        kind = node.op.removeprefix("Ref")
+        wanted = {"Switch": 2, "_SwitchN": 2}.get(kind, 1)
+        if len(operands) != wanted and not (kind == "Merge" and operands):
             raise InvalidModel(
                 f"{self._source}: node '{node.name}' ({node.op}) has {len(operands)} operands, and needs {wanted}. "
                 "Export the network again."
