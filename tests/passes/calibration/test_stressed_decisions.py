@@ -22,8 +22,6 @@ Array = NDArray[Any]
 CHIPS = ("bm1684x", "cv183x")
 SIZE, CELLS, SPOT = 24, 6, 3.0
 SAMPLES, ALLOWED = 60, 1
-KEPT = [name for name in VARIANTS if name != "large-biases"]
-"""Whose decisions calibration keeps; benchmarks/decisions.py measures all."""
 
 
 def images(count: int, seed: int) -> list[Array]:
@@ -96,7 +94,7 @@ def test_the_detector_detects() -> None:
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_decisions_are_kept(name: str, chip: str, calibrated: Any) -> None:
     stressed, table = calibrated(name)
     samples = images(SAMPLES, 2)

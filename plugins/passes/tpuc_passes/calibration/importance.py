@@ -153,7 +153,7 @@ def choose_by_outputs(
     for name, one in importance.items():
         entry = entries[name]
         limit = max(-entry.minimum, entry.maximum, 0.0)
-        lowest = _reach(one, limit) if deep else max(entry.threshold * DEEPEST, limit / 64)
+        lowest = lowest_of(one, entry) if deep else max(entry.threshold * DEEPEST, limit / 64)
         highest = max(limit * headroom, entry.threshold)
         steps = max(math.ceil(math.log2(highest / lowest) * STEPS_PER_DOUBLING), 2) if deep else STEPS
         thresholds = np.geomspace(lowest, highest, steps)
@@ -163,8 +163,9 @@ def choose_by_outputs(
     return result
 
 
-def _reach(one: Importance, limit: float) -> float:
+def lowest_of(one: Importance, entry: TensorThreshold) -> float:
     """What is at least held of a value: twice the magnitude up to which nearly all lies that the outputs depend on."""
+    limit = max(-entry.minimum, entry.maximum, 0.0)
     squares = np.mean(one.squares, axis=0, dtype=np.float64)
     below: Floats = np.cumsum(squares)
     last = int(np.count_nonzero(below < NEARLY_ALL * squares.sum()))

@@ -21,6 +21,7 @@ from tpuc_passes.calibration.importance import (
     by_cost,
     choose_by_outputs,
     decibels_gained,
+    lowest_of,
     merged,
 )
 from tpuc_passes.calibration.judge import Judge
@@ -150,7 +151,7 @@ class Refiner:
 
     def _made(self, tuned: Sequence[Entries], last: Entries, importance: Mapping[str, Importance]) -> list[_Choice]:
         """The methods' tables tuned op by op and by what reaches the outputs, with biases corrected for their filters;
-        and one that is cut far, where logits reach far, with them and without.
+        and one that is cut far, where that is another one, with them and without.
         """
         shifts = self._filter_shifts()
         choices = [
@@ -158,15 +159,23 @@ class Refiner:
         ]
         by_outputs = choose_by_outputs(last, importance)
         choices.append(_Choice("thresholds by outputs", by_outputs, shifts))
-        if self._judge.measure.enough:
-            deep = self._cut_far(by_outputs, choose_by_outputs(last, importance, MUCH_UNSEEN, deep=True))
+        deep = self._cut_far(by_outputs, last, importance)
+        if deep != by_outputs:
             what = "thresholds by scores, far below the methods'"
             choices += [_Choice(what, deep, shifts), _Choice(f"{what}, plain biases", deep, {})]
         return choices
 
-    def _cut_far(self, entries: Entries, deep: Entries) -> dict[str, TensorThreshold]:
-        """The entries, with those of `deep` that are far lower, and logits that are no larger than they have to be."""
-        far = {name: one for name, one in deep.items() if one.threshold * FAR < entries[name].threshold}
+    def _cut_far(
+        self, entries: Entries, last: Entries, importance: Mapping[str, Importance]
+    ) -> dict[str, TensorThreshold]:
+        """The entries, with thresholds far below those where large values mean little, and logits that are no larger
+        than they have to be.
+        """
+        may_be_far = {
+            name: one for name, one in importance.items() if lowest_of(one, last[name]) * FAR < entries[name].threshold
+        }
+        deep = choose_by_outputs(last, may_be_far, MUCH_UNSEEN, deep=True)
+        far = {name: deep[name] for name in may_be_far if deep[name].threshold * FAR < entries[name].threshold}
         return self._judge.saturated({**entries, **far})
 
     def _with_headroom(self, wide: Entries, plain: Sequence[Entries]) -> dict[str, TensorThreshold]:
