@@ -36,7 +36,7 @@ def test_a_script_answers_as_its_command(capsys: pytest.CaptureFixture[str], mon
     from tpuc_mlir_names import main
 
     assert main(["bin/model_deploy.py", "--mlir", "no.mlir"]) == 2
-    assert capsys.readouterr().err == "tpuc: deploy: missing option '--chip'. See 'tpuc deploy --help'.\n"
+    assert capsys.readouterr().err == "tpuc: deploy: missing option '-o' / '--model'. See 'tpuc deploy --help'.\n"
     monkeypatch.setattr(sys, "argv", ["/bin/npz_tool.py", "dump", "no.npz"])
     assert main() == 1
     assert capsys.readouterr().err.startswith("tpuc: no.npz: ")

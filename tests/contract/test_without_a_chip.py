@@ -114,6 +114,10 @@ class Trees:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def forget(self) -> None:
+        """Let what has passed run again."""
+        (self._folder / "passed.txt").unlink(missing_ok=True)
+
     def run(self, packages: Sequence[str], tests: Sequence[str]) -> str:
         """Assert that tests pass without these packages; returns what pytest said."""
         tree = self._folder / "tree"
@@ -152,9 +156,10 @@ def test_chips_are_looked_up_nowhere_else(tmp_path: Path) -> None:
     trees = Trees(tmp_path)
     assert re.search(r"[0-9]{2} passed", trees.run(CHIPS, QUICK))
     for package in CHIPS:
+        trees.forget()
         gone = _with_dependents(package)
         ways = [f"tests/chips/{_chip(other)}/test_pipeline.py" for other in CHIPS if other not in gone]
-        assert re.search(r"[1-9] passed", trees.run(gone, [*ways, "-k", "refused"]))
+        assert re.search(r"[1-9][0-9]* passed", trees.run(gone, [*ways, "-k", "refused"]))
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tpuc_cv183x.chip import CV183X
+
 from tests.chips.cv183x.subject import FileSubject
 from tests.chips.cv183x.test_files import file_of, negate
 from tests.chips.hazard_checks import HazardConformance, without_waits
@@ -27,4 +29,4 @@ class TestHazards(HazardConformance):
         return FileSubject(data)
 
     def unordered(self) -> bytes:
-        return file_of(without_waits(negate())).to_bytes()
+        return file_of(without_waits([one.on(CV183X) for one in negate()])).to_bytes()

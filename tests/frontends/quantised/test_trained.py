@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.api import Module
+from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
@@ -50,8 +51,13 @@ def file_of(model: trained.Network, form: str, folder: Path) -> tuple[Path, dict
 
 def results(module: Module, inputs: list[Any]) -> list[Any]:
     interpreter = Interpreter(module)
-    (name,) = interpreter.inputs
-    return [next(iter(interpreter.run({name: x}).values())) for x in inputs]
+    return [next(iter(interpreter.run(given(module, x)).values())) for x in inputs]
+
+
+def given(module: Module, x: Any) -> dict[str, Any]:
+    """The input as the module takes it, which may be stored integers."""
+    (one,) = inputs_of(module)
+    return {one.name: x if one.store is None else one.store(x)}
 
 
 @pytest.fixture(scope="module", name="networks")
@@ -113,7 +119,6 @@ def test_chips_compute_what_training_evaluated(
     assert found.steps <= STEP
     assert found.labels == COUNT
     loaded = session.chip.load(built.data, "net")
-    (name,) = (info.name for info in loaded.inputs)
     for x, wanted in list(zip(inputs, evaluated, strict=True))[:3]:
-        ((_, simulated),) = session.simulate(session.chip, loaded, {name: x}).items()
+        ((_, simulated),) = session.simulate(session.chip, loaded, given(lowered[0], x)).items()
         np.testing.assert_array_equal(simulated.reshape(-1), wanted.reshape(-1))

@@ -87,7 +87,7 @@ def test_no_profile_is_forgotten(
     found: dict[tuple[str, ...], list[int]] = {}
     for profiles in ((PROFILES[0],), (PROFILES[1],), PROFILES):
         session = Session(chip="cv183x", quantize="bf16")
-        monkeypatch.setattr(type(session.chip), "profiles", profiles)
+        monkeypatch.setattr(session.chip, "profiles", profiles)
         final, data, _ = session.build(session.transform(network), None)
         loaded = session.chip.load(data)
         found[profiles] = [loaded.timeline(name).cycles for name in PROFILES]

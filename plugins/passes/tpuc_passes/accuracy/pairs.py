@@ -1,0 +1,80 @@
+"""Runs samples through a float network and through one that stands for its quantised form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from tpuc.api import CalibrationError, Module, PassContext
+from tpuc.api.host import (
+    Array,
+    Interpreter,
+    SampleReader,
+    SampleSource,
+    inputs_of,
+    open_pool,
+    pair_inputs,
+    real_values,
+    types_of,
+)
+
+from tpuc_passes.accuracy.channels import channel_elements, eligible
+from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.calibration.table import CalibrationTable
+from tpuc_passes.correct_bias import noted_shifts
+from tpuc_passes.keep_tail_float import float_tail
+from tpuc_passes.propagate_calibration import calibrated_copy
+from tpuc_passes.scale_channels import noted_thresholds
+
+Outputs: TypeAlias = Mapping[str, Array]
+Pairs: TypeAlias = tuple[Sequence[Outputs], Sequence[Outputs]]
+"""The outputs of the float network and of the other one, sample by sample, by the names of the float one."""
+
+
+def _readable(samples: SampleSource) -> list[Mapping[str, Array]]:
+    reader, rows = SampleReader(samples), list[Mapping[str, Array]]()
+    for index in range(len(samples)):
+        try:
+            rows.append(reader.read(index))
+        except CalibrationError:
+            continue  # calibration has said so
+    return rows
+
+
+def compiled_pairs(top: Module, tpu: Module, samples: SampleSource) -> Pairs | None:
+    """By the float module and the one that it was lowered to; None where no sample can be read, as arrays where the
+    compiled network takes images.
+    """
+    specs = zip(inputs_of(top), inputs_of(tpu), strict=True)
+    mixed = tuple(one if one.name == other.name else other for one, other in specs)
+    exact, rounded = Interpreter(top), Interpreter(tpu)
+    types = types_of(tpu) | rounded.outputs
+    wanted, got = list[Outputs](), list[Outputs]()
+    for row in _readable(replace(samples, inputs=mixed)):
+        for_top, for_tpu = pair_inputs(top, tpu, row)
+        wanted.append(exact.run(for_top))
+        found = rounded.run(for_tpu)
+        names = zip(exact.output_names, rounded.output_names, strict=True)
+        got.append({name: real_values(found[other], types[other]) for name, other in names})
+    return (wanted, got) if wanted else None
+
+
+def calibrated_pairs(
+    module: Module, table: CalibrationTable, samples: SampleSource, context: PassContext
+) -> Pairs | None:
+    """By the float module and what the chips compute by a calibration table; None where no sample can be read."""
+    rows = _readable(samples)
+    calibrated = calibrated_copy(module, context)
+    chip = context.chip.description if context.chip is not None else None
+    net = FakeNetwork(calibrated, chip, floats=float_tail(calibrated))
+    net.shift_biases(noted_shifts(module, table))
+    net.set_elements(channel_elements(eligible(calibrated), noted_thresholds(calibrated, table)))
+    runs: list[list[Outputs]] = []
+    slots = [slot for _, slot in net.plan.outputs]
+    with open_pool() as pool:
+        for integer in (False, True):
+            states = [net.start(row) for row in rows]
+            net.run_together(range(len(net.plan.steps)), states, pool, integer=integer, keep=slots)
+            runs.append([net.outputs(state) for state in states])
+    return (runs[0], runs[1]) if rows else None
