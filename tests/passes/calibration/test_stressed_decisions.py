@@ -77,13 +77,13 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A variant with its table, made when it is first asked for."""
 
     @functools.cache
-    def make(name: str) -> tuple[Stressed, Any]:
+    def make(name: str, headroom: float = 0.0) -> tuple[Stressed, Any]:
         samples = images(40, 1)
         stressed = VARIANTS[name](detector().clone(), samples)
         assert stressed is not None
         path: Path = tmp_path_factory.mktemp(name) / "samples.npz"
         np.savez(path, v0=np.stack(samples))
-        return stressed, Session().calibrate(stressed.module, dataset=path)
+        return stressed, Session().calibrate(stressed.module, dataset=path, headroom=headroom)
 
     return make
 
@@ -96,7 +96,16 @@ def test_the_detector_detects() -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_decisions_are_kept(name: str, chip: str, calibrated: Any) -> None:
-    stressed, table = calibrated(name)
+    check(*calibrated(name), chip)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_headroom_for_large_values_that_mean_little_costs_no_decisions(chip: str, calibrated: Any) -> None:
+    check(*calibrated("large-biases", 1.6), chip)
+
+
+def check(stressed: Stressed, table: Any, chip: str) -> None:
+    """Are decisions on other samples kept?"""
     samples = images(SAMPLES, 2)
     wanted = decisions(outputs(Stressed(detector()), detector(), samples))
     got = decisions(outputs(stressed, lower(stressed.module, chip, table), samples))

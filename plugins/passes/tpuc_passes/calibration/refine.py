@@ -47,6 +47,7 @@ MUCH_UNSEEN = 1.6
 """Thresholds that are cut far down reckon with values so much larger: what is looked for is rare."""
 FAR = 4.0
 """Only what gains so much resolution is cut: samples rarely show how far values reach where something is found."""
+FAR_BELOW = "thresholds by scores, far below the methods'"
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
 Entries = Mapping[str, TensorThreshold]
@@ -136,7 +137,8 @@ class Refiner:
         if self.options.headroom:
             wide = choose_by_outputs(last, free, self.options.headroom)
             wide = {name: _larger(one, last[name]) for name, one in wide.items()}
-            return self._with_headroom(wide, (entries, *others))
+            deep = self._cut_far(wide, last, free)
+            return self._with_headroom(wide, deep, (entries, *others))
         made = self._made(tuned, last, free)
         if self._judge.measure.enough:
             made.append(_Choice(f"{self.methods[0]}, logits cut", self._judge.saturated(entries), {}))
@@ -161,8 +163,7 @@ class Refiner:
         choices.append(_Choice("thresholds by outputs", by_outputs, shifts))
         deep = self._cut_far(by_outputs, last, importance)
         if deep != by_outputs:
-            what = "thresholds by scores, far below the methods'"
-            choices += [_Choice(what, deep, shifts), _Choice(f"{what}, plain biases", deep, {})]
+            choices += [_Choice(FAR_BELOW, deep, shifts), _Choice(f"{FAR_BELOW}, plain biases", deep, {})]
         return choices
 
     def _cut_far(
@@ -178,13 +179,15 @@ class Refiner:
         far = {name: deep[name] for name in may_be_far if deep[name].threshold * FAR < entries[name].threshold}
         return self._judge.saturated({**entries, **far})
 
-    def _with_headroom(self, wide: Entries, plain: Sequence[Entries]) -> dict[str, TensorThreshold]:
-        """Thresholds with headroom, unless decisions on the samples are lost by them that the methods' keep; by channel
-        too, which is judged between equals.
+    def _with_headroom(self, wide: Entries, deep: Entries, plain: Sequence[Entries]) -> dict[str, TensorThreshold]:
+        """Thresholds with headroom, unless decisions on the samples are lost by them that the methods' keep, or those
+        far below where large values mean little; by channel too, which is judged between equals.
         """
         factor = self.options.headroom
         shifts, what = self._filter_shifts(), f"for values {factor:g} times as large as the samples'"
         choices = [_Choice(what, wide, shifts)]
+        if deep != wide:
+            choices.append(_Choice(FAR_BELOW, deep, shifts))
         choices += [_Choice(name, one, shifts) for name, one in zip(self.methods, plain, strict=True)]
         costs = CLEARLY_DB + 20 * math.log10(max(factor, 1.0))
         choice, verdict = self._best("tables", choices, Favour(1, math.inf, costs))
