@@ -12,6 +12,8 @@ from tpuc_cv18.lowerings.common import Array
 from tpuc_cv18.lowerings.windows import pads_fit, strides_fit
 
 _LOW, _HIGH = -128, 127
+_FEW = 32
+"""Channels that are worth copies of their own."""
 
 
 def byte_count(filters: Array) -> int:
@@ -31,10 +33,16 @@ def convolution_in_bytes(
 ) -> tuple[Value, top.Conv, Array]:
     """A convolution of whole numbers as one of bytes: over repeated rows, which local memory makes. Over repeated
     channels where commands cannot say that, and as it is where every channel has a filter of its own besides.
+
+    Where filters are more bytes than the operand only those channels are repeated, in DDR, that have numbers beyond
+    bytes.
     """
     count = byte_count(filters)
     if count == 1:
         return value, op, filters
+    wide = np.flatnonzero(((filters < _LOW) | (filters > _HIGH)).any(axis=(0, 2, 3)))
+    if op.group == 1 and wide.size * (count - 1) <= _FEW and filters.size > 2 * value.tensor.size:
+        return _some_again(value, count, wide, name, build), op, some_split(filters, count, wide)
     upper, left, bottom, right = op.pads
     rows, columns = op.kernel_shape
     deep = dataclasses.replace(
@@ -52,6 +60,27 @@ def convolution_in_bytes(
     value = build(tpu.Upsample(scale_h=count, scale_w=1), [value], twice, f"{name}_again")
     between = split(filters[:, :, :, None], count, 3)
     return value, deep, between.reshape(*filters.shape[:2], rows * count, columns)
+
+
+def _some_again(value: Value, count: int, channels: Array, name: str, build: LoweringBuilder) -> Value:
+    """The operand with copies of some of its channels behind it."""
+    n, c, h, w = value.tensor.dims
+    alone = value.tensor.with_shape((n, 1, h, w)).at(None)
+    copies: list[Value] = []
+    for channel in channels.tolist():
+        cut = tpu.Slice(offset=(0, channel, 0, 0), steps=(1, 1, 1, 1), ends=(n, channel + 1, h, w))
+        copies.append(build(cut, [value], alone, f"{name}_channel{channel}"))
+    copies *= count - 1
+    whole = value.tensor.with_shape((n, c + len(copies), h, w)).at(None)
+    return build(tpu.Concat(axis=1), [value, *copies], whole, f"{name}_again")
+
+
+def some_split(filters: Array, count: int, channels: Array) -> Array:
+    """The numbers of these channels as bytes, the first one in its place and the others behind all channels."""
+    first, *others = np.split(split(filters[:, channels], count, 1), count, 1)
+    whole = filters.copy()
+    whole[:, channels] = first
+    return np.concatenate([whole, *others], 1)
 
 
 def repeated(value: Value, count: int, axis: int, name: str, build: LoweringBuilder) -> Value:
