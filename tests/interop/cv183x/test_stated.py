@@ -10,8 +10,8 @@ from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 
+from tests.chips.cv18.vendor import assert_same_bits
 from tests.conftest import RunVendor
-from tests.interop.cv183x.test_networks import assert_same_bits
 from tests.passes.test_stated_on_chips import gated, joined, residual
 
 
