@@ -132,6 +132,22 @@ class TestRecognised:
         assert boxes.part.shape == (1, 4, 9, 9)
         assert [one.decider for one in boxes.scores] == [scores]
 
+    def test_parts_of_boxes_whose_whole_output_has_scores_are_numbers(self) -> None:
+        """The first of each place's four numbers looks like a logit."""
+        random = np.random.default_rng(8)
+        net = Network(1, 60, 4)
+        halves = [net.op(top.MulConst(const_val=factor), net.input) for factor in (1.0, 2.0)]
+        boxes = net.op(top.Concat(axis=1), *halves)
+        weight = net.build.weight("scoring", np.ones((4, 1), np.float32))
+        scores = net.op(top.Sigmoid(), net.op(top.MatMul(), boxes, weight))
+        values = random.normal(0, 2, (1, 60, 4))
+        values[..., 0] = random.uniform(-20, -12, (1, 60))
+        values[0, 7, 0] = 3.0
+        module = net.finish(boxes, scores)
+        *numbers, presence = deciders_of(module, _rows(module, values))
+        assert isinstance(presence, Presence)
+        assert [(type(one), one.part.shape) for one in numbers] == [(Numbers, (1, 60, 4))] * 2
+
     def test_whole_numbers_are_labels(self) -> None:
         net = Network(1, 6)
         module = net.finish(net.op(top.Arg(axis=1, keepdims=False, mode="ArgMax"), net.input))

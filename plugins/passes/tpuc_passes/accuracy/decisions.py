@@ -28,12 +28,13 @@ def deciders_of(module: Module, outputs: Sequence[Outputs]) -> tuple[Decider, ..
     Sigmoids and Softmax at the end say what they are. Without them a single row per sample is one of classes, unless it
     has the input's size; numbers that are far below zero nearly everywhere, with their largest near or above it, are
     logits that say whether something is there. All else are numbers, which count as much as the scores of their places;
-    where there are such scores, no channels of the numbers are taken for logits.
+    where there are such scores of the part or of the whole output, no channels of the numbers are taken for logits.
     """
+    shapes = {value.name: value.tensor.dims for value in module.main.outputs}
     inputs = {math.prod(one.shape) for one in inputs_of(module)}
     by_part = [(part, [*_recognised(part, outputs, inputs)]) for part in parts_of(module)]
     whole = [one for part, some in by_part for one in some if one.part is part and isinstance(one, (Presence, Classes))]
-    found = [one for part, some in by_part for one in _without_doubles(part, some, whole)]
+    found = [one for part, some in by_part for one in _without_doubles(part, some, whole, shapes[part.output])]
     scores = [one for one in found if isinstance(one, (Presence, Classes))]
     return tuple(_scored(one, scores) if isinstance(one, Numbers) else one for one in found)
 
@@ -55,10 +56,16 @@ def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Ite
         yield from _by_values(part, seen.astype(np.float64))
 
 
-def _without_doubles(part: Part, found: list[Decider], scores: Sequence[Presence | Classes]) -> list[Decider]:
-    """Numbers instead of several deciders, where other parts have the scores of the same places."""
+def _without_doubles(
+    part: Part, found: list[Decider], scores: Sequence[Presence | Classes], output: tuple[int, ...]
+) -> list[Decider]:
+    """Numbers instead of several deciders, where other parts have the scores of the same places, or of those of the
+    whole output.
+    """
+    if len(found) < 2:
+        return found
     numbers = _scored(Numbers(part, _channel_axis(part)), scores)
-    return [numbers] if len(found) > 1 and numbers.scores else found
+    return [numbers] if numbers.scores or _scores_at(output, scores) is not None else found
 
 
 def _background(seen: Array, axis: int) -> int | None:
@@ -119,13 +126,19 @@ def _scale(values: Array) -> float:
 
 def _scored(numbers: Numbers, scores: Sequence[Presence | Classes]) -> Numbers:
     """The numbers with the scores that have the same places, if there are any."""
-    for axis, places in _layouts(numbers.part.shape):
+    found = _scores_at(numbers.part.shape, scores)
+    return numbers if found is None else dataclasses.replace(numbers, axis=found[0], scores=found[1])
+
+
+def _scores_at(shape: tuple[int, ...], scores: Sequence[Presence | Classes]) -> tuple[int, tuple[Scored, ...]] | None:
+    """The axis of the numbers of places that have scores, and these."""
+    for axis, places in _layouts(shape):
         if axis is None or math.prod(places) < 2:
             continue
         found = [scored for one in scores if (scored := _at(one, places)) is not None]
         if found:
-            return dataclasses.replace(numbers, axis=axis, scores=tuple(found))
-    return numbers
+            return axis, tuple(found)
+    return None
 
 
 def _at(decider: Presence | Classes, places: tuple[int, ...]) -> Scored | None:
