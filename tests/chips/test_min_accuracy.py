@@ -19,8 +19,8 @@ CHIPS = [pytest.param(name, marks=pytest.mark.chip(name)) for name in ("bm1684x"
 INPUTS, HIDDEN, WIDTH, CLASSES, SAMPLES = 128, 512, 16, 10, 60
 LOUD, SHARE = 1000.0, 3.0
 RUINED = ("wide", "mixed", "y")
-"""Ops around values whose first number is a thousand times the others. It says about as much as they together: a table that
-rounds them away loses half, and so does one that cuts it off.
+"""Ops around values whose first number is a thousand times the others, and says about as much as they together: a table
+that rounds the others away loses half, and so does one that cuts it off.
 """
 
 
