@@ -11,6 +11,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -238,6 +239,20 @@ def model_data(request: pytest.FixtureRequest) -> Path:
     return folder.resolve()
 
 
+SAMPLE = "handmade_conv_int8.bmodel"
+STARTS = 3
+"""How often the vendor's runtime is tried: on a loaded machine one start in some hundred ends with a damaged heap."""
+
+
+def _first_run(
+    folder: Path, folders: pytest.TempPathFactory, inputs: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    for _ in range(STARTS - 1):
+        with suppress(VendorRunError):
+            return _run_file(folder, folders.mktemp("vendor"), folder / "samples" / SAMPLE, inputs)
+    return _run_file(folder, folders.mktemp("vendor"), folder / "samples" / SAMPLE, inputs)
+
+
 @pytest.fixture(scope="session")
 def oracle_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of oracle tools, after one real run of the vendor's runtime on a sample."""
@@ -251,9 +266,7 @@ def oracle_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     with np.load(folder / "samples" / "handmade_conv_int8_bmodel.npz") as sample:
         x, y = sample["x"], sample["y"]
     try:
-        result = _run_file(
-            folder, tmp_path_factory.mktemp("vendor"), folder / "samples" / "handmade_conv_int8.bmodel", {"x": x}
-        )
+        result = _first_run(folder, tmp_path_factory, {"x": x})
     except VendorRunError as error:
         pytest.skip(f"the vendor environment at {environment} does not work: {error}")
     if not np.array_equal(result["y"], y):

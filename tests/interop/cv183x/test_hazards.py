@@ -37,7 +37,7 @@ class OracleSubject:
         self._results = given or simulator.outputs
         gmem = simulator.machine.gmem
         self._bases = np.cumsum([0, *(round_up(memory.size, ALIGNMENT) for memory in gmem)])
-        self._oracle = self._module.Oracle(int(self._bases[-1]))
+        self._oracle = self._module.Oracle(CV183X.name, int(self._bases[-1]))
         rng = np.random.default_rng(17)
         self._lmem = rng.integers(0, 256, self._oracle.lmem.shape, np.uint8)
         self._gmem = rng.integers(0, 256, self._oracle.gmem.shape, np.uint8)
