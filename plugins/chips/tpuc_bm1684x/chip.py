@@ -10,32 +10,15 @@ from tpuc.api import (
     Chip,
     ChipDescription,
     CompiledLayout,
-    ElementType,
     Instruction,
     LoadedModel,
     Module,
     Recorder,
-    TensorType,
-    Uniform,
-    UniformPerAxis,
 )
-from tpuc_ops.quant.elements import asymmetric_element, symmetric_element
+from tpuc_ops.quant.elements import byte_element
 
 from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES, LANES
 from tpuc_bm1684x.lmem import Bm1684xLmem
-
-
-def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
-    """int8: symmetric, uint8 where a value is never negative. int8-asym: int8 with a zero point.
-
-    What is quantised already keeps its type.
-    """
-    if isinstance(type.element, (Uniform, UniformPerAxis)):
-        return type.element
-    if mode == "int8-asym":
-        return asymmetric_element(type, name)
-    return symmetric_element(type, divisor, name)
-
 
 DESCRIPTION = ChipDescription(
     name="bm1684x",
@@ -45,7 +28,7 @@ DESCRIPTION = ChipDescription(
     lmem_bytes=LANES * LANE_BYTES,
     ddr_base=DDR_BASE,
     ddr_alignment=4096,  # each tensor, as the vendor's compiler does (isa notes, "Sizes")
-    quantised_element=quantised_element,
+    quantised_element=byte_element,
     clock_hz=1_000_000_000,  # both engines in the vendor's performance model
 )
 

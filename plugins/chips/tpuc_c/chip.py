@@ -8,28 +8,12 @@ from pathlib import Path
 
 from tpuc.api import (
     ChipDescription,
-    ElementType,
     FunctionChip,
     FunctionProgram,
     LoadedModel,
     TensorType,
-    Uniform,
-    UniformPerAxis,
 )
-from tpuc_ops.quant.elements import asymmetric_element, symmetric_element
-
-
-def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
-    """int8: symmetric, uint8 where a value is never negative. int8-asym: int8 with a zero point.
-
-    What is quantised already keeps its type.
-    """
-    if isinstance(type.element, (Uniform, UniformPerAxis)):
-        return type.element
-    if mode == "int8-asym":
-        return asymmetric_element(type, name)
-    return symmetric_element(type, divisor, name)
-
+from tpuc_ops.quant.elements import byte_element
 
 DESCRIPTION = ChipDescription(
     name="c",
@@ -39,7 +23,7 @@ DESCRIPTION = ChipDescription(
     lmem_bytes=0,
     ddr_base=0,
     ddr_alignment=16,
-    quantised_element=quantised_element,
+    quantised_element=byte_element,
     lowering_families=("bm1684x",),  # a function computes whatever integers a lowering asks for
 )
 

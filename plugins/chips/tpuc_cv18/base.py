@@ -15,10 +15,8 @@ from tpuc.api import (
     Module,
     Recorder,
     TensorType,
-    Uniform,
-    UniformPerAxis,
 )
-from tpuc_ops.quant.elements import symmetric_element
+from tpuc_ops.quant.elements import byte_element
 
 from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, SHARED, WEIGHTS, gmem
 from tpuc_cv18.isa.target import Target
@@ -32,9 +30,7 @@ def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> 
     """Symmetric int8, uint8 where a value is never negative: zero points do not exist on this chip. What has scales per
     channel keeps them, and so does what is quantised already: its zero points are folded into biases and tables.
     """
-    if isinstance(type.element, (Uniform, UniformPerAxis)):
-        return type.element
-    return symmetric_element(type, divisor, name)
+    return byte_element(type, "int8", divisor, name)
 
 
 @dataclass(frozen=True)

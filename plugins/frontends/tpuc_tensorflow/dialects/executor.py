@@ -263,53 +263,43 @@ class Sink(ExecutorOp):
             raise ValueError("its value has another type than the result of its source")
 
 
+class Forwarding(ExecutorOp):
+    """One that gives its operand on."""
+
+    data = 1
+
+    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
+        """The operand's."""
+        return _data_type(operands, stated, 0), CONTROL
+
+    def verify(self, operation: Operation) -> None:
+        """The result is of the operand's type."""
+        super().verify(operation)
+        _must_forward(operation, operation.operands[:1])
+
+
 @dataclass(frozen=True)
-class Enter(ExecutorOp):
+class Enter(Forwarding):
     """Into the frame of a loop; a constant is there in every step."""
 
     name = "tf_executor.Enter"
-    data = 1
     frame_name: Str = ""
     is_constant: Bool = False
     parallel_iterations: I64 = 10
 
-    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """The operand's."""
-        return _data_type(operands, stated, 0), CONTROL
-
-    def verify(self, operation: Operation) -> None:
-        """See ExecutorOp."""
-        super().verify(operation)
-        _must_forward(operation, operation.operands[:1])
-
 
 @dataclass(frozen=True)
-class Exit(ExecutorOp):
+class Exit(Forwarding):
     """Out of the frame of a loop, from its last step."""
 
     name = "tf_executor.Exit"
-    data = 1
-
-    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """The operand's."""
-        return _data_type(operands, stated, 0), CONTROL
-
-    def verify(self, operation: Operation) -> None:
-        """See ExecutorOp."""
-        super().verify(operation)
-        _must_forward(operation, operation.operands[:1])
 
 
 @dataclass(frozen=True)
-class LoopCond(ExecutorOp):
+class LoopCond(Forwarding):
     """Does the loop go on? It forwards its operand."""
 
     name = "tf_executor.LoopCond"
-    data = 1
-
-    def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """The operand's."""
-        return _data_type(operands, stated, 0), CONTROL
 
     def verify(self, operation: Operation) -> None:
         """Its operand is a bool."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.api import Calibrated, CalibrationError, ScalarType, TensorType, Uniform
+from tpuc.api import Calibrated, CalibrationError, ElementType, ScalarType, TensorType, Uniform, UniformPerAxis
 
 from tpuc_ops.quant.arithmetic import asymmetric_scale, symmetric_scale
 
@@ -10,6 +10,19 @@ SMALLEST_THRESHOLD = 1e-5
 """Thresholds below it count as it (SPEC 3.5)."""
 
 _I8, _U8 = ScalarType("i8"), ScalarType("u8")
+
+
+def byte_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
+    """How a chip of bytes stores a value: with a zero point in the mode int8-asym, else symmetric. What is quantised
+    already keeps its type.
+
+    Raises CalibrationError when the value was not calibrated.
+    """
+    if isinstance(type.element, (Uniform, UniformPerAxis)):
+        return type.element
+    if mode == "int8-asym":
+        return asymmetric_element(type, name)
+    return symmetric_element(type, divisor, name)
 
 
 def symmetric_element(type: TensorType, divisor: int, name: str, *, unsigned: bool = True) -> Uniform:
