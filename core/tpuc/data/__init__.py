@@ -5,7 +5,7 @@ from __future__ import annotations
 from tpuc.data.inputs import INPUT_LAYOUT, inputs_of, preprocess_from, preprocess_of, quantiser, rounds_evenly
 from tpuc.data.layout import ArrayLayout, layout_of
 from tpuc.data.preprocess import Preprocess, Reader, centre_crop
-from tpuc.data.samples import SampleInput, SampleReader, SampleSource, arranged, fit, has_reader, open_samples
+from tpuc.data.samples import SampleInput, SampleReader, SampleSource, arranged, fit, has_reader, open_samples, rows_in
 from tpuc.data.sets import SampleSet, sets_of
 from tpuc.data.stored import quantise
 
@@ -30,5 +30,6 @@ __all__ = [
     "quantise",
     "quantiser",
     "rounds_evenly",
+    "rows_in",
     "sets_of",
 ]

@@ -246,16 +246,27 @@ def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[_Part]:
         raise CalibrationError(f"{file}: samples are images, .npy or .npz files. Convert it.")
     shapes = _array_shapes(file)
     name = _array_for(one, shapes, file) if suffix == ".npz" else ""
-    count, _ = one.layout.pick(one.shape, one.name, partial(_sample_count, shapes[name]), file)
-    if count is None:
-        what = f"array {name!r} of shape" if name else "shape"
-        raise CalibrationError(
-            f"{file}: {what} {shapes[name]} does not fit input {one.name!r} {one.layout.shown(one.shape)}. It must have"
-            " this shape, or the same without batch behind an axis of samples."
-            + one.layout.hint(one.shape, partial(_sample_count, shapes[name]))
-        )
+    count = _count_in(one, shapes[name], file, f"array {name!r} of shape" if name else "shape")
     rows = [None] if count == 0 else range(count)
     return [_Part(file, name, row) for row in rows]
+
+
+def rows_in(one: SampleInput, array: Array, source: Path) -> list[Array]:
+    """The samples of one input in an array in memory, which errors call `source`."""
+    count = _count_in(one, array.shape, source, "shape")
+    return [fit(one, arranged(one, row, source), source) for row in ([array] if count == 0 else array)]
+
+
+def _count_in(one: SampleInput, shape: Shape, source: Path, what: str) -> int:
+    """Samples along the leading axis of an array, 0 when it is one itself; raises CalibrationError for other shapes."""
+    count, _ = one.layout.pick(one.shape, one.name, partial(_sample_count, shape), source)
+    if count is None:
+        raise CalibrationError(
+            f"{source}: {what} {shape} does not fit input {one.name!r} {one.layout.shown(one.shape)}. It must have"
+            " this shape, or the same without batch behind an axis of samples."
+            + one.layout.hint(one.shape, partial(_sample_count, shape))
+        )
+    return count
 
 
 def _array_for(one: SampleInput, shapes: Mapping[str, Shape], file: Path) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tpuc.api.chip import LoadedModel
 from tpuc.api.planning import MemoryPlan
 from tpuc.data import SampleSource, inputs_of, open_samples, sets_of
 from tpuc.errors import CalibrationError, UsageError
@@ -125,8 +126,29 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
     return deploy
 
 
+class Finished(NamedTuple):
+    """What was built and checked, loaded in the simulator, and what is to tell of it."""
+
+    built: Built
+    loaded: LoadedModel
+    report: CompileReport
+
+
 def deploy(session: Session, module: Module, model: Path, settings: DeploySettings) -> CompileReport:
     """Build, check, compare stages on a test input, and only then write."""
+    finished = finish(session, module, model, settings)
+    write(session, finished.built, model)
+    return finished.report
+
+
+def write(session: Session, built: Built, model: Path) -> None:
+    """The compiled file, or folder, of what was built."""
+    write_artifact(session.chip, model, built.data)
+    session.registry.hooks.hook.artifact_written(path=model, kind="model")
+
+
+def finish(session: Session, module: Module, model: Path, settings: DeploySettings) -> Finished:
+    """Build, check and compare; reports and errors call it `model`, and nothing is written."""
     table = settings.get("calibration_table")
     recipe = Recipe(table, settings.get("quantize_table"), settings.get("boundary"), keep_in=settings.get("keep_in"))
     built = build(session, module, recipe)
@@ -146,10 +168,7 @@ def deploy(session: Session, module: Module, model: Path, settings: DeploySettin
         tuned, least = settings.get("tuned"), settings.get("min_agreement") or 0.0
         check = self_check(session, module, built.module, table, samples, tuned=tuned, least=least)
     report = compile_report(model, session, built, loaded, comparisons)
-    report = replace(report, self_check=check, accuracy=settings.get("accuracy"))
-    write_artifact(session.chip, model, built.data)
-    session.registry.hooks.hook.artifact_written(path=model, kind="model")
-    return report
+    return Finished(built, loaded, replace(report, self_check=check, accuracy=settings.get("accuracy")))
 
 
 def build(session: Session, module: Module, recipe: Recipe) -> Built:
