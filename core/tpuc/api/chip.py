@@ -311,6 +311,13 @@ class Chip(ABC):
     pipelines: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
     """Stages that run by other passes for this chip, where the user has not replaced them."""
 
+    @property
+    def planned_profiles(self) -> tuple[str, ...]:
+        """The timing models that a plan is compared in, the default profile first. Each costs a search of its own, so
+        that models which hardly disagree about plans are better left out.
+        """
+        return self.profiles
+
     @abstractmethod
     def assembler(self) -> Assembler:
         """A new, empty assembler."""

@@ -74,6 +74,10 @@ class Cv18Chip(Chip):
         self.description = describe(target)
         self.lmem = Cv18Lmem(target)
 
+    @property
+    def planned_profiles(self) -> tuple[str, ...]:
+        return tuple(name for name in self.profiles if self.target.profiles[name].is_planned)
+
     def assembler(self) -> Assembler:
         from tpuc_cv18.assembler import Cv18Assembler
 

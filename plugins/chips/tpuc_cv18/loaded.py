@@ -13,6 +13,7 @@ from tpuc_cv18.container import CviModel, SectionKind, Tensor, TensorType
 from tpuc_cv18.container.model import THRESHOLD_STEPS
 from tpuc_cv18.disassembler import disassemble
 from tpuc_cv18.isa import Target
+from tpuc_cv18.isa.command import DmaInstruction
 from tpuc_cv18.simulator import Simulator
 
 _ROUNDING = 2.0**-22
@@ -39,9 +40,11 @@ class LoadedCviModel(SimulatedModel):
         return cycles(instruction, profile)
 
     def start_cycles(self, instruction: Instruction, profile: str) -> int:
+        from tpuc_cv18.timing import profile_of
         from tpuc_cv18.timing_dma import start_cycles
 
-        return start_cycles(instruction, profile)
+        assert isinstance(instruction, DmaInstruction), "an instruction of another chip"
+        return start_cycles(instruction, profile_of(instruction.target, profile))
 
     def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
         from tpuc_cv18.timing_dma import moved_bytes

@@ -1,4 +1,4 @@
-"""Cycles of DMA commands in both timing profiles."""
+"""Cycles of DMA commands in the timing profiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api import Engine, Instruction
 
-from tpuc_cv18.isa.command import Cv18Instruction, DmaInstruction
+from tpuc_cv18.isa.command import DmaInstruction
 from tpuc_cv18.isa.compression import Compression
 from tpuc_cv18.isa.dma import RotateChannels, Steps, TensorCopy, TransposeCW, TransposeNC
 from tpuc_cv18.isa.dma_special import Fill, LinearCopy, MatrixCopy
@@ -129,7 +129,8 @@ def vendor_transfer(instruction: DmaInstruction, profile: Profile) -> int:
         bus = max(source.words(), destination.words()) * WORD_BYTES
     else:
         bus = sum(memory_bytes(side) for side in (source, destination) if side is not None and is_gmem(side.address))
-    return int(bus / (profile.ddr_bytes_per_second / instruction.target.clock_hz))
+    cycles = int(bus / (profile.ddr_bytes_per_second / instruction.target.clock_hz))
+    return cycles + start_cycles(instruction, profile)
 
 
 # -- measured ----------------------------------------------------------------------------------------------------------
@@ -141,6 +142,8 @@ _MEASURED = {
     (False, True): (186, 7.8),
 }
 """(is load, is compressed): start cycles and bytes per cycle, fits of a trace of ResNet-50 on a CV1835."""
+_TRACE_HZ = 650_000_000
+"""The clock of that chip."""
 
 
 def measured_transfer(instruction: DmaInstruction) -> int:
@@ -148,26 +151,28 @@ def measured_transfer(instruction: DmaInstruction) -> int:
     source, destination = _sides(instruction)
     if source is not None and _is_local(source, destination):
         return max(source.words(), destination.words())
-    loads = source is not None and is_gmem(source.address)
-    compression: Compression | None = (
-        instruction.compression if isinstance(instruction, TensorCopy | MatrixCopy) else None
-    )
-    start, rate = _MEASURED[loads, compression is not None]
-    side = source if loads and source is not None else destination
+    start, rate = _measured(instruction, source)
+    side = source if source is not None and is_gmem(source.address) else destination
     starts, size = side.runs()
     return start + int(starts.size * size / rate)
 
 
-def _start(instruction: Instruction) -> tuple[int, float]:
-    source, _ = _sides(instruction)
+def _measured(instruction: DmaInstruction, source: Side | None) -> tuple[int, float]:
     loads = source is not None and is_gmem(source.address)
-    return _MEASURED[loads, getattr(instruction, "compression", None) is not None]
+    compression: Compression | None = getattr(instruction, "compression", None)
+    return _MEASURED[loads, compression is not None]
 
 
-def start_cycles(instruction: Instruction, profile: str) -> int:
-    """The cycles of a transfer that do not depend on how fast DDR is."""
-    assert isinstance(instruction, Cv18Instruction), "an instruction of another chip"
-    return _start(instruction)[0] if instruction.target.profiles[profile].is_measured else 0
+def start_cycles(instruction: DmaInstruction, profile: Profile) -> int:
+    """The cycles of a transfer that do not depend on how fast DDR is: as long as on the chip of the trace, whatever the
+    clock.
+    """
+    if not (profile.is_measured or profile.counts_starts):
+        return 0
+    source, destination = _sides(instruction)
+    if source is not None and _is_local(source, destination):
+        return 0
+    return _measured(instruction, source)[0] * instruction.target.clock_hz // _TRACE_HZ
 
 
 def moved_bytes(instruction: Instruction) -> tuple[int, int]:

@@ -16,12 +16,15 @@ from tpuc_cv18.isa.tables import Layouts
 @dataclass(frozen=True)
 class Profile:
     """A timing model. `note`: how well its figures are known. `is_measured`: fits of a real chip where there are any,
-    else the rules of the vendor's estimator, with memory as fast as `ddr_bytes_per_second`.
+    else the rules of the vendor's estimator, with memory as fast as `ddr_bytes_per_second`. `counts_starts`: do
+    transfers have start-up cycles, which those rules lack? `is_planned`: are plans compared in it?
     """
 
     note: str
     ddr_bytes_per_second: int
     is_measured: bool = False
+    counts_starts: bool = False
+    is_planned: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,7 @@ class ModulePlanner:
         """The fastest plan. Where there are several profiles, plans and orders that are best in one of them, or in all
         together, are tried, and what loses least in any of them is taken.
         """
-        profiles = self.chip.profiles
+        profiles = self.chip.planned_profiles
         if len(profiles) < 2:
             return self._fastest()
         clocks = [self.costs.cycles.by(chosen) for chosen in (*((name,) for name in profiles), profiles)]

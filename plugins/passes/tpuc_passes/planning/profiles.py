@@ -29,8 +29,8 @@ by less than half of that.
 
 
 def times_of(planned: PlannedFunction, cycles: Cycles) -> Sequence[int]:
-    """Cycles of a planned function by each profile of the chip, ordered by some of them: of the very instructions with
-    their waits, at made-up addresses in DDR. Empty where its buffers cannot be placed.
+    """Cycles of a planned function, ordered by some profiles, in each of those that plans are compared in: of the very
+    instructions with their waits, at made-up addresses in DDR. Empty where its buffers cannot be placed.
     """
     chip = cycles.chip
     address_of = _DdrAddresses(chip, planned.aliases).of
@@ -48,7 +48,7 @@ def times_of(planned: PlannedFunction, cycles: Cycles) -> Sequence[int]:
         for command in commands:
             streams[command.instruction.engine].append(command)
         parts.append(DecodedStreams(streams[Engine.COMPUTE], streams[Engine.DMA], commands))
-    return [make_timelines(parts, partial(chip.cycles, profile=name)).cycles for name in chip.profiles]
+    return [make_timelines(parts, partial(chip.cycles, profile=name)).cycles for name in chip.planned_profiles]
 
 
 def least_loss(plans: Sequence[Sequence[int]]) -> int:
