@@ -3,13 +3,18 @@
 `python benchmarks/quantised.py --model-data DIR [--samples N] [--forms NAME,...] [--chips NAME,...] [ROW ...]`
 
 For each network and form: the share of values that lie more than one step of the output's scale away, before and
-behind lowering (the TPU module's evaluation, which simulators give to the bit), and the answers that are equal. ONNX
-Runtime computes such a network in two ways, which differ from each other by steps; values are compared with the nearer
-one. No samples are given to `compile`: ranges are the network's own.
+behind lowering (the TPU module's evaluation, which simulators give to the bit), and the decisions that are equal. ONNX
+Runtime computes such a network in two ways, with integers and with floats between the casts, which differ from each
+other by steps; values are compared with the nearer one, decisions with those of integers. No samples are given to
+`compile`: ranges are the network's own.
 
-Two columns say what such a share means. `op` gives every op the operands that ONNX Runtime computes without
+Four columns say what such numbers mean. `op` gives every op the operands that ONNX Runtime computes without
 optimisations, and is the largest share of integers of one op that differ from its own. `one step` is the share of
-values of ONNX Runtime that move by more than a step when one element of the input moves by one.
+values of ONNX Runtime that move by more than a step when one element of the input moves by one. `floats` are the
+decisions that both of its ways have in common. `inner` are those that it keeps when one integer of one tensor in the
+middle of the network moves by a step; files of operators have no floats there to move.
+
+Of networks whose activations are quantised as they come (`dynamic`) only decisions say something: they are floats here.
 """
 
 from __future__ import annotations
@@ -17,8 +22,9 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -41,6 +47,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.frontends.quantised.networks import session_options
 from tests.frontends.quantised.op_by_op import steps_by_op
+from tests.models.decisions import Agreement, deciding
 from tests.models.onnx_of import onnx_of
 from tests.models.rows import ROWS, Row, load, lower
 
@@ -164,14 +171,46 @@ def beyond_one_step(got: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[s
     return max(shares)
 
 
-def same_answers(got: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]], row: Row) -> int:
-    """How many samples get the runtime's answer; of networks without one, all whose largest value is at its place."""
+def decisions(
+    name: str, data: Path, got: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]
+) -> Agreement:
+    """How many decisions of a row are the same in both runs; detections count as often as either has them."""
+    first, second = ([list(values.values()) for values in rows] for rows in (wanted, got))
+    return deciding(name, data).agreement(first, second)
 
-    def answer(values: Mapping[str, Any]) -> object:
-        first = list(values.values())
-        return int(np.argmax(first[0])) if row.answer is None else row.answer(first)
 
-    return sum(answer(one) == answer(other) for one, other in zip(got, wanted, strict=True))
+def one_inner_moved(path: Path, samples: Sequence[Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
+    """What the runtime computes, and what it does when the first integer of a tensor moves by a step: of the one in the
+    middle of those that a cast makes of computed floats. None where there are no such casts.
+    """
+    model = onnx.shape_inference.infer_shapes(onnx.load(path))
+    constants = {entry.name: onnx.numpy_helper.to_array(entry) for entry in model.graph.initializer}
+    computed = {name for entry in model.graph.node for name in entry.output}
+    shapes = {
+        entry.name: [dim.dim_value for dim in entry.type.tensor_type.shape.dim] for entry in model.graph.value_info
+    }
+    casts = [
+        (index, entry)
+        for index, entry in enumerate(model.graph.node)
+        if entry.op_type == "QuantizeLinear" and entry.input[0] in computed and shapes.get(entry.output[0])
+    ]
+    if not casts:
+        return None
+    index, cast = casts[len(casts) // 2]
+    added = np.zeros(shapes[cast.output[0]], np.float32)
+    step = constants[cast.input[1]]
+    entry = onnx.helper.make_node("Add", [cast.input[0], "added"], ["moved"])
+    cast.input[0] = "moved"
+    model.graph.node.insert(index, entry)
+    runs: list[list[dict[str, Any]]] = []
+    for steps in (0, 1):
+        added.reshape(-1)[0] = steps * step
+        model.graph.initializer.append(onnx.numpy_helper.from_array(added, "added"))
+        changed = path.with_name("moved.onnx")
+        onnx.save(model, changed)
+        runs.append(runtime(changed, samples))
+        del model.graph.initializer[-1]
+    return runs[0], runs[1]
 
 
 def main() -> None:
@@ -183,7 +222,7 @@ def main() -> None:
     parser.add_argument("--chips", default=",".join(CHIPS), help="may be empty: TOP alone")
     arguments = parser.parse_args()
     chips = [chip for chip in arguments.chips.split(",") if chip]
-    heading = f"{'network':14}{'form':17}{'TOP >1':>9}{'op':>9}{'one step':>10}"
+    heading = f"{'network':14}{'form':17}{'TOP':>18}{'op':>9}{'one step':>10}{'floats':>10}{'inner':>10}"
     print(heading + "".join(f"{chip:>18}" for chip in chips) + f"{'s':>7}")
     for name in arguments.rows or ROWS:
         row, data = ROWS[name], arguments.model_data / "data"
@@ -198,28 +237,52 @@ def main() -> None:
                 except Exception as error:  # noqa: BLE001  # whatever the quantiser itself fails with
                     print(f"{name:14}{form_name:17} the quantiser fails: {type(error).__name__}", flush=True)
                     continue
-                print(f"{name:14}{form_name:17}" + compared(row, path, samples, chips, form is None), flush=True)
+                same = partial(decisions, name, data)
+                print(f"{name:14}{form_name:17}" + compared(same, path, samples, chips, form is None), flush=True)
 
 
-def compared(row: Row, path: Path, samples: Sequence[Any], chips: Sequence[str], is_float: bool) -> str:
+def compared(
+    same: Callable[[Sequence[Any], Sequence[Any]], Agreement],
+    path: Path,
+    samples: Sequence[Any],
+    chips: Sequence[str],
+    is_float: bool,
+) -> str:
     """The columns behind the names."""
     wanted, plain = runtime(path, samples), runtime(path, samples, plain=True)
     start = process_time()
     module = Session().transform(path)
     names = list(wanted[0])
-    values = evaluated(module, samples, names)
-    text = f"{min(beyond_one_step(values, theirs) for theirs in (wanted, plain)):9.2%}"
-    if is_float:
-        return text
-    few = samples[:MOST_TAPPED]
-    text += f"{largest_share(module, path, few):9.3%}{moved_by_one_step(module, path, samples, plain):10.2%}"
-    for chip in chips:
-        lowered = lower(module, chip, None, "f32")
-        got = evaluated(lowered, samples, names)
+
+    def beside(got: Sequence[Mapping[str, Any]]) -> str:
         share = min(beyond_one_step(got, theirs) for theirs in (wanted, plain))
-        same = same_answers(got, wanted, row)
-        text += f"{share:9.2%}{same:5}/{len(samples):3}"
+        return f"{'-' if is_float else f'{share:.2%}':>9}{_of(same(got, wanted)):>9}"
+
+    text = beside(evaluated(module, samples, names))
+    if is_float:
+        text += "".join("-".rjust(width) for width in _WIDTHS)
+    else:
+        inner = one_inner_moved(path, samples)
+        cells = (
+            f"{largest_share(module, path, samples[:MOST_TAPPED]):.3%}",
+            f"{moved_by_one_step(module, path, samples, plain):.2%}",
+            _of(same(plain, wanted)),
+            "-" if inner is None else _of(same(*inner)),
+        )
+        text += "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    for chip in chips:
+        lowered = lower(module, chip, None, Session(chip=chip).mode_for(module))
+        text += beside(evaluated(lowered, samples, names))
     return text + f"{process_time() - start:7.1f}"
+
+
+_WIDTHS = (9, 10, 10, 10)
+"""Of the columns between TOP's and those of chips."""
+
+
+def _of(agreement: Agreement) -> str:
+    """Those that are the same, of all."""
+    return "{}/{}".format(*agreement)
 
 
 if __name__ == "__main__":

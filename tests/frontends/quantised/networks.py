@@ -141,9 +141,12 @@ def by_onnxruntime(path: Path, x: Array, *, plain: bool = False) -> Array:
 
 
 def session_options(*, plain: bool) -> onnxruntime.SessionOptions:
-    """Without its remarks; with `plain` also without optimisations: floats are computed between the casts."""
+    """Without its remarks. Integers are multiplied as such, signed ones too, which by default only some processors do;
+    with `plain`, without optimisations: floats are computed between the casts.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
     if plain:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return options
