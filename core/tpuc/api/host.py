@@ -22,6 +22,7 @@ from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
 from tpuc.registry import Registry
 from tpuc.session.compare import real_values, types_of
+from tpuc.session.factors import state_factors, stated_factors
 from tpuc.session.reports import AccuracyReport, OutputCheck, SelfCheck
 from tpuc.session.running import Runner, module_runner, pair_inputs, paired_inputs, samples_in
 from tpuc.session.session import Session
@@ -85,6 +86,8 @@ __all__ = [
     "shares",
     "small_units_of",
     "sqnr_db",
+    "state_factors",
+    "stated_factors",
     "types_of",
     "units_of",
     "write_npz",

@@ -10,7 +10,7 @@ Pipelines: TypeAlias = Mapping[str, Sequence[str]]
 
 PIPELINES: Pipelines = {
     "top-optimize": ("absorb-quantisation", "canonicalize", "fold-constants", "count-flops"),
-    "calibrate": ("import-calibration", "propagate-calibration"),
+    "calibrate": ("move-factors", "import-calibration", "propagate-calibration"),
     "lower": (
         "prepare-quantised",
         "keep-tail-float",

@@ -15,6 +15,7 @@ from tpuc.errors import TpucError, UsageError
 from tpuc.ir import Module, TensorType, Uniform, UniformPerAxis
 from tpuc.ir.dtypes import holds_numbers
 from tpuc.npz import read_npz
+from tpuc.session.factors import stated_factors
 from tpuc.session.reports import StageComparison
 from tpuc.similarity import NothingToCompare, similarity
 
@@ -70,9 +71,10 @@ def types_of(module: Module) -> dict[str, TensorType]:
 
 
 def meanings(module: Module, values: Mapping[str, Array]) -> dict[str, Array]:
-    """What the named values of a module that were computed mean."""
-    types = types_of(module)
-    return {name: real_values(array, types[name]) for name, array in values.items() if name in types}
+    """What the named values of a module that were computed mean, in the network as it was given."""
+    types, factors = types_of(module), stated_factors(module)
+    found = {name: real_values(array, types[name]) for name, array in values.items() if name in types}
+    return {name: array * factors[name] if name in factors else array for name, array in found.items()}
 
 
 def steps_of(module: Module, values: Mapping[str, Array]) -> dict[str, float]:

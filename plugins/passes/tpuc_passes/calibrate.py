@@ -17,9 +17,6 @@ from tpuc.api import (
 )
 from tpuc.api.host import SampleSet, inputs_of, open_pool, open_samples
 
-from tpuc_passes.accuracy.bias import SHIFTS
-from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS
-from tpuc_passes.accuracy.notes import note_lines
 from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.gaps import find_gaps, sentence
@@ -45,7 +42,8 @@ class Calibrate(Pass):
     `tune_num` of them (0: none) with `tune_candidates` thresholds per value, by the error of ops and by what reaches
     the network's outputs: of the tables, and those that the methods make, the one is taken that keeps most of what the
     outputs decide, and of equal ones the outputs best (`kld` is compared with `percentile` too), with thresholds per
-    channel around functions of one tensor where outputs are better for them;
+    channel around functions of one tensor where outputs are better for them, all of a network whose filters are
+    equalised first where its outputs are clearly nearer to float for that (`move-factors` does so to what is compiled);
     then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out of them where that
     helps. These samples are spread over the data set.
 
@@ -116,9 +114,7 @@ class Calibrate(Pass):
             found = engine.refine(without(progress, held_out), calibrator, names, options)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
-        notes = {SHIFTS: note_lines(found.shifts), CHANNEL_THRESHOLDS: note_lines(found.channels)}
-        sections = {name: lines for name, lines in notes.items() if lines}
-        context.leave(CALIBRATION_TABLE, CalibrationTable(found.entries, (*remarks, *found.reasons), sections))
+        context.leave(CALIBRATION_TABLE, CalibrationTable(found.entries, (*remarks, *found.reasons), found.notes))
         if held_out:
             context.leave(CHECK_SAMPLES, samples_at(progress, held_out))
         return False

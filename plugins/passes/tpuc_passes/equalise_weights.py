@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from tpuc.api import Module, Pass, PassContext, drop_unused_weights, remove_dead
 
-from tpuc_passes.accuracy.rescale import find_links, move, reader_ranges, writer_ranges
+from tpuc_passes.accuracy.rescale import equalise
 
 
 @dataclass(frozen=True)
@@ -24,21 +23,7 @@ class EqualiseWeights(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
-        changed = False
-        for _ in range(self.rounds):
-            furthest = 1.0
-            for link in list(find_links(module)):
-                ours, theirs = writer_ranges(module, link), reader_ranges(module, link)
-                usable = (ours > 0) & (theirs > 0)
-                factors = np.ones(link.channels)
-                factors[usable] = np.sqrt(ours[usable] / theirs[usable])
-                off = float(np.exp(np.abs(np.log(factors)).max(initial=0.0)))
-                if off > 1 + self.tolerance:
-                    move(module, link, factors)
-                    changed = True
-                furthest = max(furthest, off)
-            if furthest <= 1 + self.tolerance:
-                break
+        changed = bool(equalise(module, self.rounds, self.tolerance))
         remove_dead(module)
         drop_unused_weights(module)
         return changed

@@ -22,12 +22,13 @@ from tpuc.api import (
     UsageError,
     as_stored,
 )
-from tpuc.api.host import Array, Interpreter
+from tpuc.api.host import Array, Interpreter, stated_factors
 
 from tpuc_passes.accuracy.cones import Cone, find_cone, real
 from tpuc_passes.accuracy.deciders import Agreement, Outputs
 from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.accuracy.split import LayerError
+from tpuc_passes.move_factors import move_factors
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class SplitError(Pass):
         samples: Sequence[Mapping[str, Array]] = context.find(SAMPLES, ())
         if quantised is None or not samples:
             raise UsageError("pass 'split-error' needs a quantised module and samples: use `tpuc compare`")
+        module = _as_prepared(module, quantised)
         values = {
             result.name: result
             for operation in quantised.main.operations
@@ -84,6 +86,16 @@ class SplitError(Pass):
             errors[operation.name].kept = kept.get(operation.result.name)
         context.leave(LAYER_ERRORS, list(errors.values()))
         return False
+
+
+def _as_prepared(module: Module, quantised: Module) -> Module:
+    """The float module with the factors per channel that the table of the quantised one moved."""
+    factors = {name: array.ravel() for name, array in stated_factors(quantised).items()}
+    if not factors or stated_factors(module):
+        return module
+    prepared = module.clone()
+    move_factors(prepared, factors)
+    return prepared
 
 
 def _outputs(

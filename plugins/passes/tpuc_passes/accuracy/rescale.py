@@ -28,6 +28,11 @@ class Link:
         """What the consumers read."""
         return (self.between[-1] if self.between else self.producer).result
 
+    def along(self, numbers: Array) -> Array:
+        """One per channel, in a shape that broadcasts to the values."""
+        is_last = not isinstance(self.producer.op, top.Conv)
+        return numbers.reshape(-1, *(1,) * (0 if is_last else self.producer.result.tensor.rank - 2))
+
 
 def find_links(module: Module) -> Iterator[Link]:
     """Every place where a factor can move, in order."""
@@ -48,6 +53,32 @@ def find_links(module: Module) -> Iterator[Link]:
             continue
         if all(position == 0 for _, position in value.uses):
             yield Link(operation, tuple(between), tuple(users), channels)
+
+
+ROUNDS, TOLERANCE = 20, 0.01
+"""Of `equalise`."""
+
+
+def equalise(module: Module, rounds: int = ROUNDS, tolerance: float = TOLERANCE) -> dict[str, Array]:
+    """Give neighbouring filters equal ranges per channel, until no factor is further than `tolerance` from 1. Returns
+    the factors that moved altogether, by the name of what makes the channels.
+    """
+    moved: dict[str, Array] = {}
+    for _ in range(rounds):
+        furthest = 1.0
+        for link in list(find_links(module)):
+            ours, theirs = writer_ranges(module, link), reader_ranges(module, link)
+            usable = (ours > 0) & (theirs > 0)
+            factors = np.ones(link.channels)
+            factors[usable] = np.sqrt(ours[usable] / theirs[usable])
+            off = float(np.exp(np.abs(np.log(factors)).max(initial=0.0)))
+            if off > 1 + tolerance:
+                move(module, link, factors)
+                moved[link.producer.name] = moved.get(link.producer.name, 1.0) * factors
+            furthest = max(furthest, off)
+        if furthest <= 1 + tolerance:
+            break
+    return moved
 
 
 def reader_ranges(module: Module, link: Link) -> Array:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from tpuc.api import CalibrationError, Calibrator, Module, PassContext
-from tpuc.api.host import Pool, PortableModule, SampleSource, small_units_of
+from tpuc.api.host import Array, Pool, PortableModule, SampleSource, small_units_of
 
+from tpuc_passes.accuracy.equalised import equalised_where_better
 from tpuc_passes.calibration.collect import Counting, StatisticsJob, UnitResult, merge_histograms
 from tpuc_passes.calibration.headroom import with_headroom, with_output_headroom
 from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.progress_file import Progress, fingerprint, load, save
 from tpuc_passes.calibration.refine import Refined, Refinement, Refiner
 from tpuc_passes.calibration.table import TensorThreshold
+from tpuc_passes.move_factors import move_factors
 
 SAVE_EVERY = 8
 """Units between two writings of the statistics file."""
@@ -101,7 +104,29 @@ class Engine:
         return entries
 
     def refine(self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement) -> Refined:
-        """What keeps the outputs best. Values that count things keep their largest magnitude, as those in `given`."""
+        """What keeps the outputs best, with equalised filters where they are clearly nearer to float so."""
+        if not options.tune_num:
+            return self.refined(progress, calibrator, given, options)
+        equalised = equalised_where_better(self.module, self.context, self.pool, progress)
+        engine, progress = self._with_factors(progress, equalised.factors) if equalised.factors else (self, progress)
+        found = engine.refined(progress, calibrator, given, options)
+        return replace(found, factors=equalised.factors, reasons=(*equalised.reasons, *found.reasons))
+
+    def _with_factors(self, progress: Progress, factors: Mapping[str, Array]) -> tuple[Engine, Progress]:
+        """The engine of the network with these factors per channel moved, and what the samples are there. All that
+        there is to say of them has been said.
+        """
+        module = self.module.clone()
+        move_factors(module, factors)
+        again = Progress(progress.samples, progress.counting)
+        engine = replace(self, module=module, resume=None, statistics=None)
+        replace(engine, context=replace(self.context, remark=self.context.log)).collect(again)
+        return engine, replace(again, skipped=progress.skipped)
+
+    def refined(
+        self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement
+    ) -> Refined:
+        """Of the network as it is. Values that count things keep their largest magnitude, as those in `given`."""
         given |= {name for name, one in progress.histograms.items() if one.counts_things}
         entries = self.thresholds(progress, calibrator, given)
         methods = [one.name for one in (calibrator, *options.others)]

@@ -11,9 +11,10 @@ from functools import cached_property
 from tpuc.api import CALIBRATION_TABLE, Calibrator, Module, PassContext
 from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, units_of
 
-from tpuc_passes.accuracy.bias import ProductMeans, filter_shifts, find_shifts
-from tpuc_passes.accuracy.channels import UNSEEN, channel_elements, choose_channels, eligible
+from tpuc_passes.accuracy.bias import SHIFTS, ProductMeans, filter_shifts, find_shifts
+from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, UNSEEN, channel_elements, choose_channels, eligible
 from tpuc_passes.accuracy.network import FakeNetwork, Filters
+from tpuc_passes.accuracy.notes import note_lines
 from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.headroom import scores_of, with_whole_scores
 from tpuc_passes.calibration.importance import (
@@ -30,6 +31,7 @@ from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.tune import Candidates, Tuner, candidates_of, choose, total
 from tpuc_passes.calibration.verdict import CLEAR_GAIN_DB, CLEARLY_DB, Favour, Verdict, best_of
+from tpuc_passes.move_factors import FACTORS
 from tpuc_passes.propagate_calibration import calibrated_copy
 
 JUDGES, MOST_JUDGES = 4, 200
@@ -70,13 +72,22 @@ class Refinement:
 
 @dataclass(frozen=True)
 class Refined:
-    """Thresholds of values and of some values' channels, bias shifts, samples that tuning used, and what decided."""
+    """Thresholds of values and of some values' channels, bias shifts, samples that tuning used, and what decided.
+    `factors` are those per channel that were moved before.
+    """
 
     entries: dict[str, TensorThreshold]
     channels: Mapping[str, Array]
     shifts: Mapping[str, Array]
     tuned: int
     reasons: tuple[str, ...] = ()
+    factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+
+    @property
+    def notes(self) -> dict[str, tuple[str, ...]]:
+        """Sections of a table, of numbers per channel."""
+        found = {FACTORS: self.factors, SHIFTS: self.shifts, CHANNEL_THRESHOLDS: self.channels}
+        return {name: note_lines(values) for name, values in found.items() if values}
 
 
 @dataclass(frozen=True)

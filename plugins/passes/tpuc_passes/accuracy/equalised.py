@@ -1,0 +1,90 @@
+"""Whether a network is nearer to float with equalised weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tpuc.api import CALIBRATION_TABLE, Module, PassContext
+from tpuc.api.host import Array, Pool, SampleReader
+
+from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.accuracy.rescale import equalise
+from tpuc_passes.calibration.held_out import affordable, samples_at, spread
+from tpuc_passes.calibration.judge import Judge
+from tpuc_passes.calibration.progress_file import Progress
+from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_passes.calibration.verdict import Verdict
+from tpuc_passes.propagate_calibration import calibrated_copy
+
+CLEARLY_NEARER_DB = 3.0
+"""Other networks stay as they are: tools that do not know the factors would take their tables for those of the network
+as given.
+"""
+LOOKED_AT = 8
+"""Samples, or fewer of a network that takes long."""
+
+Samples = Sequence[Mapping[str, Array]]
+
+
+@dataclass(frozen=True)
+class Equalised:
+    """The factors by which weights are equalised, by the value they belong to, and the sentence that says why."""
+
+    factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    reasons: tuple[str, ...] = ()
+
+
+def equalised_where_better(module: Module, context: PassContext, pool: Pool, progress: Progress) -> Equalised:
+    """Nothing where outputs are not clearly nearer to float for it, with thresholds at the largest magnitudes of some
+    samples.
+    """
+    equalised = module.clone()
+    factors = equalise(equalised)
+    if not factors:
+        return Equalised()
+    samples = _some(progress, min(LOOKED_AT, affordable(module)))
+    before, after = (_verdict(form, context, pool, samples) for form in (module, equalised))
+    said = f"outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB"
+    context.log(f"filters equalised: {said}")
+    if after.score < before.score + CLEARLY_NEARER_DB or after.is_clearly_worse_than(before):
+        return Equalised()
+    return Equalised(
+        factors, (f"filters equalised, by factors of {len(factors)} values: {said} at the largest values",)
+    )
+
+
+def _some(progress: Progress, count: int) -> Samples:
+    """So many of the samples that can be read."""
+    usable = [place for place in range(len(progress.samples)) if place not in progress.skipped]
+    chosen = samples_at(progress, [usable[place] for place in spread(len(usable), count)])
+    reader = SampleReader(chosen)
+    return [reader.read(place) for place in range(len(chosen))]
+
+
+def _verdict(module: Module, context: PassContext, pool: Pool, samples: Samples) -> Verdict:
+    """On the network with thresholds at the largest magnitudes."""
+    exact = FakeNetwork(module)
+    names = exact.plan.names
+    entries: dict[str, TensorThreshold] = {}
+    for sample in samples:
+        state = exact.start(sample)
+        exact.run_together(range(len(exact.plan.steps)), [state], pool, integer=False, keep=names)
+        for slot, name in names.items():
+            if (value := state.values[slot]) is not None:
+                entries[name] = _widened(entries.get(name), value)
+
+    def quantised(entries: Mapping[str, TensorThreshold]) -> FakeNetwork:
+        table = {CALIBRATION_TABLE: CalibrationTable(entries)}
+        return FakeNetwork(calibrated_copy(module, dataclasses.replace(context, results=table)))
+
+    return Judge(module, samples, quantised, pool).judge(entries, {})
+
+
+def _widened(entry: TensorThreshold | None, value: Array) -> TensorThreshold:
+    low, high = float(value.min()), float(value.max())
+    if entry is not None:
+        low, high = min(low, entry.minimum), max(high, entry.maximum)
+    return TensorThreshold(max(-low, high, float(np.finfo(np.float32).tiny)), low, high)
