@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from threading import get_ident
 
 import numpy as np
-from tpuc.api import ChipDescription, Module, NetworkInput, ShapeOnly, TensorType, UniformPerAxis, Value, as_stored
-from tpuc.api.host import Array, Plan, Pool, Step, make_plan, shares
+from tpuc.api import (
+    ChipDescription,
+    Module,
+    NetworkInput,
+    Node,
+    ShapeOnly,
+    TensorType,
+    UniformPerAxis,
+    Value,
+    as_stored,
+)
+from tpuc.api.host import ABSENT_SLOT, Array, Plan, Pool, Step, make_plan, shares
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.grids import PRODUCTS, Grid, grid_of, grid_of_uniform, stored_filters
+from tpuc_passes.accuracy.together import most_together, node_together
 
 KEEPS_VALUES = (
     ShapeOnly,
@@ -36,14 +47,17 @@ Evaluate = Callable[[int, "Sequence[Array]"], "Sequence[Array]"]
 
 @dataclass
 class State:
-    """Values by slot while a sample runs; `grids` says on which grid a value lies, None for any float."""
+    """Values by slot while samples run; `grids` says on which grid a value lies, None for any float. Values of `count`
+    samples are one array, one behind the other along the first axis.
+    """
 
     values: list[Array | None]
     grids: list[Grid | None]
+    count: int = 1
 
     def copy(self) -> State:
         """The same values, to be changed apart."""
-        return State([*self.values], [*self.grids])
+        return State([*self.values], [*self.grids], self.count)
 
 
 @dataclass
@@ -70,6 +84,8 @@ class FakeNetwork:
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
     _last_filters: dict[int, tuple[int, Array]] = field(init=False, default_factory=dict[int, "tuple[int, Array]"])
     """By thread."""
+    _nodes: dict[tuple[int, int], Node | None] = field(init=False, default_factory=dict[tuple[int, int], "Node | None"])
+    """By step and number of samples."""
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.module)
@@ -132,6 +148,22 @@ class FakeNetwork:
             values[item.slot] = np.asarray(inputs[item.name])
         return State(values, [None] * self.plan.slots)
 
+    def _start_together(self, samples: Sequence[Mapping[str, Array]]) -> State:
+        state = self.start({name: np.concatenate([one[name] for one in samples]) for name in samples[0]})
+        return replace(state, count=len(samples))
+
+    def _apart(self, state: State) -> Iterator[State]:
+        """The samples of a state, each by itself."""
+        for number in range(state.count):
+            yield State([self._own(slot, state, number) for slot in range(self.plan.slots)], [*state.grids])
+
+    def _own(self, slot: int, state: State, number: int) -> Array | None:
+        array = state.values[slot]
+        if array is None or state.count == 1 or slot in self.constants or slot == ABSENT_SLOT:
+            return array
+        rows = len(array) // state.count
+        return array[number * rows : (number + 1) * rows]
+
     def operands(self, index: int, state: State, *, integer: bool) -> list[Array]:
         """The operands of a step as it sees them: on their grids, with int8 filters, when it is `integer`."""
         step = self.plan.steps[index]
@@ -179,7 +211,26 @@ class FakeNetwork:
         """Compute one step; results of integer ops lie on their grids."""
         step = self.plan.steps[index]
         integer = integer and self.can_be_integer(step)
-        self.store(index, state, self.evaluate(index, self.operands(index, state, integer=integer)), integer=integer)
+        operands = self.operands(index, state, integer=integer)
+        self.store(index, state, self._evaluate_all(index, operands, state.count), integer=integer)
+
+    def _evaluate_all(self, index: int, operands: Sequence[Array], count: int) -> Sequence[Array]:
+        """As `evaluate`, for so many samples."""
+        if count == 1:
+            return self.evaluate(index, operands)
+        step = self.plan.steps[index]
+        if (index, count) not in self._nodes:
+            self._nodes[index, count] = node_together(step, self.constants | {ABSENT_SLOT}, count)
+        node = self._nodes[index, count]
+        if node is not None:
+            return [np.asarray(array) for array in step.operation.op.evaluate(node, operands)]
+        shared = [slot in self.constants or slot == ABSENT_SLOT for slot in step.operands]
+        parts = [
+            [array] * count if is_shared else np.split(array, count)
+            for array, is_shared in zip(operands, shared, strict=True)
+        ]
+        results = [self.evaluate(index, own) for own in zip(*parts, strict=True)]
+        return [np.concatenate(one) for one in zip(*results, strict=True)]
 
     def store(self, index: int, state: State, results: Sequence[Array], *, integer: bool) -> None:
         """Take the results of a step that was computed as its mode wants it."""
@@ -218,6 +269,16 @@ class FakeNetwork:
                 if slot not in kept:
                     state.values[slot] = None
         return state
+
+    def run_all(
+        self, samples: Sequence[Mapping[str, Array]], pool: Pool, *, integer: bool, keep: Collection[int] = ()
+    ) -> list[State]:
+        """All steps for several samples on the threads of `pool`: the outputs, and the values in the slots `keep`."""
+        count = most_together(self.plan)
+        parts = [samples[first : first + count] for first in range(0, len(samples), count)]
+        states = [self._start_together(some) for some in parts]
+        self.run_together(range(len(self.plan.steps)), states, pool, integer=integer, keep=keep)
+        return [own for state in states for own in self._apart(state)]
 
     def run_together(
         self, steps: Iterable[int], states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()

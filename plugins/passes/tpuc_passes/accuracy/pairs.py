@@ -71,10 +71,8 @@ def calibrated_pairs(
     net.shift_biases(noted_shifts(module, table))
     net.set_elements(channel_elements(eligible(calibrated), noted_thresholds(calibrated, table)))
     runs: list[list[Outputs]] = []
-    slots = [slot for _, slot in net.plan.outputs]
     with open_pool() as pool:
         for integer in (False, True):
-            states = [net.start(row) for row in rows]
-            net.run_together(range(len(net.plan.steps)), states, pool, integer=integer, keep=slots)
+            states = net.run_all(rows, pool, integer=integer)
             runs.append([net.outputs(state) for state in states])
     return (runs[0], runs[1]) if rows else None

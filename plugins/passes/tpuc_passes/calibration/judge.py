@@ -167,9 +167,7 @@ class Judge:
     def _states(
         self, net: FakeNetwork, samples: Sequence[Mapping[str, Array]], keep: Collection[int], *, integer: bool
     ) -> list[State]:
-        states = [net.start(sample) for sample in samples]
-        net.run_together(range(len(net.plan.steps)), states, self.pool, integer=integer, keep=keep)
-        return states
+        return net.run_all(samples, self.pool, integer=integer, keep=keep)
 
     def _taken(self, net: FakeNetwork, states: Sequence[State], first: int) -> _Run:
         return _Run(first, [net.outputs(one) for one in states], [self.measure.values(one) for one in states])

@@ -1,0 +1,53 @@
+"""Several samples in one array, along the first axis: which ops take them so, and how many are worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from tpuc.api import Elementwise, NetworkInput, Node, ShapeOnly, TensorType
+from tpuc.api.host import Plan, Step
+from tpuc_ops import top
+
+ROW_BY_ROW = (top.Conv, top.MaxPool, top.AvgPool, top.Scale, Elementwise, NetworkInput, ShapeOnly)
+"""Ops that take no two indices of the first axis together, whatever their attributes are."""
+TOGETHER = 1 << 21
+"""Elements of all values of the samples that run at once. Running small networks is little but calls of numpy."""
+
+
+def most_together(plan: Plan) -> int:
+    """How many samples of a network are run at once: the same for any number of threads."""
+    types = [value.type for step in plan.steps for value in step.operation.results]
+    types += [item.type for item in plan.inputs]
+    tensors = [type for type in types if isinstance(type, TensorType) and type.shape and min(type.dims) > 0]
+    if len(tensors) < len(types):
+        return 1
+    return max(TOGETHER // sum(type.size for type in tensors), 1)
+
+
+def node_together(step: Step, shared: Collection[int], count: int) -> Node | None:
+    """The step with the types of so many samples; None where it has to take one after the other. The slots `shared`
+    are the same for all samples.
+    """
+    node = step.node
+    own = [slot not in shared for slot in step.operands]
+    pairs = list(zip(node.operand_types, own, strict=True))
+    fits = isinstance(step.operation.op, ROW_BY_ROW) and len(node.result_types) == 1 and any(own)
+    if not fits or not all(_is_row_by_row(step, type, is_own) for type, is_own in pairs):
+        return None
+    types = tuple(_of_samples(type, count) if is_own else type for type, is_own in pairs)
+    return replace(node, operand_types=types, result_types=(_of_samples(node.result_type, count),))
+
+
+def _is_row_by_row(step: Step, operand: TensorType, is_own: bool) -> bool:
+    """Does the first index of the result read the same one of an operand, or what is there for all of them?"""
+    result = step.node.result_type
+    broadcasts = isinstance(step.operation.op, Elementwise)
+    if not is_own:
+        return not broadcasts or operand.rank < result.rank or operand.dims[0] == 1
+    return operand.dims[0] == result.dims[0] and (not broadcasts or operand.rank == result.rank)
+
+
+def _of_samples(type: TensorType, count: int) -> TensorType:
+    first, *others = type.dims
+    return type.with_shape((first * count, *others))
