@@ -23,7 +23,7 @@ from tpuc_cv18.isa import (
 )
 from tpuc_cv18.machine import Machine
 
-from tests.chips.cv18.draw import BASES, RESULT, A, Case, Draw, Shape4
+from tests.chips.cv18.draw import BASES, RESULT, A, Array, Case, Draw, Shape4
 
 INT8, UINT8, BF16 = DType.INT8, DType.UINT8, DType.BF16
 Steps = tuple[int, int, int]
@@ -156,12 +156,21 @@ def compressed(draw: Draw, kind: DType, zero_guard: bool = False) -> Case:
     if kind is not BF16 and draw.chance():
         wide = draw.lmem.view(np.int8).astype(np.int16) >> draw.number(0, 7)
         draw.lmem[:] = (wide if kind is INT8 else np.abs(wide)).astype(np.uint8)
+    if zero_guard and draw.chance():
+        draw.lmem[:] = _close_exponents(draw).view(np.uint8).reshape(draw.lmem.shape)
     how = Compression(signed=kind is INT8, bias=127 if kind is BF16 else 0, zero_guard=zero_guard)
     source, steps = local(draw, A, shape, kind.bytes)
     target = gmem(draw.number(0, BASES), 16 * draw.number(0, 8))
     return draw.case(
         TensorCopy(source=source, destination=target, shape=shape, dtype=kind, source_strides=steps, compression=how)
     )
+
+
+def _close_exponents(draw: Draw) -> Array:
+    """bf16 patterns with zeros and exponents near 127, for which several codes take as many bits."""
+    exponents = draw.lmem.view(np.uint16).reshape(-1) % 7 + 124
+    exponents[draw.lmem.view(np.uint16).reshape(-1) % 11 < draw.number(0, 9)] = 0
+    return exponents << np.uint16(7)
 
 
 def decompressed(draw: Draw, kind: DType, zero_guard: bool = False) -> Case:

@@ -15,6 +15,7 @@ from tpuc.api import Engine, IllegalCommand
 from tpuc_cv18.isa import (
     ChannelBlock,
     ChannelSum,
+    Compression,
     Depthwise,
     DType,
     Layout,
@@ -24,6 +25,7 @@ from tpuc_cv18.isa import (
     TensorCopy,
     gmem,
 )
+from tpuc_cv18.isa.compression import compress
 from tpuc_cv18.isa.geometry import split_gmem
 from tpuc_cv18.isa.stream import decode
 from tpuc_cv18.machine import Machine
@@ -113,3 +115,18 @@ def test_what_the_chips_lack_is_refused(target: Target) -> None:
     with pytest.raises(IllegalCommand, match=f"{target.name} does not heed a dilation beside a block"):
         _depthwise(target).check()
     replace(_depthwise(target), dilation=(1, 1), result_shape=(1, 1, 1, 6)).check()
+
+
+CODES = {
+    0x1F: (0, 126, 127, 128, 0, 127, 127, 126, 128, 128, 128, 127, 128, 126, 125, 126),  # 47 bits, as with a plane
+    0x29: (0, 129, 129, 127, 129, 127, 126, 128, 127, 0, 127, 127, 0, 127, 127, 128),  # 45 bits with a plane, else 46
+    0xBC: (0, 0, 111, 90, 0, 169, 43, 176, 179, 125, 74, 127, 189, 211, 147, 0),  # 128 bits, as plain
+    0xE0: (0, 0, 202, 73, 0, 0, 0, 14, 0, 143, 0, 0, 96, 234, 198, 177),  # 129 bits, plain 128
+}
+"""Exponents by the code that the functional models choose where codes take nearly as many bits."""
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_bits_that_count_zeros_belong_to_the_length_of_a_code(code: int) -> None:
+    stream = compress(np.array(CODES[code], np.uint16) << np.uint16(7), Compression(bias=127, zero_guard=True))
+    assert stream[16] == code

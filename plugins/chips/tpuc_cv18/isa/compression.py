@@ -255,18 +255,18 @@ def _fractions(bits: Array, zero_guard: bool) -> list[int]:
 
 
 def _code_block(symbols: list[int], skip: int) -> tuple[int, int, int]:
-    """Map byte, bits and their number: the fewest planes among the cheapest codes, plain symbols where none is shorter.
+    """Map byte, bits and their number: the fewest planes among the cheapest codes, plain symbols where all are longer.
 
-    `skip` bits behind the planes count the zeros.
+    `skip` bits behind the planes count the zeros, and a code without planes has none.
     """
     best: tuple[int, int, int] | None = None
     for planes in range(6):
         unary = sum((symbol >> planes) + 1 for symbol in symbols)
         extra = unary - _UNARY_BITS
-        width = BLOCK * planes + unary
+        width = BLOCK * planes + unary + (skip if planes else 0)
         if extra < 32 and (best is None or width < best[2]):
             best = (planes, extra, width)
-    if best is None or best[2] >= 8 * BLOCK:
+    if best is None or best[2] > 8 * BLOCK:
         return RAW << 5, int.from_bytes(bytes(symbols), "little"), 8 * BLOCK
     planes, extra, width = best
     word = position = 0
@@ -277,7 +277,6 @@ def _code_block(symbols: list[int], skip: int) -> tuple[int, int, int]:
     if planes and skip:
         word |= (symbols.count(0) & 15) << position
         position += skip
-        width += skip
     for symbol in symbols:
         position += symbol >> planes
         word |= 1 << position
