@@ -249,8 +249,8 @@ def _first_run(
 ) -> dict[str, NDArray[Any]]:
     for _ in range(STARTS - 1):
         with suppress(VendorRunError):
-            return _run_file(folder, folders.mktemp("vendor"), folder / "samples" / SAMPLE, inputs)
-    return _run_file(folder, folders.mktemp("vendor"), folder / "samples" / SAMPLE, inputs)
+            return run_file(folder, folders.mktemp("vendor"), folder / "samples" / SAMPLE, inputs)
+    return run_file(folder, folders.mktemp("vendor"), folder / "samples" / SAMPLE, inputs)
 
 
 @pytest.fixture(scope="session")
@@ -282,7 +282,7 @@ def run_vendor(oracle_dir: Path, tmp_path: Path) -> RunVendor:
         path: Path, inputs: Mapping[str, NDArray[Any]], *, all_tensors: bool = False, timeout: float = 300.0
     ) -> dict[str, NDArray[Any]]:
         try:
-            return _run_file(oracle_dir, tmp_path, path, inputs, all_tensors=all_tensors, timeout=timeout)
+            return run_file(oracle_dir, tmp_path, path, inputs, all_tensors=all_tensors, timeout=timeout)
         except VendorRunError as error:
             pytest.fail(f"the vendor's runtime on {path.name}: {error}")
 
@@ -313,7 +313,7 @@ class VendorRunError(Exception):
     """The vendor's runtime gave no result."""
 
 
-def _run_file(
+def run_file(
     oracle: Path,
     work: Path,
     path: Path,

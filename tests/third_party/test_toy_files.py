@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toy_chip import isa
+from toy_chip.chip import KIT
 from toy_chip.container import ToyFile, read_file, write_file
 from toy_chip.operands import DDR_BASE, DType, Operand, Strided
 from toy_chip.simulator import ToyModel
@@ -28,6 +29,15 @@ from tpuc.api import (
 )
 
 I8 = DType.I8
+
+
+def test_a_board_takes_what_fits_its_memory() -> None:
+    loaded = ToyModel(read_file(program(), "f"), "f", 0)
+    assert loaded.device_bytes == {"weights": 0, "activations": 128, "code": 0}
+    assert KIT.refuses_chip("toy") is None
+    assert KIT.refuses_size(sum(loaded.device_bytes.values())) is None
+    assert KIT.refuses_size(4096) is None
+    assert KIT.refuses_size(5120) == "Toy kit reserves 4 KiB for networks, and this one allocates 5 KiB"
 
 
 def clamped(values: Sequence[Sequence[int]], low: int, high: int) -> list[list[int]]:

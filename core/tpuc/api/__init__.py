@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tpuc.api.board import Board, shown_size
 from tpuc.api.calibration import (
     Calibrator,
     TensorStatistics,
@@ -286,6 +287,7 @@ __all__ = [
     "Axis",
     "BankConflict",
     "Block",
+    "Board",
     "Bool",
     "BoolAttr",
     "Box",
@@ -468,6 +470,7 @@ __all__ = [
     "scalar_of",
     "serial_order",
     "show_region",
+    "shown_size",
     "stored_inputs",
     "undone_on_failure",
     "visible",

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from tpuc.api.kernel import DdrTensor, HostArgument, LocalBlock, LocalTensor, Shape4
-from tpuc.errors import Unsupported
+from tpuc.errors import Unsupported, UsageError
 from tpuc.ir import BF16, F16, F32, ElementType, Module, ScalarType, TensorType
 from tpuc.machine import Instruction, Recorder, Timeline
 
@@ -244,6 +244,18 @@ class LoadedModel(ABC):
         )
         return read, written
 
+    @property
+    def device_bytes(self) -> Mapping[str, int]:
+        """What the chip's runtime allocates to run the file: bytes by purpose. Default: nothing is known of it."""
+        return {}
+
+    def refused_by(self, runtime_version: str) -> str | None:
+        """Why a runtime of that version does not take the file, in a sentence without a full stop; None: it does.
+
+        Raises UsageError for what is no version.
+        """
+        raise UsageError("files of this chip state no version of a runtime; leave out --runtime-version.")
+
     @abstractmethod
     def disassemble(self) -> str:
         """Every command as text."""
@@ -317,6 +329,12 @@ class Chip(ABC):
         that models which hardly disagree about plans are better left out.
         """
         return self.profiles
+
+    def for_runtime(self, version: str) -> Chip:
+        """The chip whose files state that a runtime of this version runs them; raises UsageError where none does."""
+        raise UsageError(
+            f"files of chip '{self.description.name}' state no version of a runtime; leave out --runtime-version."
+        )
 
     @abstractmethod
     def assembler(self) -> Assembler:

@@ -105,6 +105,14 @@ def agreement_option(function: Function[R]) -> Function[R]:
     return option(function)
 
 
+def runtime_option(function: Function[R]) -> Function[R]:
+    """Add the option of which runtime takes the compiled file, as `runtime_version`."""
+    option = click.option(
+        "--runtime-version", metavar="VERSION", help="Of the runtime on the board, which the file has to suit: 1.4."
+    )
+    return option(function)
+
+
 def planning_options(function: Function[R]) -> Function[R]:
     """Add the options of memory planning, as `planner`, `memory_plan` and `opt`."""
     plan = click.option(

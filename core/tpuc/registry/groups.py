@@ -56,6 +56,7 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.frontends", "front end", "tpuc.api.frontend:Frontend"),
         Group("tpuc.importers", "importer", owners="tpuc.frontends"),
         Group("tpuc.chips", "chip", "tpuc.api.chip:Chip"),
+        Group("tpuc.boards", "board", "tpuc.api.board:Board"),
         Group("tpuc.lowerings", "lowering", owners="tpuc.chips"),
         Group("tpuc.legalisations", "legalisation", owners="tpuc.chips"),
         Group("tpuc.kernels", "kernel", owners="tpuc.chips"),

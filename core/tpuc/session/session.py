@@ -68,8 +68,9 @@ class Session:
     decide, as `mode_for` says. `work_dir` keeps every intermediate module;
     `symmetric_divisor` replaces the chip's own for signed symmetric scales, `planner` the usual memory planner; `opt`
     is the level of planning local memory, 1 to 3; `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`,
-    where their shapes do not. `targets` and `pools` are for chips of functions: who runs the network, and memory pools
-    by the options of the command line that describe them.
+    where their shapes do not. `runtime_version` is that of the runtime which is to take the file.
+    `targets` and `pools` are for chips of functions: who runs the network, and memory pools by the options of the
+    command line that describe them.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Session:
         quantize: str | None = None,
         work_dir: Path | None = None,
         symmetric_divisor: int | None = None,
+        runtime_version: str | None = None,
         planner: str | None = None,
         opt: int | None = None,
         input_layout: str | None = None,
@@ -105,7 +107,10 @@ class Session:
         self.seconds: dict[str, float] = {}
         self._chip: Chip | None = None
         if chip is not None:
-            self._chip = with_divisor(self.registry.get("tpuc.chips", chip), symmetric_divisor)
+            found: Chip = self.registry.get("tpuc.chips", chip)
+            self._chip = with_divisor(
+                found if runtime_version is None else found.for_runtime(runtime_version), symmetric_divisor
+            )
 
     @property
     def chip(self) -> Chip:
@@ -330,7 +335,7 @@ class Session:
                 f"{path} says itself how images become its inputs. Leave out {options}, or transform the network again "
                 "with other ones."
             )
-        if path.suffix.lower() == ".mlir" or self._is_network(path):
+        if path.suffix.lower() == ".mlir" or self.is_network(path):
             module = self.load(path) if path.suffix.lower() == ".mlir" else self.transform(path, preprocess=preprocess)
             return module_runner(module, everything, self.remark)
         chip, loaded = self.open(path)
@@ -343,7 +348,8 @@ class Session:
 
         return Runner(run, specs, types, tuple(loaded.outputs))
 
-    def _is_network(self, path: Path) -> bool:
+    def is_network(self, path: Path) -> bool:
+        """Does a front end read files of this type?"""
         return any(path.suffix.lower() in frontend.suffixes for frontend in frontends(self.registry))
 
     def profile(self, path: Path, *, profile: str | None = None) -> ProfileReport:

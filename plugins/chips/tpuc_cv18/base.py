@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 from tpuc.api import (
@@ -21,6 +22,7 @@ from tpuc_ops.quant.elements import byte_element
 from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, SHARED, WEIGHTS, gmem
 from tpuc_cv18.isa.target import Target
 from tpuc_cv18.lmem import Cv18Lmem
+from tpuc_cv18.runtimes import NEWEST, version_for
 
 FAMILY = "cv18"
 """Whose tables serve all chips, beside their own."""
@@ -73,6 +75,12 @@ class Cv18Chip(Chip):
         self.profile_notes = {name: profile.note for name, profile in target.profiles.items()}
         self.description = describe(target)
         self.lmem = Cv18Lmem(target)
+        self.file_version = NEWEST
+
+    def for_runtime(self, version: str) -> Chip:
+        chip = copy.copy(self)
+        chip.file_version = version_for(version)
+        return chip
 
     @property
     def planned_profiles(self) -> tuple[str, ...]:
@@ -91,7 +99,7 @@ class Cv18Chip(Chip):
     def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
         from tpuc_cv18.codegen import write_model
 
-        return write_model(layout, recorder, self.target)
+        return write_model(layout, recorder, self.target, self.file_version)
 
     def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
         from tpuc_cv18.loaded import load_model

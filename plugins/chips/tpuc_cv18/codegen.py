@@ -25,6 +25,7 @@ from tpuc_cv18.container.model import DEFAULT_TIME, RANK, THRESHOLD_STEPS
 from tpuc_cv18.isa import Target, encode_cmdbuf
 from tpuc_cv18.isa.geometry import PRIVATE, split_gmem
 from tpuc_cv18.isa.tables import ID_LIMIT
+from tpuc_cv18.runtimes import Version
 
 _FILE_TYPES = {
     "f32": TensorType.F32,
@@ -37,7 +38,7 @@ _FILE_TYPES = {
 }
 
 
-def write_model(layout: CompiledLayout, recorder: Recorder, target: Target) -> bytes:
+def write_model(layout: CompiledLayout, recorder: Recorder, target: Target, version: Version) -> bytes:
     """One program: a TPU routine for every run of instructions, a CPU routine for every host call."""
     tensors = {info.name: _tensor(info, is_input=True) for info in layout.inputs}
     tensors |= {info.name: _tensor(info, is_input=False) for info in layout.outputs if info.name not in tensors}
@@ -54,7 +55,7 @@ def write_model(layout: CompiledLayout, recorder: Recorder, target: Target) -> b
         private_bytes=_private_bytes((*layout.inputs, *layout.outputs)),
     )
     time = layout.build_time or DEFAULT_TIME
-    return CviModel(target, layout.name, (program,), tuple(sections), time=time).to_bytes()
+    return CviModel(target, layout.name, (program,), tuple(sections), time=time, version=version).to_bytes()
 
 
 def _private_bytes(infos: Iterable[TensorInfo]) -> int:

@@ -14,6 +14,8 @@ from tpuc_cv18.container.model import THRESHOLD_STEPS
 from tpuc_cv18.disassembler import disassemble
 from tpuc_cv18.isa import Target
 from tpuc_cv18.isa.command import DmaInstruction
+from tpuc_cv18.isa.geometry import FIRST_IO
+from tpuc_cv18.runtimes import parse_version, refusal
 from tpuc_cv18.simulator import Simulator
 
 _ROUNDING = 2.0**-22
@@ -66,6 +68,22 @@ class LoadedCviModel(SimulatedModel):
             "code": sizes[SectionKind.CMDBUF] + sizes[SectionKind.DMABUF],
             "file": len(self._data),
         }
+
+    @property
+    def device_bytes(self) -> Mapping[str, int]:
+        ends = dict[int, int]()
+        for tensor in self._simulator.program.tensors:
+            if tensor.tag is not None and tensor.tag >= FIRST_IO:
+                ends[tensor.tag] = max(ends.get(tensor.tag, 0), tensor.offset + tensor.bytes)
+        return {
+            "weights": self.memory["weights"],
+            "commands": self.memory["code"],
+            "activations": self.memory["activations"],
+            "inputs and outputs": sum(ends.values()),
+        }
+
+    def refused_by(self, runtime_version: str) -> str | None:
+        return refusal(self._model.version, parse_version(runtime_version))
 
 
 def _input_info(tensor: Tensor) -> TensorInfo:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from tpuc.api import FLOAT_MODES, Module, Operation, TpucError
+from tpuc.api import FLOAT_MODES, Module, Operation, TpucError, UsageError
 from tpuc.api.command import (
     EMPTY,
     FILE,
@@ -24,9 +25,11 @@ from tpuc.api.command import (
     check_inputs,
     open_session,
     pass_app,
+    runtime_option,
 )
 
 if TYPE_CHECKING:
+    from tpuc_check.destination import Destination
     from tpuc_check.findings import Finding
     from tpuc_check.trial import Trials
 
@@ -40,7 +43,9 @@ faster.
 @click.argument("network", metavar="MODEL", type=FILE)
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
 @click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
-@click.option("--chip", required=True, help="The chip (`tpuc plugins` lists them).")
+@click.option("--chip", help="The chip (`tpuc plugins` lists them); the board's or the file's own if not given.")
+@click.option("--board", metavar="NAME", help="Does it fit there? duo64, duo256 and so on (`tpuc plugins` lists them).")
+@runtime_option
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
@@ -52,7 +57,9 @@ def command(
     network: Path,
     model_data: Path | None,
     random_weights: bool,
-    chip: str,
+    chip: str | None,
+    board: str | None,
+    runtime_version: str | None,
     quantize: str | None,
     input_shapes: Shapes,
     batch: int | None,
@@ -62,10 +69,18 @@ def command(
     """Tell everything of a network that a chip cannot compute, and what would help.
 
     Nothing is calibrated: ranges are made up, as they do not decide what can be computed. The exit code is 0 where
-    nothing is in the way, else 1.
+    nothing is in the way, else 1. MODEL may also be a compiled file, to see whether a board or a runtime takes it.
     """
     check_inputs(network, model_data)
-    session = open_session(app, chip=chip, quantize=quantize)
+    from tpuc_check.destination import Destination
+
+    destination = Destination(None if board is None else app.registry.get("tpuc.boards", board), runtime_version)
+    chip = chip or (None if destination.board is None else destination.board.chip)
+    if _is_compiled(app, network, chip):
+        return _show(app, check_compiled(app, network, destination), as_json)
+    if chip is None:
+        raise UsageError("no chip to check the network for; add --chip NAME or --board NAME.")
+    session = open_session(app, chip=chip, quantize=quantize, runtime_version=runtime_version)
     settings = {
         "model_data": model_data,
         "random_weights": random_weights,
@@ -74,46 +89,91 @@ def command(
         "output_names": output_names,
     }
     with tempfile.TemporaryDirectory() as folder:
-        result = check(app, session, network, settings, Path(folder))
+        found = check(app, session, network, settings, Path(folder), destination)
+    return _show(app, Result(network, chip, session.mode, destination, found), as_json)
+
+
+def _is_compiled(app: App, path: Path, chip: str | None) -> bool:
+    """Is it a compiled file? By its suffix: that of the chip, or of no network."""
+    if chip is not None:
+        return path.suffix == app.registry.get("tpuc.chips", chip).description.suffix
+    return path.suffix != ".mlir" and not open_session(app).is_network(path)
+
+
+def _show(app: App, result: Result, as_json: bool) -> int:
+    """The exit code."""
     if as_json:
-        app.result_json(result.to_json(network, chip, session.mode))
+        app.result_json(result.to_json())
     else:
         for finding in result.findings:
             app.result(finding.text())
-        app.result(result.summary(network, chip, session.mode))
+        app.result(result.summary())
     return 1 if result.findings else 0
+
+
+class Found(NamedTuple):
+    """What was found. `ops` were looked at; `behind` says whether some lie behind what could not be read;
+    `device_bytes` are what the runtime allocates for the whole.
+    """
+
+    findings: tuple[Finding, ...]
+    ops: int = 0
+    behind: bool = False
+    device_bytes: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was found. `ops` were looked at; `behind` says whether some lie behind what could not be read."""
+    """What was found of a network, in a mode, or of a compiled file, in none."""
 
-    findings: tuple[Finding, ...]
-    ops: int
-    behind: bool
+    network: Path
+    chip: str
+    mode: str | None
+    destination: Destination
+    found: Found
 
-    def summary(self, network: Path, chip: str, mode: str | None) -> str:
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """One per reason."""
+        return self.found.findings
+
+    def summary(self) -> str:
         """The last line."""
-        where = f"{network.name} on {chip}{'' if mode is None else f' in {mode}'}"
-        rest = "; what lies behind an operator that cannot be imported was not looked at" if self.behind else ""
+        where = f"{self.network.name} on {self.chip}{'' if self.mode is None else f' in {self.mode}'}"
+        there = self.destination.summary(self.found.device_bytes)
         if not self.findings:
-            return f"{where}: all {self.ops} ops can be computed"
-        return f"{where}: {len(self.findings)} thing(s) in the way, {self.ops} ops looked at{rest}"
+            what = "all its commands are legal" if self.mode is None else f"all {self.found.ops} ops can be computed"
+            return f"{where}: {what}{there}"
+        behind = "; what lies behind an operator that cannot be imported was not looked at" if self.found.behind else ""
+        ops = "" if self.mode is None else f", {self.found.ops} ops looked at{behind}"
+        return f"{where}: {len(self.findings)} thing(s) in the way{ops}"
 
-    def to_json(self, network: Path, chip: str, mode: str | None) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "model": str(network),
-            "chip": chip,
-            "mode": mode,
+            "model": str(self.network),
+            "chip": self.chip,
+            "mode": self.mode,
             "supported": not self.findings,
-            "ops": self.ops,
-            "complete": not self.behind,
+            "ops": self.found.ops,
+            "complete": not self.found.behind,
             "findings": [finding.to_json() for finding in self.findings],
+            **self.destination.to_json(self.found.device_bytes),
         }
 
 
-def check(app: App, session: Any, network: Path, settings: dict[str, Any], folder: Path) -> Result:
+def check_compiled(app: App, path: Path, destination: Destination) -> Result:
+    """A compiled file: is it whole and legal, and does it run where it is to run?"""
+    chip, loaded = open_session(app).open(path)
+    loaded.check()
+    name = chip.description.name
+    findings = destination.findings(name, loaded)
+    return Result(path, name, None, destination, Found(tuple(findings), device_bytes=loaded.device_bytes))
+
+
+def check(
+    app: App, session: Any, network: Path, settings: dict[str, Any], folder: Path, destination: Destination
+) -> Found:
     """Import as far as possible, then every op by itself, then the whole.
 
     The session gets the mode that the network is compiled in, whatever was asked for a network that is quantised.
@@ -122,7 +182,10 @@ def check(app: App, session: Any, network: Path, settings: dict[str, Any], folde
 
     from tpuc_check.findings import import_findings
 
-    findings: list[Finding] = []
+    findings = destination.wrong_chip(session.chip.description.name)
+    if findings:
+        session.mode = session.mode or session.chip.description.float_mode
+        return Found(tuple(findings))
     module: Module | None = None
     try:
         module = session.transform(network, **settings)
@@ -135,13 +198,14 @@ def check(app: App, session: Any, network: Path, settings: dict[str, Any], folde
             module = _read_part(session, network, {**settings, "output_names": outputs})
     if module is None:
         session.mode = session.mode or session.chip.description.float_mode
-        return Result(tuple(findings), 0, True)
+        return Found(tuple(findings), behind=True)
     behind = bool(findings)
     session.mode = session.mode_used(module)
     operations, on_chip = _on_chip(app, session, module, folder)
+    device_bytes: Mapping[str, int] = {}
     if not findings and not on_chip:
-        on_chip = _whole(session, module, folder)
-    return Result((*findings, *on_chip), operations, behind)
+        on_chip, device_bytes = _whole(session, module, folder, destination)
+    return Found((*findings, *on_chip), operations, behind, device_bytes)
 
 
 def _quiet(session: Any) -> Any:
@@ -217,15 +281,19 @@ def _host_operations(operation: Operation) -> int:
     return operation.op.flops(node) + sum(type.size for type in (*node.operand_types, *node.result_types))
 
 
-def _whole(session: Any, module: Module, folder: Path) -> list[Finding]:
-    """What only the whole network runs into, such as memory."""
+def _whole(
+    session: Any, module: Module, folder: Path, destination: Destination
+) -> tuple[list[Finding], Mapping[str, int]]:
+    """What only the whole network runs into, such as memory; and what the runtime allocates for it."""
     from tpuc_check.findings import NETWORK, Finding
     from tpuc_check.trial import Trials
 
     try:
-        session.build(module, Trials(module, session, folder).table(module))
+        data = session.build(module, Trials(module, session, folder).table(module)).data
     except TpucError as error:
-        return [
-            Finding(NETWORK, (), "", str(error).splitlines()[0].rstrip("."), "Compile it for the details", session.mode)
-        ]
-    return []
+        reason = str(error).splitlines()[0].rstrip(".")
+        return [Finding(NETWORK, (), "", reason, "Compile it for the details", session.mode)], {}
+    if destination.board is None:
+        return [], {}
+    loaded = session.chip.load(data, module.name)
+    return destination.findings(session.chip.description.name, loaded), loaded.device_bytes

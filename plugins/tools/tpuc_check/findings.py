@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-IMPORT, LOWERING, CODE, NETWORK = "import", "lowering", "code", "network"
-"""Where it came out: reading the file, choosing the chip's instructions, writing them, or only for the whole."""
+IMPORT, LOWERING, CODE, NETWORK, BOARD = "import", "lowering", "code", "network", "board"
+"""Where it came out: reading the file, choosing the chip's instructions, writing them, only for the whole, or on the
+board.
+"""
 
 _HOST_BOXES = "end the network before it and decode the boxes on the host"
 REWRITES = {

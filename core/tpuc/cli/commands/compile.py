@@ -15,6 +15,7 @@ from tpuc.cli.options import (
     layout_option,
     planning_options,
     preprocess_options,
+    runtime_option,
 )
 from tpuc.cli.pools import PoolChoice, PoolsCommand, pool_options
 from tpuc.cli.session import (
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 @click.option("--measure", metavar="NAME", help="Of accuracy: decisions if not given, or labels{option=value,...}.")
 @click.option("--max-trials", type=POSITIVE, help="Networks to try for --min-accuracy; 40 if not given.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
+@runtime_option
 @planning_options
 @pool_options
 @click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")
@@ -73,6 +75,7 @@ def command(
     chip: str | None,
     quantize: str | None,
     symmetric_divisor: int | None,
+    runtime_version: str | None,
     planner: str | None,
     opt: int | None,
     input_layout: str | None,
@@ -99,6 +102,7 @@ def command(
         quantize=quantize,
         work_dir=work_dir,
         symmetric_divisor=symmetric_divisor,
+        runtime_version=runtime_version,
         planner=planner,
         opt=opt,
         input_layout=input_layout,

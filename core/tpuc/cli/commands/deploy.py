@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from tpuc.cli.app import App, pass_app
-from tpuc.cli.options import boundary_options, layout_option, planning_options
+from tpuc.cli.options import boundary_options, layout_option, planning_options, runtime_option
 from tpuc.cli.outputs import beside
 from tpuc.cli.pools import PoolChoice, PoolsCommand, pool_options
 from tpuc.cli.session import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("--test-reference", type=FILE, metavar="FILE.npz", help="Values of the float network on that input.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
+@runtime_option
 @planning_options
 @pool_options
 @click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")
@@ -53,6 +54,7 @@ def command(
     quantize: str | None,
     asymmetric: bool,
     symmetric_divisor: int | None,
+    runtime_version: str | None,
     planner: str | None,
     opt: int | None,
     input_layout: str | None,
@@ -78,6 +80,7 @@ def command(
         quantize=asymmetric_mode(quantize) if asymmetric else quantize,
         work_dir=work_dir,
         symmetric_divisor=symmetric_divisor,
+        runtime_version=runtime_version,
         planner=planner,
         opt=opt,
         input_layout=input_layout,

@@ -17,10 +17,10 @@ from tpuc_chip_parts.files import FileType
 from tpuc_cv18.container.lz4 import decompress_block
 from tpuc_cv18.isa.geometry import BASE_REGISTERS, GMEM_BITS, gmem
 from tpuc_cv18.isa.target import Target
+from tpuc_cv18.runtimes import NEWEST, Version
 
 MAGIC = b"CviModel"
 HEADER = struct.Struct("<8sIBB16s16s2s")
-VERSION = (1, 4, 0)
 PADDING = b"Cv"
 """What the vendor writes at the end of the header."""
 DEFAULT_TIME = "1970-01-01 00:00:00"
@@ -154,7 +154,9 @@ class Weight:
 
 @dataclass(frozen=True)
 class CviModel:
-    """A whole file for a chip. `time` is a text that the caller chooses, so that equal programs give equal files."""
+    """A whole file for a chip. `time` is a text that the caller chooses, so that equal programs give equal files;
+    `version` is compared with the runtime's.
+    """
 
     target: Target
     name: str
@@ -163,6 +165,7 @@ class CviModel:
     weights: tuple[Weight, ...] = ()
     time: str = DEFAULT_TIME
     producer: str = DEFAULT_PRODUCER
+    version: Version = NEWEST
 
     def section(self, kind: SectionKind, name: str | None = None) -> Section | None:
         """The first section of a kind, and of a name when that is given."""
@@ -176,7 +179,7 @@ class CviModel:
             records.append({"type": int(section.kind), "name": section.name, **place})
             area += section.data
         record: Record = {
-            "version": VERSION,
+            "version": self.version,
             "name": self.name,
             "build_time": self.time,
             "weight_map": [_weight_record(weight) for weight in self.weights],
@@ -188,7 +191,7 @@ class CviModel:
         body = _schema().write(record, "Model") + bytes(area)
         size = len(body) - len(area)
         digest = hashlib.md5(body, usedforsecurity=False).digest()
-        return HEADER.pack(MAGIC, size, *VERSION[:2], digest, self.target.name.encode(), PADDING) + body
+        return HEADER.pack(MAGIC, size, *self.version[:2], digest, self.target.name.encode(), PADDING) + body
 
     @classmethod
     def from_bytes(cls, data: bytes, target: Target) -> CviModel:
@@ -222,6 +225,7 @@ class CviModel:
             tuple(_read_weight(item) for item in record.get("weight_map", [])),
             record.get("build_time", ""),
             record.get("mlir_version", ""),
+            record.get("version", (major, minor, 0)),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import (
     Assembler,
+    Board,
     Chip,
     ChipDescription,
     CompiledLayout,
@@ -87,3 +88,4 @@ class Toy(Chip):
 
 
 CHIP = Toy()
+KIT = Board("Toy kit", "toy", 4096, "the kit's manual leaves so much of its memory to networks")

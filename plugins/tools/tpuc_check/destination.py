@@ -1,0 +1,64 @@
+"""What a compiled file is to run on: a board, and a version of its runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tpuc.api import Board, LoadedModel, shown_size
+
+from tpuc_check.findings import BOARD, Finding
+
+
+@dataclass(frozen=True)
+class Destination:
+    """As far as the user named them."""
+
+    board: Board | None = None
+    runtime_version: str | None = None
+
+    def wrong_chip(self, chip: str) -> list[Finding]:
+        """That the board has another chip, if it has."""
+        reason = None if self.board is None else self.board.refuses_chip(chip)
+        if self.board is None or reason is None:
+            return []
+        return [Finding(BOARD, (), "", reason, f"Compile it with --chip {self.board.chip}")]
+
+    def findings(self, chip: str, loaded: LoadedModel) -> list[Finding]:
+        """Why a file of a chip does not run there."""
+        return [*self.wrong_chip(chip), *self._too_large(loaded), *self._too_new(loaded)]
+
+    def _too_large(self, loaded: LoadedModel) -> Iterator[Finding]:
+        needed = sum(loaded.device_bytes.values())
+        reason = None if self.board is None else self.board.refuses_size(needed)
+        if self.board is not None and reason is not None:
+            way_out = f"Take a smaller network or fewer bits, or reserve more: {self.board.note}"
+            yield Finding(BOARD, (), "", f"{reason} ({shown_bytes(loaded.device_bytes)})", way_out)
+
+    def _too_new(self, loaded: LoadedModel) -> Iterator[Finding]:
+        reason = None if self.runtime_version is None else loaded.refused_by(self.runtime_version)
+        if reason is not None:
+            way_out = f"Compile it with --runtime-version {self.runtime_version}, or install a newer runtime"
+            yield Finding(BOARD, (), "", reason, way_out)
+
+    def summary(self, device_bytes: Mapping[str, int]) -> str:
+        """What a file takes of the board, as the end of a sentence; empty where there is no board or nothing known."""
+        if self.board is None or not device_bytes:
+            return ""
+        needed, there = shown_size(sum(device_bytes.values())), shown_size(self.board.device_bytes)
+        return f"; it takes {needed} of the {there} of {self.board.title}: {shown_bytes(device_bytes)}"
+
+    def to_json(self, device_bytes: Mapping[str, int]) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "board": None if self.board is None else self.board.title,
+            "board_bytes": None if self.board is None else self.board.device_bytes,
+            "runtime_version": self.runtime_version,
+            "device_bytes": dict(device_bytes),
+        }
+
+
+def shown_bytes(device_bytes: Mapping[str, int]) -> str:
+    """`weights 3.95 MiB, commands 92 KiB`."""
+    return ", ".join(f"{name} {shown_size(size)}" for name, size in device_bytes.items())
