@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.api import F32, Node, ScalarType, TensorType, Uniform
+from tpuc.api import F32, Node, ScalarType, TensorType, Uniform, Unsupported
 from tpuc.registry import Registry
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
@@ -78,6 +78,31 @@ def convolution(seed: int) -> Sample:
     operands = [source, filters((count, channels // groups, *kernel), seed + 1), bias(count, seed + 2)]
     result = element(bool(rng.integers(2)), 0.05, 3) if way else None
     return Sample(tpu.Conv2D(**attributes), operands, result)
+
+
+def with_wide_filters(count: int, widest: int) -> Sample:
+    """Filters of up to `widest` in magnitude, held with 16 bits."""
+    values = np.random.default_rng(count).integers(-widest, widest + 1, (count, 8, 3, 3)).astype(np.int16)
+    values.reshape(-1)[:2] = -widest, widest
+    op = tpu.Conv2D(kernel_shape=(3, 3), pads=(1, 1, 1, 1), scales=(0.003,), round_mode="HalfToEven")
+    return Sample(op, [stored((1, 8, 6, 5), count), Fixed(values, "si16"), bias(count, 3)], element(False))
+
+
+def several() -> dict[str, Sample]:
+    """More filters than the library requantises at once, and bytes held with 16 bits."""
+    return {
+        "many": Sample(
+            tpu.Conv2D(kernel_shape=(1, 1), scales=(0.004,)),
+            [stored((1, 20, 5, 5), 1), filters((70, 20, 1, 1), 2), bias(70, 3)],
+            element(True),
+        ),
+        "deep": Sample(
+            tpu.Conv2D(kernel_shape=(3, 3), scales=(0.001,)),
+            [stored((1, 40, 6, 7), 4), filters((35, 40, 3, 3), 5), bias(35, 6)],
+            element(False),
+        ),
+        "span_of_a_byte": with_wide_filters(5, 127),
+    }
 
 
 def matrices(seed: int, **attributes: Any) -> Sample:
@@ -199,6 +224,7 @@ SUBJECTS: Mapping[str, Callable[[], Mapping[str, Sample]]] = {
     "floats": floats,
     "integers": integers,
     "convolutions": lambda: {f"conv{seed}": convolution(seed) for seed in range(60)},
+    "large convolutions": several,
 }
 
 
@@ -227,6 +253,11 @@ def test_a_wrong_function_is_found(subject: str, right: bytes, wrong: bytes) -> 
         compiled.compare(CHIP.load(packed(files)).run(compiled.inputs))
 
 
+def test_filters_of_nine_bits_over_several_channels_are_refused() -> None:
+    with pytest.raises(Unsupported, match=r"its filters span 256 steps, more than 8 bits hold; quantise it with"):
+        compile_kernels({"wide": with_wide_filters(5, 128)}, "c")
+
+
 def test_every_function_is_among_the_samples() -> None:
     shown = {sample.op.name for make in SUBJECTS.values() for sample in make().values()}
     assert {str(op) for op in TABLE.cells} == shown
@@ -243,11 +274,14 @@ def test_every_function_is_among_the_samples() -> None:
         (tpu.Add(), ["f32", "f32"], "f32", None),
         (tpu.Pad(paddings=(0, 1), mode="edge"), ["f32"], "f32", "only constant padding, this one is edge"),
         (tpu.Pad(paddings=(0, 1)), ["f32"], "f32", None),
+        (tpu.Conv2D(kernel_shape=(1,)), ["i8", "i32"], "i8", "only filters of 8 or 16 bits, this one has i32"),
+        (tpu.Conv2D(kernel_shape=(1,)), ["i8", "i16"], "i8", None),
     ],
 )
 def test_refusals_on_both_sides_of_their_limits(
     op: Any, operands: list[str], result: str, sentence: str | None
 ) -> None:
-    types = tuple(TensorType((4,), ScalarType(name)) for name in operands)
-    node: Node[Any] = Node(op, types, (TensorType((4,), ScalarType(result)),))
+    shape = (1, 1, 4) if isinstance(op, tpu.Conv2D) else (4,)
+    types = tuple(TensorType(shape, ScalarType(name)) for name in operands)
+    node: Node[Any] = Node(op, types, (TensorType(shape, ScalarType(result)),))
     assert TABLE.cells[op.name].refuse(node) == sentence

@@ -58,8 +58,8 @@ def test_one_plan_never_takes_more_than_two() -> None:
         calls[buffer.first] = calls.get(buffer.first, 0) + buffer.size_bytes
     assert plan.memory_plan is not None
     (pool,) = [pool for pool in plan.memory_plan.pools if pool.name == "workspace"]
-    # Sixteen and thirty-two maps of 8 x 8 floats, and eight windows of 16 x 9 floats while the second is made.
-    assert pool.peak_bytes == pool.bound_bytes == 48 * 64 * 4 + 8 * 144 * 4
+    # Sixteen and thirty-two maps of 8 x 8 floats, and four windows of 16 x 9 floats while the second is made.
+    assert pool.peak_bytes == pool.bound_bytes == 48 * 64 * 4 + 4 * 144 * 4
     assert arena == 48 * 64 * 4
     assert pool.peak_bytes <= arena + max(calls.values())
 

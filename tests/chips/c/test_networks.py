@@ -52,6 +52,17 @@ def portraits(data: Path) -> Array:
     return np.stack(rows).transpose(0, 3, 1, 2)[:, ::-1]
 
 
+def pictures(side: int) -> Callable[[Path], Array]:
+    """Everyday pictures, from -1 to 1."""
+
+    def load(data: Path) -> Array:
+        files = sorted((data / "imagenet_calib").glob("*.JPEG"))[:SAMPLES]
+        rows = [np.asarray(Image.open(path).convert("RGB").resize((side, side)), np.float32) for path in files]
+        return np.stack(rows).transpose(0, 3, 1, 2) / np.float32(127.5) - np.float32(1)
+
+    return load
+
+
 @dataclass(frozen=True)
 class Subject:
     """A network file, its samples, and whether its outputs are integers up to the last cast."""
@@ -68,6 +79,8 @@ SUBJECTS = {
     "kws": Subject(f"{TINY}/kws01_dscnn_int8.tflite", images("kws01_eval.npz"), True),
     "vww": Subject(f"{TINY}/vww01_mobilenet025_96_int8.tflite", images("vww01_eval.npz", 1 / 255), True),
     "ad01": Subject(f"{TINY}/ad01_autoencoder_int8.tflite", windows_of_sound, True),
+    "mobilenet_v1": Subject("tflite/mobilenet_v1_0.25_128_quant.tflite", pictures(128), True),
+    "mobilenet_v2": Subject("tflite/mobilenet_v2_1.0_224_quant.tflite", pictures(224), True),
     "lenet": Subject("caffe/lenet_mnist/deploy.prototxt", digits, False, "caffe/lenet_mnist/lenet.caffemodel"),
     "yunet": Subject("onnx/yunet_n_320.onnx", portraits, False),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,6 +17,7 @@ from tpuc_c.chip import CHIP
 from tpuc_c.storage import packed, unpacked
 
 from tests.chips.c.programs import COMPILERS, DIGITS, FLOAT, build, compile_digits, needs_compiler, needs_lowerings, run
+from tests.passes.test_stated_on_chips import residual, steps_off
 
 
 def images() -> tuple[np.ndarray, np.ndarray]:
@@ -134,3 +136,14 @@ def test_what_has_no_meaning_for_source_is_refused() -> None:
         CHIP.assembler()
     with pytest.raises(TpucError, match=r"there is no metadata\.json in it"):
         CHIP.archive(DIGITS)
+
+
+@needs_lowerings
+@needs_compiler
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_networks_that_come_quantised_give_what_the_runtime_gives(kind: type[np.integer[Any]], tmp_path: Path) -> None:
+    """Unsigned filters have nine bits without their zero point, also those of one channel each."""
+    off = steps_off("c", residual(tmp_path, kind), 0.08)
+    # A sum of two scales is rounded in whole numbers of 22 bits: nearer to a half than that, it may be the other.
+    assert (off < 1e-3).mean() > 0.99
+    assert off.max() < 1.01

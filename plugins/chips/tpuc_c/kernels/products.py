@@ -27,9 +27,11 @@ from tpuc_c.kernels.common import (
 )
 from tpuc_c.text import fields, row_strides
 
-PANEL_BYTES = 8192
-"""Of windows that are gathered at once: they stay in a first-level cache beside the filters."""
-MOST_PIXELS = 8
+PANEL_SHARE = 16
+PANEL_BYTES = 1024
+"""Windows gathered at once take a sixteenth of the operator's input and output, or these bytes if that is more."""
+MOST_PIXELS = 16
+"""The library's `TPUC_PIXELS`: filters are widened once for as many windows."""
 FILTERS, FLOAT_FILTERS, PIXELS, FLOAT_PIXELS, DEPTH = 4, 8, 2, 4, 8
 """What the library's inner products take at once: filters, windows, and elements of a filter."""
 WIDENED = 128
@@ -64,10 +66,17 @@ class Product:
         """Has every channel a filter of its own?"""
         return self.groups > 1 and self.source["in_c"] == self.target["out_c"] == self.groups
 
+    @property
+    def is_applied_in_place(self) -> bool:
+        """Are the channels' own filters applied to rows of channels as they lie?"""
+        return self.is_depthwise and self.source["x_c"] == 1
+
     def pixels(self, depth: int, item_bytes: int, several: int) -> int:
         """Windows to gather at once, for rows of `depth` elements."""
         area = self.target["out_h"] * self.target["out_w"]
-        room = max(PANEL_BYTES // (depth * item_bytes) // several * several, several)
+        values = self.source["in_h"] * self.source["in_w"] * self.source["in_c"] + area * self.target["out_c"]
+        panel = max(values * item_bytes // 2 // PANEL_SHARE, PANEL_BYTES)
+        room = max(panel // (depth * item_bytes) // several * several, several)
         return max(min(room, MOST_PIXELS, area), 1)
 
     def members(self) -> dict[str, object]:
@@ -126,7 +135,7 @@ def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool,
         "y_bytes": 1 if sums.shifts or sums.scales else 4,
     }
     out = sums.text(operands)
-    if product.is_depthwise and product.source["x_c"] == 1:
+    if product.is_applied_in_place:
         taps = -(-product.depth // 3) * 3
         rows = np.zeros((taps, filters.shape[0]), np.int16)
         rows[: product.depth] = filters.T
@@ -194,13 +203,15 @@ class ConvKernel(FunctionKernel[tpu.Conv2D]):
     """Windows become rows, and rows are multiplied with filters; a filter per channel is applied in place."""
 
     def refuse(self, node: Node[tpu.Conv2D]) -> str | None:
-        op, (x, _, *rest), result = node.op, node.operand_types, node.result_type
+        op, (x, filters, *rest), result = node.op, node.operand_types, node.result_type
         if x.rank not in (3, 4):
             return f"3 or 4 dimensions, this one has {x.rank}"
         if op.inserts:
             return "no zeros between rows"
-        if is_integer(x) and not (is_byte(x) and is_byte(node.operand_types[1])):
+        if is_integer(x) and not is_byte(x):
             return f"only integers of 8 bits, this one has {x.storage}"
+        if is_integer(x) and filters.storage.bits > 16:
+            return f"only filters of 8 or 16 bits, this one has {filters.storage}"
         if rest and not is_absent(rest[0]) and rest[0].size not in (1, result.dims[1]):
             return "one bias per channel"
         return refuse_types(node) or refuse_requantisation(op.multiplier, op.rshift, op.quant_mode, op.scales, result)
@@ -221,7 +232,18 @@ class ConvKernel(FunctionKernel[tpu.Conv2D]):
         sums = Requantisation(bias, *factors, zero, low, high)
         filters = filters.astype(np.int32) - op.kernel_zp
         check_sums(call, filters, bias)
+        check_span(call, product, filters)
         return integer_routine(product, filters, point(type), is_unsigned(type), sums)
+
+
+def check_span(call: FunctionNode[Any], product: Product, filters: Array) -> None:
+    """Raise where filters do not fit 8 bits about an offset; those of one channel each are held with 16."""
+    span = int(filters.max(initial=0)) - int(filters.min(initial=0))
+    if span > 255 and not product.is_applied_in_place:
+        raise Unsupported(
+            f"node '{call.node.name}': {call.op.name} on c: its filters span {span} steps, more than 8 bits hold; "
+            "quantise it with 8-bit weights"
+        )
 
 
 def check_sums(call: FunctionNode[Any], filters: Array, bias: Array) -> None:

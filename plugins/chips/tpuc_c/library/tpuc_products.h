@@ -29,11 +29,12 @@ TPUC_INLINE void tpuc_gather(const tpuc_conv* c, const uint8_t* x, int32_t chann
   }
 }
 
-/* Two rows with four filters: eight sums. */
-TPUC_FUNCTION void tpuc_dot(const int16_t* x0, const int16_t* x1, const int16_t* w, int32_t depth, int32_t* sums) {
+/* Two rows with four filters: eight sums are added to. `depth` is a multiple of 8. */
+TPUC_FUNCTION void tpuc_dot(const int16_t* x0, const int16_t* x1, const int16_t* w, int32_t depth, int32_t* sums0,
+                            int32_t* sums1) {
   const int16_t *w0 = w, *w1 = w + depth, *w2 = w + 2 * depth, *w3 = w + 3 * depth;
   int32_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
-  for (int32_t k = 0; k < depth; ++k) {
+  for (int32_t k = 0; k < (depth & ~7); ++k) {
     a0 += x0[k] * w0[k];
     a1 += x0[k] * w1[k];
     a2 += x0[k] * w2[k];
@@ -43,8 +44,8 @@ TPUC_FUNCTION void tpuc_dot(const int16_t* x0, const int16_t* x1, const int16_t*
     b2 += x1[k] * w2[k];
     b3 += x1[k] * w3[k];
   }
-  sums[0] = a0, sums[1] = a1, sums[2] = a2, sums[3] = a3;
-  sums[4] = b0, sums[5] = b1, sums[6] = b2, sums[7] = b3;
+  sums0[0] += a0, sums0[1] += a1, sums0[2] += a2, sums0[3] += a3;
+  sums1[0] += b0, sums1[1] += b1, sums1[2] += b2, sums1[3] += b3;
 }
 
 TPUC_INLINE void tpuc_store(const tpuc_conv* c, void* y, ptrdiff_t at, const int32_t* values, int32_t count) {
@@ -66,30 +67,27 @@ TPUC_INLINE ptrdiff_t tpuc_place(const tpuc_conv* c, int32_t n, int32_t pixel) {
 
 #define TPUC_PIXELS 16
 #define TPUC_DEPTH 128
+#define TPUC_FILTERS 32
 
-/* Products of some gathered windows with `length` elements of four filters, which are widened into `rows` first. */
+/* Products of some gathered windows with `length` elements of four filters, which are widened into `rows` first, are
+   added to the windows' sums. */
 TPUC_INLINE void tpuc_add_products(const tpuc_conv* c, const int16_t* panel, const int8_t* w, int32_t pixels,
-                                   int32_t length, int16_t* rows, int32_t (*sums)[4]) {
+                                   int32_t length, int16_t* rows, int32_t* sums) {
   const int32_t depth = c->depth, offset = c->filter_offset;
   for (int32_t r = 0; r < 4; ++r) {
     const int8_t* const from = w + (ptrdiff_t)r * depth;
     int16_t* const to = rows + r * length;
     for (int32_t i = 0; i < length; ++i) to[i] = (int16_t)(from[i] + offset);
   }
-  for (int32_t p = 0; p < pixels; p += 2) {
+  int32_t beyond[4] = {0};
+  for (int32_t p = 0; p < pixels; p += 2, sums += 2 * TPUC_FILTERS, panel += 2 * (ptrdiff_t)depth) {
     const int32_t both = p + 1 < pixels;
-    const int16_t* const row = panel + (ptrdiff_t)p * depth;
-    int32_t part[8];
-    tpuc_dot(row, both ? row + depth : row, rows, length, part);
-    for (int32_t i = 0; i < 4; ++i) sums[p][i] += part[i];
-    if (both) {
-      for (int32_t i = 0; i < 4; ++i) sums[p + 1][i] += part[4 + i];
-    }
+    tpuc_dot(panel, both ? panel + depth : panel, rows, length, sums, both ? sums + TPUC_FILTERS : beyond);
   }
 }
 
-/* Filters lie as [group][filters rounded up to 4][depth]. `panel` has room for `pixels` rows, `rows` for parts of four filters.
-   What stands behind a filter meets zeros, and sums of filters that are not there are not stored. */
+/* Filters lie as [group][filters rounded up to 4][depth]. `panel` has room for `pixels` rows, `rows` for parts of four
+   filters. What stands behind a filter meets zeros, and sums of filters that are not there are not stored. */
 TPUC_FUNCTION void tpuc_conv_int8(const tpuc_conv* c, const tpuc_output* out, const uint8_t* x, const int8_t* filters,
                                   void* y, int16_t* panel, int16_t* rows) {
   const int32_t channels = c->in_c / c->groups, count = c->out_c / c->groups, area = c->out_h * c->out_w;
@@ -100,27 +98,23 @@ TPUC_FUNCTION void tpuc_conv_int8(const tpuc_conv* c, const tpuc_output* out, co
       const uint8_t* const image = x + (ptrdiff_t)n * c->x_n + (ptrdiff_t)(g * channels) * c->x_c;
       for (int32_t first = 0; first < area; first += c->pixels) {
         const int32_t some = area - first < c->pixels ? area - first : c->pixels;
-        ptrdiff_t places[TPUC_PIXELS];
         for (int32_t p = 0; p < some; ++p) {
           tpuc_gather(c, image, channels, first + p, panel + (ptrdiff_t)p * depth);
-          places[p] = tpuc_place(c, n, first + p);
         }
-        for (int32_t o = 0; o < count; o += 4) {
-          const int8_t* const w = filters + (ptrdiff_t)(g * padded + o) * depth;
-          const int32_t four = count - o < 4 ? count - o : 4, channel = g * count + o;
-          int32_t sums[TPUC_PIXELS][4] = {{0}};
-          for (int32_t k = 0; k < depth; k += TPUC_DEPTH) {
-            tpuc_add_products(c, panel + k, w + k, some, depth - k < TPUC_DEPTH ? depth - k : TPUC_DEPTH, rows, sums);
+        for (int32_t o = 0; o < count; o += TPUC_FILTERS) {
+          const int32_t here = count - o < TPUC_FILTERS ? count - o : TPUC_FILTERS, channel = g * count + o;
+          int32_t sums[TPUC_PIXELS * TPUC_FILTERS] = {0};
+          for (int32_t r = 0; r < here; r += 4) {
+            const int8_t* const w = filters + (ptrdiff_t)(g * padded + o + r) * depth;
+            for (int32_t k = 0; k < depth; k += TPUC_DEPTH) {
+              const int32_t length = depth - k < TPUC_DEPTH ? depth - k : TPUC_DEPTH;
+              tpuc_add_products(c, panel + k, w + k, some, length, rows, sums + r);
+            }
           }
           for (int32_t p = 0; p < some; ++p) {
-            const ptrdiff_t at = places[p] + (ptrdiff_t)channel * c->y_c;
-            if (four == 4) {
-              tpuc_requantise_four(out, sums[p], channel);
-              tpuc_store(c, y, at, sums[p], 4);
-            } else {
-              tpuc_requantise(out, sums[p], four, channel);
-              tpuc_store(c, y, at, sums[p], four);
-            }
+            int32_t* const values = sums + p * TPUC_FILTERS;
+            tpuc_requantise(out, values, here, channel);
+            tpuc_store(c, y, tpuc_place(c, n, first + p) + (ptrdiff_t)channel * c->y_c, values, here);
           }
         }
       }
