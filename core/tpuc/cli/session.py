@@ -42,12 +42,11 @@ def open_session(
     pools: PoolChoice | None = None,
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
-    if chip is not None:
-        known: Chip = app.registry.get("tpuc.chips", chip)
-        if quantize is not None:
-            check_mode(known, quantize)
     from tpuc.session import Session
+    from tpuc.session.checking import check_mode
 
+    if chip is not None:
+        check_mode(app.registry.get("tpuc.chips", chip), quantize)
     return Session(
         app.registry,
         chip=chip,
@@ -108,13 +107,6 @@ def compiled_file(app: App, chip: str, output: Path) -> Path | None:
         raise UsageError(f"{output} is a file, and chip '{chip}' writes a folder; choose another name.")
     check_writable(output / "metadata.json" if output.exists() else output)
     return None
-
-
-def check_mode(chip: Chip, mode: str) -> None:
-    """Raise UsageError for a mode that the chip does not have."""
-    known = chip.description.modes
-    if mode not in known:
-        raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Its modes: {', '.join(known)}.")
 
 
 def check_inputs(*paths: Path | None) -> None:

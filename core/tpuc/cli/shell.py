@@ -136,10 +136,7 @@ def _version_option() -> click.Option:
 def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted:
         return
-    import importlib.metadata
+    from tpuc.version import installed_version
 
-    try:
-        click.echo(f"tpuc {importlib.metadata.version('tpuc')}")
-    except importlib.metadata.PackageNotFoundError:
-        click.echo("tpuc (not installed)")
+    click.echo(f"tpuc {installed_version() or '(not installed)'}")
     context.exit()

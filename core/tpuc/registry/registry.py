@@ -105,8 +105,11 @@ class Registry:
         return (group, name) in self._by_name
 
     def offer(self, group: str, name: str) -> Offer:
-        """Who stands for a name; raises UsageError when nobody does, PluginConflict when several do."""
-        offers = self._by_name.get((group, name))
+        """Who stands for a name, or for it in lower case.
+
+        Raises UsageError when nobody does, PluginConflict when several do.
+        """
+        offers = self._by_name.get((group, name)) or self._by_name.get((group, name.lower()))
         if not offers:
             raise unknown(self.group(group).kind, name, self.names(group))
         chosen = ranked(offers, self.prefer)

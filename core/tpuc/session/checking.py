@@ -1,17 +1,25 @@
-"""The self-check of a quantised network: does it decide as the float one?"""
+"""Checks of what is asked for, and of what came out: does a quantised network decide as the float one?"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tpuc.api.chip import Chip
 from tpuc.data import SampleSource
-from tpuc.errors import CalibrationError
+from tpuc.errors import CalibrationError, UsageError
 from tpuc.ir import Module
 from tpuc.schedule.results import CALIBRATION_TABLE, CHECK_SAMPLES, QUANTISED, SELF_CHECK, ResultKey
 from tpuc.session.reports import FEW_KEPT, SelfCheck
 
 if TYPE_CHECKING:
     from tpuc.session.session import Session
+
+
+def check_mode(chip: Chip, mode: str | None) -> None:
+    """Raise UsageError for a mode that the chip does not have."""
+    known = chip.description.modes
+    if mode is not None and mode not in known:
+        raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Its modes: {', '.join(known)}.")
 
 
 def self_check(

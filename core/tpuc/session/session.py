@@ -27,6 +27,7 @@ from tpuc.session import building
 from tpuc.session.artifacts import is_compiled_folder, read_artifact
 from tpuc.session.boundary import Boundary
 from tpuc.session.building import Built, Recipe
+from tpuc.session.checking import check_mode
 from tpuc.session.importing import frontends, keep_simplified, read_network, verify_import
 from tpuc.session.reports import CompileReport, ProfileReport, SelfCheck, StageComparison, shown_tensor
 from tpuc.session.running import (
@@ -47,6 +48,7 @@ from tpuc.session.settings import (
     DeploySettings,
     NetworkSettings,
     TransformTestSettings,
+    check_settings,
     chosen,
 )
 
@@ -70,7 +72,7 @@ class Session:
     is the level of planning local memory, 1 to 3; `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`,
     where their shapes do not. `runtime_version` is that of the runtime which is to take the file.
     `targets` and `pools` are for chips of functions: who runs the network, and memory pools by the options of the
-    command line that describe them.
+    command line that describe them. Raises UsageError for a mode that the chip does not have.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Session:
             self._chip = with_divisor(
                 found if runtime_version is None else found.for_runtime(runtime_version), symmetric_divisor
             )
+            check_mode(self._chip, quantize)
 
     @property
     def chip(self) -> Chip:
@@ -212,6 +215,7 @@ class Session:
 
     def transform(self, path: Path, **settings: Unpack[NetworkSettings]) -> Module:
         """Import a network file and optimise it: a TOP module."""
+        check_settings(settings, NetworkSettings)
         with self.timed("import"):
             module = self._laid_out(read_network(self.registry, path, settings))
             folder = settings.get("keep_in")
@@ -227,10 +231,12 @@ class Session:
         self, path: Path, module: Module, **settings: Unpack[TransformTestSettings]
     ) -> StageComparison:
         """Compare a TOP module with another engine on the network file; raises TpucError below the tolerance."""
+        check_settings(settings, TransformTestSettings)
         return verify_import(self.registry, path, module, **settings)
 
     def calibrate(self, module: Module, **settings: Unpack[CalibrationSettings]) -> Any:
         """Run sample data through a TOP module: a calibration table with `write(path)`."""
+        check_settings(settings, CalibrationSettings)
         return building.calibrate(self, module, settings).table
 
     def calibrate_and_check(
@@ -240,10 +246,12 @@ class Session:
         the table is compared with the float one. Raises CalibrationError where it keeps fewer decisions than
         `min_agreement` says; a remark says where it keeps few.
         """
+        check_settings(settings, CalibrationSettings)
         return building.calibrate_and_check(self, module, settings)
 
     def compile(self, path: Path, model: Path, **settings: Unpack[CompileSettings]) -> CompileReport:
         """The whole pipeline, from a network file to the compiled file `model`."""
+        check_settings(settings, CompileSettings)
         module = self.transform(path, **NetworkSettings(**chosen(settings, NetworkSettings)))
         return self.deploy(module, model, **building.prepared(self, path, module, settings))
 
@@ -253,6 +261,7 @@ class Session:
         With `test_input` the stages are compared on it before the file is written: TOP with TPU, TPU with simulator.
         Where `boundary` fuses the preprocessing, that input are images or the bytes that the file takes.
         """
+        check_settings(settings, DeploySettings)
         return building.deploy(self, module, model, settings)
 
     def build(

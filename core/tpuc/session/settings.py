@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypedDict
 
 from tpuc.data import SampleSet, SampleSource
+from tpuc.errors import UsageError
 from tpuc.session.boundary import Boundary
 from tpuc.session.reports import AccuracyReport
 
@@ -102,9 +104,18 @@ class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettin
     max_trials: int | None
     measure: str | None
 
-    calibration_table: Path | None
+    calibration_table: Any
     calibration_method: str
     boundary: Boundary | None
+
+
+def check_settings(settings: Mapping[str, Any], group: type[Any]) -> None:
+    """Raise UsageError for a setting that is none of a group: type checkers find it, and others should hear of it."""
+    for name in settings:
+        if name not in group.__annotations__:
+            close = get_close_matches(name, group.__annotations__, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise UsageError(f"no setting named '{name}'.{hint} There are {', '.join(sorted(group.__annotations__))}.")
 
 
 def chosen(settings: Mapping[str, Any], group: type[Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import click
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.text import columns
-from tpuc.errors import PluginError
 
 if TYPE_CHECKING:
     from tpuc.registry import Registry, Row
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
 @pass_app
 def command(app: App, check: bool, as_json: bool) -> int:
     """List installed plugins."""
+    from tpuc.diagnosis import broken_plugins
+
     rows = [row for group in app.registry.groups for row in app.registry.describe(group)]
-    problems = find_problems(app.registry) if check else []
+    problems = broken_plugins(app.registry) if check else []
     if as_json:
         listed = [dataclasses.asdict(row) for row in rows]
         app.result_json({"plugins": listed, "problems": problems} if check else {"plugins": listed})
@@ -44,18 +45,3 @@ def show(registry: Registry, rows: list[Row]) -> str:
 
 def _cells(kind: str, row: Row) -> tuple[str, ...]:
     return (kind, row.name, f"{row.package} {row.version}", row.path, row.state)
-
-
-def find_problems(registry: Registry) -> list[str]:
-    """One sentence per plugin that cannot be used."""
-    from tpuc.registry.registry import load_checked
-
-    problems: list[str] = []
-    for offer in registry.offers:
-        if offer.group not in registry.groups:
-            continue  # of a tool that is not installed
-        try:
-            load_checked(offer, registry.group(offer.group))
-        except PluginError as error:
-            problems.append(str(error))
-    return problems
