@@ -16,12 +16,14 @@ from tpuc.api import (
     Space,
     Tile,
     TileKernel,
+    Uniform,
     View,
     elementwise_view,
 )
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
+from tpuc_ops.tpu.cast import WHOLE
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import (
@@ -46,8 +48,8 @@ _NARROW = (DType.F16, DType.BF16)
 class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
     """Between types by way of f32.
 
-    To integers: times 1/scale, plus the zero point, then a rounding, saturating conversion. From them: (q - zp) times
-    scale.
+    To integers: times 1/scale, plus the zero point, then a rounding, saturating conversion; or by `_quotients`. From
+    them: (q - zp) times scale.
     """
 
     def refuse(self, node: Node) -> str | None:
@@ -77,9 +79,10 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
             shape = elementwise_view(node.result_type.dims)
             size = node.result_type.storage.bits // 8
             buffers.append(Scratch("lanes", lmem.tensor_bytes("aligned", shape, size)))
-        if _needs_f32(node):
-            buffers.append(Scratch("f32", lmem.tensor_bytes("aligned", shape, 4)))
-        return buffers
+        names = ["f32"] if _needs_f32(node) else []
+        if _divides(node):
+            names += ["near", "rest"]
+        return [*buffers, *(Scratch(name, lmem.tensor_bytes("aligned", shape, 4)) for name in names)]
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         source, result = operand(placed.operand(0)), operand(placed.result)
@@ -122,7 +125,11 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
         elif middle and source.dtype in _NARROW:
             arithmetic(asm, ArithmeticOp.CAST, shape, middle, source)
             source = middle
-        if node.result_type.is_quantised:
+        if _divides(node):
+            assert middle is not None
+            near, rest = (Operand(placed.scratch[name].address, DType.F32) for name in ("near", "rest"))
+            source = _quotients(node.result_type.uniform, shape, source, (near, rest, middle), asm)
+        elif node.result_type.is_quantised:
             assert middle is not None
             uniform = node.result_type.uniform
             factor = Scalar.of(float(np.float32(1.0 / uniform.scale)), DType.F32)
@@ -134,6 +141,53 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
         if source is not result:
             rounding = Rounding.HALF_TO_EVEN if result.dtype.is_float else Rounding(node.op.round_mode)
             arithmetic(asm, ArithmeticOp.CAST, shape, result, source, rounding=rounding)
+
+
+_HALVES = 1.5 * 2.0**22
+"""Added to a small number and taken off, it leaves the nearest multiple of a half."""
+_BEYOND = 1024.0
+"""What quotients of bytes are not."""
+_UPPER_BITS = np.uint32(0xFFFFFC00)
+"""14 bits of a float32's significand: their product with a multiple of a half is exact."""
+
+
+def _divides(node: Node[tpu.Cast]) -> bool:
+    return not node.operand_types[0].is_quantised and node.op.divides(node.result_type)
+
+
+def _quotients(
+    uniform: Uniform, shape: Shape4, source: Operand, scratch: tuple[Operand, Operand, Operand], asm: Bm1684xAssembler
+) -> Operand:
+    """``rint(x / scale) + zero point``, from the nearest multiple t of a half: what is left, ``x - t * scale``, is exact
+    with the scale in two parts, so that t plus its product with 1/scale is the quotient, rounded once. `source` may be
+    the last one of `scratch`.
+    """
+    near, rest, other = scratch
+    scale = np.float32(uniform.scale)
+    upper = (scale.view(np.uint32) & _UPPER_BITS).view(np.float32)
+    reciprocal = float(np.float32(1.0) / scale)
+
+    def step(operation: ArithmeticOp, result: Operand, left: Operand, right: Operand | float) -> None:
+        operand = right if isinstance(right, Operand) else Scalar.of(right, DType.F32)
+        arithmetic(asm, operation, shape, result, left, operand)
+
+    def whole(number: Operand, offset: float, back: float) -> None:
+        step(ArithmeticOp.ADD, number, number, offset)
+        step(ArithmeticOp.ADD, number, number, back)
+
+    step(ArithmeticOp.MUL, near, source, reciprocal)
+    whole(near, _HALVES, -_HALVES)
+    step(ArithmeticOp.MIN, near, near, _BEYOND)
+    step(ArithmeticOp.MAX, near, near, -_BEYOND)
+    step(ArithmeticOp.MUL, rest, near, float(upper))
+    step(ArithmeticOp.SUB, rest, source, rest)
+    step(ArithmeticOp.MUL, other, near, float(scale - upper))
+    step(ArithmeticOp.SUB, rest, rest, other)
+    step(ArithmeticOp.MUL, rest, rest, reciprocal)
+    step(ArithmeticOp.ADD, near, near, rest)
+    if uniform.zero_point:
+        whole(near, WHOLE, uniform.zero_point - WHOLE)
+    return near
 
 
 def _transposed_space(node: Node) -> Space | None:

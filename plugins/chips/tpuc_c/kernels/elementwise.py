@@ -10,6 +10,7 @@ from tpuc.api import FunctionKernel, FunctionNode, Node, OpT, Routine, TensorTyp
 from tpuc_ops import tpu
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import integer_bounds, is_integer
+from tpuc_ops.tpu.cast import WHOLE
 
 from tpuc_c.kernels import TABLE
 from tpuc_c.kernels.common import ROUNDINGS, Operands, is_byte, point, refuse_shifts, refuse_types, relu_bounds
@@ -92,7 +93,11 @@ class CastKernel(ElementwiseKernel[tpu.Cast]):
         if not source.storage.is_float:
             return f"(float)({x} - {integer(zero)}) * {number(scale)}"
         scaled = f"{x} * {number(1.0 / np.float64(scale))}"
-        if zero:
+        if op.divides(result):
+            scaled = f"{x} / {number(scale)}"
+            if zero:
+                scaled = f"({scaled} + {number(WHOLE)}) - {number(WHOLE - zero)}"
+        elif zero:
             scaled = f"({scaled}) + {number(zero)}"
         limits = np.iinfo(numpy_dtype(result.storage).name)
         bounds = f"{integer(int(limits.min))}, {integer(int(limits.max))}"

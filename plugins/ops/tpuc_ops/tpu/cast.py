@@ -11,13 +11,19 @@ from tpuc.api import BF16, Bool, Node, Op, Raw, RoundMode, TensorType, Uniform, 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
 
+WHOLE = 1.5 * 2.0**23
+"""A float32 number below 2^22, with this added and taken off, is the nearest whole one, halves to even: as targets do it
+whose rounding only ends in integers.
+"""
+
 
 @dataclass(frozen=True)
 class Cast(Op):
     """The declared result type says what becomes of the operand.
 
     - Float to quantised: ``x * f32(1 / scale)`` and ``+ zero point``, each rounded to float32, then rounded to an
-      integer by `round_mode` and saturated; NaN becomes 0.
+      integer by `round_mode` and saturated; NaN becomes 0. With HalfToEven as ONNX's QuantizeLinear: the quotient ``x /
+      f32(scale)``, rounded to float32 and to an integer, to which the zero point is added.
     - Quantised to float: ``(q - zero point) * f32(scale)``, one float32 rounding, then the result's own width.
     - Float to float: to nearest even; to bf16 with `round_mode` TowardsZero by leaving out the lower half, with
       `round_half` half away from zero.
@@ -50,6 +56,11 @@ class Cast(Op):
             return [stored(x, result)]
         return [self._quantise(as_float(x), result)]
 
+    def divides(self, result: TensorType) -> bool:
+        """Does it round quotients, as ONNX does?"""
+        even = Rounding(self.round_mode) is Rounding.HALF_TO_EVEN
+        return even and self.with_scale and not self.in_half and isinstance(result.element, Uniform)
+
     def _scale(self, type: TensorType) -> tuple[float, int]:
         if self.with_scale and isinstance(type.element, Uniform):
             return type.element.scale, type.element.zero_point
@@ -58,6 +69,9 @@ class Cast(Op):
     def _quantise(self, x: Array, type: TensorType) -> Array:
         scale, zero_point = self._scale(type)
         with np.errstate(over="ignore", invalid="ignore"):
+            if self.divides(type):
+                whole = np.rint(x / np.float32(scale)) + np.float32(zero_point)
+                return saturate(round_to_int(whole, Rounding.HALF_TO_EVEN), numpy_dtype(type.storage))
             if self.in_half:
                 near = _rounded_away(x) if self.round_half else _cut(x)
                 scaled = _half(near * _half(np.asarray(1.0 / scale, np.float32)))

@@ -82,6 +82,17 @@ def _conv(
     return op, [x, filters, Fixed(integers(1, channels, 1, 1, dtype="int16", seed=2).astype(np.int32))]
 
 
+_PIXEL = quantised_element("int8", 274 / 255, -13)
+"""With a scale of which whole numbers are halves."""
+
+
+def _halves(scale: float) -> Array:
+    """Multiples of half of the scale, and their neighbours, up to beyond all bytes."""
+    steps = np.arange(-600, 600, dtype=np.float32).reshape(2, 75, 2, 4) / 2
+    exact = steps * np.float32(scale)
+    return np.concatenate([exact, np.nextafter(exact, np.float32(np.inf)), np.round(exact)], 3)
+
+
 _PAD1 = (1, 1, 1, 1)
 _POOL = {"pool_mode": "Avg", "kernel_shape": (3, 3), "strides": (2, 2), "pads": _PAD1, "count_include_pad": True}
 
@@ -183,6 +194,11 @@ ASYMMETRIC = {
     ),
     "quantise": Sample(tpu.Cast(), [samples.f32(2, 70, 5, 6)], POINT, ({"c": 64},)),
     "dequantise": Sample(tpu.Cast(), [point(2, 70, 5, 6)], F32, ({"c": 64},)),
+    "quantise_to_even": Sample(tpu.Cast(round_mode="HalfToEven"), [_halves(274 / 255)], _PIXEL, ({"c": 64},)),
+    "quantise_to_even_unsigned": Sample(tpu.Cast(round_mode="HalfToEven"), [_halves(0.037)], UNSIGNED),
+    "quantise_to_even_symmetric": Sample(
+        tpu.Cast(round_mode="HalfToEven"), [_halves(0.037)], quantised_element("int8", 0.037)
+    ),
 }
 
 
@@ -196,6 +212,7 @@ def casts(kind: str) -> dict[str, Sample]:
         f"{kind}_to_f32": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], F32),
         f"{kind}_from_{other}": Sample(tpu.Cast(), [x.astype(DTYPES[other])], element, ({"c": 64},)),
         f"{kind}_to_i8": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], quantised_element("int8", 0.05), ({"c": 64},)),
+        f"{kind}_to_even": Sample(tpu.Cast(round_mode="HalfToEven"), [x.astype(DTYPES[kind])], _PIXEL, ({"c": 64},)),
         f"{kind}_to_point": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], POINT),
         f"{kind}_from_u8": Sample(tpu.Cast(), [samples.u8(2, 7, 5, 6)], element),
         f"{kind}_from_point": Sample(tpu.Cast(), [point(2, 70, 5, 6)], element, ({"c": 64},)),
