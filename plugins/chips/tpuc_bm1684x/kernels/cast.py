@@ -158,9 +158,10 @@ def _divides(node: Node[tpu.Cast]) -> bool:
 def _quotients(
     uniform: Uniform, shape: Shape4, source: Operand, scratch: tuple[Operand, Operand, Operand], asm: Bm1684xAssembler
 ) -> Operand:
-    """``rint(x / scale) + zero point``, from the nearest multiple t of a half: what is left, ``x - t * scale``, is exact
-    with the scale in two parts, so that t plus its product with 1/scale is the quotient, rounded once. `source` may be
-    the last one of `scratch`.
+    """``rint(x / scale) + zero point``. `source` may be the last one of `scratch`.
+
+    t is the multiple of a half that is nearest to the product with 1/scale. With the scale in two parts
+    ``x - t * scale`` is exact, so that t plus its product with 1/scale is the quotient, rounded once.
     """
     near, rest, other = scratch
     scale = np.float32(uniform.scale)

@@ -12,8 +12,8 @@ from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
 
 WHOLE = 1.5 * 2.0**23
-"""A float32 number below 2^22, with this added and taken off, is the nearest whole one, halves to even: as targets do it
-whose rounding only ends in integers.
+"""A float32 number below 2^22, with this added and taken off, is the nearest whole one, halves to even. Targets need
+that whose rounding only ends in integers.
 """
 
 
