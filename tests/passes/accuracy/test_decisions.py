@@ -148,6 +148,24 @@ class TestRecognised:
         assert isinstance(presence, Presence)
         assert [(type(one), one.part.shape) for one in numbers] == [(Numbers, (1, 60, 4))] * 2
 
+    @pytest.mark.parametrize("axis", [1, 2])
+    def test_parts_of_boxes_count_by_the_scores_of_their_places(self, axis: int) -> None:
+        """Something is at place 1 of the first half, and at all other places of the second, which is its opposite."""
+        net = Network(1, *np.roll((6, 4), axis - 2))
+        halves = [net.op(top.MulConst(const_val=factor), net.input) for factor in (1.0, -1.0)]
+        boxes = net.op(top.Concat(axis=3 - axis), *halves)
+        rows = boxes if axis == 2 else net.op(top.Permute(order=(0, 2, 1)), boxes)
+        scoring = net.op(top.MatMul(), rows, net.build.weight("scoring", np.ones((4, 1), np.float32)))
+        module = net.finish(boxes, net.op(top.Sigmoid(), net.op(top.Reshape(shape=(1, 12)), scoring)))
+        values = np.full((1, 6, 4), -5.0)
+        values[0, 1] = 5.0
+        wanted = _rows(module, values if axis == 2 else values.transpose(0, 2, 1))
+        *numbers, _ = deciders_of(module, wanted)
+        assert [type(one) for one in numbers] == [Numbers, Numbers]
+        first, second = (np.asarray(one.weights(wanted[0]))[0, :, 0] for one in numbers)
+        np.testing.assert_allclose(first, [0.01, 1, 0.01, 0.01, 0.01, 0.01], atol=1e-6)
+        np.testing.assert_allclose(second, [1, 0.01, 1, 1, 1, 1], atol=1e-6)
+
     def test_whole_numbers_are_labels(self) -> None:
         net = Network(1, 6)
         module = net.finish(net.op(top.Arg(axis=1, keepdims=False, mode="ArgMax"), net.input))

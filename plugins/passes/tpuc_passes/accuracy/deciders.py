@@ -149,16 +149,20 @@ class Classes(Decider):
         return 1.0 - probabilities.take(self.background, self.axis)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scored:
-    """The scores of a part's places: the axis of its classes, if it has one, is left out."""
+    """The scores of a part's places: the axis of its classes, if it has one, is left out. `chosen` says which of them
+    where the part has only some of the places that are scored.
+    """
 
     decider: Presence | Classes
     axis: int | None
+    chosen: Array | None = None
 
     def of(self, outputs: Outputs) -> Array:
         scores = self.decider.sureness(outputs)
-        return (scores if self.axis is None else scores.max(self.axis)).reshape(-1)
+        every = (scores if self.axis is None else scores.max(self.axis)).reshape(-1)
+        return every if self.chosen is None else every[self.chosen]
 
 
 @dataclass(frozen=True)

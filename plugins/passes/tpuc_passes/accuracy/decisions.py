@@ -36,7 +36,7 @@ def deciders_of(module: Module, outputs: Sequence[Outputs]) -> tuple[Decider, ..
     whole = [one for part, some in by_part for one in some if one.part is part and isinstance(one, (Presence, Classes))]
     found = [one for part, some in by_part for one in _without_doubles(part, some, whole, shapes[part.output])]
     scores = [one for one in found if isinstance(one, (Presence, Classes))]
-    return tuple(_scored(one, scores) if isinstance(one, Numbers) else one for one in found)
+    return tuple(_scored(one, scores, shapes[one.part.output]) if isinstance(one, Numbers) else one for one in found)
 
 
 def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Iterator[Decider]:
@@ -64,7 +64,7 @@ def _without_doubles(
     """
     if len(found) < 2:
         return found
-    numbers = _scored(Numbers(part, _channel_axis(part)), scores)
+    numbers = _scored(Numbers(part, _channel_axis(part)), scores, output)
     return [numbers] if numbers.scores or _scores_at(output, scores) is not None else found
 
 
@@ -124,10 +124,29 @@ def _scale(values: Array) -> float:
     return largest / SATURATED if largest < SATURATED else max(above / SATURATED, 1.0)
 
 
-def _scored(numbers: Numbers, scores: Sequence[Presence | Classes]) -> Numbers:
-    """The numbers with the scores that have the same places, if there are any."""
-    found = _scores_at(numbers.part.shape, scores)
+def _scored(numbers: Numbers, scores: Sequence[Presence | Classes], output: tuple[int, ...]) -> Numbers:
+    """The numbers with the scores that have the same places, or those of the whole output, if there are any."""
+    found = _scores_at(numbers.part.shape, scores) or _scores_within(numbers.part, output, scores)
     return numbers if found is None else dataclasses.replace(numbers, axis=found[0], scores=found[1])
+
+
+def _scores_within(
+    part: Part, output: tuple[int, ...], scores: Sequence[Presence | Classes]
+) -> tuple[int, tuple[Scored, ...]] | None:
+    """As `_scores_at`, of scores for all places of the output that the part belongs to."""
+    whole = _scores_at(output, scores)
+    if whole is None:
+        return None
+    axis, found = whole
+    coordinates = [*np.unravel_index(part.places, output)]
+    del coordinates[axis]
+    places = np.ravel_multi_index(tuple(coordinates), (*output[:axis], *output[axis + 1 :]))
+    same = [own for own in range(1, places.ndim) if (places == places.take([0], own)).all()]
+    if not same:
+        return None
+    own = max(same, key=lambda one: part.shape[one])
+    chosen = places.take(0, own).reshape(-1)
+    return own, tuple(dataclasses.replace(one, chosen=chosen) for one in found)
 
 
 def _scores_at(shape: tuple[int, ...], scores: Sequence[Presence | Classes]) -> tuple[int, tuple[Scored, ...]] | None:
