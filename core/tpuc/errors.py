@@ -47,6 +47,10 @@ class CalibrationError(TpucError):
     """A calibration table or data set that is missing, corrupt or belongs to another network."""
 
 
+class InputNotDescribed(TpucError):
+    """A picture for an input of which nobody said how pictures become it."""
+
+
 class LmemOverflow(TpucError):
     """No tile of the op fits the local memory."""
 

@@ -361,7 +361,8 @@ RECIPES: Mapping[str, Recipe] = {
     "yolov5s.toml": written(
         'files = ["yolov5s.onnx", "dog.jpg"]\n'
         "steps = [\n"
-        '  "transform --model-name yolov5s --model-def yolov5s.onnx --test-input dog.jpg --mlir yolov5s.mlir",\n'
+        '  "transform --model-name yolov5s --model-def yolov5s.onnx --preprocess yolo --test-input dog.jpg '
+        '--mlir yolov5s.mlir",\n'
         '  "deploy --mlir yolov5s.mlir --chip {chip} --quantize {mode} --test-input dog.jpg -o {chip}_{mode}.out",\n'
         "]\n"
         '[each]\nchip = ["bm1684x"]\nmode = ["f16"]\n'

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tpuc.api.answers import RunSample
 from tpuc.data import SampleSet
 from tpuc.errors import CalibrationError
 from tpuc.registry import Offer
@@ -71,9 +72,10 @@ class FakeSession:
         self._note("deploy", module, model.name, **settings)
         return FakeReport()
 
-    def run(self, path: Path, inputs: tuple[Path, ...], **settings: Any) -> Mapping[str, Any]:
+    def run_each(self, path: Path, inputs: tuple[Path, ...], **settings: Any) -> list[RunSample]:
         self._note("run", path.name, *(path.name for path in inputs), **settings)
-        return {"y": np.zeros((1, 3), np.float32)}
+        outputs = {"y": np.array([[0, 50, 20]], np.int8)}
+        return [RunSample("x.npz", inputs, None, (), outputs, {"y": outputs["y"] * 0.5})]
 
     def profile(self, path: Path, **settings: Any) -> FakeReport:
         self._note("profile", path.name, **settings)
@@ -333,10 +335,39 @@ def test_run_lists_results_and_writes_them(tpuc: CommandLine, calls: Calls) -> N
     outcome = tpuc(
         "model_runner", "--input", "x.npz,y.npz", "--model", "net.bin", "--output", "o.npz", "--dump_all_tensors"
     )
-    assert (outcome.code, outcome.out) == (0, "y  1x3  float32\n")
+    assert (outcome.code, outcome.out) == (0, "y  1x3  int8  [0, 25]  largest 25 at 0,1, 10 at 0,2, 0 at 0,0\n")
     assert calls[1] == ("run", ("net.bin", "x.npz", "y.npz"), {"dump_all_tensors": True})
     with np.load(tpuc.folder / "o.npz") as arrays:
         assert arrays["y"].shape == (1, 3)
+
+
+def test_run_takes_the_network_and_its_inputs_as_words(tpuc: CommandLine, calls: Calls) -> None:
+    assert tpuc("run", "net.bin", "x.npz", "y.npz").code == 0
+    assert calls[1] == ("run", ("net.bin", "x.npz", "y.npz"), {"dump_all_tensors": False})
+    outcome = tpuc("run", "net.bin", "x.npz", "--summary")
+    lines = ["   shape  mean     std     min  max  NaN", "y  1x3    11.6667  10.274  0    25   0"]
+    assert outcome.out.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "tpuc: no network to run; name it, as in `tpuc run MODEL INPUT...`.\n"),
+        (
+            ("net.bin",),
+            "tpuc: net.bin: no input to run it on; name one behind it: a picture, npz, npy or folder.\n",
+        ),
+        (
+            ("net.bin", "x.npz", "--draw", "o.png"),
+            "tpuc: net.bin: its outputs show no objects in a picture; leave out --postprocess and --draw.\n",
+        ),
+        (("net.bin", "x.npz", "-o", "x.npz"), "tpuc: -o x.npz: would overwrite x.npz, the input"),
+    ],
+)
+def test_run_says_what_is_missing(tpuc: CommandLine, calls: Calls, words: tuple[str, ...], said: str) -> None:
+    outcome = tpuc("run", *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(said)
 
 
 def test_disasm_shows_or_writes_commands(tpuc: CommandLine, calls: Calls) -> None:

@@ -320,6 +320,8 @@ class Chip(ABC):
     lmem: LmemModel
     profiles: tuple[str, ...] = ()
     profile_notes: Mapping[str, str] = MappingProxyType({})
+    allows_trailer: ClassVar[bool] = False
+    """May bytes of ours follow a compiled file? The vendor's readers stop where the file says that it ends."""
     pipelines: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
     """Stages that run by other passes for this chip, where the user has not replaced them."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tpuc.data import (
     Preprocess,
+    Preset,
     Reader,
     SampleInput,
     SampleReader,
@@ -11,6 +12,7 @@ from tpuc.data import (
     SampleSource,
     arranged,
     centre_crop,
+    check_described,
     fit,
     inputs_of,
     open_samples,
@@ -51,6 +53,7 @@ __all__ = [
     "Pool",
     "PortableModule",
     "Preprocess",
+    "Preset",
     "Reader",
     "Registry",
     "Runner",
@@ -64,6 +67,7 @@ __all__ = [
     "Step",
     "arranged",
     "centre_crop",
+    "check_described",
     "cosine",
     "decibels",
     "euclidean",

@@ -14,6 +14,9 @@ R = TypeVar("R")
 Function = Callable[..., R]
 
 _PREPROCESS = {
+    "preset": click.option(
+        "--preprocess", "preset", metavar="PRESET", help="As usual for imagenet-torch, yolo and others; see the docs."
+    ),
     "resize_dims": click.option("--resize-dims", type=INTEGERS, default=EMPTY, help="Size images get first: 256,256."),
     "keep_aspect_ratio": click.option("--keep-aspect-ratio", is_flag=True, help="Resize images without distortion."),
     "keep_ratio_mode": click.option(
@@ -30,6 +33,15 @@ _PREPROCESS = {
     "mean": click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68."),
     "scale": click.option(
         "--scale", type=NUMBERS, default=EMPTY, help="Factor per channel, after the mean: 1.0,1.0,1.0."
+    ),
+    "std": click.option(
+        "--std", type=NUMBERS, default=EMPTY, help="Divisor per channel, instead of --scale: 0.229,0.224,0.225."
+    ),
+    "crop": click.option(
+        "--crop",
+        type=click.FloatRange(0.0, 1.0, min_open=True),
+        metavar="SHARE",
+        help="Images get so much larger first that the input is this share of a side: 0.875.",
     ),
     "pixel_format": click.option(
         "--pixel-format", type=click.Choice(["rgb", "bgr", "gray", "rgba", "rgbd"]), help="Order of channels."

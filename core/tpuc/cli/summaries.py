@@ -33,7 +33,7 @@ SUMMARIES = {
     "qtable": "Find the layers to keep in float.",
     "reduce": "Take everything from a failing network that its failure does not need.",
     "regress": "Take the networks that a folder describes through their commands.",
-    "run": "Execute a network on given inputs.",
+    "run": "Execute a network on inputs and say what it answers.",
     "transform": "Turn a network into a TOP module (.mlir and .npz).",
     "visual": "Show float and quantised network side by side.",
 }

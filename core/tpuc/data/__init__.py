@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from tpuc.data.description import Preset, check_described, described
 from tpuc.data.inputs import INPUT_LAYOUT, inputs_of, preprocess_from, preprocess_of, quantiser, rounds_evenly
 from tpuc.data.layout import ArrayLayout, layout_of
 from tpuc.data.preprocess import Preprocess, Reader, centre_crop
-from tpuc.data.samples import SampleInput, SampleReader, SampleSource, arranged, fit, has_reader, open_samples, rows_in
+from tpuc.data.samples import (
+    SampleInput,
+    SampleReader,
+    SampleSource,
+    arranged,
+    fit,
+    is_picture,
+    open_samples,
+    rows_in,
+)
 from tpuc.data.sets import SampleSet, sets_of
 from tpuc.data.stored import quantise
 
@@ -13,6 +23,7 @@ __all__ = [
     "INPUT_LAYOUT",
     "ArrayLayout",
     "Preprocess",
+    "Preset",
     "Reader",
     "SampleInput",
     "SampleReader",
@@ -20,9 +31,11 @@ __all__ = [
     "SampleSource",
     "arranged",
     "centre_crop",
+    "check_described",
+    "described",
     "fit",
-    "has_reader",
     "inputs_of",
+    "is_picture",
     "layout_of",
     "open_samples",
     "preprocess_from",

@@ -38,9 +38,12 @@ def preprocess_from(attributes: Mapping[str, Any], shape: tuple[int, ...] = ()) 
     Of one channel an image is gray unless something else is said.
     """
     given: dict[str, Any] = {name: attributes[name] for name in _FIELDS if attributes.get(name) not in (None, ())}
-    dims, layout = attributes.get("resize_dims"), attributes.get("channel_format")
+    dims, layout, crop = (attributes.get(name) for name in ("resize_dims", "channel_format", "crop"))
     if dims:
         given["resize_dims"] = (dims[0], dims[1])
+    elif crop and len(shape) == 4:
+        extents = shape[1:3] if layout == "nhwc" else shape[2:]
+        given["resize_dims"] = (round(extents[0] / crop), round(extents[1] / crop))
     if layout in ("nchw", "nhwc"):
         given["layout"] = layout
     if len(shape) == 4 and shape[3 if layout == "nhwc" else 1] == 1:
@@ -52,6 +55,13 @@ def preprocess_of(op: Op, shape: tuple[int, ...] = ()) -> Preprocess:
     """The preprocessing that a network input's attributes ask for."""
     known = {field.name: op.__dict__[field.name] for field in dataclasses.fields(op) if field.name in op.__dict__}  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
     return preprocess_from(known, shape)
+
+
+def is_described(op: Op) -> bool:
+    """Did somebody say how a picture becomes this network input?"""
+    fields = op.__dict__
+    said = fields.get("do_preprocess")
+    return any(fields.get(name) is not None for name in _FIELDS) if said is None else bool(said)
 
 
 def inputs_of(module: Module, remark: Remark | None = None) -> list[SampleInput]:
@@ -74,6 +84,7 @@ def _input_of(operation: Operation, file: Layout | None, said: str, remark: Rema
         preprocess,
         quantiser(operation.name, type_.element, remark, rounds_evenly=rounds_evenly(operation.op)),
         layout_of(type_.dims, preprocess.layout, file, said),
+        is_described(operation.op),
     )
 
 

@@ -54,6 +54,8 @@ class Reader(ABC):
     """Reads files that hold one row of a network input each. `tpuc.readers` names it by the suffixes of its files."""
 
     api_version: ClassVar[int] = 1
+    reads_pictures: ClassVar[bool] = False
+    """Pictures become an input only where its preprocessing is described."""
 
     @abstractmethod
     def read(self, file: Path, preprocess: Preprocess, shape: tuple[int, ...]) -> Floats:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tpuc.data.description import check_described
 from tpuc.data.layout import ArrayLayout
 from tpuc.data.preprocess import Preprocess, Reader
 from tpuc.data.rows import ArrayRows
@@ -37,7 +38,8 @@ READERS = "tpuc.readers"
 
 @dataclass(frozen=True)
 class SampleInput:
-    """A network input as samples must fill it; `preprocess` is for images only, arrays are taken as they are.
+    """A network input as samples must fill it; `preprocess` is for images only, arrays are taken as they are. Without
+    `is_described` nobody said what it is, and images are refused.
 
     `store` makes what an input of quantised integers holds of float data; integers are taken as they are. `layout` says
     how arrays may lie.
@@ -49,6 +51,7 @@ class SampleInput:
     preprocess: Preprocess = field(default_factory=Preprocess)
     store: Callable[[Array], Array] | None = None
     layout: ArrayLayout = field(default_factory=ArrayLayout)
+    is_described: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,10 @@ class SampleSource:
             [(str(part.file.resolve()), part.array, -1 if part.row is None else part.row) for part in parts]
             for parts in self.samples
         ]
+
+    def files(self) -> list[tuple[Path, ...]]:
+        """The files that each sample is of, each once."""
+        return [tuple(dict.fromkeys(part.file for part in parts)) for parts in self.samples]
 
     @staticmethod
     def of_rows(inputs: Sequence[SampleInput], rows: Sequence[Sequence[tuple[str, str, int]]]) -> SampleSource:
@@ -134,6 +141,14 @@ class SampleReader:
 def has_reader(registry: Registry, file: Path) -> bool:
     """Does a package read files of this kind? Imports nothing."""
     return registry.has(READERS, _suffix(file))
+
+
+def is_picture(registry: Registry, file: Path) -> bool:
+    """Does a file become an input by its preprocessing?"""
+    if not has_reader(registry, file):
+        return False
+    reader: Reader = registry.get(READERS, _suffix(file))
+    return reader.reads_pictures
 
 
 def _suffix(file: Path) -> str:
@@ -240,6 +255,7 @@ def _samples_of(inputs: Sequence[SampleInput], files: list[Path], registry: Regi
 def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[_Part]:
     """The samples of one input in one file, from the file's header alone."""
     if has_reader(registry, file):
+        check_described(file, one.name, one.is_described or not is_picture(registry, file), registry)
         return [_Part(file)]
     suffix = file.suffix.lower()
     if suffix not in {".npy", ".npz"}:

@@ -15,7 +15,7 @@ from tpuc.files import file_stem
 from tpuc.ir import Module
 from tpuc.schedule import PassManager
 from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, CHECK_SAMPLES, MEMORY_PLAN, QUANTISE_TABLE
-from tpuc.session.artifacts import write_artifact
+from tpuc.session.artifacts import described_inputs, write_artifact
 from tpuc.session.boundary import Boundary
 from tpuc.session.checking import self_check
 from tpuc.session.overflow import has_limits, seen_magnitudes
@@ -143,7 +143,7 @@ def deploy(session: Session, module: Module, model: Path, settings: DeploySettin
 
 def write(session: Session, built: Built, model: Path) -> None:
     """The compiled file, or folder, of what was built."""
-    write_artifact(session.chip, model, built.data)
+    write_artifact(session.chip, model, built.data, described_inputs(inputs_of(built.module)))
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,7 +14,15 @@ import numpy.typing as npt
 
 from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel, TensorInfo
 from tpuc.api.frontend import HostEngine
-from tpuc.data import SampleInput, SampleSource, inputs_of, layout_of, open_samples, preprocess_from, quantiser
+from tpuc.data import (
+    Preprocess,
+    SampleInput,
+    inputs_of,
+    layout_of,
+    open_samples,
+    preprocess_from,
+    quantiser,
+)
 from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, Operation, TensorType, Value
@@ -23,6 +31,7 @@ from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform
 from tpuc.registry import Registry
+from tpuc.session.artifacts import Described
 from tpuc.session.compare import real_values, types_of
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
 
@@ -32,6 +41,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = npt.NDArray[Any]
 Remark: TypeAlias = Callable[[str], None]
+NamedSamples: TypeAlias = Iterator[tuple[tuple[Path, ...], dict[str, Array]]]
+"""Samples with the files that each is of."""
 
 
 QUANTISED_BITS = 8
@@ -78,21 +89,41 @@ def compiled_mode(module: Module) -> str:
 
 
 def samples_in(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> Iterable[dict[str, Array]]:
-    """The samples in input files: one file with all inputs, or one file per input."""
-    if len(paths) == 1:
-        return open_samples(specs, paths[0], registry=registry)
+    """The samples in input files; see `named_samples`."""
+    return (sample for _, sample in named_samples(specs, paths, registry))
+
+
+def named_samples(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> NamedSamples:
+    """The samples in input files, each with the files that it is of: one file with all inputs, one file per input, or
+    any number of files for the only input.
+    """
+    if len(paths) == 1 or len(specs) == 1:
+        return _of_each(specs, paths, registry)
     if len(paths) != len(specs):
         raise UsageError(f"{len(paths)} input files for {len(specs)} inputs; give one file for all, or one for each.")
-    sources: list[SampleSource] = [
-        open_samples([spec], path, registry=registry) for spec, path in zip(specs, paths, strict=True)
-    ]
-    merged: list[dict[str, Array]] = []
+    return _of_all(specs, paths, registry)
+
+
+def _of_each(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> NamedSamples:
+    for path in paths:
+        source = open_samples(specs, path, registry=registry)
+        yield from zip(source.files(), source, strict=True)
+
+
+def _of_all(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> NamedSamples:
+    sources = [open_samples([spec], path, registry=registry) for spec, path in zip(specs, paths, strict=True)]
     for parts in zip(*sources, strict=True):
         row: dict[str, Array] = {}
         for part in parts:
             row |= part
-        merged.append(row)
-    return merged
+        yield tuple(paths), row
+
+
+def stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """The results of samples: those of one as they are, those of several with one more leading axis."""
+    if len(rows) == 1:
+        return dict(rows[0])
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 @dataclass(frozen=True)
@@ -131,24 +162,21 @@ def as_stored(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> dict
 
 
 def compiled_inputs(
-    loaded: LoadedModel, has_images: bool, preprocess: Mapping[str, Any], remark: Remark, source: Path, layout: str = ""
+    loaded: LoadedModel, stated: Described, preprocess: Mapping[str, Any], remark: Remark, layout: str = ""
 ) -> list[SampleInput]:
-    """The inputs of a compiled file. It does not say how an image becomes one; `preprocess` does. `layout` is what the
-    user says of arrays.
+    """The inputs of a compiled file. How images become them its description has `stated`, else `preprocess` says it.
+    `layout` is what the user says of arrays.
     """
-    if has_images and not preprocess:
-        remark(
-            f"{source} does not say how an image becomes its input: pixels are taken as they are, bgr where there are "
-            "three channels; say otherwise with --pixel-format, --mean, --scale"
-        )
-    return [_compiled_input(info, preprocess, remark, layout) for info in loaded.inputs]
+    return [_compiled_input(info, stated.get(info.name), preprocess, remark, layout) for info in loaded.inputs]
 
 
-def _compiled_input(info: TensorInfo, preprocess: Mapping[str, Any], remark: Remark, layout: str) -> SampleInput:
+def _compiled_input(
+    info: TensorInfo, stated: Preprocess | None, preprocess: Mapping[str, Any], remark: Remark, layout: str
+) -> SampleInput:
     said = dict(preprocess)
     if len(info.shape) == 4 and info.shape[3] in (1, 3, 4) and info.shape[1] not in (1, 3, 4):
         said.setdefault("channel_format", "nhwc")
-    found = preprocess_from(said, info.shape)
+    found = stated or preprocess_from(said, info.shape)
     return SampleInput(
         info.name,
         info.shape,
@@ -156,6 +184,7 @@ def _compiled_input(info: TensorInfo, preprocess: Mapping[str, Any], remark: Rem
         found,
         quantiser(info.name, info.element, remark, rounds_evenly=info.rounds_evenly),
         layout_of(info.shape, found.layout, None, layout),
+        bool(stated or preprocess),
     )
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
-import numpy as np
 import numpy.typing as npt
 
+from tpuc.api.answers import RunSample
 from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel
-from tpuc.data import INPUT_LAYOUT, has_reader
+from tpuc.data import INPUT_LAYOUT, described, is_picture
 from tpuc.errors import TpucError, Unsupported, UsageError
 from tpuc.files import file_stem, weights_beside
 from tpuc.ir import Module, TensorType
@@ -24,10 +24,11 @@ from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.schedule.results import ResultKey
 from tpuc.session import building
-from tpuc.session.artifacts import is_compiled_folder, read_artifact
+from tpuc.session.artifacts import Described, is_compiled_folder, read_artifact
 from tpuc.session.boundary import Boundary
 from tpuc.session.building import Built, Recipe
 from tpuc.session.checking import check_mode
+from tpuc.session.compare import real_values
 from tpuc.session.importing import frontends, keep_simplified, read_network, verify_import
 from tpuc.session.reports import CompileReport, ProfileReport, SelfCheck, StageComparison, shown_tensor
 from tpuc.session.running import (
@@ -37,8 +38,9 @@ from tpuc.session.running import (
     compiled_inputs,
     is_quantised,
     module_runner,
+    named_samples,
     profile_report,
-    samples_in,
+    stacked,
     stored_bits,
     with_divisor,
 )
@@ -216,6 +218,7 @@ class Session:
     def transform(self, path: Path, **settings: Unpack[NetworkSettings]) -> Module:
         """Import a network file and optimise it: a TOP module."""
         check_settings(settings, NetworkSettings)
+        settings["preprocess"] = described(settings.get("preprocess") or {}, self.registry, self.remark)
         with self.timed("import"):
             module = self._laid_out(read_network(self.registry, path, settings))
             folder = settings.get("keep_in")
@@ -288,6 +291,11 @@ class Session:
 
     def open(self, path: Path) -> tuple[Chip, LoadedModel]:
         """A compiled file and the installed chip that it is for; raises Unsupported when there is none."""
+        chip, loaded, _ = self._open(path)
+        return chip, loaded
+
+    def _open(self, path: Path) -> tuple[Chip, LoadedModel, Described]:
+        """As `open`, and what the file says of its inputs."""
         chips: list[Chip] = []
         for name in self.registry.names("tpuc.chips"):
             try:
@@ -304,10 +312,16 @@ class Session:
             )
         for chip in candidates[:-1]:
             try:
-                return chip, chip.load(read_artifact(chip, path), str(path))
+                return _loaded(chip, path)
             except Unsupported as error:  # the file says that it is for another chip
                 self.log(f"{error}")
-        return candidates[-1], candidates[-1].load(read_artifact(candidates[-1], path), str(path))
+        return _loaded(candidates[-1], path)
+
+    def describes_inputs(self, path: Path) -> bool:
+        """Does a file say itself how images become its inputs? Modules do, compiled files where they were told."""
+        if path.suffix.lower() == ".mlir":
+            return True
+        return not self.is_network(path) and bool(self._open(path)[2])
 
     def run(
         self,
@@ -322,34 +336,40 @@ class Session:
         Inputs of quantised integers take integers as they are; float data are quantised, with a remark. `preprocess`
         says how images become inputs where the file does not.
         """
-        runner = self.runner(path, preprocess or {}, everything=dump_all_tensors, inputs=inputs)
+        each = self.run_each(path, inputs, preprocess=preprocess, dump_all_tensors=dump_all_tensors)
+        return stacked([one.outputs for one in each])
+
+    def run_each(
+        self,
+        path: Path,
+        inputs: Sequence[Path],
+        *,
+        preprocess: Mapping[str, Any] | None = None,
+        dump_all_tensors: bool = False,
+    ) -> Iterator[RunSample]:
+        """As `run`, one sample after the other, with its name and what the values mean."""
+        runner = self.runner(path, preprocess or {}, everything=dump_all_tensors)
         for info in runner.compiled_outputs:
             if (text := shown_tensor(info)) != shown_tensor(info, plain=True):
                 self.remark(f"output {text}")
-        rows = [
-            runner.run(sample)
-            for sample in self.progress(samples_in(runner.inputs, inputs, self.registry), "running", None)
-        ]
-        if len(rows) == 1:
-            return rows[0]
-        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        for files, sample in self.progress(named_samples(runner.inputs, inputs, self.registry), "running", None):
+            outputs = runner.run(sample)
+            picture = files[0] if len(files) == 1 and is_picture(self.registry, files[0]) else None
+            values = {name: real_values(array, runner.outputs[name]) for name, array in outputs.items()}
+            yield RunSample(", ".join(map(str, files)), files, picture, runner.inputs, outputs, values)
 
-    def runner(
-        self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False, inputs: Sequence[Path] = ()
-    ) -> Runner:
-        """Any runnable file, ready to run. `inputs` are files that it will be given."""
+    def runner(self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False) -> Runner:
+        """Any runnable file, ready to run."""
         if path.suffix.lower() == ".mlir" and preprocess:
-            options = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(preprocess))
-            raise UsageError(
-                f"{path} says itself how images become its inputs. Leave out {options}, or transform the network again "
-                "with other ones."
-            )
+            raise _said_twice(path, preprocess, "transform")
         if path.suffix.lower() == ".mlir" or self.is_network(path):
             module = self.load(path) if path.suffix.lower() == ".mlir" else self.transform(path, preprocess=preprocess)
             return module_runner(module, everything, self.remark)
-        chip, loaded = self.open(path)
-        has_images = any(has_reader(self.registry, one) for one in inputs)
-        specs = compiled_inputs(loaded, has_images, preprocess, self.remark, path, self.input_layout or "")
+        chip, loaded, stated = self._open(path)
+        if stated and preprocess:
+            raise _said_twice(path, preprocess, "compile")
+        said = described(preprocess, self.registry, self.remark)
+        specs = compiled_inputs(loaded, stated, said, self.remark, self.input_layout or "")
         types = {info.name: TensorType(info.shape, info.element) for info in loaded.outputs}
 
         def run(sample: Mapping[str, Array]) -> dict[str, Array]:
@@ -369,3 +389,18 @@ class Session:
     def disassemble(self, path: Path) -> str:
         """Every command of a compiled file as text."""
         return self.open(path)[1].disassemble()
+
+
+def _loaded(chip: Chip, path: Path) -> tuple[Chip, LoadedModel, Described]:
+    data, inputs = read_artifact(chip, path)
+    return chip, chip.load(data, str(path)), inputs
+
+
+def _said_twice(path: Path, preprocess: Mapping[str, Any], command: str) -> UsageError:
+    """The error of options that a file does not need."""
+    names = sorted("preprocess" if name == "preset" else name for name in preprocess)
+    options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+    return UsageError(
+        f"{path} says itself how images become its inputs. Leave out {options}, or {command} the network again with "
+        "other ones."
+    )

@@ -47,6 +47,7 @@ class Bm1684x(Chip):
     lmem = Bm1684xLmem()
     profiles = tuple(PROFILES)
     profile_notes = PROFILES
+    allows_trailer = True
 
     def assembler(self) -> Assembler:
         from tpuc_bm1684x.assembler import Bm1684xAssembler

@@ -69,6 +69,8 @@ def describe(target: Target) -> Cv18Description:
 class Cv18Chip(Chip):
     """Lanes of 32 KiB, one TIU, one TDMA engine, and the functions of the runtime on the host."""
 
+    allows_trailer = True
+
     def __init__(self, target: Target) -> None:
         self.target = target
         self.profiles = tuple(target.profiles)

@@ -105,10 +105,13 @@ def command(
 
 
 def _runnable(app: App, paths: Sequence[Path], preprocess: Mapping[str, Any], layout: str) -> list[RunnableFile]:
-    """Modules say themselves how images become inputs; what the options say is for the other networks then."""
+    """What the options say of images is for those networks that do not say it themselves."""
+    from tpuc.api.host import Session
+
     from tpuc_eval.runnable import RunnableFile
 
-    modules = [path for path in paths if path.suffix.lower() == ".mlir"]
+    session = Session(app.registry)
+    modules = [path for path in paths if session.describes_inputs(path)] if preprocess else []
     own: Mapping[str, Any] = preprocess
     if preprocess and modules and len(modules) < len(paths):
         app.remark(f"{', '.join(map(str, modules))}: as it says itself how images become inputs, options do not count")

@@ -17,6 +17,8 @@ SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", "
 class ImageFiles(Reader):
     """What Pillow reads."""
 
+    reads_pictures = True
+
     def read(self, file: Path, preprocess: Preprocess, shape: tuple[int, ...]) -> NDArray[np.float32]:
         from tpuc_images.images import read_image
 

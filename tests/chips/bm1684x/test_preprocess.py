@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.data import Preprocess
-from tpuc.errors import UsageError
+from tpuc.errors import InputNotDescribed, UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.session import Boundary, Session
@@ -127,10 +127,9 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
     )
     assert [comparison.stages for comparison in report.comparisons] == ["TOP and TPU", "TPU and simulator"]
     assert "input 'image_raw': ui8 1x16x20x3\n" in report.text()
-    # The module says how its bytes come from an image; for the file the user does.
+    # Module and file say how their bytes come from an image.
     from_module = session.run(tmp_path / "work" / "net_bm1684x_int8_sym_tpu.mlir", (images / "0.png",))
-    said = {"pixel_format": "rgb", "resize_dims": (16, 20), "keep_aspect_ratio": True, "pad_value": 114}
-    from_file = session.run(tmp_path / "net.bmodel", (images / "0.png",), preprocess=said)
+    from_file = session.run(tmp_path / "net.bmodel", (images / "0.png",))
     assert from_file.keys() == from_module.keys()
     for name, array in from_file.items():
         assert np.array_equal(array, from_module[name])
@@ -183,25 +182,40 @@ def test_what_cannot_be_fused(preprocess: dict[str, Any], form: str, sentence: s
     assert str(error.value).startswith(sentence)
 
 
-def test_running_says_what_it_takes_pixels_for(tmp_path: Path) -> None:
-    remarks: list[str] = []
-    session = Session(chip="bm1684x", remark=remarks.append)
+def test_a_compiled_file_says_how_images_become_its_inputs(tmp_path: Path) -> None:
+    session = Session(chip="bm1684x")
     network = write_two_headed(tmp_path / "net.onnx", (1, 3, 8, 8))
-    images = write_images(tmp_path / "images", 8, 8, 1)
-    session.compile(network, tmp_path / "net.bmodel", preprocess={"pixel_format": "rgb"})
-    as_they_are = session.run(tmp_path / "net.bmodel", (images / "0.png",))
-    told = (
-        f"{tmp_path / 'net.bmodel'} does not say how an image becomes its input: pixels are taken as they are, bgr "
-        "where there are three channels; say otherwise with --pixel-format, --mean, --scale"
+    images = (write_images(tmp_path / "images", 8, 8, 1) / "0.png",)
+    described, plain = tmp_path / "described.bmodel", tmp_path / "plain.bmodel"
+    session.compile(network, described, preprocess={"pixel_format": "rgb", "mean": (3.0,)})
+    session.compile(network, plain)
+    assert described.read_bytes().startswith(plain.read_bytes())
+    wanted = session.run(network, images, preprocess={"pixel_format": "rgb", "mean": (3.0,)})
+    got = session.run(described, images)
+    np.testing.assert_allclose(got["map"], wanted["map"], rtol=0, atol=1e-4 * float(np.abs(wanted["map"]).max()))
+    said = session.run(plain, images, preprocess={"pixel_format": "rgb", "mean": (3.0,)})
+    assert np.array_equal(got["map"], said["map"])
+    with pytest.raises(InputNotDescribed, match="nothing says how a picture becomes input 'image'"):
+        session.run(plain, images)
+    with pytest.raises(UsageError) as error:
+        session.run(described, images, preprocess={"preset": "yolo", "mean": (1.0,)})
+    assert str(error.value) == (
+        f"{described} says itself how images become its inputs. Leave out --mean, --preprocess, or compile the network "
+        "again with other ones."
     )
-    assert remarks == [told]
-    bgr = session.run(tmp_path / "net.bmodel", (images / "0.png",), preprocess={"pixel_format": "bgr"})
-    rgb = session.run(tmp_path / "net.bmodel", (images / "0.png",), preprocess={"pixel_format": "rgb"})
-    assert len(remarks) == 1
-    assert np.array_equal(as_they_are["map"], bgr["map"])
-    assert not np.array_equal(rgb["map"], bgr["map"])
-    of_network = session.run(network, (images / "0.png",), preprocess={"pixel_format": "rgb"})
-    np.testing.assert_allclose(rgb["map"], of_network["map"], rtol=0, atol=1e-4 * float(np.abs(rgb["map"]).max()))
+
+
+def test_a_fused_file_says_how_its_bytes_are_made(tmp_path: Path) -> None:
+    session = Session(chip="bm1684x", quantize="f32")
+    network = write_two_headed(tmp_path / "net.onnx", (1, 3, 8, 8))
+    images = (write_images(tmp_path / "images", 31, 17, 1) / "0.png",)
+    preprocess = {"pixel_format": "rgb", "mean": (3.0,), "resize_dims": (10, 12)}
+    model = tmp_path / "net.bmodel"
+    session.compile(network, model, preprocess=preprocess, boundary=Boundary(True, "BGR_PACKED"))
+    wanted = session.run(network, images, preprocess=preprocess)
+    np.testing.assert_allclose(
+        session.run(model, images)["map"], wanted["map"], rtol=0, atol=1e-4 * float(np.abs(wanted["map"]).max())
+    )
 
 
 def test_a_module_says_itself_how_images_become_inputs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,8 @@ def test_good_samples_give_no_remark(module: Module, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("images", "sentence"),
     [
-        (BYTES, "mean or scale of the samples differ"),
-        (BYTES / 64, "mean or scale of the samples differ"),
         (BYTES / 255, "was the mean subtracted?"),
-        ((BYTES - 128) / 64 / 255, "scaled twice?"),
+        ((BYTES - 128) / 64 / 16, "scaled twice?"),
         (np.concatenate([GOOD[:-1], GOOD[-1:] * 0 + 0.5]), "samples.npz[19] is constant (0.5 everywhere)"),
         (np.concatenate([GOOD, GOOD[4:5]]), "samples.npz[20] is the same as an earlier sample (as "),
         (np.concatenate([GOOD[:-1] / 20, GOOD[-1:]]), "more than 10 times as large as usual"),
@@ -64,9 +63,24 @@ def test_each_fault_has_its_sentence(module: Module, tmp_path: Path, images: NDA
     assert sentence in remarks(module, tmp_path, images.astype(np.float32))
 
 
+@pytest.mark.parametrize(
+    ("images", "sentence"),
+    [
+        (BYTES, "values in [0, 255], its mean and scale make bytes [-2, 1.984]: mean or scale of the samples differ"),
+        (BYTES / 64, "mean or scale of the samples differ from those of the network."),
+        ((BYTES - 128) / 64 / 255, "the samples were scaled already. Give arrays as the network takes them, or"),
+    ],
+)
+def test_samples_that_contradict_the_description_are_an_error(
+    module: Module, tmp_path: Path, images: NDArray[Any], sentence: str
+) -> None:
+    with pytest.raises(CalibrationError, match=re.escape(sentence)):
+        remarks(module, tmp_path, images.astype(np.float32))
+
+
 def test_strict_makes_an_error_of_it(module: Module, tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=r"the samples look wrong: .*Without --strict this is a remark"):
-        remarks(module, tmp_path, BYTES, strict=True)
+        remarks(module, tmp_path, BYTES / 255, strict=True)
 
 
 def classifier(red: float, green: float, blue: float) -> Module:

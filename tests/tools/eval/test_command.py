@@ -16,6 +16,8 @@ from PIL import Image
 from tpuc.api.host import open_pool
 from tpuc.cli import main
 from tpuc.registry import Registry
+from tpuc.session import Session
+from tpuc.session.artifacts import read_artifact
 from tpuc_eval.datasets.arrays import Arrays
 from tpuc_eval.evaluation import Evaluation, evaluate
 from tpuc_eval.metrics.topk import TopK
@@ -27,6 +29,7 @@ from tests.tools.eval.dying import DyingSamples
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
 EVALUATION = str(DIGITS / "digits_eval.npz")
+AS_THEY_ARE = "--preprocess=none"
 
 
 def eval_json(capture: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -144,6 +147,11 @@ def test_options_of_images_are_for_files_that_do_not_say_it(
     assert "says itself how images become its inputs. Leave out --scale" in said
 
 
+def undescribed(target: Path) -> bytes:
+    """The compiled bytes alone, as files of other compilers are."""
+    return read_artifact(Session().open(target)[0], target)[0]
+
+
 def test_mean_and_scale_are_not_for_inputs_of_bytes(
     brightness: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,14 +163,18 @@ def test_mean_and_scale_are_not_for_inputs_of_bytes(
     target = tmp_path / f"b{Registry().get('tpuc.chips', chips[0]).description.suffix}"
     calibration = ["--quantize=int8", "--dataset", str(pictures), "--fuse-preprocess", *options]
     assert main(["compile", str(brightness), "--chip", chips[0], *calibration, "-o", str(target)]) == 0
-    capsys.readouterr()
-    assert (
-        main(["eval", str(brightness), str(target), "--dataset", str(pictures), "--metric=auc", *options, "--json"])
-        == 0
-    )
-    out, err = capsys.readouterr()
-    assert "takes bytes of images, so the network normalises them: mean and scale do not count" in err
-    assert [one["figures"] for one in json.loads(out)["models"]] == [{"AUC": 7 / 9}] * 2
+    remarks = {
+        f"{target}: as it says itself how images become inputs, options do not count": target.read_bytes(),
+        "takes bytes of images, so the network normalises them: mean and scale do not count": undescribed(target),
+    }
+    for remark, content in remarks.items():
+        target.write_bytes(content)
+        capsys.readouterr()
+        arguments = [str(brightness), str(target), "--dataset", str(pictures), "--metric=auc", *options, "--json"]
+        assert main(["eval", *arguments]) == 0
+        out, err = capsys.readouterr()
+        assert remark in err
+        assert [one["figures"] for one in json.loads(out)["models"]] == [{"AUC": 7 / 9}] * 2
 
 
 # Workers
@@ -246,10 +258,10 @@ def pictures(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_images(brightness: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = eval_json(capsys, str(brightness), "--dataset", str(pictures))
+    result = eval_json(capsys, str(brightness), AS_THEY_ARE, "--dataset", str(pictures))
     assert result["models"][0]["figures"] == {"top-1": 5 / 6}  # of two classes top-5 says nothing
     # scores 2 * (mean - 100): the bright ones 20, 150, 250 against 0, 50, 90; seven of nine pairs are in order
-    result = eval_json(capsys, str(brightness), "--dataset", str(pictures), "--metric=auc")
+    result = eval_json(capsys, str(brightness), AS_THEY_ARE, "--dataset", str(pictures), "--metric=auc")
     assert result["models"][0]["figures"] == {"AUC": 7 / 9}
 
 
@@ -259,14 +271,14 @@ def test_unreadable_images_are_named_and_counted(
     bad = pictures / "b" / "1.png"
     bad.write_bytes(b"no image at all")
     capsys.readouterr()
-    assert main(["eval", str(brightness), "--dataset", str(pictures), "--json"]) == 0
+    assert main(["eval", str(brightness), AS_THEY_ARE, "--dataset", str(pictures), "--json"]) == 0
     out, err = capsys.readouterr()
     result = json.loads(out)
     assert (result["samples"], result["models"][0]["figures"]) == (5, {"top-1": 1.0})
     assert [one["sample"] for one in result["skipped"]] == [str(bad)]
     assert f"skipped: {bad}: not a readable image" in err
     assert "1 of 6 samples skipped; --strict stops instead" in err
-    said = sentence(capsys, str(brightness), "--dataset", str(pictures), "--strict", code=1)
+    said = sentence(capsys, str(brightness), AS_THEY_ARE, "--dataset", str(pictures), "--strict", code=1)
     assert said.startswith(f"tpuc: {bad}: not a readable image")
     assert len(said.splitlines()) == 1
 
@@ -276,13 +288,13 @@ def test_nothing_to_evaluate_is_one_sentence(
 ) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    said = sentence(capsys, str(brightness), "--dataset", str(empty), code=1)
+    said = sentence(capsys, str(brightness), AS_THEY_ARE, "--dataset", str(empty), code=1)
     assert (
         said == f"tpuc: {empty}: no images in it. Give a folder per class, or --label-file with lines 'FILE INDEX'.\n"
     )
     for path in pictures.rglob("*.png"):
         path.write_bytes(b"")
-    said = sentence(capsys, str(brightness), "--dataset", str(pictures), code=1).splitlines()[-1]
+    said = sentence(capsys, str(brightness), AS_THEY_ARE, "--dataset", str(pictures), code=1).splitlines()[-1]
     assert said.startswith(
         f"tpuc: {pictures}: none of 6 samples can be used. {pictures / 'a' / '1.png'}: not a readable"
     )

@@ -49,7 +49,7 @@ def names_file(path: Path, lines: Sequence[str]) -> Path:
 def accuracy(capture: pytest.CaptureFixture[str], *arguments: Path | str) -> tuple[float, str]:
     """The share of right first classes, and the remarks."""
     capture.readouterr()
-    assert main(["eval", *map(str, arguments), "--json"]) == 0
+    assert main(["eval", "--preprocess=none", *map(str, arguments), "--json"]) == 0
     out, err = capture.readouterr()
     return json.loads(out)["models"][0]["figures"]["top-1"], err
 
@@ -57,7 +57,7 @@ def accuracy(capture: pytest.CaptureFixture[str], *arguments: Path | str) -> tup
 def refusal(capture: pytest.CaptureFixture[str], *arguments: Path | str) -> str:
     """The one line that is said instead of figures."""
     capture.readouterr()
-    assert main(["eval", *map(str, arguments)]) in (1, 2)
+    assert main(["eval", "--preprocess=none", *map(str, arguments)]) in (1, 2)
     out, err = capture.readouterr()
     assert out == ""
     (line,) = err.splitlines()
@@ -160,7 +160,7 @@ def test_folders_named_by_numbers_are_class_indices(tmp_path: Path, capsys: pyte
     assert found == 1.0
     assert f"{data}: its folders are named by numbers, which are taken as class indices" in remarks
     from_one = pictures(tmp_path / "from-one", {"1": 0, "12": 11})
-    assert main(["eval", str(net), "--dataset", str(from_one)]) == 2
+    assert main(["eval", "--preprocess=none", str(net), "--dataset", str(from_one)]) == 2
     assert (
         f"{from_one}: its largest class index is 12, and the network has 12 classes, which count from 0; "
         "give --label-offset -1."

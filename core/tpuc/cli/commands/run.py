@@ -1,54 +1,143 @@
-"""`tpuc run`: execute a network in any runnable format on given inputs."""
+"""`tpuc run`: execute a network in any runnable format on given inputs, and say what it answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import layout_option, preprocess_options
+from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
 from tpuc.cli.values import FILE, OUTPUT, PATHS
+from tpuc.errors import UsageError
 from tpuc.files import check_writable
+
+if TYPE_CHECKING:
+    from tpuc.api.answers import RunSample
+
+ANSWERS = "tpuc.answers"
+LARGEST = 5
 
 
 @click.command("run", cls=Command)
-@click.option("--input", "inputs", type=PATHS, required=True, help="npz, npy or image; several for several inputs.")
-@click.option("--model", type=FILE, required=True, metavar="FILE", help="Network file, .mlir or compiled file.")
+@click.argument("files", metavar="[MODEL] [INPUT]...", nargs=-1, type=FILE)
+@click.option("--input", "inputs", type=PATHS, default=(), help="The same as INPUT: a.npz,b.npz.")
+@click.option("--model", type=FILE, metavar="FILE", help="The same as MODEL.")
 @click.option(
-    "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only listed."
+    "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only shown."
 )
+@click.option("--labels", default="", metavar="NAME", help="Names of classes: imagenet, coco, or a file of lines.")
+@click.option("--postprocess", default="", metavar="NAME", help="What the outputs are, as of `tpuc eval`: yolov5, ssd.")
+@click.option("--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes into the picture; several pictures, files.")
+@click.option("--summary", is_flag=True, help="Show mean, deviation and NaN of every output.")
 @layout_option
 @preprocess_options
 @click.option("--dump-all-tensors", is_flag=True, help="Give every value of the network, not only its outputs.")
 @pass_app
 def command(
     app: App,
+    files: tuple[Path, ...],
     inputs: tuple[Path, ...],
-    model: Path,
+    model: Path | None,
     output: Path | None,
+    labels: str,
+    postprocess: str,
+    draw: Path | None,
+    summary: bool,
     input_layout: str | None,
     preprocess: Mapping[str, Any],
     dump_all_tensors: bool,
 ) -> None:
-    """Execute a network on given inputs.
+    """Execute a network on inputs and say what it answers.
 
-    Where a file takes quantised integers, arrays of integers are taken as they are and floats are quantised.
+    MODEL is a network file, .mlir or a compiled file; an INPUT is a picture, npz, npy or a folder of them. Networks
+    with several inputs take one npz, or one INPUT for each. Classes of pictures are told best first, objects with
+    boxes; of other outputs the range and the largest values. Where a file takes quantised integers, arrays of integers
+    are taken as they are and floats are quantised.
     """
-    check_inputs(model, *inputs)
-    if output is not None:
-        check_writable(output)
-    arrays = open_session(app, input_layout=input_layout).run(
-        model, inputs, preprocess=preprocess, dump_all_tensors=dump_all_tensors
-    )
+    network, given = _split(files, model, inputs)
+    check_inputs(network, *given)
+    for path in (output, draw):
+        if path is not None:
+            check_output("--output" if path is output else "--draw", path, (network, *given))
+            check_writable(path)
+    session = open_session(app, input_layout=input_layout)
+    ran = list(session.run_each(network, given, preprocess=preprocess, dump_all_tensors=dump_all_tensors))
+    from tpuc.session.running import stacked
+
+    outputs = stacked([one.outputs for one in ran])
     if output is not None:
         from tpuc.npz import write_npz
 
-        write_npz(output, arrays)
-    rows = [(name, "x".join(map(str, array.shape)), str(array.dtype)) for name, array in arrays.items()]
-    app.result(columns(rows))
+        write_npz(output, outputs)
+    shown: list[list[str]] = []
+    if not (summary or dump_all_tensors):
+        shown = [_answers(app, one, labels, postprocess, _drawn(draw, one, len(ran))) for one in ran]
+    if not (shown and all(shown)):
+        if postprocess or draw is not None:
+            raise UsageError(
+                f"{network}: its outputs show no objects in a picture; leave out --postprocess and --draw."
+            )
+        values = stacked([one.values for one in ran])
+        app.result(columns(_summary(values) if summary else list(_listing(values, outputs))))
+        return
+    for one, lines in zip(ran, shown, strict=True):
+        app.result("\n".join([f"{one.name}:", *lines] if len(ran) > 1 else lines))
+
+
+def _split(files: Sequence[Path], model: Path | None, inputs: Sequence[Path]) -> tuple[Path, tuple[Path, ...]]:
+    """The network and its inputs, wherever they stand."""
+    if model is None and not files:
+        raise UsageError("no network to run; name it, as in `tpuc run MODEL INPUT...`.")
+    network, given = (files[0], files[1:]) if model is None else (model, files)
+    if not (given or inputs):
+        raise UsageError(f"{network}: no input to run it on; name one behind it: a picture, npz, npy or folder.")
+    return network, (*given, *inputs)
+
+
+def _drawn(draw: Path | None, ran: RunSample, count: int) -> Path | None:
+    """Where to draw; each of several pictures has a file of its own, named after it."""
+    return draw if draw is None or count == 1 else draw.with_name(f"{draw.stem}-{ran.files[0].stem}{draw.suffix}")
+
+
+def _answers(app: App, ran: RunSample, labels: str, postprocess: str, draw: Path | None) -> list[str]:
+    """What plugins say of the outputs; empty where none knows what they are."""
+    from tpuc.api.answers import Asked
+
+    asked = Asked(app.registry, labels, postprocess, draw)
+    found = (app.registry.get(ANSWERS, name)().lines(ran, asked) for name in app.registry.names(ANSWERS))
+    return [line for lines in found if lines is not None for line in lines]
+
+
+def _listing(meant: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
+    """Name, shape, stored type, range and largest values of every output."""
+    import numpy as np
+
+    for name, values in meant.items():
+        flat, dtype = values.reshape(-1), str(stored[name].dtype)
+        best = np.argsort(-flat.astype(np.float64), kind="stable")[:LARGEST]
+        places: list[Any] = [np.unravel_index(one, values.shape) for one in best]
+        largest = ", ".join(
+            f"{flat[one]:.6g} at {','.join(map(str, place))}" for one, place in zip(best, places, strict=True)
+        )
+        ends = f"[{flat.min():.6g}, {flat.max():.6g}]" if flat.size else ""
+        yield name, "x".join(map(str, values.shape)), dtype, ends, f"largest {largest}" if values.ndim else ""
+
+
+def _summary(meant: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A table of figures of every output."""
+    import numpy as np
+
+    rows: list[tuple[str, ...]] = [("", "shape", "mean", "std", "min", "max", "NaN")]
+    for name, values in meant.items():
+        numbers = values[~np.isnan(values)].astype(np.float64)
+        figures = (numbers.mean(), numbers.std(), numbers.min(), numbers.max()) if numbers.size else (np.nan,) * 4
+        shape = "x".join(map(str, values.shape))
+        rows.append((name, shape, *(f"{one:.6g}" for one in figures), str(values.size - numbers.size)))
+    return rows

@@ -52,7 +52,8 @@ def image_input(shape: Sequence[int], said: Mapping[str, Any], name: str) -> Inp
     """The input of images that the user's words describe, with every attribute, as TPU-MLIR writes them.
 
     Left out, means are 0, scales 1, `resize_dims` the extents of `shape`, and pixels bgr, gray where there is one
-    channel. Raises UsageError for numbers that do not fit the channels.
+    channel. `crop` is the share of a resized image that the input takes. Raises UsageError for numbers that do not fit
+    the channels.
     """
     layout = said.get("channel_format") or "nchw"
     if layout == "none":
@@ -60,7 +61,10 @@ def image_input(shape: Sequence[int], said: Mapping[str, Any], name: str) -> Inp
     found, *extents = (shape[1], *shape[2:]) if layout == "nchw" else (shape[3], *shape[1:3])
     pixels = said.get("pixel_format") or ("gray" if found == 1 else "bgr")
     channels = PIXEL_CHANNELS[pixels]
-    dims = tuple(said.get("resize_dims") or (extents if found == channels and channels > 1 else ()))
+    usual = extents if found == channels and channels > 1 else ()
+    if said.get("crop"):
+        usual = [round(extent / said["crop"]) for extent in extents]
+    dims = tuple(said.get("resize_dims") or usual)
     if dims and len(dims) != 2:
         raise UsageError(
             f"input '{name}': --resize-dims are height and width, such as 256,256, not {len(dims)} values."

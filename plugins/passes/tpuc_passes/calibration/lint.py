@@ -47,6 +47,10 @@ cases without an effect, and loses fewer than 1 in 100 of any size (simulated, n
 """
 OUTLIER = 10.0
 CORNER = 0.1
+SLACK = 0.02
+"""Of the described range: values may lie so far outside."""
+SPECK = 0.03
+"""Of the described range: arrays that fill less were normalised otherwise."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +138,13 @@ class ColourJob(Job[list[Colours | None]]):
 
 
 def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext, counting: Counting) -> Lint:
-    """Looks at all samples, and runs some of them where that tells something."""
+    """Looks at all samples, and runs some of them where that tells something. Raises CalibrationError where they
+    contradict what the network says of its inputs.
+    """
     units = small_units_of(len(samples))
     results = context.progress(pool.map(LookJob(samples), units), "looking at samples", len(units))
     looks = [look for unit in results for look in unit]
+    _check_description(samples.inputs, looks)
     histograms: Histograms = {}
     gains: list[float | None] = []
     for one in _colours(network, samples, pool, context, counting):
@@ -173,29 +180,48 @@ def _colours(
             return
 
 
+def _check_description(inputs: Sequence[SampleInput], looks: Sequence[Look]) -> None:
+    found = [text for one in inputs for text in _contradicted(one, [look for look in looks if look.name == one.name])]
+    if found:
+        raise CalibrationError(
+            f"{' '.join(found)} Give arrays as the network takes them, or transform the network with the description "
+            "that they have (--preprocess, --mean, --scale)."
+        )
+
+
+def _contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
+    """Are the values others than the preprocessing that the input states can make?"""
+    seen, expected = _ends(looks), _expected(one)
+    if seen is None or expected is None:
+        return
+    words = f"Input '{one.name}' has values in {_shown(seen)}, its mean and scale make bytes {_shown(expected)}:"
+    width = expected[1] - expected[0]
+    if seen[0] < expected[0] - SLACK * width or seen[1] > expected[1] + SLACK * width:
+        yield f"{words} mean or scale of the samples differ from those of the network."
+    elif looks[0].size > 1 and 0 < seen[1] - seen[0] < SPECK * width:
+        yield f"{words} the samples were scaled already."
+
+
 def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
-    """Do the values fit the preprocessing that the input states?"""
-    if not looks:
+    """Do the values fill the range of the preprocessing that the input states?"""
+    seen, expected = _ends(looks), _expected(one)
+    if seen is None or expected is None:
         return
-    low, high = min(look.minimum for look in looks), max(look.maximum for look in looks)
-    expected = _expected(one)
-    if expected is None:
-        return
-    first, last = expected
-    slack = 0.02 * (last - first)
-    seen, wanted = f"[{low:.4g}, {high:.4g}]", f"[{first:.4g}, {last:.4g}]"
-    if low < first - slack or high > last + slack:
-        yield (
-            f"Input '{one.name}' has values in {seen}, its mean and scale make bytes {wanted}: mean or scale of the "
-            "samples differ from those of the network."
-        )
-    elif high - low < CORNER * (last - first):
-        yield (f"Input '{one.name}' has values in {seen} only, its mean and scale make bytes {wanted}: scaled twice?")
-    elif first < -slack < 0 <= low + slack / 2 and len(looks) >= FEW_SAMPLES:
-        yield (
-            f"Input '{one.name}' never goes below {low:.4g}, its mean and scale make bytes {wanted}: was the mean "
-            "subtracted?"
-        )
+    (low, high), (first, last) = seen, expected
+    wanted, width = f"its mean and scale make bytes {_shown(expected)}", last - first
+    if high - low < CORNER * width:
+        yield f"Input '{one.name}' has values in {_shown(seen)} only, {wanted}: scaled twice?"
+    elif first < -SLACK * width < 0 <= low + SLACK * width / 2 and len(looks) >= FEW_SAMPLES:
+        yield f"Input '{one.name}' never goes below {low:.4g}, {wanted}: was the mean subtracted?"
+
+
+def _ends(looks: Sequence[Look]) -> tuple[float, float] | None:
+    """The smallest and the largest value of all samples."""
+    return (min(look.minimum for look in looks), max(look.maximum for look in looks)) if looks else None
+
+
+def _shown(ends: tuple[float, float]) -> str:
+    return f"[{ends[0]:.4g}, {ends[1]:.4g}]"
 
 
 def _expected(one: SampleInput) -> tuple[float, float] | None:

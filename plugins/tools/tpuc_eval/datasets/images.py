@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import CalibrationError
-from tpuc.api.host import SampleInput, fit
+from tpuc.api.host import Registry, SampleInput, check_described, fit
 from tpuc_images.images import image_size, read_image
 from tpuc_images.placing import placement
 from tpuc_images.reader import SUFFIXES
@@ -54,6 +54,7 @@ def sample_of(file: Path, inputs: Sequence[SampleInput]) -> Sample:
             f"{file}: {len(images)} inputs of the network take images ({shapes}). Data sets of images are for networks "
             "with one such input."
         )
+    check_described(file, images[0].name, images[0].is_described, Registry())
     height, width = image_size(file)
     row = {images[0].name: fit(images[0], read_image(file, images[0].preprocess, images[0].shape), file)}
     for other in inputs:

@@ -1,0 +1,49 @@
+"""What plugins say of a network's outputs where these tell what it is for: subclasses of `Answer` in `tpuc.answers`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from tpuc.data import SampleInput
+from tpuc.interpreter.interpreter import Array
+from tpuc.registry import Registry
+
+__all__ = ["Answer", "Asked", "RunSample"]
+
+
+@dataclass(frozen=True)
+class RunSample:
+    """What a network gave of one sample. `outputs` are stored values, `values` what they mean; `files` are those that
+    the sample came from, `picture` the only one where that is a picture.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    picture: Path | None
+    inputs: Sequence[SampleInput]
+    outputs: Mapping[str, Array]
+    values: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user wants to see: names of classes, another reading of the outputs, a picture to draw in."""
+
+    registry: Registry
+    labels: str = ""
+    postprocess: str = ""
+    draw: Path | None = None
+
+
+class Answer(ABC):
+    """One kind of task; made without arguments."""
+
+    api_version: ClassVar[int] = 1
+
+    @abstractmethod
+    def lines(self, ran: RunSample, asked: Asked) -> Sequence[str] | None:
+        """The answer for people; None where the outputs are of another kind. Draws it where a picture is asked for."""

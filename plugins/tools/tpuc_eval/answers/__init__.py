@@ -1,0 +1,1 @@
+"""What `tpuc run` says of classes and of objects."""

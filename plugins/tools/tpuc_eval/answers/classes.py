@@ -1,0 +1,30 @@
+"""The most likely classes of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api.answers import Answer, Asked, RunSample
+
+from tpuc_eval.answers.naming import naming
+
+SHOWN = 5
+FEWEST = 2
+_PICTURE_AXES = 4
+
+
+class Classes(Answer):
+    """Of networks that take one picture and give one vector. Arrays are taken for pictures where names are given."""
+
+    def lines(self, ran: RunSample, asked: Asked) -> Sequence[str] | None:
+        """See Answer."""
+        if not (ran.picture or asked.labels) or asked.postprocess or len(ran.values) != 1 or len(ran.inputs) != 1:
+            return None
+        (values,) = ran.values.values()
+        if len(ran.inputs[0].shape) != _PICTURE_AXES or values.size < FEWEST or values.size != max(values.shape):
+            return None
+        scores, names = values.reshape(-1).astype(np.float64), naming(asked.labels)
+        best = np.argsort(-scores, kind="stable")[:SHOWN]
+        width = len(str(best.max()))
+        return [f"{scores[one]:.6g}  {one:>{width}}  {names.of(int(one), scores.size)}" for one in best]

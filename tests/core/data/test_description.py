@@ -1,0 +1,105 @@
+"""What users say of pictures: presets, deviations, shares of one, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from tpuc.data import Preprocess, SampleInput, described, open_samples, preprocess_from
+from tpuc.errors import InputNotDescribed, TpucError, UsageError
+from tpuc.registry import Registry
+
+TORCH = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""Mean and standard deviation of ImageNet, as PyTorch writes them."""
+BYTES = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+"""The same of bytes, multiplied by hand."""
+
+
+def of(**said: Any) -> tuple[dict[str, Any], list[str]]:
+    """What a description comes to, and the remarks about it."""
+    remarks: list[str] = []
+    return described(said, Registry(), remarks.append), remarks
+
+
+def test_deviations_of_pixels_from_0_to_1_are_converted_with_a_remark() -> None:
+    found, remarks = of(mean=TORCH[0], std=TORCH[1])
+    np.testing.assert_allclose(found["mean"], BYTES[0], rtol=1e-12)
+    np.testing.assert_allclose(found["scale"], 1 / np.array(BYTES[1]), rtol=1e-12)
+    assert remarks == [
+        (
+            "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 is of pixels from 0 to 1: for bytes it is --mean "
+            "123.675,116.28,103.53 --scale 0.0171248,0.017507,0.0174292"
+        )
+    ]
+
+
+def test_deviations_of_bytes_are_taken_as_they_are() -> None:
+    found, remarks = of(mean=BYTES[0], std=BYTES[1])
+    assert (found["mean"], found["scale"], remarks) == (BYTES[0], tuple(1 / one for one in BYTES[1]), [])
+    assert of(mean=(104.0,), std=(1.0,))[0] == {"mean": (104.0,), "scale": (1.0,)}
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            {"mean": (0.0,), "std": (1.0,)},
+            (
+                "--mean 0 --std 1 may mean bytes as they are, or pixels from 0 to 1. Say --scale 1 for the first, "
+                "--scale 0.0039215686 for the other."
+            ),
+        ),
+        (
+            {"mean": TORCH[0], "scale": (0.017,)},
+            (
+                "--mean 0.485,0.456,0.406 is of pixels from 0 to 1, and pixels are bytes from 0 to 255. Give --mean "
+                "123.675,116.28,103.53 and --scale for bytes, or --mean and --std as they are."
+            ),
+        ),
+        (
+            {"mean": BYTES[0], "std": TORCH[1]},
+            (
+                "--mean 123.675,116.28,103.53 --std 0.229,0.224,0.225: one is of pixels from 0 to 1, the other of "
+                "bytes. Give both of the same pixels."
+            ),
+        ),
+        ({"std": (2.0,), "scale": (0.5,)}, "--std and --scale say the same in two ways; give one of them."),
+        ({"std": (0.0,)}, "--std 0: a deviation is above 0."),
+    ],
+)
+def test_numbers_that_leave_something_open_are_asked_about(said: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as error:
+        of(**said)
+    assert str(error.value) == sentence
+
+
+def test_a_preset_is_what_it_stands_for_where_nothing_else_was_said() -> None:
+    found, _ = of(preset="imagenet-torch", pixel_format="bgr")
+    said = preprocess_from(found, (1, 3, 224, 224))
+    assert (said.pixel_format, said.resize_dims, said.keep_ratio_mode) == ("bgr", (256, 256), "short_side_scale")
+    np.testing.assert_allclose(said.mean, BYTES[0], rtol=1e-12)
+    assert preprocess_from(of(preset="imagenet-tf")[0], (1, 3, 128, 96)).resize_dims == (146, 110)
+    assert preprocess_from(of(preset="caffe", resize_dims=(300, 300))[0], (1, 3, 227, 227)).resize_dims == (300, 300)
+    assert preprocess_from(of(preset="none")[0], (1, 3, 8, 8)) == Preprocess()
+
+
+def test_a_preset_that_is_not_there_is_refused() -> None:
+    with pytest.raises(TpucError, match=r"no preset named 'imagenet-touch'. Did you mean 'imagenet-torch'"):
+        of(preset="imagenet-touch")
+
+
+def test_pictures_without_a_description_are_an_error_that_shows_the_presets(tmp_path: Path) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "cat.png")
+    with pytest.raises(InputNotDescribed) as error:
+        open_samples([SampleInput("x", (1, 3, 4, 4), is_described=False)], tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path / 'cat.png'}: nothing says how a picture becomes input 'x'. Say so with --preprocess PRESET "
+        "(caffe, imagenet-tf, imagenet-torch, none, ssd, yolo, yolox), or with --pixel-format, --mean and --scale, "
+        "where the network is transformed or compiled."
+    )
+    assert len(open_samples([SampleInput("x", (1, 3, 4, 4))], tmp_path)) == 1
+    np.save(tmp_path / "cat.npy", np.zeros((1, 3, 4, 4), np.float32))
+    assert len(open_samples([SampleInput("x", (1, 3, 4, 4), is_described=False)], tmp_path / "cat.npy")) == 1

@@ -1,0 +1,132 @@
+"""What `tpuc run` says of pictures: classes with their names, and boxes, also drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+from tpuc.api.answers import Asked, RunSample
+from tpuc.cli import main
+from tpuc.data import SampleInput, open_samples, preprocess_from
+from tpuc.registry import Registry
+from tpuc_eval.answers.naming import naming
+
+from tests.frontends.onnx.networks import network, node
+from tests.tools.eval.angles import PRESET, Angles
+
+LEVELS = 100 * np.arange(6, dtype=np.float32)
+
+
+def said(capture: pytest.CaptureFixture[str], *arguments: Path | str, code: int = 0) -> list[str]:
+    """The lines that `tpuc run` writes, of errors where there is one."""
+    capture.readouterr()
+    assert main(["run", *map(str, arguments)]) == code
+    out, err = capture.readouterr()
+    return (err if code else out).splitlines()
+
+
+@pytest.fixture
+def classifier(tmp_path: Path) -> Path:
+    """Six classes whose scores are 0, 1, 2, 3, 4 and 5 times the picture's grey."""
+    nodes = [node("GlobalAveragePool", "image", "mean"), node("Flatten", "mean", "f"), node("Gemm", "f w b", "scores")]
+    weights = {"w": LEVELS[None] / 100, "b": 0 * LEVELS}
+    onnx.save(network(nodes, {"image": (1, 1, 4, 4)}, ["scores"], weights), tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+@pytest.fixture
+def grey(tmp_path: Path) -> Path:
+    Image.new("L", (4, 4), 10).save(tmp_path / "grey.png")
+    return tmp_path / "grey.png"
+
+
+def test_the_best_five_classes_of_a_picture(
+    classifier: Path, grey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("ant\nbee\ncat\ndog\nelk\nfox\n", "utf-8")
+    lines = said(capsys, classifier, grey, "--preprocess=none", "--labels", names)
+    assert lines == ["50  5  fox", "40  4  elk", "30  3  dog", "20  2  cat", "10  1  bee"]
+    names.write_text("ant\nbee\ncat\ndog\nelk\n", "utf-8")
+    assert said(capsys, classifier, grey, "--preprocess=none", "--labels", names)[0] == "50  5  elk"  # 0: background
+    assert said(capsys, classifier, grey, "--preprocess=none")[0] == "50  5  class 5"
+
+
+def test_several_pictures_have_a_heading_each(
+    classifier: Path, grey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("L", (4, 4), 20).save(tmp_path / "light.png")
+    lines = said(capsys, classifier, grey, tmp_path / "light.png", "--preprocess=none")
+    assert (lines[0], lines[6:8]) == (f"{grey}:", [f"{tmp_path / 'light.png'}:", "100  5  class 5"])
+    (tmp_path / "net.onnx").rename(tmp_path.parent / "net.onnx")
+    assert said(capsys, tmp_path.parent / "net.onnx", tmp_path, "--preprocess=none") == lines
+
+
+def test_names_of_another_network_are_refused(classifier: Path, grey: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = said(capsys, classifier, grey, "--preprocess=none", "--labels=coco", code=2)
+    assert line == (
+        "tpuc: --labels coco has 80 names, and the network has 6 classes; give its own names, one per line in the "
+        "order of its outputs."
+    )
+    (line,) = said(capsys, classifier, grey, "--preprocess=none", "--labels=cocoa", code=2)
+    assert line == "tpuc: --labels cocoa: no such file, and no such list; lists: coco, imagenet."
+
+
+def test_packaged_names() -> None:
+    assert [naming("imagenet").of(index, 1000) for index in (0, 207, 999)] == [
+        "tench",
+        "golden retriever",
+        "toilet tissue",
+    ]
+    assert [naming("coco").of(index, 80) for index in (0, 15, 79)] == ["person", "cat", "toothbrush"]
+
+
+@pytest.fixture
+def detector(tmp_path: Path) -> Path:
+    """YOLOX for 32x32 pixels: the cells of strides 8, 16 and 32 are constant, and one of them has found class 1."""
+    rows = np.zeros((1, 16 + 4 + 1, 7), np.float32)
+    rows[0, 5] = [0.5, 0.5, np.log(2), 0, 0.9, 0.1, 1.0]  # the cell at x 8, y 8 of stride 8: 16 wide, 8 high
+    nodes = [
+        node("ReduceMean", "image", "mean", axes=[1, 2, 3], keepdims=0),
+        node("Mul", "mean zero", "nothing"),
+        node("Add", "rows nothing", "found"),
+    ]
+    weights = {"rows": rows, "zero": np.zeros(1, np.float32)}
+    onnx.save(network(nodes, {"image": (1, 3, 32, 32)}, ["found"], weights), tmp_path / "yolox.onnx")
+    return tmp_path / "yolox.onnx"
+
+
+def test_boxes_in_pixels_of_the_picture_are_told_and_drawn(
+    detector: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("RGB", (64, 64), (9, 9, 9)).save(tmp_path / "scene.png")
+    lines = said(
+        capsys, detector, tmp_path / "scene.png", "--preprocess=yolox", "--labels=coco", "--draw", tmp_path / "out.png"
+    )
+    assert lines == ["0.900  8.0 16.0 40.0 32.0  bicycle"]  # twice as large as in the input: around (12, 12), 16 x 8
+    with Image.open(tmp_path / "out.png") as drawn:
+        assert (drawn.size, drawn.getpixel((40, 24)), drawn.getpixel((30, 24))) == ((64, 64), (60, 180, 75), (9, 9, 9))
+
+
+def test_other_outputs_are_listed(detector: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 3, 32, 32), np.float32))
+    (line,) = said(capsys, detector, tmp_path / "x.npy")
+    assert line.startswith(
+        "found  1x21x7  float32  [0, 1]  largest 1 at 0,5,6, 0.9 at 0,5,4, 0.693147 at 0,5,2, 0.5 at"
+    )
+    (line,) = said(capsys, detector, tmp_path / "x.npy", "--draw", tmp_path / "o.png", code=2)
+    assert line.endswith("its outputs show no objects in a picture; leave out --postprocess and --draw.")
+
+
+def test_an_answer_and_a_preset_of_another_package(tmp_path: Path) -> None:
+    inputs = [SampleInput("x", (1, 1, 4, 4), preprocess=preprocess_from(PRESET.said, (1, 1, 4, 4)))]
+    Image.new("L", (8, 8), 255).save(tmp_path / "white.png")
+    (sample,) = open_samples(inputs, tmp_path)
+    np.testing.assert_array_equal(sample["x"], np.ones((1, 1, 4, 4), np.float32))
+    angle = {"angle": np.array([[0.5]])}
+    asked = Asked(Registry())
+    assert Angles().lines(RunSample("white", (), None, inputs, angle, angle), asked) == ["turned by 90 degrees"]
+    assert Angles().lines(RunSample("white", (), None, inputs, {}, {}), asked) is None
