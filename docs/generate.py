@@ -2,7 +2,9 @@
 
 - code blocks below `<!-- include: FILE -->`, `FILE::Class`, `FILE::function`, `FILE::NAME` or `FILE.toml::table`
 - the table below `<!-- pipelines -->`
-- the tables below `<!-- tpulang -->`
+- the tables below `<!-- tpulang -->`, and what a script prints, below `<!-- output: FILE.py -->`
+- the figures in README and figures.md, below `<!-- figures: short -->` and `<!-- figures: all -->`
+- `pictures/digits.svg`, from the example
 - `cli.md`, from the commands themselves
 - the sections of `support.md`, from the tables of every bundled chip and of the ONNX front end
 - the type stubs of the op packages `tpuc_ops.top` and `tpuc_ops.tpu`, from their files
@@ -11,7 +13,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import re
+import runpy
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +24,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+import figures
 from refusals import Refusals, refusals_of
 from tpuc.api import ChipDescription
 from tpuc.cli.aliases import ALIASES
@@ -67,6 +73,9 @@ What the front end imports or writes in other operators. Others of the standard 
 states for them, or folded where all operands are constants.
 """
 PIPELINE_TABLE = re.compile(r"(<!-- pipelines -->\n)(?:\|.*\n)*")
+FIGURES = re.compile(r"(<!-- figures: (short|all) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+OUTPUT = re.compile(r"(<!-- output: (\S+) -->\n)```text\n.*?^```\n", re.MULTILINE | re.DOTALL)
+PICTURE = DOCS / "pictures" / "digits.svg"
 TPULANG_TABLES = re.compile(r"(<!-- tpulang -->\n).*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir"}
 
@@ -78,7 +87,20 @@ def expanded(text: str) -> str:
     """A page with every included block as its file is now, and the pipelines as they are."""
     text = PIPELINE_TABLE.sub(lambda match: match.group(1) + _pipelines(), text)
     text = TPULANG_TABLES.sub(lambda match: match.group(1) + _tpulang(), text)
+    text = FIGURES.sub(lambda match: f"{match.group(1)}{_figures(match.group(2))}{match.group(3)}", text)
+    text = OUTPUT.sub(lambda match: f"{match.group(1)}```text\n{_printed(match.group(2))}```\n", text)
     return INCLUDE.sub(lambda match: match.group(1) + _block(match.group(2)), text)
+
+
+def _printed(script: str) -> str:
+    """What a script of ours prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+        runpy.run_path(str(ROOT / script), run_name="__main__")
+    return out.getvalue()
+
+
+def _figures(which: str) -> str:
+    return "\n" + figures.lines(figures.short_table() if which == "short" else figures.page()) + "\n"
 
 
 def _pipelines() -> str:
@@ -356,7 +378,7 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 def pages() -> Mapping[Path, str]:
     """Every page as it should be."""
     found: dict[Path, str] = {DOCS / "cli.md": cli_page(), DOCS / "support.md": support_page()}
-    for path in sorted(DOCS.rglob("*.md")):
+    for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))):
         if path not in found:
             text = path.read_text(encoding="utf-8")
             found[path] = expanded(text)
@@ -365,7 +387,7 @@ def pages() -> Mapping[Path, str]:
 
 def main() -> None:
     """Write the pages and stubs that are not as they should be."""
-    for path, text in {**pages(), **stubs()}.items():
+    for path, text in {**pages(), **stubs(), PICTURE: figures.picture()}.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             click.echo(f"{path.relative_to(ROOT)} written")

@@ -50,6 +50,25 @@ def test_included_code_is_that_of_the_files(page: Path, generate: Any) -> None:
     assert text(page) == generate.expanded(text(page)), OUT_OF_DATE
 
 
+def test_the_figures_and_the_output_in_readme_are_current(generate: Any) -> None:
+    readme = text(ROOT / "README.md")
+    assert readme == generate.expanded(readme), OUT_OF_DATE
+    assert "198/200" in readme
+
+
+def test_the_picture_is_current(generate: Any) -> None:
+    assert text(generate.PICTURE) == generate.figures.picture(), OUT_OF_DATE
+
+
+def test_figures_are_those_of_the_committed_results(generate: Any) -> None:
+    figures = generate.figures
+    assert set(figures.SHORT) <= set(figures.ACCURACY) <= set(figures.cycles())
+    assert set(figures.ACCURACY.values()) == set(figures.FLOORS) == set(figures.ROWS)
+    ours, theirs = figures.pairs("bm1684x int8")["resnet50"]
+    assert f"| resnet50 | {ours:,} | {theirs:,} | {ours / theirs:.2f} |" in text(DOCS / "figures.md")
+    assert figures.cycles()["resnet50"]["bm1684x int8"]["cycles"] == ours
+
+
 @pytest.mark.parametrize("page", HOWTOS, ids=lambda path: path.stem)
 def test_code_of_a_howto_comes_from_tested_files(page: Path) -> None:
     included = re.findall(r"<!-- include: (\S+?)(?:::\S+)? -->\n```", text(page))

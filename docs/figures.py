@@ -1,0 +1,118 @@
+"""Measured figures for README and the page on them: tables and a picture, from committed results alone.
+
+Cycles are those of benchmarks/figures.json, beside what the vendor's compiler takes by the same timing model
+(benchmarks/traffic.py). Accuracy is what tests/models asserts of us and has measured of the vendor's compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.traffic import FIGURES, VENDOR  # noqa: E402  # they lie beside this folder
+from tests.models.accuracy import FLOORS  # noqa: E402  # they lie beside this folder
+from tests.models.rows import ROWS  # noqa: E402  # they lie beside this folder
+
+CHIP = "bm1684x"
+ACCURACY = {
+    "resnet8": "ic01",
+    "kws": "kws01",
+    "vww": "vww01",
+    "ad": "ad01",
+    "mnist": "mnist",
+    "lenet": "lenet",
+    "squeezenet": "squeezenet",
+    "mobilenet_v1_0.25_128": "mobilenet_v1",
+    "mobilenet_v2_dequant": "mobilenet_v2",
+    "blazeface": "blazeface",
+    "ultraface_slim_320": "ultraface",
+    "yunet_n_320": "yunet",
+    "yolox_nano_416": "yolox",
+}
+"""The accuracy row of a network, by its name in the table of cycles."""
+SHORT = {
+    "mobilenet_v2_dequant": "MobileNetV2, 1000 classes",
+    "kws": "DS-CNN, spoken words",
+    "vww": "MobileNetV1 0.25, persons",
+    "ad": "autoencoder, machine sounds",
+    "yunet_n_320": "YuNet, faces",
+    "yolox_nano_416": "YOLOX-nano, objects",
+}
+"""One network for each task, for README."""
+
+
+def cycles() -> Mapping[str, Any]:
+    """Ours, by network and by chip and mode."""
+    return json.loads(FIGURES.read_text(encoding="utf-8"))
+
+
+def pairs(cell: str) -> dict[str, tuple[int, int]]:
+    """Our cycles and those of the vendor's compiler, of the networks that both have in a chip and mode."""
+    ours = cycles()
+    found = {name: (ours[name][cell]["cycles"], theirs[cell]) for name, theirs in VENDOR.items() if name in ours}
+    return {name: (mine, theirs) for name, (mine, theirs) in found.items() if theirs is not None}
+
+
+def mean_ratio(cell: str) -> float:
+    """Geometric mean of our cycles over the vendor's."""
+    ratios = [mine / theirs for mine, theirs in pairs(cell).values()]
+    return exp(sum(map(log, ratios)) / len(ratios))
+
+
+def short_table() -> Iterator[str]:
+    """For README: one network for each task, int8 on one chip."""
+    yield from (
+        "| int8 on BM1684X | cycles | vendor's compiler | | noise: SQNR | vendor's compiler |",
+        "|---|--:|--:|--:|--:|--:|",
+    )
+    both = pairs(f"{CHIP} int8")
+    for name, title in SHORT.items():
+        mine, theirs = both[name]
+        row = ACCURACY[name]
+        yield (
+            f"| {title} | {mine:,} | {theirs:,} | {mine / theirs - 1:+.0%} | {FLOORS[row].output_db:g} dB | "
+            f"{ROWS[row].vendor[CHIP].output_db:g} dB |"
+        )
+    worst = max(mine / theirs for mine, theirs in both.values())
+    mean = mean_ratio(f"{CHIP} int8")
+    yield ""
+    yield f"Of all {len(both)} networks that both were measured on: {mean:.2f} of the cycles (the worst {worst:.2f})."
+
+
+def page() -> Iterator[str]:
+    """All of it: accuracy, then cycles for each chip and mode."""
+    yield from ("## Accuracy in int8 on BM1684X", "")
+    yield from (
+        "| network | SQNR at least | vendor's compiler | score at least | vendor's compiler |",
+        "|---|--:|--:|--:|--:|",
+    )
+    for row, floor in FLOORS.items():
+        theirs = ROWS[row].vendor[CHIP]
+        yield f"| {row} | {floor.output_db:g} dB | {theirs.output_db:g} dB | {floor.score:g} | {theirs.score:g} |"
+    for cell in sorted({cell for known in VENDOR.values() for cell, value in known.items() if value is not None}):
+        yield from ("", f"## Cycles of {cell}", "")
+        yield from ("| network | cycles | vendor's compiler | ratio |", "|---|--:|--:|--:|")
+        for name, (mine, theirs) in pairs(cell).items():
+            yield f"| {name} | {mine:,} | {theirs:,} | {mine / theirs:.2f} |"
+        yield from ("", f"Geometric mean of the ratios: {mean_ratio(cell):.2f}.")
+
+
+def picture() -> str:
+    """The engines over time while they compute the example, as SVG. Same sources, same bytes."""
+    import tpuc
+
+    example = ROOT / "examples" / "digits"
+    network = tpuc.load(example / "digits.onnx")
+    return network.quantize(example / "digits_calib.npz").compile(CHIP).profile().to_svg()
+
+
+def lines(of: Sequence[str] | Iterator[str]) -> str:
+    """As a part of a page."""
+    return "\n".join(of) + "\n"
