@@ -77,7 +77,7 @@ FIGURES = re.compile(r"(<!-- figures: (short|all) -->\n).*?(<!-- end of figures 
 OUTPUT = re.compile(r"(<!-- output: (\S+) -->\n)```text\n.*?^```\n", re.MULTILINE | re.DOTALL)
 PICTURE = DOCS / "pictures" / "digits.svg"
 TPULANG_TABLES = re.compile(r"(<!-- tpulang -->\n).*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
-LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir"}
+LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir", ".cpp": "cpp"}
 
 
 # Included code
