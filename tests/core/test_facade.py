@@ -125,6 +125,14 @@ REFUSED: list[tuple[str, Callable[[tpuc.Network], object]]] = [
     ("nowhere: no such file or folder of samples.", lambda network: network.quantize("nowhere")),
     ("nowhere.onnx: no such file.", lambda _: tpuc.load("nowhere.onnx")),
     ("nowhere.bin: no such file or folder.", lambda _: tpuc.load_compiled("nowhere.bin")),
+    (
+        "nothing called 'means' is known of pictures. There are channel_format, crop,",
+        lambda _: tpuc.load(DIGITS / "digits.onnx", preprocess={"means": (1.0,)}),
+    ),
+    (
+        "no preset named 'imagenet'. Did you mean 'imagenet-t",
+        lambda _: tpuc.load(DIGITS / "digits.onnx", preprocess="imagenet"),
+    ),
     ("no setting named 'bath'. Did you mean 'batch'?", lambda _: tpuc.load("x.onnx", bath=1)),  # pyright: ignore[reportCallIssue]
 ]
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 PRESETS = "tpuc.presets"
 LARGEST_PIXEL = 255.0
+SAYINGS = (
+    *("preset", "resize_dims", "keep_aspect_ratio", "keep_ratio_mode", "pad_value", "pad_type"),
+    *("mean", "std", "scale", "pixel_format", "channel_format", "crop"),
+)
+"""The names of what can be said of pictures."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,11 @@ class Preset:
 
 def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str], None]) -> dict[str, Any]:
     """The same in terms of means and scales of bytes: a `preset` is replaced by what it stands for, where nothing else
-    was said, and `std` by a scale. Raises UsageError for numbers that contradict each other.
+    was said, and `std` by a scale. Raises UsageError for unknown names, and for numbers that contradict each other.
     """
+    for name in said:
+        if name not in SAYINGS:
+            raise UsageError(f"nothing called '{name}' is known of pictures. There are {', '.join(sorted(SAYINGS))}.")
     given = {name: value for name, value in said.items() if value not in (None, False, ()) and name != "preset"}
     if "std" in given:
         given |= _of_deviations(given.get("mean", (0.0,)), given.pop("std"), has_scale="scale" in given, remark=remark)

@@ -17,6 +17,7 @@ from tpuc.facade.profile import Profile, make_profile
 from tpuc.facade.remarks import make_session
 from tpuc.facade.shown import Section, html_of
 from tpuc.session import CompileReport, Session
+from tpuc.session.artifacts import Described, read_artifact, write_artifact
 from tpuc.session.reports import shown_tensor
 from tpuc.session.running import as_stored, compiled_inputs
 
@@ -31,6 +32,7 @@ class CompiledNetwork:
     _session: Session = field(compare=False)
     _chip: Chip = field(compare=False)
     _loaded: LoadedModel = field(compare=False)
+    _described: Described = field(compare=False)
     _write: Callable[[Path], None] = field(compare=False)
 
     @property
@@ -61,7 +63,7 @@ class CompiledNetwork:
         are taken as they are and floats are quantised.
         """
         session = self._session
-        specs = compiled_inputs(self._loaded, False, {}, session.remark, Path(self.name), session.input_layout or "")
+        specs = compiled_inputs(self._loaded, self._described, {}, session.remark, session.input_layout or "")
         samples = samples_of(specs, inputs, session.registry)
         rows = [session.simulate(self._chip, self._loaded, as_stored(specs, sample)) for sample in samples]
         return stacked(rows)
@@ -102,17 +104,12 @@ def load_compiled(path: str | os.PathLike[str]) -> CompiledNetwork:
     source, session = Path(path), make_session()
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder.")
-    chip, loaded = session.open(source)
+    chip, loaded, described = session.open_described(source)
 
     def copy(target: Path) -> None:
-        import shutil
+        write_artifact(chip, target, *read_artifact(chip, source))
 
-        if source.is_dir():
-            shutil.copytree(source, target, dirs_exist_ok=True)
-        else:
-            shutil.copyfile(source, target)
-
-    return CompiledNetwork(source.name, None, (), session, chip, loaded, copy)
+    return CompiledNetwork(source.name, None, (), session, chip, loaded, described, copy)
 
 
 def stacked(rows: list[dict[str, Array]]) -> dict[str, Array]:

@@ -22,6 +22,7 @@ from tpuc.ir import Module, Operation, TensorType
 from tpuc.ir.traits import NetworkInput
 from tpuc.npz import write_npz
 from tpuc.session import Boundary
+from tpuc.session.artifacts import described_inputs
 from tpuc.session.building import Calibrated, calibrate, finish, prepared, write
 from tpuc.session.running import is_quantised, module_runner
 from tpuc.session.settings import (
@@ -60,15 +61,15 @@ class LoadOptions(TypedDict, total=False):
     """How a network file is read, by the names of the command line's options.
 
     `model_data` is the file of its weights, where they are apart; `batch` becomes the leading extent of every input;
-    `output_names` cut the network; `preprocess` says how images become inputs (mean, scale, pixel_format, ...);
-    `random_weights` draws weights that are not there.
+    `output_names` cut the network; `preprocess` says how images become inputs, as a preset by its name
+    (`"imagenet-torch"`) or by mean, std, scale, pixel_format, ...; `random_weights` draws weights that are not there.
     """
 
     model_data: str | Path | None
     input_shapes: Sequence[Sequence[int]]
     batch: int | None
     output_names: Sequence[str]
-    preprocess: Mapping[str, Any] | None
+    preprocess: str | Mapping[str, Any] | None
     random_weights: bool
 
 
@@ -85,8 +86,11 @@ def load(path: str | os.PathLike[str], *, input_layout: str | None = None, **opt
         if options:
             raise UsageError(f"{source} is a module, which says itself what it is; leave out {', '.join(options)}.")
         return Network(session.load(source))
+    settings = paths_in(options, ("model_data",))
+    if isinstance(settings.get("preprocess"), str):
+        settings["preprocess"] = {"preset": settings["preprocess"]}
     try:
-        return Network(session.transform(source, **NetworkSettings(**paths_in(options, ("model_data",)))))
+        return Network(session.transform(source, **NetworkSettings(**settings)))
     except Unsupported:
         chips = (session.registry.get("tpuc.chips", name) for name in session.registry.names("tpuc.chips"))
         if any(chip.description.suffix == source.suffix for chip in chips):
@@ -299,6 +303,7 @@ def _compiled(
         session,
         session.chip,
         done.loaded,
+        described_inputs(inputs_of(done.built.module)),
         lambda path: write(session, done.built, path),
     )
 

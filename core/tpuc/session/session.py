@@ -291,10 +291,10 @@ class Session:
 
     def open(self, path: Path) -> tuple[Chip, LoadedModel]:
         """A compiled file and the installed chip that it is for; raises Unsupported when there is none."""
-        chip, loaded, _ = self._open(path)
+        chip, loaded, _ = self.open_described(path)
         return chip, loaded
 
-    def _open(self, path: Path) -> tuple[Chip, LoadedModel, Described]:
+    def open_described(self, path: Path) -> tuple[Chip, LoadedModel, Described]:
         """As `open`, and what the file says of its inputs."""
         chips: list[Chip] = []
         for name in self.registry.names("tpuc.chips"):
@@ -321,7 +321,7 @@ class Session:
         """Does a file say itself how images become its inputs? Modules do, compiled files where they were told."""
         if path.suffix.lower() == ".mlir":
             return True
-        return not self.is_network(path) and bool(self._open(path)[2])
+        return not self.is_network(path) and bool(self.open_described(path)[2])
 
     def run(
         self,
@@ -365,7 +365,7 @@ class Session:
         if path.suffix.lower() == ".mlir" or self.is_network(path):
             module = self.load(path) if path.suffix.lower() == ".mlir" else self.transform(path, preprocess=preprocess)
             return module_runner(module, everything, self.remark)
-        chip, loaded, stated = self._open(path)
+        chip, loaded, stated = self.open_described(path)
         if stated and preprocess:
             raise _said_twice(path, preprocess, "compile")
         said = described(preprocess, self.registry, self.remark)
