@@ -78,7 +78,7 @@ def test_every_planner_gives_a_program_with_the_same_results(planner: str, pools
     got = session.chip.load(plan.data).run({"image": x})
     wanted = Interpreter(plan.module).run({"image": x})
     for name, array in wanted.items():
-        np.testing.assert_allclose(got[name], array, rtol=0, atol=2e-6 * float(np.abs(array).max()))
+        np.testing.assert_allclose(got[name], array, rtol=0, atol=1e-6 * float(np.abs(array).max()))
 
 
 def test_the_folder_names_what_lies_where(tmp_path: Path) -> None:

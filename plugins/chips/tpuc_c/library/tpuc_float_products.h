@@ -31,20 +31,23 @@ TPUC_INLINE ptrdiff_t tpuc_float_place(const tpuc_float_conv* c, int32_t n, int3
   return (ptrdiff_t)n * c->y_n + (ptrdiff_t)(pixel / c->out_w) * c->y_h + (ptrdiff_t)(pixel % c->out_w) * c->y_w;
 }
 
-/* Four rows with eight filters: filters lie as [depth][8]. */
-TPUC_FUNCTION void tpuc_float_dot(const float* const* x, const float* w, int32_t depth, float* sums) {
+/* Sums of so many products are added up: fewer roundings lie on one another than in one long sum. */
+#define TPUC_SPAN 32
+
+/* Four rows from `first` on with eight filters, which lie as [depth][8], are added to 32 sums. */
+TPUC_FUNCTION void tpuc_float_dot(const float* const* x, int32_t first, const float* w, int32_t depth, float* sums) {
   float a[8] = {0}, b[8] = {0}, c[8] = {0}, d[8] = {0};
-  for (int32_t k = 0; k < depth; ++k, w += 8) {
+  for (int32_t k = first; k < first + depth; ++k, w += 8) {
     const float xa = x[0][k], xb = x[1][k], xc = x[2][k], xd = x[3][k];
     for (int32_t j = 0; j < 8; ++j) a[j] += xa * w[j];
     for (int32_t j = 0; j < 8; ++j) b[j] += xb * w[j];
     for (int32_t j = 0; j < 8; ++j) c[j] += xc * w[j];
     for (int32_t j = 0; j < 8; ++j) d[j] += xd * w[j];
   }
-  memcpy(sums, a, sizeof a);
-  memcpy(sums + 8, b, sizeof b);
-  memcpy(sums + 16, c, sizeof c);
-  memcpy(sums + 24, d, sizeof d);
+  for (int32_t j = 0; j < 8; ++j) sums[j] += a[j];
+  for (int32_t j = 0; j < 8; ++j) sums[8 + j] += b[j];
+  for (int32_t j = 0; j < 8; ++j) sums[16 + j] += c[j];
+  for (int32_t j = 0; j < 8; ++j) sums[24 + j] += d[j];
 }
 
 /* Filters lie as [group][filters / 8, rounded up][depth][8]. `panel` has room for `pixels` rows. */
@@ -64,9 +67,12 @@ TPUC_FUNCTION void tpuc_conv_float(const tpuc_float_conv* c, const float* x, con
           const float* const w = filters + (ptrdiff_t)(g * padded + o) * depth;
           for (int32_t p = 0; p < some; p += 4) {
             const float* rows[4];
-            float sums[32];
+            float sums[32] = {0};
             for (int32_t i = 0; i < 4; ++i) rows[i] = panel + (ptrdiff_t)(p + i < some ? p + i : p) * depth;
-            tpuc_float_dot(rows, w, depth, sums);
+            for (int32_t k = 0; k < depth; k += TPUC_SPAN) {
+              const int32_t length = depth - k < TPUC_SPAN ? depth - k : TPUC_SPAN;
+              tpuc_float_dot(rows, k, w + (ptrdiff_t)k * 8, length, sums);
+            }
             for (int32_t i = 0; i < 4 && p + i < some; ++i) {
               float* const to = y + tpuc_float_place(c, n, first + p + i);
               for (int32_t j = 0; j < 8 && o + j < count; ++j) {
