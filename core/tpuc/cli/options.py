@@ -65,7 +65,9 @@ _BOUNDARY = {
     "float_input": click.option(
         "--float-input", is_flag=True, help="Inputs are floats, also where the network's runtime quantises them."
     ),
-    "quant_output": click.option("--quant-output", is_flag=True, help="Outputs are given as they are stored."),
+    "quant_output": click.option(
+        "--quant-output", is_flag=True, help="Outputs are given as stored; in the int8 modes all are bytes."
+    ),
     "quant_input_list": click.option(
         "--quant-input-list", type=INTEGERS, default=EMPTY, help="Only these inputs, counted from 1: 1,3."
     ),

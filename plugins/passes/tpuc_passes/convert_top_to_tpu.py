@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuc.api import Module, Pass, PassContext, StringAttr, UsageError, drop_unused_weights, remove_dead
+from tpuc.api import (
+    FLOAT_MODES,
+    STORED_OUTPUTS,
+    Module,
+    Pass,
+    PassContext,
+    StringAttr,
+    UsageError,
+    drop_unused_weights,
+    remove_dead,
+)
 
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.lowering.engine import Lowerer
@@ -18,7 +28,8 @@ class ConvertTopToTpu(Pass):
     `mode`, when empty, is what another pass left in the result `mode`, else the option `quantize` of the run,
     f32 when that is absent too. Single ops may have their own
     mode through the quantise table in the result `quantise_table`; those in the result `float_sums`
-    need not round their results to bytes.
+    need not round their results to bytes. Outputs at positions in the result `stored_outputs` are bytes in the integer
+    modes, rounded at the end where they are computed in floats.
 
     As in TPU-MLIR the case of `mode` does not matter, `asymmetric` makes an integer mode asymmetric, and `chip` is for
     runs without one: passes behind this one have it too.
@@ -34,7 +45,8 @@ class ConvertTopToTpu(Pass):
         if self.chip:
             self._choose_chip(context)
         cells = Cells.of(context, self.name, self._stated_mode(context))
-        Lowerer(module, cells).run()
+        stored = frozenset[int]() if cells.mode in FLOAT_MODES else context.find(STORED_OUTPUTS, frozenset[int]())
+        Lowerer(module, cells, stored).run()
         remove_dead(module)
         drop_unused_weights(module)
         module.attributes |= {

@@ -118,6 +118,8 @@ def _take_bytes(module: Module, operation: Operation, cast: Operation, own: Tens
 def _strip_output(terminator: Operation, index: int, context: PassContext) -> bool:
     value = terminator.operands[index]
     cast = value.defining
+    if value.tensor.is_quantised:
+        return False
     if cast is None or not isinstance(cast.op, tpu.Cast) or cast.operands[0] in terminator.operands:
         context.log(f"output '{value.name}' is given as it is stored: --quant-output changes nothing there")
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from tpuc.api import (
     ABSENT,
     FLOAT_MODES,
     NO_LOWERING,
+    Calibrated,
     Elementwise,
     InvalidModel,
     Location,
@@ -52,11 +53,14 @@ class Choice:
 
 
 class Lowerer:
-    """One run of the lowering over a module's main function."""
+    """One run of the lowering over a module's main function. `stored` are the positions of outputs that are wanted as
+    integers.
+    """
 
-    def __init__(self, module: Module, cells: Cells) -> None:
+    def __init__(self, module: Module, cells: Cells, stored: Collection[int] = ()) -> None:
         self.module = module
         self.cells = cells
+        self.stored = stored
         self.chip = cells.chip
         self.mode = cells.mode
         self.exact = cells.chip.compute_type
@@ -86,7 +90,7 @@ class Lowerer:
                 self._copy(operation)
             else:
                 self._lower(choice)
-        results = [self._as_float(self.values[value]) for value in outputs]
+        results = [self._result(value, index) for index, value in enumerate(outputs)]
         terminator.set_operands(results)
         for operation in self.body:
             operation.block = function.body
@@ -243,6 +247,15 @@ class Lowerer:
             )
         (result,) = cell.lower(node, build)
         return result
+
+    def _result(self, value: Value, index: int) -> Value:
+        """What stands for an output: floats, or bytes where these are wanted of one that is computed in floats."""
+        lowered = self.values[value]
+        type_ = lowered.tensor
+        is_float = not type_.is_quantised and type_.storage.is_float
+        if index in self.stored and is_float and isinstance(value.tensor.element, Calibrated):
+            return self.cast(lowered, self.chip.quantise(value.tensor, self.mode, value.name))
+        return self._as_float(lowered)
 
     def _as_float(self, value: Value) -> Value:
         return self.cast(value, self.chip.float_type(value.tensor, "f32"))
