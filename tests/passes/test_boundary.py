@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import F32, Block, Function, FunctionType, Module, Operation, PassContext, Return, TensorType, Uniform
+from tpuc.data import preprocess_of
 from tpuc.interpreter import Interpreter
 from tpuc.ir.builder import Builder
 from tpuc.ir.types import ScalarType
@@ -69,6 +70,23 @@ def test_every_stored_form_of_an_image_is_made_of_its_bytes(form: str, layout: s
     got = Interpreter(module).run({"x_raw": np.ascontiguousarray(given)})
     assert list(got) == ["x_i8", "x_u8", "relu"]
     assert all(np.array_equal(got[name], wanted[name]) for name in got)
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("form", ["RGBA_PLANAR", "RGBA_PACKED", "YUV420_PLANAR", "YUV_NV12", "YUV_NV21"])
+def test_frames_of_cameras_become_what_the_host_makes_of_them(form: str, layout: str) -> None:
+    shape = (2, 3, 4, 6) if layout == "nchw" else (2, 4, 6, 3)
+    op = image_input(shape, {**SAID, "resize_dims": (8, 10), "channel_format": layout}, "x")
+    module = lowered(op, shape, (I8, None))
+    plain = module.clone()
+    FusePreprocess(form).run(module, CONTEXT)
+    module.verify()
+    given: Any = module.main.operations[0].op
+    raw = ramp(*module.main.inputs[0].tensor.dims)
+    floats = preprocess_of(op, shape).from_pixels(raw, preprocess_of(given, raw.shape), shape)
+    wanted = Interpreter(plain).run({"x": floats})
+    got = Interpreter(module).run({"x_raw": raw})
+    assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
 
 
 def test_pixels_as_they_are_need_a_cast_only() -> None:

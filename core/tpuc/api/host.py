@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from tpuc.data import (
+    FRACTION_BITS,
+    LOW_STEPS,
+    VIDEO_FORMATS,
     Preprocess,
     Preset,
     Reader,
@@ -18,6 +21,7 @@ from tpuc.data import (
     open_samples,
     preprocess_of,
     rounds_evenly,
+    video_terms,
 )
 from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
@@ -44,6 +48,9 @@ from tpuc.work import (
 
 __all__ = [
     "ABSENT_SLOT",
+    "FRACTION_BITS",
+    "LOW_STEPS",
+    "VIDEO_FORMATS",
     "AccuracyReport",
     "Array",
     "Interpreter",
@@ -94,5 +101,6 @@ __all__ = [
     "stated_factors",
     "types_of",
     "units_of",
+    "video_terms",
     "write_npz",
 ]

@@ -18,9 +18,13 @@ from tpuc.data.samples import (
 )
 from tpuc.data.sets import SampleSet, sets_of
 from tpuc.data.stored import quantise
+from tpuc.data.video import FRACTION_BITS, LOW_STEPS, VIDEO_FORMATS, Term, VideoFormat, rgb_of_frames, video_terms
 
 __all__ = [
+    "FRACTION_BITS",
     "INPUT_LAYOUT",
+    "LOW_STEPS",
+    "VIDEO_FORMATS",
     "ArrayLayout",
     "Preprocess",
     "Preset",
@@ -29,6 +33,8 @@ __all__ = [
     "SampleReader",
     "SampleSet",
     "SampleSource",
+    "Term",
+    "VideoFormat",
     "arranged",
     "centre_crop",
     "check_described",
@@ -42,7 +48,9 @@ __all__ = [
     "preprocess_of",
     "quantise",
     "quantiser",
+    "rgb_of_frames",
     "rounds_evenly",
     "rows_in",
     "sets_of",
+    "video_terms",
 ]

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tpuc.data.video import VIDEO_FORMATS, rgb_of_frames
+
 Floats = NDArray[np.float32]
 
 
@@ -25,7 +27,7 @@ class Preprocess:
 
     mean: tuple[float, ...] = (0.0,)
     scale: tuple[float, ...] = (1.0,)
-    pixel_format: Literal["rgb", "bgr", "gray", "rgba", "rgbd"] = "bgr"
+    pixel_format: Literal["rgb", "bgr", "gray", "rgba", "rgbd", "yuv420", "nv12", "nv21"] = "bgr"
     resize_dims: tuple[int, int] | None = None
     keep_aspect_ratio: bool = False
     layout: Literal["nchw", "nhwc"] = "nchw"
@@ -41,13 +43,24 @@ class Preprocess:
 
     def from_pixels(self, pixels: NDArray[Any], given: Preprocess, shape: tuple[int, ...]) -> Floats:
         """A network input of `shape` from the bytes of resized images, which lie and are ordered as `given` says."""
-        images = pixels.transpose(0, 2, 3, 1) if given.layout == "nchw" else pixels
+        images = self._ordered(pixels, given)
         height, width = shape[2:] if self.layout == "nchw" else shape[1:3]
         cropped = centre_crop(np.moveaxis(images, 0, 2), height, width)
-        if given.pixel_format != self.pixel_format and images.shape[3] > 1:
-            cropped = cropped[..., ::-1]
         row = np.moveaxis(self.normalise(cropped), 2, 0)
         return np.ascontiguousarray(row.transpose(0, 3, 1, 2) if self.layout == "nchw" else row)
+
+    def _ordered(self, pixels: NDArray[Any], given: Preprocess) -> NDArray[Any]:
+        """`[n, h, w, c]` with the channels that the network takes, in its order."""
+        video = VIDEO_FORMATS.get(given.pixel_format)
+        if video is not None:
+            images, found = rgb_of_frames(pixels, video), "rgb"
+        else:
+            images = pixels.transpose(0, 2, 3, 1) if given.layout == "nchw" else pixels
+            found = given.pixel_format
+        if found == self.pixel_format or images.shape[3] == 1:
+            return images
+        colours = images[..., :3]
+        return colours if found == "rgba" and self.pixel_format == "rgb" else colours[..., ::-1]
 
 
 class Reader(ABC):

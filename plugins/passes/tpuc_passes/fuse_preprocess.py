@@ -49,7 +49,7 @@ class FusePreprocess(Pass):
         layout = "PLANAR" if op.channel_format == "nchw" else "PACKED"
         own = "GRAYSCALE" if op.pixel_format == "gray" else f"{op.pixel_format}_{layout}".upper()
         wanted = self.customization_format or own
-        fitting = [name for name in FORMATS if own in FORMATS and FORMATS[name].channels == FORMATS[own].channels]
+        fitting = [name for name, form in FORMATS.items() if form.gives(op.pixel_format)]
         if wanted not in fitting:
             way_out = f"Formats for it: {', '.join(fitting)}" if fitting else "Compile it without --fuse-preprocess"
             raise UsageError(

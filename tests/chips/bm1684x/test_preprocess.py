@@ -112,6 +112,37 @@ def test_gray_images(tmp_path: Path) -> None:
     assert (info.name, info.shape, str(info.element)) == ("image_raw", (1, 1, 16, 16), "ui8")
 
 
+CAMERA = ("YUV_NV12", "YUV_NV21", "YUV420_PLANAR", "RGBA_PACKED")
+"""Formats of frames that cameras give."""
+
+
+def host_frames(raw: np.ndarray, form: str, preprocess: dict[str, Any], shape: tuple[int, ...]) -> np.ndarray:
+    """What the host makes of frames; its arithmetic has tests of its own."""
+    pixel_format = form.removesuffix("_PACKED").removesuffix("_PLANAR").removeprefix("YUV_").lower()
+    given = Preprocess(pixel_format=pixel_format, layout="nhwc" if form.endswith("PACKED") else "nchw")  # pyright: ignore[reportArgumentType]  # one of the names
+    return Preprocess(**preprocess).from_pixels(raw, given, shape)
+
+
+@pytest.mark.parametrize(
+    ("form", "mode"),
+    [
+        ("YUV_NV12", "f32"),
+        pytest.param("YUV_NV21", "bf16", marks=pytest.mark.slow),
+        pytest.param("YUV420_PLANAR", "int8", marks=pytest.mark.slow),
+        pytest.param("RGBA_PACKED", "int8", marks=pytest.mark.slow),
+    ],
+)
+def test_frames_of_cameras(form: str, mode: str, tmp_path: Path) -> None:
+    preprocess = {**NORMALISED, "pixel_format": "bgr"}
+    session, _, _, data, plain = compile_both(tmp_path, mode, form, preprocess)
+    loaded = session.chip.load(data)
+    raw = pixels(loaded.inputs[0].shape)
+    wanted = Interpreter(plain).run({"image": host_frames(raw, form, preprocess, SHAPE)}, "all")
+    got = loaded.run({"image_raw": raw})
+    first = {"int8": "image_i8", "f32": "image", "bf16": "image_bf16"}[mode]
+    assert np.array_equal(got[first], wanted[first])
+
+
 def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> None:
     preprocess = {**NORMALISED, "pixel_format": "bgr", "keep_aspect_ratio": True, "pad_value": 114}
     session = Session(chip="bm1684x", quantize="int8", work_dir=tmp_path / "work")
@@ -157,9 +188,24 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
             "input 'image' takes bgr images, and GRAYSCALE is not that. Formats for it: RGB_PLANAR, RGB_PACKED,",
         ),
         (
+            {"pixel_format": "rgbd"},
+            "",
+            "input 'image' takes rgbd images, and RGBD_PLANAR is not that. Compile it without --fuse-preprocess.",
+        ),
+        (
             {"pixel_format": "rgba"},
             "",
-            "input 'image' takes rgba images, and RGBA_PLANAR is not that. Compile it without --fuse-preprocess.",
+            "input 'image' has 3 channels, and RGBA_PLANAR gives 4. Transform the network with its own --pixel-format",
+        ),
+        (
+            {"pixel_format": "gray"},
+            "YUV_NV12",
+            "input 'image' takes gray images, and YUV_NV12 is not that. Formats for it: GRAYSCALE.",
+        ),
+        (
+            {"resize_dims": (13, 18)},
+            "YUV_NV12",
+            "input 'image': frames of YUV_NV12 have even extents, and images are resized to 13x18. Transform the",
         ),
         (
             {"pixel_format": "gray"},

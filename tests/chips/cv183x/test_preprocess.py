@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from tpuc.session import Boundary, Session
 
+from tests.chips.bm1684x.small_networks import pixels, write_images
+from tests.chips.bm1684x.test_preprocess import host_frames
 from tests.chips.cv183x.op_networks import Net
 
 NORMALISED: dict[str, Any] = {
@@ -19,7 +21,8 @@ NORMALISED: dict[str, Any] = {
 }
 
 
-def _write(path: Path) -> Path:
+def write_network(path: Path) -> Path:
+    """One convolution of images."""
     net = Net()
     x = net.op("Conv", ["image", net.normal("w", (8, 3, 3, 3), 0.2)], "conv", kernel_shape=[3, 3], pads=[1] * 4)
     net.op("Relu", [x], "y")
@@ -31,7 +34,7 @@ def _write(path: Path) -> Path:
 def test_bytes_give_what_normalised_floats_give(preprocess: dict[str, Any] | None, form: str, tmp_path: Path) -> None:
     preprocess = preprocess or {"pixel_format": "rgb"}
     session = Session(chip="cv183x", quantize="bf16")
-    top = session.transform(_write(tmp_path / "net.onnx"), preprocess=preprocess)
+    top = session.transform(write_network(tmp_path / "net.onnx"), preprocess=preprocess)
     fused, plain = (
         session.chip.load(session.build(top, boundary=boundary).data) for boundary in (Boundary(True, form), Boundary())
     )
@@ -48,4 +51,29 @@ def test_bytes_give_what_normalised_floats_give(preprocess: dict[str, Any] | Non
     given = given if form.endswith("PACKED") else given.transpose(0, 3, 1, 2)
     (wanted,) = plain.run({"image": (planar - mean) * scale}).values()
     (got,) = fused.run({"image_raw": np.ascontiguousarray(given)}).values()
+    assert np.array_equal(got, wanted)
+
+
+@pytest.mark.parametrize(
+    ("form", "mode"),
+    [
+        ("YUV_NV12", "bf16"),
+        pytest.param("YUV_NV21", "int8", marks=pytest.mark.slow),
+        pytest.param("YUV420_PLANAR", "int8", marks=pytest.mark.slow),
+        pytest.param("RGBA_PACKED", "bf16", marks=pytest.mark.slow),
+    ],
+)
+def test_frames_of_cameras(form: str, mode: str, tmp_path: Path) -> None:
+    preprocess = {**NORMALISED, "pixel_format": "bgr"}
+    session = Session(chip="cv183x", quantize=mode)
+    network = write_network(tmp_path / "net.onnx")
+    top = session.transform(network, preprocess=preprocess)
+    table = session.calibrate(top, dataset=write_images(tmp_path / "images", 16, 20)) if mode == "int8" else None
+    fused, plain = (
+        session.chip.load(session.build(top, table, boundary=boundary).data)
+        for boundary in (Boundary(True, form), Boundary())
+    )
+    raw = pixels(fused.inputs[0].shape)
+    (wanted,) = plain.run({"image": host_frames(raw, form, preprocess, (2, 3, 12, 18))}).values()
+    (got,) = fused.run({"image_raw": raw}).values()
     assert np.array_equal(got, wanted)

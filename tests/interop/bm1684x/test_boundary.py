@@ -16,21 +16,21 @@ from tpuc.testing.values import build_exposed
 from tests.chips.bm1684x.small_networks import pixels
 from tests.chips.bm1684x.test_batches import in_batches
 from tests.chips.bm1684x.test_networks import assert_same
-from tests.chips.bm1684x.test_preprocess import NORMALISED, SHAPE, compile_both, raw_shape
+from tests.chips.bm1684x.test_preprocess import CAMERA, NORMALISED, compile_both
 from tests.chips.bm1684x.test_quantised_io import prepared
 from tests.conftest import RunVendor
 from tests.models.networks import Network
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("form", ["RGB_PACKED", "RGB_PLANAR", "BGR_PACKED"])
+@pytest.mark.parametrize("form", ["RGB_PACKED", "RGB_PLANAR", "BGR_PACKED", *CAMERA])
 @pytest.mark.parametrize("mode", ["int8", "f32"])
 def test_fused_preprocessing(mode: str, form: str, run_vendor: RunVendor, tmp_path: Path) -> None:
     preprocess = {**NORMALISED, "pixel_format": "bgr"}
     _, _, fused, data, _ = compile_both(tmp_path, mode, form, preprocess)
     path = tmp_path / "fused.bmodel"
     path.write_bytes(data)
-    inputs = {"image_raw": pixels(raw_shape(form, SHAPE, preprocess))}
+    inputs = {"image_raw": pixels(fused.main.inputs[0].tensor.dims)}
     wanted = Interpreter(fused).run(inputs, "all")
     got = run_vendor(path, inputs)
     assert_same(got, wanted, got)

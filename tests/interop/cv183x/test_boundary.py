@@ -1,4 +1,4 @@
-"""More inputs and outputs than there are memories for them, on the vendor's runtime."""
+"""Inputs and outputs on the vendor's runtime: more than there are memories for them, and bytes of cameras."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Session
+from tpuc.session import Boundary, Session
 
+from tests.chips.bm1684x.small_networks import pixels
 from tests.chips.cv183x.op_networks import Net
+from tests.chips.cv183x.test_preprocess import NORMALISED, write_network
 from tests.conftest import RunVendor
 
 pytestmark = pytest.mark.interop
@@ -39,3 +41,18 @@ def test_four_inputs_and_four_outputs(mode: str, run_vendor: RunVendor, tmp_path
     assert got.keys() == vendor.keys()
     for name, array in got.items():
         assert array.tobytes() == vendor[name].tobytes(), name
+
+
+@pytest.mark.parametrize("form", ["YUV_NV12", "YUV_NV21", "YUV420_PLANAR", "RGBA_PACKED", "RGBA_PLANAR", "RGB_PACKED"])
+def test_frames_of_cameras(form: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    session = Session(chip="cv183x", quantize="bf16")
+    top = session.transform(write_network(tmp_path / "net.onnx"), preprocess=NORMALISED)
+    data = session.build(top, boundary=Boundary(True, form)).data
+    target = tmp_path / "net.cvimodel"
+    target.write_bytes(data)
+    loaded = session.chip.load(data)
+    inputs = {"image_raw": pixels(loaded.inputs[0].shape)}
+    got, vendor = loaded.run(inputs), run_vendor(target, inputs)
+    assert {name: array.tobytes() for name, array in got.items()} == {
+        name: array.tobytes() for name, array in vendor.items()
+    }

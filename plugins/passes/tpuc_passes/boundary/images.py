@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tpuc.api import F32, Location, Module, Op, Operation, Rewriter, ScalarType, TensorType, Uniform, UsageError, Value
+from tpuc.api import Location, Module, Operation, TensorType, UsageError, Value
+from tpuc.api.host import VIDEO_FORMATS
 from tpuc_ops import top, tpu
 
-from tpuc_passes.canonicalisation.common import Names
+from tpuc_passes.boundary.building import BYTES, PIXELS, BoundaryBuilder
+from tpuc_passes.boundary.video import VideoFrames
 
-BYTES = ScalarType("ui8")
-PIXELS = Uniform(ScalarType("u8"), F32, 1.0)
-"""Bytes that mean themselves, as TPU-MLIR declares them."""
+_PLANES = {"rgb": "rgb", "bgr": "bgr", "rgba": "rgba", "gray": "y"}
+_COLOURS = ("rgb", "bgr")
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,24 @@ class Format:
 
     @property
     def channels(self) -> int:
-        """Channels per pixel."""
-        return 1 if self.pixels == "gray" else 3
+        """Channels that the bytes lie in; a frame of video has one, of half as many rows again as the image."""
+        return 1 if self.is_video else len(_PLANES[self.pixels])
+
+    @property
+    def is_video(self) -> bool:
+        """Do brightness and colours lie apart?"""
+        return self.pixels in VIDEO_FORMATS
+
+    def gives(self, wanted: str) -> bool:
+        """Can pixels in the order `wanted` be made of it?"""
+        return wanted == self.pixels or (wanted in _COLOURS and self.pixels != "gray")
+
+    def shape(self, batch: int, rows: int, columns: int) -> tuple[int, int, int, int]:
+        """Extents of the bytes of images."""
+        if self.is_video:
+            return batch, 1, rows * 3 // 2, columns
+        planar = self.layout == "nchw"
+        return (batch, self.channels, rows, columns) if planar else (batch, rows, columns, self.channels)
 
 
 FORMATS = {
@@ -38,6 +54,11 @@ FORMATS = {
     "BGR_PLANAR": Format("bgr", "nchw"),
     "BGR_PACKED": Format("bgr", "nhwc"),
     "GRAYSCALE": Format("gray", "nchw"),
+    "RGBA_PLANAR": Format("rgba", "nchw"),
+    "RGBA_PACKED": Format("rgba", "nhwc"),
+    "YUV420_PLANAR": Format("yuv420", "nchw"),
+    "YUV_NV12": Format("nv12", "nchw"),
+    "YUV_NV21": Format("nv21", "nchw"),
 }
 _ORDERS = {("nhwc", "nchw"): (0, 3, 1, 2), ("nchw", "nhwc"): (0, 2, 3, 1)}
 
@@ -51,79 +72,108 @@ def rows_of(dims: tuple[int, ...]) -> tuple[int, int, int, int]:
 class ImageBytes:
     """Builds, before `operation`, an input of bytes and what moves them. Values are made when first asked for."""
 
-    def __init__(self, module: Module, operation: Operation, format_name: str) -> None:
+    def __init__(self, module: Module, operation: Operation, format_name: str, *, has_f32: bool = True) -> None:
         self.operation = operation
         self.old: Any = operation.op
         self.format_name, self.format = format_name, FORMATS[format_name]
         self.name, self.dims = operation.name, operation.result.tensor.dims
         self.layout: str = self.old.channel_format or "nchw"
         self.axis = self.layout.index("c")
-        if self.dims[self.axis] != self.format.channels:
+        self.channels = len(_PLANES[self.old.pixel_format])
+        if self.dims[self.axis] != self.channels:
             raise UsageError(
                 f"input '{self.name}' has {self.dims[self.axis]} channels, and {format_name} gives "
-                f"{self.format.channels}. Transform the network with its own --pixel-format and --channel-format."
+                f"{self.channels}. Transform the network with its own --pixel-format and --channel-format."
             )
-        self._swaps = self.format.pixels != self.old.pixel_format and self.format.channels > 1
-        self._names = Names(module)
-        self._build = Rewriter(module, constant=top.Weight(), absent=top.None_())
-        self._build.at(operation)
+        self.build = BoundaryBuilder(module, operation)
+        self._has_f32 = has_f32
 
     @cached_property
     def raw(self) -> Value:
         """The bytes; images in files become them by what the attributes say."""
         height, width = (self.dims[self.layout.index(axis)] for axis in "hw")
         rows, columns = self.old.resize_dims or (height, width)
-        if rows < height or columns < width:
-            raise UsageError(
-                f"input '{self.name}' is {height}x{width}, and images are resized to {rows}x{columns} only. Transform "
-                "the network with larger --resize-dims."
-            )
-        n, c = self.dims[0], self.format.channels
-        shape = (n, c, rows, columns) if self.format.layout == "nchw" else (n, rows, columns, c)
-        argument, name = self.operation.operands[0], self._names.new(f"{self.name}_raw")
+        self._check(rows, columns)
+        shape = self.format.shape(self.dims[0], rows, columns)
+        argument, name = self.operation.operands[0], self.build.new_name(f"{self.name}_raw")
         argument.type, argument.location = TensorType(shape, BYTES), Location((name,))
         op = dataclasses.replace(
             self.old,
             channel_format=self.format.layout,
             customization_format=self.format_name,
-            mean=(0.0,) * c,
-            scale=(1.0,) * c,
+            mean=(0.0,) * self.format.channels,
+            scale=(1.0,) * self.format.channels,
             pixel_format=self.format.pixels,
             resize_dims=(rows, columns),
         )
         assert isinstance(op, top.Input)
-        return self._build.build(op, [argument], TensorType(shape, PIXELS), name)
+        return self.build.input(op, argument, TensorType(shape, PIXELS), name)
+
+    def _check(self, rows: int, columns: int) -> None:
+        height, width = (self.dims[self.layout.index(axis)] for axis in "hw")
+        if rows < height or columns < width:
+            raise UsageError(
+                f"input '{self.name}' is {height}x{width}, and images are resized to {rows}x{columns} only. Transform "
+                "the network with larger --resize-dims."
+            )
+        if self.format.is_video and (rows % 2 or columns % 2):
+            raise UsageError(
+                f"input '{self.name}': frames of {self.format_name} have even extents, and images are resized to "
+                f"{rows}x{columns}. Transform the network with other --resize-dims; the middle is taken."
+            )
 
     @cached_property
     def pixels(self) -> Value:
         """The middle of the image in the network's layout and order of channels."""
-        value = self.raw
-        if self.format.layout != self.layout:
-            order = _ORDERS[self.format.layout, self.layout]
-            dims = tuple(value.tensor.dims[axis] for axis in order)
-            value = self.op(tpu.Permute(order=order), [value], TensorType(dims, PIXELS), "transpose")
+        if self.format.is_video:
+            planes = [self.channel(index) for index in range(self.channels)]
+            n, _, rows, columns = planes[0].tensor.dims
+            return self._arranged(self._joined(planes, (n, self.channels, rows, columns)), "nchw")
+        value = self._arranged(self.raw, self.format.layout)
         if value.tensor.dims == self.dims and not self._swaps:
             return value
         return self._middle(value, self.dims, 0, -1 if self._swaps else 1, self.axis, "slice")
+
+    def _joined(self, planes: list[Value], dims: tuple[int, ...]) -> Value:
+        return self.build.op(tpu.Concat(axis=1), planes, TensorType(dims, PIXELS), "planes")
+
+    def _arranged(self, value: Value, layout: str) -> Value:
+        """In the network's layout."""
+        if layout == self.layout:
+            return value
+        order = _ORDERS[layout, self.layout]
+        dims = tuple(value.tensor.dims[axis] for axis in order)
+        return self.build.op(tpu.Permute(order=order), [value], TensorType(dims, PIXELS), "transpose")
+
+    @cached_property
+    def _frames(self) -> VideoFrames:
+        return VideoFrames(self.build, self.raw, self.format.pixels, has_f32=self._has_f32)
+
+    @property
+    def _swaps(self) -> bool:
+        """Do the channels of the bytes lie in the other order?"""
+        return "bgr" in (self.format.pixels, self.old.pixel_format) and self.format.pixels != self.old.pixel_format
 
     def channel(self, index: int) -> Value:
         """The middle of one channel of the network, in the layout of the bytes."""
         extents = dict(zip(self.layout, self.dims, strict=True)) | {"c": 1}
         dims = tuple(extents[name] for name in self.format.layout)
-        return self._middle(self.raw, dims, index, 1, self.format.layout.index("c"), f"channel{index}")
+        if not self.format.is_video:
+            return self._middle(self.raw, dims, index, 1, self.format.layout.index("c"), f"channel{index}")
+        plane = self._frames.channel(self.old.pixel_format[index])
+        return plane if plane.tensor.dims == dims else self._cropped(plane, dims, f"channel{index}")
+
+    def _cropped(self, value: Value, dims: tuple[int, ...], what: str) -> Value:
+        offset = tuple((extent - wanted) // 2 for extent, wanted in zip(value.tensor.dims, dims, strict=True))
+        ends = tuple(start + size for start, size in zip(offset, dims, strict=True))
+        op = tpu.Slice(offset=offset, steps=(1,) * 4, ends=ends)
+        return self.build.op(op, [value], TensorType(dims, PIXELS), what)
 
     def _middle(self, value: Value, dims: tuple[int, ...], channel: int, step: int, axis: int, what: str) -> Value:
         """From a channel of the network on; backwards where its order is the other one."""
         offset = [(extent - wanted) // 2 for extent, wanted in zip(value.tensor.dims, dims, strict=True)]
-        offset[axis] = self.format.channels - 1 - channel if self._swaps else channel
+        offset[axis] = self.channels - 1 - channel if self._swaps else channel
         steps = tuple(step if index == axis else 1 for index in range(4))
         ends = None if step < 0 else tuple(start + size for start, size in zip(offset, dims, strict=True))
-        return self.op(tpu.Slice(offset=tuple(offset), steps=steps, ends=ends), [value], TensorType(dims, PIXELS), what)
-
-    def op(self, op: Op, operands: Sequence[Value], result: TensorType, what: str) -> Value:
-        """One more operation."""
-        return self._build.build(op, operands, result, self._names.new(f"{self.name}_preprocess_{what}"))
-
-    def weight(self, what: str, array: Any, element: Any = F32) -> Value:
-        """One more constant."""
-        return self._build.weight(self._names.new(f"{self.name}_preprocess_{what}"), array, element)
+        op = tpu.Slice(offset=tuple(offset), steps=steps, ends=ends)
+        return self.build.op(op, [value], TensorType(dims, PIXELS), what)

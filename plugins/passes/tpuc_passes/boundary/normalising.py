@@ -8,7 +8,8 @@ from tpuc.api.host import preprocess_of
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 
-from tpuc_passes.boundary.images import PIXELS, ImageBytes, rows_of
+from tpuc_passes.boundary.building import PIXELS
+from tpuc_passes.boundary.images import ImageBytes, rows_of
 
 
 def fuse_image(module: Module, operation: Operation, format_name: str, *, has_f32: bool = True) -> None:
@@ -16,7 +17,7 @@ def fuse_image(module: Module, operation: Operation, format_name: str, *, has_f3
 
     Without `has_f32` the network cannot compute in float32: 16-bit floats are made by tables, too.
     """
-    image, result = ImageBytes(module, operation, format_name), operation.result
+    image, result = ImageBytes(module, operation, format_name, has_f32=has_f32), operation.result
     for user in result.users:
         if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantised or not has_f32):
             _take_over(user, _quantised(image, user))
@@ -36,7 +37,7 @@ def _take_over(old: Operation, value: Value) -> None:
 
 def _quantised(image: ImageBytes, cast: Operation) -> Value:
     """What `cast` made of normalised pixels, by tables: one for all channels where that is enough."""
-    channels = image.format.channels
+    channels = image.channels
     columns = preprocess_of(image.old, image.dims).normalise(np.arange(256).repeat(channels).reshape(256, channels))
     result = cast.result.tensor
     node = Node(cast.op, (TensorType(columns.shape, F32),), (TensorType(columns.shape, result.element),), cast.name)
@@ -48,23 +49,32 @@ def _quantised(image: ImageBytes, cast: Operation) -> Value:
     dims = tuple(1 if axis == image.axis else extent for axis, extent in enumerate(image.dims))
     part = TensorType(dims, result.element)
     parts = [_look_up(image, image.channel(index), tables[:, index], part) for index in range(channels)]
-    return image.op(tpu.Concat(axis=image.axis), parts, TensorType(image.dims, result.element), "scale_lut")
+    return image.build.op(tpu.Concat(axis=image.axis), parts, TensorType(image.dims, result.element), "scale_lut")
 
 
 def _look_up(image: ImageBytes, pixels: Value, table: Array, result: TensorType) -> Value:
     """One entry per pixel, in the shape of `result`."""
-    spread = rows_of(result.dims)
-    flat = image.op(tpu.Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
-    entries = image.weight("table", np.ascontiguousarray(table).reshape(1, 1, 1, 256), result.element)
-    found = image.op(tpu.Lut(), [flat, entries], TensorType(spread, result.element), "lut")
-    return image.op(tpu.Reshape(shape=result.dims), [found], TensorType(result.dims, result.element), "scale_lut")
+    flat = _spread(image, pixels, result.dims)
+    spread = flat.tensor.dims
+    entries = image.build.weight("table", np.ascontiguousarray(table).reshape(1, 1, 1, 256), result.element)
+    found = image.build.op(tpu.Lut(), [flat, entries], TensorType(spread, result.element), "lut")
+    return image.build.op(tpu.Reshape(shape=result.dims), [found], TensorType(result.dims, result.element), "scale_lut")
+
+
+def _spread(image: ImageBytes, pixels: Value, dims: tuple[int, ...]) -> Value:
+    """The same pixels over the lanes: as they were computed, or rows as channels."""
+    made = pixels.defining
+    if made is not None and isinstance(made.op, tpu.Reshape):
+        return made.operands[0]
+    spread = rows_of(dims)
+    return image.build.op(tpu.Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
 
 
 def _normalised(image: ImageBytes) -> Value:
     """The float32 values: pixels minus mean, times scale, rounded after each."""
     said = preprocess_of(image.old, image.dims)
     mean, scale = (np.array(numbers, np.float32) for numbers in (said.mean, said.scale))
-    value = image.op(tpu.Cast(), [image.pixels], TensorType(image.dims, F32), "f32")
+    value = image.build.op(tpu.Cast(), [image.pixels], TensorType(image.dims, F32), "f32")
     if mean.any():
         value = _per_channel(image, value, mean, tpu.AddConst(const_val=-float(mean[0])), tpu.Sub(), "mean")
     if (scale != 1).any():
@@ -76,6 +86,8 @@ def _per_channel(image: ImageBytes, value: Value, numbers: Array, same: Op, diff
     """`same` where all channels have one number, else `different` with a constant of one number per channel."""
     result = TensorType(image.dims, F32)
     if (numbers == numbers[0]).all():
-        return image.op(same, [value], result, what)
+        return image.build.op(same, [value], result, what)
     shape = tuple(extent if axis == image.axis else 1 for axis, extent in enumerate(image.dims))
-    return image.op(different, [value, image.weight(f"{what}_values", numbers.reshape(shape))], result, what)
+    return image.build.op(
+        different, [value, image.build.weight(f"{what}_values", numbers.reshape(shape))], result, what
+    )

@@ -110,7 +110,7 @@ class AliasFinder:
         moved = sum(int(np.prod(move.shape)) for move in moves)
         if list(shifts) != [0] or moved != operation.result.tensor.size or shifts[0] > 0:
             return None
-        if operation.result in self._outputs or not _is_computed(roots[0]):
+        if operation.result in self._outputs or _is_constant(roots[0]):
             return None
         self._taken |= {roots[0], operation.result}
         return SliceView(-shifts[0] * _item_bytes(operation.result))
@@ -136,6 +136,10 @@ def concat_start(part: Sequence[int], offset: int) -> tuple[int, int, int, int] 
 
 def _item_bytes(value: Value) -> int:
     return value.tensor.storage.bits // 8
+
+
+def _is_constant(value: Value) -> bool:
+    return value.defining is None or isinstance(value.defining.op, Constant)
 
 
 def _is_computed(value: Value) -> bool:
