@@ -1,6 +1,13 @@
-"""`nox` runs what a change must pass; `nox -s lint`, `-s types`, `-s tests` or `-s lowest` one of them."""
+"""`nox` runs what a change must pass; `nox -s lint`, `-s types`, `-s tests` or `-s lowest` one of them.
+
+`nox -s release` is for what is published: wheel and source archive, twice the same, installed on every Python.
+"""
 
 from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
 
 import nox
 
@@ -13,6 +20,8 @@ QUICK = (
     "tests/contract/test_packaging.py",
 )
 """Tests of two minutes that together use every dependency."""
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+"""On which the wheel is installed, where the machine has them."""
 DEV = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["dev"]
 
 
@@ -48,3 +57,42 @@ def lowest(session: nox.Session) -> None:
     python = f"{session.virtualenv.location}/bin/python"
     session.run("uv", "pip", "install", "-q", "--python", python, "--resolution=lowest-direct", "-e", ".[test]")
     session.run("python", "-m", "pytest", "-q", *QUICK, "-m", "not slow", *(session.posargs or ("-n", "auto")))
+
+
+def interpreter(version: str) -> str | None:
+    """A CPython of that version which starts: version managers leave names of those that are switched off."""
+    python = shutil.which(f"python{version}")
+    if python is None:
+        return None
+    done = subprocess.run([python, "--version"], capture_output=True, check=False)
+    return python if done.returncode == 0 else None
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Build wheel and source archive twice, and run the example from the wheel alone."""
+    session.install("build")
+    folders = [Path(session.create_tmp()) / name for name in ("first", "second")]
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+        session.run("python", "-m", "build", "--outdir", str(folder), ".", silent=True)
+    built = sorted(folders[0].iterdir())
+    for path in built:
+        size = path.stat().st_size
+        if path.read_bytes() != (folders[1] / path.name).read_bytes():
+            session.error(f"{path.name}: two builds have different bytes")
+        session.log(f"{path.name}: {size:,} B, built twice with the same bytes")
+    wheel = next(path for path in built if path.suffix == ".whl").resolve()
+    example = Path("examples", "digits", "run.py").resolve()
+    for version in PYTHONS:
+        python = interpreter(version)
+        if python is None:
+            session.log(f"python{version}: not on this machine")
+            continue
+        environment = Path(session.create_tmp()) / f"python{version}"
+        session.run(python, "-m", "venv", "--clear", str(environment), external=True)
+        tool = str(environment / "bin" / "python")
+        session.run(tool, "-m", "pip", "install", "-q", str(wheel), external=True)
+        with session.chdir(environment):
+            session.run(tool, "-m", "tpuc", "doctor", external=True, silent=True)
+            session.run(tool, str(example), external=True)

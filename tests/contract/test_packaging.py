@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from tests.contract.tree import CORE, PLUGINS, ROOT, entry_points, plugin_packages, project
@@ -44,6 +45,22 @@ def test_wheel_holds_every_source_and_data_file(wheel_names: list[str]) -> None:
         for path in root.rglob(suffix)
     }
     assert sources <= set(wheel_names)
+
+
+def test_the_wheel_is_below_two_megabytes(wheel: Path) -> None:
+    assert wheel.stat().st_size < 2_000_000
+
+
+def test_two_source_archives_have_the_same_bytes(tmp_path: Path) -> None:
+    built = [SdistBuilder(str(ROOT)).build(directory=str(tmp_path / name), versions=["standard"]) for name in "ab"]
+    one, other = (Path(next(files)) for files in built)
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_citation_names_this_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {project()['version']}\n" in citation
+    assert f"\nlicense: {project()['license']}\n" in citation
 
 
 def test_two_wheels_have_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
