@@ -16,7 +16,9 @@ from tpuc.session import Boundary, Session
 from tests.frontends.onnx.networks import network, node
 
 STEPS = {"bm1684x": 0, "c": 0, "cv183x": 1}
-"""By which the integers may differ from those of the float outputs: bfloat16 is rounded from once more."""
+"""By which the integers may differ from those of the float outputs, and of the same floats on the host: bfloat16 agrees
+within its own steps, which may lie on either side of a half.
+"""
 
 
 def three_answers(path: Path) -> Path:
@@ -52,8 +54,8 @@ def test_every_output_is_integers(chip: str, tmp_path: Path) -> None:
     for exact, info in zip(plain.outputs, stored.outputs, strict=True):
         assert isinstance(info.element, Uniform)
         assert got[info.name].dtype in (np.int8, np.uint8)
-        assert np.array_equal(got[info.name].reshape(-1), evaluated[info.name].reshape(-1))
-        steps = np.abs(quantise(floats[exact.name], info.element).astype(int) - got[info.name])
-        assert steps.max() <= STEPS[chip]
+        for wanted in (evaluated[info.name], quantise(floats[exact.name], info.element)):
+            steps = np.abs(wanted.reshape(-1).astype(int) - got[info.name].reshape(-1))
+            assert steps.max() <= STEPS[chip]
         assert len(np.unique(got[info.name])) > 2
     assert stored.outputs[0].element.scale == pytest.approx(1 / 255)
