@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import get_ident
 
@@ -148,14 +148,22 @@ class FakeNetwork:
             values[item.slot] = np.asarray(inputs[item.name])
         return State(values, [None] * self.plan.slots)
 
+    def start_all(self, samples: Sequence[Mapping[str, Array]]) -> list[State]:
+        """As `start`, with as many samples in a state as should run at once."""
+        count = most_together(self.plan)
+        return [self._start_together(samples[first : first + count]) for first in range(0, len(samples), count)]
+
     def _start_together(self, samples: Sequence[Mapping[str, Array]]) -> State:
         state = self.start({name: np.concatenate([one[name] for one in samples]) for name in samples[0]})
         return replace(state, count=len(samples))
 
-    def _apart(self, state: State) -> Iterator[State]:
-        """The samples of a state, each by itself."""
-        for number in range(state.count):
-            yield State([self._own(slot, state, number) for slot in range(self.plan.slots)], [*state.grids])
+    def apart(self, states: Iterable[State]) -> list[State]:
+        """The samples of the states, each by itself."""
+        return [
+            State([self._own(slot, state, number) for slot in range(self.plan.slots)], [*state.grids])
+            for state in states
+            for number in range(state.count)
+        ]
 
     def _own(self, slot: int, state: State, number: int) -> Array | None:
         array = state.values[slot]
@@ -274,11 +282,9 @@ class FakeNetwork:
         self, samples: Sequence[Mapping[str, Array]], pool: Pool, *, integer: bool, keep: Collection[int] = ()
     ) -> list[State]:
         """All steps for several samples on the threads of `pool`: the outputs, and the values in the slots `keep`."""
-        count = most_together(self.plan)
-        parts = [samples[first : first + count] for first in range(0, len(samples), count)]
-        states = [self._start_together(some) for some in parts]
+        states = self.start_all(samples)
         self.run_together(range(len(self.plan.steps)), states, pool, integer=integer, keep=keep)
-        return [own for state in states for own in self._apart(state)]
+        return self.apart(states)
 
     def run_together(
         self, steps: Iterable[int], states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()

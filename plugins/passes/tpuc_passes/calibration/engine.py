@@ -19,7 +19,7 @@ from tpuc_passes.calibration.refine import Refined, Refinement, Refiner
 from tpuc_passes.calibration.table import TensorThreshold
 from tpuc_passes.move_factors import move_factors
 
-SAVE_EVERY = 8
+SAVE_EVERY = 32
 """Units between two writings of the statistics file."""
 
 

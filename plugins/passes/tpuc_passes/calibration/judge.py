@@ -17,6 +17,7 @@ from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.accuracy.measure import Measure, measure_of, slots_to_see
 from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.accuracy.outputs import REARRANGING
+from tpuc_passes.accuracy.resumed import Resumed
 from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.table import TensorThreshold
 from tpuc_passes.calibration.verdict import Verdict, halves
@@ -55,6 +56,8 @@ class Judge:
     deciders: tuple[Decider, ...] = field(init=False)
     measure: Measure = field(init=False)
     wanted: _Run = field(init=False)
+    _signals: Array = field(init=False)
+    """Of each sample and output: `[samples, outputs]`."""
 
     def __post_init__(self) -> None:
         self.exact = FakeNetwork(self.module)
@@ -62,6 +65,7 @@ class Judge:
         self.deciders = deciders_of(self.module, [self.exact.outputs(one) for one in states])
         self.measure = measure_of(self.exact, self.deciders, states)
         self.wanted = self._taken(self.exact, states, 0)
+        self._signals = np.array([[_energy(one) for one in sample] for sample in self.wanted.measured])
 
     def powers(self) -> dict[str, float]:
         """The mean squares of companded outputs, by name."""
@@ -102,14 +106,18 @@ class Judge:
                 return replace(verdict, decibels=best.decibels + half - best.half)
         return self._verdict(first + self._run(net, self._middle, len(self.samples)), half)
 
-    def _improved(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict) -> Verdict | None:
-        """The verdict if the outputs are better than at best, in the mean."""
-        net = self._network(entries, shifts)
-        run = self._run(net, 0, self._middle)
+    def _improved(self, net: FakeNetwork, best: Verdict, parts: tuple[Resumed, Resumed]) -> Verdict | None:
+        """The verdict if the outputs are better than at best, in the mean. `parts` are the two halves of the samples,
+        with the best network.
+        """
+        first, second = parts
+        if first.first_difference(net) == len(net.plan.steps):
+            return None
+        run = self._taken(net, first.run(net), 0)
         half = _decibels(self._energies(run))
         if best.is_far_above(half):
             return None
-        run += self._run(net, self._middle, len(self.samples))
+        run += self._taken(net, second.run(net), self._middle)
         better = _decibels(self._energies(run)) > best.decibels + LEAST_GAIN_DB
         return self._verdict(run, half) if better else None
 
@@ -132,17 +140,29 @@ class Judge:
         best = verdict
         result: dict[str, TensorThreshold] = dict(entries)
         runs = min(MOST_RUNS, int(seconds / (len(self.samples) * seconds_of(self.module))))
-        for name in names if runs >= FEWEST_RUNS else ():
+        if runs < FEWEST_RUNS:
+            return result, best
+        middle, slots = self._middle, self.measure.slots
+        parts = Resumed(self.samples[:middle], self.pool, slots), Resumed(self.samples[middle:], self.pool, slots)
+        self._begin(self._network(entries, shifts), parts)
+        for name in names:
             for factor in FACTORS:
                 if runs <= 0:
                     return result, best
                 runs -= 1
                 changed = {**result, name: replace(result[name], threshold=result[name].threshold * factor)}
-                found = self._improved(changed, shifts, best)
+                found = self._improved(self._network(changed, shifts), best, parts)
                 if found is not None and not found.is_clearly_worse_than(verdict):
                     best, result = found, changed
+                    for part in parts:
+                        part.take()
                     break
         return result, best
+
+    def _begin(self, net: FakeNetwork, parts: Sequence[Resumed]) -> None:
+        for part in parts:
+            part.run(net)
+            part.take()
 
     def _verdict(self, run: _Run, half: float) -> Verdict:
         """On the samples of a run; `half` is the mean over the outputs on the first half of all."""
@@ -156,8 +176,9 @@ class Judge:
     def _energies(self, run: _Run) -> Array:
         """Signal and noise of each output over some samples: `[outputs, 2]`."""
         sums = np.zeros((len(self.measure.slots), 2))
-        for wanted, got in zip(self.wanted.measured[run.first :], run.measured, strict=False):
-            sums += [(_energy(a), _energy(a - b)) for a, b in zip(wanted, got, strict=True)]
+        for place, got in enumerate(run.measured, run.first):
+            noise = [_energy(a - b) for a, b in zip(self.wanted.measured[place], got, strict=True)]
+            sums += np.stack([self._signals[place], noise], axis=1)
         return sums
 
     def _run(self, net: FakeNetwork, first: int, end: int) -> _Run:
