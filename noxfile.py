@@ -1,6 +1,7 @@
 """`nox` runs what a change must pass; `nox -s lint`, `-s types`, `-s tests` or `-s lowest` one of them.
 
-`nox -s release` is for what is published: wheel and source archive, twice the same, installed on every Python.
+`nox -s docs` builds the site of docs/. `nox -s release` is for what is published: wheel and source archive, twice the
+same, installed on every Python.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ QUICK = (
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 """On which the wheel is installed, where the machine has them."""
 DEV = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["dev"]
+DOCS = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["docs"]
 
 
 def tool(name: str) -> str:
@@ -48,6 +50,13 @@ def tests(session: nox.Session) -> None:
     """`nox -s tests -- --model-data DIR -n 2` passes options on."""
     session.install("-e", ".[test]")
     session.run("python", "-m", "pytest", "tests", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The site, in build/site; warnings are errors."""
+    session.install(*DOCS)
+    session.run("mkdocs", "build", "--strict", *session.posargs)
 
 
 @nox.session

@@ -59,7 +59,7 @@ _BOUNDARY = {
         "--customization-format",
         metavar="FORMAT",
         default="",
-        help="Of these bytes: RGB, BGR or RGBA with _PLANAR or _PACKED, GRAYSCALE, YUV420_PLANAR, YUV_NV12, YUV_NV21.",
+        help="RGB, BGR or RGBA with _PLANAR or _PACKED, GRAYSCALE, YUV420_PLANAR, YUV_NV12, YUV_NV21.",
     ),
     "quant_input": click.option("--quant-input", is_flag=True, help="Inputs are given as they are stored."),
     "float_input": click.option(

@@ -1,0 +1,72 @@
+"""What the site takes from outside of docs/: the repository's own pages, and folders as parts of its navigation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """A folder in the navigation stands for its pages, the first one first."""
+    config.nav = [_expanded(entry) for entry in config.nav or []]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """The repository's own pages become pages of the site."""
+    from mkdocs.structure.files import File
+
+    for name in PROJECT:
+        files.append(File.generated(config, f"project/{name}", content=(ROOT / name).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  # mkdocs calls it by name
+    """Links to pages that the site has lead there; of others, such as sources, the text stays."""
+    source = page.file.src_uri
+    folder = ROOT if source.startswith("project/") else ROOT / "docs" / Path(source).parent
+
+    def led(match: re.Match[str]) -> str:
+        text, target, anchor = match.group(1), (folder / match.group(2)).resolve(), match.group(3) or ""
+        if target.is_dir():
+            target /= "README.md"
+        place = _place(target)
+        if files.get_file_from_path(place) is None:
+            return text
+        up = "../" * source.count("/")
+        return f"[{text}]({up}{place}{anchor})"
+
+    return LINK.sub(led, markdown)
+
+
+def _place(target: Path) -> str:
+    """Of a file in the site."""
+    if target.parent == ROOT and target.name in PROJECT:
+        return f"project/{target.name}"
+    docs = ROOT / "docs"
+    return target.relative_to(docs).as_posix() if target.is_relative_to(docs) else target.as_posix()
+
+
+def _expanded(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    ((title, inside),) = entry.items()
+    if isinstance(inside, list):
+        return {title: [_expanded(one) for one in inside]}
+    folder = ROOT / "docs" / inside
+    if inside == "project":
+        return {title: [f"project/{name}" for name in PROJECT]}
+    if not folder.is_dir():
+        return entry
+    pages = sorted(folder.glob("*.md"), key=lambda path: (path.name != "README.md", path.name))
+    return {title: [path.relative_to(ROOT / "docs").as_posix() for path in pages]}
