@@ -28,7 +28,7 @@ import figures
 from refusals import Refusals, refusals_of
 from tpuc.api import ChipDescription
 from tpuc.cli.aliases import ALIASES
-from tpuc.cli.command import global_options
+from tpuc.cli.command import global_options, shown_example
 from tpuc.cli.commands.matrix import (
     KERNELS,
     LOWERINGS,
@@ -213,6 +213,7 @@ def _commands() -> Mapping[str, click.Command]:
 
 def _usage(name: str, command: click.Command) -> Iterator[str]:
     if isinstance(command, click.Group):
+        yield from ("", "```sh", *_examples(command), "```")
         for inner, subcommand in sorted(command.commands.items()):
             yield from ("", f"### tpuc {name} {inner}", "", *_paragraphs(subcommand.help or ""))
             yield from _usage(f"{name} {inner}", subcommand)
@@ -220,10 +221,15 @@ def _usage(name: str, command: click.Command) -> Iterator[str]:
     common = {option.name for option in global_options()}
     own = [parameter for parameter in command.params if parameter.name not in common]
     arguments = "".join(f" {_metavar(item)}" for item in own if isinstance(item, click.Argument))
-    yield from ("", "```sh", f"tpuc {name}{arguments} [OPTIONS]", "```")
+    yield from ("", "```sh", f"tpuc {name}{arguments} [OPTIONS]", *_examples(command), "```")
     options = [item for item in own if isinstance(item, click.Option)]
     if options:
         yield from ("", *_parameter_table(options))
+
+
+def _examples(command: click.Command) -> Iterator[str]:
+    chips = Registry(offers=bundled_offers()).names("tpuc.chips")
+    yield from (shown_example(example, chips) for example in getattr(command, "examples", ()))
 
 
 def _parameter_table(parameters: Sequence[click.Parameter]) -> Iterator[str]:

@@ -228,6 +228,7 @@ from tpuc.machine import (
     show_region,
     stored_inputs,
 )
+from tpuc.names import listed
 from tpuc.registry import ANY_CHIP
 from tpuc.schedule import (
     Pass,
@@ -454,6 +455,7 @@ __all__ = [
     "free_name",
     "import_modules",
     "infer_types",
+    "listed",
     "make_timeline",
     "make_timelines",
     "numpy_dtype",

@@ -70,18 +70,40 @@ def joined_lists(arguments: Sequence[str]) -> list[str]:
     return joined
 
 
+def write_examples(examples: Sequence[str], ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """A section of the help, each example on a line that can be copied."""
+    if not examples:
+        return
+    chips = ctx.ensure_object(App).make_registry().names("tpuc.chips")
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"  {shown_example(example, chips)}\n")
+
+
+def shown_example(example: str, chips: Sequence[str]) -> str:
+    """With the first of the chips, or a word for one."""
+    return example.replace("{chip}", chips[0] if chips else "NAME")
+
+
 class Command(click.Command):
     """A subcommand of `tpuc`: use as `@click.command(cls=Command)` and name it in `tpuc.commands`.
 
-    Its function may return an exit code; None is 0.
+    Its function may return an exit code; None is 0. `examples` are command lines that its help shows, in which `{chip}`
+    stands for an installed chip.
     """
 
     api_version = 1
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, section: str = "", examples: Sequence[str] = (), **settings: Any) -> None:
         settings["context_settings"] = {**CONTEXT_SETTINGS, **(settings.get("context_settings") or {})}
         super().__init__(*arguments, **settings)
         self.params += global_options()
+        self.section, self.examples = section, tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, and what click writes there."""
+        write_examples(self.examples, ctx, formatter)
+        super().format_epilog(ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Lists may have blanks behind their commas: `--mean 103.9, 116.8, 123.7`."""
@@ -99,8 +121,14 @@ class CommandGroup(click.Group):
     api_version = 1
     command_class = Command
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, section: str = "", examples: Sequence[str] = (), **settings: Any) -> None:
         settings["context_settings"] = {**CONTEXT_SETTINGS, **(settings.get("context_settings") or {})}
         settings["no_args_is_help"] = False
         super().__init__(*arguments, **settings)
         self.params += global_options()
+        self.section, self.examples = section, tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, and what click writes there."""
+        write_examples(self.examples, ctx, formatter)
+        super().format_epilog(ctx, formatter)

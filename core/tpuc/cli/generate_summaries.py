@@ -15,6 +15,9 @@ from tpuc.registry import Registry
 TARGET = Path(__file__).with_name("summaries.py")
 OURS = "tpuc"
 
+ORDER = ("Compile", "Step by step", "Run and measure", "Accuracy", "Look inside", "Installation")
+"""Sections of `tpuc --help`; every bundled command names one."""
+
 HEADER = '''"""Summaries of bundled commands: `python -m tpuc.cli.generate_summaries` writes them."""
 
 from __future__ import annotations
@@ -41,7 +44,15 @@ def render() -> str:
     both = {name: command for name, (_, command) in core.items()} | bundled()
     places = "".join(f'    "{name}": "{module}",\n' for name, (module, _) in sorted(core.items()))
     lines = "".join(f'    "{name}": "{command.get_short_help_str(90)}",\n' for name, command in sorted(both.items()))
-    return f"{HEADER}BUILT_IN = {{\n{places}}}\n\nSUMMARIES = {{\n{lines}}}\n"
+    return f"{HEADER}BUILT_IN = {{\n{places}}}\n\nSUMMARIES = {{\n{lines}}}\n\nSECTIONS = {{\n{_sections(both)}}}\n"
+
+
+def _sections(commands: dict[str, click.Command]) -> str:
+    named: dict[str, list[str]] = {section: [] for section in ORDER}
+    for name, command in sorted(commands.items()):
+        named[getattr(command, "section", "")].append(name)
+    rows = ((section, ", ".join(f'"{name}"' for name in names)) for section, names in named.items())
+    return "".join(f'    "{section}": [{names}],\n' for section, names in rows)
 
 
 if __name__ == "__main__":

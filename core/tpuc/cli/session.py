@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tpuc.cli.app import App
-from tpuc.errors import HazardError, IllegalCommand, UsageError
+from tpuc.errors import HazardError, IllegalCommand, PluginError, UsageError
 from tpuc.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
@@ -91,6 +91,17 @@ def chosen_chip(app: App, chip: str | None, pools: PoolChoice) -> str:
     return found
 
 
+def chosen_chips(app: App, chip: str | None, pools: PoolChoice, output: Path) -> list[tuple[str, Path]]:
+    """The chips that were named, between commas, and the file for each: that of one chip is called as the user says,
+    those of several `NAME_CHIP` with the ending of the chip.
+    """
+    names = list(dict.fromkeys(part.strip() for part in (chip or "").split(",") if part.strip()))
+    if len(names) < 2:
+        return [(chosen_chip(app, names[0] if names else None, pools), output)]
+    found = [app.registry.get("tpuc.chips", chosen_chip(app, name, pools)).description for name in names]
+    return [(one.name, output.with_name(f"{output.stem}_{one.name}{one.suffix}")) for one in found]
+
+
 def _plans_pools(app: App, chip: str) -> bool:
     from tpuc.api.function import FunctionChip
 
@@ -101,12 +112,30 @@ def compiled_file(app: App, chip: str, output: Path) -> Path | None:
     """The file that a compilation writes to, None where it is a folder; raises UsageError for a file in its place."""
     from tpuc.session.artifacts import names_folder
 
+    _check_ending(app, chip, output)
     if not names_folder(app.registry.get("tpuc.chips", chip), output):
         return output
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, and chip '{chip}' writes a folder; choose another name.")
     check_writable(output / "metadata.json" if output.exists() else output)
     return None
+
+
+def _check_ending(app: App, chip: str, output: Path) -> None:
+    """Raise UsageError for a file that is called as those of other chips are: nobody could open it."""
+    own = app.registry.get("tpuc.chips", chip).description.suffix
+    if output.suffix == own:
+        return
+    for other in app.registry.names("tpuc.chips"):
+        try:
+            ending = app.registry.get("tpuc.chips", other).description.suffix
+        except PluginError:
+            continue  # whoever needs it is told
+        if output.suffix == ending:
+            raise UsageError(
+                f"{output}: files for chip '{chip}' end in {own}, those for '{other}' in {ending}; name it "
+                f"{output.with_suffix(own)}."
+            )
 
 
 def check_inputs(*paths: Path | None) -> None:

@@ -11,7 +11,7 @@ import click
 from tpuc.cli.aliases import command_name
 from tpuc.cli.app import App
 from tpuc.cli.command import CONTEXT_SETTINGS, global_options
-from tpuc.cli.summaries import BUILT_IN, SUMMARIES
+from tpuc.cli.summaries import BUILT_IN, SECTIONS, SUMMARIES
 from tpuc.cli.text import dashed
 from tpuc.cli.values import ListedType, ShapesType
 from tpuc.errors import UsageError
@@ -77,18 +77,22 @@ class Shell(click.Group):
         return name, command, args[1:]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Name and summary of each command; the package instead when it is not ours."""
+        """Name and summary of each command by sections; the package instead when it is not ours."""
         foreign = {
             row.name: f"(from {row.package} {row.version})"
             for row in _registry(ctx).describe(COMMANDS)
             if normalise(row.package) != OURS
         }
-        rows = [
-            (name, foreign[name] if name in foreign and name not in BUILT_IN else SUMMARIES.get(name, ""))
-            for name in self.list_commands(ctx)
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        others = [name for name in self.list_commands(ctx) if not any(name in names for names in SECTIONS.values())]
+        for section, names in {**SECTIONS, "From other packages": others}.items():
+            known = [name for name in names if name in self.list_commands(ctx)]
+            rows = [
+                (name, foreign[name] if name in foreign and name not in BUILT_IN else SUMMARIES.get(name, ""))
+                for name in known
+            ]
+            if rows:
+                with formatter.section(section):
+                    formatter.write_dl(rows)
 
 
 def _typed(command: str, option: str, parameter: click.Parameter, value: Any) -> Any:

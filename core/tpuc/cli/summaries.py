@@ -19,7 +19,7 @@ SUMMARIES = {
     "calibrate": "Measure value ranges on sample data.",
     "check": "Tell everything of a network that a chip cannot compute, and what would help.",
     "compare": "Show where a quantised network loses accuracy, and why.",
-    "compile": "Compile a network for a chip.",
+    "compile": "Compile a network for a chip, or for several.",
     "deploy": "Turn a TOP module into a compiled file.",
     "disasm": "Show the commands of a compiled file.",
     "doctor": "Show versions, plugins and optional packages, and say what is missing.",
@@ -36,4 +36,13 @@ SUMMARIES = {
     "run": "Execute a network on inputs and say what it answers.",
     "transform": "Turn a network into a TOP module (.mlir and .npz).",
     "visual": "Show float and quantised network side by side.",
+}
+
+SECTIONS = {
+    "Compile": ["check", "compile", "reduce"],
+    "Step by step": ["calibrate", "deploy", "transform"],
+    "Run and measure": ["npz", "profile", "regress", "run"],
+    "Accuracy": ["compare", "eval", "qtable", "visual"],
+    "Look inside": ["disasm", "opt", "plan"],
+    "Installation": ["doctor", "matrix", "plugins"],
 }

@@ -25,6 +25,7 @@ from tpuc.data.preprocess import Preprocess, Reader
 from tpuc.data.rows import ArrayRows
 from tpuc.data.sets import SampleSet, interleaved, sets_of
 from tpuc.errors import CalibrationError
+from tpuc.names import nearest
 from tpuc.npy import read_header
 from tpuc.npz import ARCHIVE_ERRORS, array_name, open_entry
 from tpuc.registry import Registry
@@ -297,7 +298,9 @@ def _array_for(one: SampleInput, shapes: Mapping[str, Shape], file: Path) -> str
     ]
     if len(fitting) == 1:
         return fitting[0]
-    listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+    near = nearest(one.name, fitting if len(fitting) > 1 else list(shapes))
+    listed = ", ".join(f"{name} {shapes[name]}" for name in near) or "nothing"
+    listed += f" and {len(shapes) - len(near)} more" if len(near) < len(shapes) else ""
     raise CalibrationError(
         f"{file}: no array named {one.name!r}, and {len(fitting)} arrays fit its shape {one.shape};"
         f" the file holds {listed}. Name the array like the input."

@@ -39,7 +39,12 @@ faster.
 """
 
 
-@click.command("check", cls=Command)
+@click.command(
+    "check",
+    cls=Command,
+    section="Compile",
+    examples=("tpuc check net.onnx --chip {chip} --quantize int8",),
+)
 @click.argument("network", metavar="MODEL", type=FILE)
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
 @click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")

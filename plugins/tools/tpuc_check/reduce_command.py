@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from tpuc_check.subjects import Subject
 
 
-@click.command("reduce", cls=Command)
+@click.command(
+    "reduce",
+    cls=Command,
+    section="Compile",
+    examples=("tpuc reduce net.onnx --chip {chip} -o smallest.onnx",),
+)
 @click.argument("network", metavar="MODEL", type=FILE)
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
 @click.option("--chip", help="Compile for this chip; without it the import alone is tried.")

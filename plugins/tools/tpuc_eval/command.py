@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from tpuc_eval.runnable import RunnableFile
 
 
-@click.command("eval", cls=Command)
+@click.command(
+    "eval",
+    cls=Command,
+    section="Accuracy",
+    examples=("tpuc eval net.onnx FILE --dataset images/ --preprocess imagenet-torch",),
+)
 @click.argument("models", metavar="[MODEL]...", nargs=-1, type=FILE)
 @click.option("--model-file", "model_files", type=FILE, multiple=True, metavar="FILE", help="The same as MODEL.")
 @click.option("--dataset", type=FILE, required=True, metavar="PATH", help="Folder of images, or npz file of arrays.")

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api import TpucError, UsageError
+from tpuc.api import TpucError, UsageError, listed
 from tpuc.api.host import read_npz
 
 Array: TypeAlias = NDArray[Any]
@@ -37,7 +37,7 @@ def named(arrays: Mapping[str, Array], name: str, path: Path) -> Array:
     from difflib import get_close_matches
 
     close = get_close_matches(name, list(arrays), n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(arrays) or 'none'}."
+    hint = f"did you mean '{close[0]}'?" if close else f"there are {listed(name, list(arrays)) or 'none'}."
     raise UsageError(f"{path}: no array named '{name}'; {hint}")
 
 

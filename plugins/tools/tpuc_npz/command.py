@@ -30,7 +30,15 @@ FAILED = 1
 KINDS = ("int8", "uint8", "int16", "uint16", "int32", "bf16", "float16", "float32")
 
 
-@click.group("npz", cls=CommandGroup)
+@click.group(
+    "npz",
+    cls=CommandGroup,
+    section="Run and measure",
+    examples=(
+        "tpuc npz compare answers.npz wanted.npz",
+        "tpuc npz dump answers.npz",
+    ),
+)
 def command() -> None:
     """Look into npz files, compare and change them."""
 

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from tpuc_profile.report import WhatIf
 
 
-@click.command("profile", cls=Command)
+@click.command(
+    "profile",
+    cls=Command,
+    section="Run and measure",
+    examples=(
+        "tpuc profile FILE --plan plan.json --html profile.html",
+        "tpuc profile FILE --what-if ddr=2",
+    ),
+)
 @click.argument("file", type=FILE)
 @click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one if not given.")
 @click.option("--what-if", metavar="ddr=X,clock=Y", default="", help="Also with DDR or clock X or Y times as fast.")

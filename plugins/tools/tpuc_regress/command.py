@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 FAILED = 1
 
 
-@click.command("regress", cls=Command)
+@click.command(
+    "regress",
+    cls=Command,
+    section="Run and measure",
+    examples=("tpuc regress networks/",),
+)
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep what the commands write here, a folder per network.")

@@ -9,7 +9,12 @@ from tpuc.api import write_atomic
 from tpuc.api.command import COUNT, FILE, OUTPUT, PATHS, App, Command, check_inputs, check_writable, pass_app
 
 
-@click.command("visual", cls=Command)
+@click.command(
+    "visual",
+    cls=Command,
+    section="Accuracy",
+    examples=("tpuc visual --f32-mlir net.mlir --quant-mlir lowered.mlir --input sample.npz -o page.html",),
+)
 @click.option("--f32-mlir", "--fp32-mlir", "exact", type=FILE, required=True, metavar="FILE.mlir", help="TOP module.")
 @click.option("--quant-mlir", "quantised", type=FILE, required=True, metavar="FILE.mlir", help="Made of that one.")
 @click.option("--input", "inputs", type=PATHS, required=True, help="The sample to run both on: npz, npy or image.")

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from tpuc.data import SampleSet
 
 
-@click.command("calibrate", cls=Command)
+@click.command(
+    "calibrate",
+    cls=Command,
+    section="Step by step",
+    examples=("tpuc calibrate net.mlir --dataset images/ --input-num 100 -o net_cali_table",),
+)
 @click.argument("mlir", metavar="FILE.mlir", type=FILE)
 @dataset_option("Folder of samples (images, npz or npy).")
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")

@@ -22,22 +22,34 @@ from tpuc.cli.session import (
     check_inputs,
     check_one_data_source,
     check_outputs,
-    chosen_chip,
+    chosen_chips,
     compiled_file,
     open_session,
     show_report,
 )
 from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
+from tpuc.errors import UsageError
 
 if TYPE_CHECKING:
     from tpuc.session.settings import CompileSettings
 
 
-@click.command("compile", cls=PoolsCommand)
+@click.command(
+    "compile",
+    cls=PoolsCommand,
+    section="Compile",
+    examples=(
+        "tpuc compile net.onnx --chip {chip} -o FILE",
+        "tpuc compile net.onnx --chip {chip} --quantize int8 --dataset images/ -o FILE",
+        "tpuc compile net.onnx --chip {chip} --quantize int8 --dataset images/ --min-accuracy 99% -o FILE",
+    ),
+)
 @click.argument("network", metavar="MODEL", type=FILE)
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
 @click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
-@click.option("--chip", help="The chip to compile for (`tpuc plugins` lists them), or one of --target.")
+@click.option(
+    "--chip", help="What to compile for (`tpuc plugins` lists them), several between commas, or one of --target."
+)
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @dataset_option("Folder of samples to calibrate with.")
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
@@ -86,7 +98,10 @@ def command(
     work_dir: Path | None,
     **settings: Unpack[CompileSettings],
 ) -> None:
-    """Compile a network for a chip."""
+    """Compile a network for a chip, or for several.
+
+    With `--chip ONE,OTHER -o net` the files are net_ONE and net_OTHER, with the endings of the chips.
+    """
     from tpuc.data import sets_of
 
     dataset, data_list = settings.get("dataset"), settings.get("data_list")
@@ -94,18 +109,25 @@ def command(
     folders = [one.path for one in sets_of(dataset)]
     given = (settings.get("model_data"), *folders, data_list, settings.get("calibration_table"))
     check_inputs(network, *given, *settings.get("test_input", ()))
-    chip = chosen_chip(app, chip, pools)
-    check_outputs(compiled_file(app, chip, output), memory_plan, report_path)
-    session = open_session(
-        app,
-        chip=chip,
-        quantize=quantize,
-        work_dir=work_dir,
-        symmetric_divisor=symmetric_divisor,
-        runtime_version=runtime_version,
-        planner=planner,
-        opt=opt,
-        input_layout=input_layout,
-        pools=pools,
-    )
-    show_report(app, session.compile(network, output, **settings), report_path, memory_plan)
+    wanted = chosen_chips(app, chip, pools, output)
+    if len(wanted) > 1 and (report_path or memory_plan):
+        raise UsageError("--report and --memory-plan name one file; compile for one chip at a time.")
+    files = [compiled_file(app, name, path) for name, path in wanted]
+    check_outputs(*files, memory_plan, report_path)
+    sessions = [
+        open_session(
+            app,
+            chip=name,
+            quantize=quantize,
+            work_dir=work_dir,
+            symmetric_divisor=symmetric_divisor,
+            runtime_version=runtime_version,
+            planner=planner,
+            opt=opt,
+            input_layout=input_layout,
+            pools=pools,
+        )
+        for name, _ in wanted
+    ]
+    for session, (_, path) in zip(sessions, wanted, strict=True):
+        show_report(app, session.compile(network, path, **settings), report_path, memory_plan)

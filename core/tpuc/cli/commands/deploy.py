@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from tpuc.session.settings import DeploySettings
 
 
-@click.command("deploy", cls=PoolsCommand)
+@click.command(
+    "deploy",
+    cls=PoolsCommand,
+    section="Step by step",
+    examples=("tpuc deploy --mlir net.mlir --chip {chip} --quantize int8 --calibration-table net_cali_table -o FILE",),
+)
 @click.option("--mlir", type=FILE, required=True, metavar="FILE.mlir", help="The TOP module.")
 @click.option("--chip", help="The chip to compile for (`tpuc plugins` lists them), or one of --target.")
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")

@@ -13,7 +13,12 @@ from tpuc.cli.values import FILE, OUTPUT
 from tpuc.files import check_writable, write_atomic
 
 
-@click.command("disasm", cls=Command)
+@click.command(
+    "disasm",
+    cls=Command,
+    section="Look inside",
+    examples=("tpuc disasm FILE",),
+)
 @click.argument("file", type=FILE)
 @click.option("-o", "output", type=OUTPUT, metavar="FILE", help="Write here instead of stdout.")
 @pass_app

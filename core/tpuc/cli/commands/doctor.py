@@ -8,7 +8,12 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 
 
-@click.command("doctor", cls=Command)
+@click.command(
+    "doctor",
+    cls=Command,
+    section="Installation",
+    examples=("tpuc doctor",),
+)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @pass_app
 def command(app: App, as_json: bool) -> int:

@@ -21,7 +21,12 @@ LOWERINGS, KERNELS = "tpuc.lowerings", "tpuc.kernels"
 CONFLICT, COMPOSED = "conflict", "composed"
 
 
-@click.command("matrix", cls=Command)
+@click.command(
+    "matrix",
+    cls=Command,
+    section="Installation",
+    examples=("tpuc matrix --chip {chip}",),
+)
 @click.option("--chip", required=True, help="The chip (`tpuc plugins` lists them).")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @pass_app

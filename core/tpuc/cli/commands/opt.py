@@ -15,7 +15,12 @@ from tpuc.cli.values import FILE, MODE, OUTPUT
 from tpuc.files import check_writable
 
 
-@click.command("opt", cls=Command)
+@click.command(
+    "opt",
+    cls=Command,
+    section="Look inside",
+    examples=("tpuc opt net.mlir --pass canonicalize",),
+)
 @click.argument("file", metavar="FILE.mlir", type=FILE, required=False)
 @click.option("--pass", "passes", multiple=True, metavar="TEXT", help="A pass, as NAME or NAME{option=value,...}.")
 @click.option("--pipeline", "stages", multiple=True, metavar="NAME", help="All passes of a stage, before any --pass.")

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from tpuc.registry import Registry, Row
 
 
-@click.command("plugins", cls=Command)
+@click.command(
+    "plugins",
+    cls=Command,
+    section="Installation",
+    examples=("tpuc plugins --check",),
+)
 @click.option("--check", is_flag=True, help="Load every plugin and say what is broken.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @pass_app

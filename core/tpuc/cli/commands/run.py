@@ -25,7 +25,12 @@ ANSWERS = "tpuc.answers"
 LARGEST = 5
 
 
-@click.command("run", cls=Command)
+@click.command(
+    "run",
+    cls=Command,
+    section="Run and measure",
+    examples=("tpuc run --model FILE --input sample.npz -o answers.npz",),
+)
 @click.argument("files", metavar="[MODEL] [INPUT]...", nargs=-1, type=FILE)
 @click.option("--input", "inputs", type=PATHS, default=(), help="The same as INPUT: a.npz,b.npz.")
 @click.option("--model", type=FILE, metavar="FILE", help="The same as MODEL.")

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from tpuc.session.settings import NetworkSettings
 
 
-@click.command("transform", cls=Command)
+@click.command(
+    "transform",
+    cls=Command,
+    section="Step by step",
+    examples=("tpuc transform --model-name net --model-def net.onnx --mlir net.mlir",),
+)
 @click.option("--model-name", required=True, help="Name of the module; files are named after it.")
 @click.option("--model-def", type=FILE, required=True, metavar="FILE", help="The network (.onnx, .tflite, .prototxt).")
 @click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")

@@ -21,7 +21,12 @@ from tpuc.api.command import (
 )
 
 
-@click.command("compare", cls=Command)
+@click.command(
+    "compare",
+    cls=Command,
+    section="Accuracy",
+    examples=("tpuc compare net.mlir lowered.mlir --input sample.npz",),
+)
 @click.argument("exact", metavar="FLOAT.mlir", type=FILE)
 @click.argument("quantised", metavar="QUANT.mlir", type=FILE)
 @click.option("--input", "inputs", type=PATHS, default=EMPTY, required=True, help="Samples: npz, npy or image.")

@@ -25,7 +25,12 @@ from tpuc.api.command import (
 )
 
 
-@click.command("qtable", cls=Command)
+@click.command(
+    "qtable",
+    cls=Command,
+    section="Accuracy",
+    examples=("tpuc qtable net.mlir --chip {chip} --calibration-table net_cali_table --dataset images/ -o net_qtable",),
+)
 @click.argument("mlir", metavar="FILE.mlir", type=FILE)
 @click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
 @click.option("--quantize", type=MODE, default="int8", show_default=True, help="The mode of all other layers.")

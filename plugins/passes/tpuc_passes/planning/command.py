@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 
 
-@click.command("plan", cls=PoolsCommand)
+@click.command(
+    "plan",
+    cls=PoolsCommand,
+    section="Look inside",
+    examples=("tpuc plan net.mlir --planner hill-climb",),
+)
 @click.argument("files", metavar="FILE...", nargs=-1, type=_PATH)
 @click.option("--planner", default="greedy", show_default=True, metavar="NAME", help="Also NAME{option=value}.")
 @pool_options

@@ -1,0 +1,91 @@
+"""Manners of the command line: examples that can be typed, sections, endings, several chips, near names."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from tpuc.cli import main
+from tpuc.cli.app import App
+from tpuc.cli.command import Command, CommandGroup, shown_example
+from tpuc.cli.generate_summaries import ORDER, built_in, bundled
+from tpuc.cli.summaries import SECTIONS, SUMMARIES
+from tpuc.names import listed, nearest
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+COMMANDS = {command.name or "": command for command in built_in().values()} | bundled()
+
+
+def said(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = main([str(one) for one in arguments])
+    out, err = capsys.readouterr()
+    return code, out + err
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_shows_examples_that_it_can_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = COMMANDS[name]
+    assert isinstance(command, Command | CommandGroup)
+    assert command.section in ORDER
+    assert command.examples
+    code, page = said(name, "--help", capsys=capsys)
+    assert code == 0
+    for example in command.examples:
+        line = shown_example(example, ["bm1684x"])
+        assert f"  {line}\n" in page
+        program, typed, *rest = shlex.split(line)
+        assert (program, typed) == ("tpuc", name)
+        one: click.Command = command
+        while isinstance(one, click.Group):
+            one, rest = one.commands[rest[0]], rest[1:]
+        one.make_context(name, rest, obj=App())  # raises for an option that is not there, and for a missing one
+
+
+def test_the_sections_of_the_help_hold_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(SUMMARIES)
+    page = said("--help", capsys=capsys)[1]
+    places = [page.index(f"\n{section}:\n") for section in ORDER]
+    assert places == sorted(places)
+
+
+def test_a_file_is_not_called_as_those_of_another_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = said(
+        *("compile", DIGITS / "digits.onnx", "--chip", "CV183X", "-o", tmp_path / "net.bmodel"), capsys=capsys
+    )
+    assert code == 2
+    assert f"files for chip 'CV183X' end in .cvimodel, those for 'bm1684x' in .bmodel; name it {tmp_path}" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_chips_in_one_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("compile", DIGITS / "digits.onnx", "--chip", "BM1684X,cv183x", "-o", tmp_path / "net")
+    code, told = said(*arguments, "--report", tmp_path / "r.json", capsys=capsys)
+    assert (code, told.strip()) == (
+        2,
+        "tpuc: --report and --memory-plan name one file; compile for one chip at a time.",
+    )
+    code, told = said(*arguments, capsys=capsys)
+    assert code == 0, told
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net_bm1684x.bmodel", "net_cv183x.cvimodel"]
+    code, told = said("compile", "x.onnx", "--chip", "bm1684x,cv18", "-o", "net", capsys=capsys)
+    assert "x.onnx" in told or "no chip named 'cv18'" in told
+
+
+def test_of_many_names_the_nearest_are_listed() -> None:
+    many = [f"layer{number}" for number in range(80)]
+    assert nearest("layer77x", many)[0] == "layer77"
+    assert len(nearest("layer77x", many)) == 5
+    assert listed("q", many).endswith(" and 75 more")
+    assert listed("q", ["b", "a"]) == "b, a"
+
+
+def test_a_file_of_many_arrays_lists_five(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrays = {f"image{number}": np.zeros((1, 1, 8, 8), np.float32) for number in range(80)}
+    np.savez(tmp_path / "many.npz", **arrays)  # pyright: ignore[reportArgumentType]
+    code, told = said("run", "--model", DIGITS / "digits.onnx", "--input", tmp_path / "many.npz", capsys=capsys)
+    assert code == 1
+    assert "no array named 'image', and 80 arrays fit its shape" in told
+    assert "and 75 more. Name the array like the input." in told
