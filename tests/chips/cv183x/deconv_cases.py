@@ -7,7 +7,7 @@ from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
 
-from tests.chips.cv183x.kernel_values import I8, U8, bias, byte_filter, factors, half_filter, halves, stored_bytes
+from tests.chips.cv18.kernel_values import I8, U8, bias, byte_filter, factors, half_filter, halves, stored_bytes
 
 DECONVS = {
     "deconv": Sample(

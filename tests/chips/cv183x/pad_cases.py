@@ -6,7 +6,7 @@ from tpuc.api import BF16
 from tpuc.testing.kernel_conformance import Sample
 from tpuc_ops import tpu
 
-from tests.chips.cv183x.kernel_values import I8, U8, halves, stored_bytes
+from tests.chips.cv18.kernel_values import I8, U8, halves, stored_bytes
 
 PADS = {
     "pad_channels": Sample(

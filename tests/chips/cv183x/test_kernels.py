@@ -4,280 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
-import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import ABSENT, BF16, F32, ElementType, LmemOverflow, Node, Op, ScalarType, TensorType
 from tpuc.registry import Registry
-from tpuc.testing import Typed, quantised, quantised_element, uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
+from tpuc.testing import quantised_element
+from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
 from tpuc_ops import tpu
 
+from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS, QDM, conv
+from tests.chips.cv18.kernel_values import I8, U8, stored_bytes
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv183x.stated_cases import REFUSALS as STATED_REFUSALS
 from tests.chips.cv183x.stated_cases import STATED
 from tests.chips.cv183x.wide_cases import WIDE
 
 Array = NDArray[Any]
-QDM = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
-I8, U8 = quantised_element("int8", 0.05), quantised_element("uint8", 0.05)
-
-
-def _bytes(*shape: int, dtype: str = "int8", seed: int = 0) -> Typed:
-    limits = np.iinfo(dtype)
-    values = np.random.default_rng(seed).integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    return quantised(values, 0.05)
-
-
-def _half(*shape: int, seed: int = 0) -> Typed:
-    array = uniform(*shape, low=-4, high=4, seed=seed).astype(ml_dtypes.bfloat16)
-    return Typed(array, TensorType(array.shape, BF16))
-
-
-def _positive(*shape: int) -> Typed:
-    """Of all sizes from 2**-20 to 2**20."""
-    array = np.exp2(uniform(*shape, low=-20, high=20, seed=3)).astype(ml_dtypes.bfloat16)
-    return Typed(array, TensorType(array.shape, BF16))
-
-
-def _filter(*shape: int, seed: int = 1) -> Fixed:
-    return Fixed(np.random.default_rng(seed).integers(-127, 128, shape, np.int8), "si8")
-
-
-def _half_filter(*shape: int) -> Fixed:
-    return Fixed(uniform(*shape, seed=1).astype(ml_dtypes.bfloat16).view(np.uint16), "bf16")
-
-
-def _bias(*shape: int) -> Fixed:
-    return Fixed(np.random.default_rng(2).integers(-9000, 9000, shape, np.int32))
-
-
-def _conv(kernel: tuple[int, int], channels: int, depth: int, **more: Any) -> tpu.Conv2D:
-    random = np.random.default_rng(3)
-    multipliers = tuple(int(value) for value in random.integers(1 << 30, (1 << 31) - 1, channels))
-    shift = int(np.log2(127 * np.sqrt(depth * kernel[0] * kernel[1])))
-    shifts = tuple(int(value) for value in random.integers(shift, shift + 3, channels))
-    return tpu.Conv2D(kernel_shape=kernel, multiplier=multipliers, rshift=shifts, **QDM, **more)
-
-
-PADS = {"pads": (1, 1, 1, 1)}
-INTEGERS = {
-    "conv": Sample(
-        _conv((3, 3), 40, 70, **PADS),
-        [_bytes(2, 70, 9, 7), _filter(40, 70, 3, 3), _bias(40)],
-        I8,
-        [{"k": 32}, {"k": 32, "c": 32, "h": 4}, {"n": 1, "h": 2, "w": 3}, {"k": 64, "h": 5}],
-    ),
-    "conv_unsigned": Sample(
-        _conv((3, 3), 40, 35, strides=(2, 2), **PADS),
-        [_bytes(1, 35, 9, 9, dtype="uint8"), _filter(40, 35, 3, 3), _bias(40)],
-        U8,
-        [{"k": 32}, {"h": 1}],
-    ),
-    "conv_three": Sample(_conv((5, 5), 8, 3), [_bytes(1, 3, 12, 12), _filter(8, 3, 5, 5), None], I8, [{"h": 3}]),
-    "conv_dilated": Sample(
-        _conv((3, 3), 8, 6, dilations=(2, 3), do_relu=True, relu_limit=2.0),
-        [_bytes(1, 6, 12, 12), _filter(8, 6, 3, 3), _bias(8)],
-        I8,
-        [{"h": 3, "w": 2}],
-    ),
-    "depthwise": Sample(
-        _conv((3, 3), 70, 1, group=70, **PADS),
-        [_bytes(1, 70, 9, 8), _filter(70, 1, 3, 3), _bias(70)],
-        I8,
-        [{"c": 32, "h": 4}, {"w": 3}],
-    ),
-    "depthwise_unsigned": Sample(
-        _conv((3, 5), 33, 1, group=33, strides=(2, 1), do_relu=True),
-        [_bytes(2, 33, 9, 8, dtype="uint8"), _filter(33, 1, 3, 5), None],
-        U8,
-        [{"n": 1, "c": 32}],
-    ),
-    "matmul": Sample(
-        tpu.MatMul(multipliers=(1 << 30,) * 40, rshifts=(9,) * 40, **QDM),
-        [_bytes(3, 70), _filter(70, 40), _bias(1, 40), None, None],
-        I8,
-        [{"k": 32}, {"c": 32, "h": 1}],
-    ),
-    "max": Sample(
-        tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Max", strides=(2, 2), **PADS), [_bytes(1, 40, 9, 9)], I8, [{"h": 2}]
-    ),
-    "max_unsigned": Sample(
-        tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Max", strides=(2, 2)), [_bytes(1, 40, 8, 8, dtype="uint8")], U8
-    ),
-    "average": Sample(
-        tpu.Pool2D(
-            kernel_shape=(20, 20), pool_mode="Avg", strides=(20, 20), multiplier=201, rshift=16, round_mode="HalfUp"
-        ),
-        [_bytes(1, 40, 20, 20)],
-        I8,
-    ),
-    "average_unsigned": Sample(
-        tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Avg", multiplier=115, rshift=10, round_mode="HalfUp"),
-        [_bytes(1, 40, 8, 8, dtype="uint8")],
-        U8,
-        [{"h": 2, "w": 4}],
-    ),
-    "add": Sample(
-        tpu.Add(multipliers=(33, 272), rshifts=(7,)), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, seed=1)], I8, [{"h": 2}]
-    ),
-    "add_mixed": Sample(
-        tpu.Add(multipliers=(33, -69), rshifts=(6,)),
-        [_bytes(1, 40, 5, 6, dtype="uint8"), _bytes(1, 40, 5, 6, seed=1)],
-        U8,
-    ),
-    "add_unsigned": Sample(
-        tpu.Add(multipliers=(90, 127), rshifts=(7,)),
-        [_bytes(1, 40, 5, 6, dtype="uint8"), _bytes(1, 40, 5, 6, dtype="uint8", seed=1)],
-        U8,
-    ),
-    "add_rows": Sample(tpu.Add(multipliers=(90, 27), rshifts=(7,)), [_bytes(1, 7, 5), _bytes(1, 7, 5, seed=1)], I8),
-    "add_channel": Sample(
-        tpu.Add(multipliers=(90, 27), rshifts=(7,), do_relu=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1)], I8
-    ),
-    "add_image": Sample(
-        tpu.Add(multipliers=(90, 27), rshifts=(7,)), [_bytes(2, 40, 5, 6), _bytes(1, 1, 5, 6)], I8, [{"n": 1}]
-    ),
-    "add_three": Sample(
-        tpu.Add(multipliers=(40, 30, 50), rshifts=(6,)),
-        [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, seed=1), _bytes(1, 40, 5, 6, seed=2)],
-        I8,
-    ),
-    "sub": Sample(
-        tpu.Sub(multipliers=(40, 90), rshifts=(7,), is_reverse=True), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6)], I8
-    ),
-    "mul": Sample(
-        tpu.Mul(multiplier=1 << 30, rshift=6, **QDM), [_bytes(1, 40, 5, 6), _bytes(1, 40, 1, 1, dtype="uint8")], I8
-    ),
-    "mul_unsigned": Sample(
-        tpu.Mul(multiplier=1 << 30, rshift=8, **QDM),
-        [_bytes(1, 7, 5, dtype="uint8"), _bytes(1, 7, 5, dtype="uint8")],
-        U8,
-    ),
-    "mul_shift": Sample(tpu.MulShift(multiplier=-90, rshift=7), [_bytes(1, 40, 5, 6)], I8),
-    "mul_shift_unsigned": Sample(tpu.MulShift(multiplier=90, rshift=6), [_bytes(1, 40, 5, 6, dtype="uint8")], U8),
-    "relu": Sample(tpu.Relu(relu_limit=3.0), [_bytes(1, 40, 5, 6)], I8),
-    "lut_channels": Sample(
-        tpu.Lut(),
-        [_bytes(2, 70, 5, 6), Fixed(np.random.default_rng(9).integers(-128, 128, (1, 70, 1, 256), np.int8), "si8")],
-        I8,
-        [{"c": 32}, {"n": 1, "h": 2}],
-    ),
-    "lut_lanes": Sample(
-        tpu.Lut(),
-        [
-            _bytes(3, 20, 4, 6, dtype="uint8"),
-            Fixed(np.random.default_rng(8).integers(0, 256, (1, 20, 1, 256), np.uint8)),
-        ],
-        U8,
-        [{"n": 2}],
-    ),
-    "lut": Sample(tpu.Lut(), [_bytes(1, 40, 5, 6), _filter(1, 1, 1, 256)], I8, [{"h": 2}]),
-    "prelu": Sample(
-        tpu.PRelu(rshift=7, multiplier_pos=90, rshift_pos=6), [_bytes(1, 40, 5, 6), _filter(1, 40, 1, 1)], I8
-    ),
-    "upsample": Sample(tpu.Upsample(scale_h=2, scale_w=3), [_bytes(1, 40, 5, 6)], I8, [{"h": 2}, {"h": 4, "w": 6}]),
-    "permute": Sample(tpu.Permute(order=(0, 2, 3, 1)), [_bytes(2, 40, 5, 6)], I8, [{"w": 7}]),
-    "permute_swap": Sample(tpu.Permute(order=(0, 3, 2, 1)), [_bytes(2, 40, 5, 6)], I8),
-    "permute_back": Sample(tpu.Permute(order=(0, 3, 1, 2)), [_bytes(2, 5, 6, 40)], I8),
-    "concat": Sample(tpu.Concat(axis=3), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 3)], I8),
-    "slice": Sample(
-        tpu.Slice(offset=(0, 3, 1, 5), steps=(1, 2, 1, -2), ends=(1, 40, 5, -100)),
-        [_bytes(1, 40, 5, 6)],
-        TensorType((1, 19, 4, 3), I8),
-    ),
-    "pad": Sample(tpu.Pad(paddings=(0, 2, 1, 0, 0, 1, 0, 3), val=-5.0), [_bytes(1, 40, 5, 6)], I8),
-}
-FLOATS = {
-    "conv": Sample(
-        tpu.Conv2D(kernel_shape=(3, 3), do_relu=True, relu_limit=5.0, **PADS),
-        [_half(1, 40, 9, 7), _half_filter(33, 40, 3, 3), Fixed(uniform(33))],
-        BF16,
-        [{"k": 32}, {"k": 32, "c": 32, "h": 4}],
-    ),
-    "depthwise": Sample(
-        tpu.Conv2D(kernel_shape=(3, 3), group=40, **PADS),
-        [_half(1, 40, 9, 7), _half_filter(40, 1, 3, 3), Fixed(uniform(40))],
-        BF16,
-    ),
-    "matmul": Sample(
-        tpu.MatMul(), [_half(3, 70), _half_filter(70, 40), Fixed(uniform(1, 40)), None, None], BF16, [{"k": 32}]
-    ),
-    "max": Sample(tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Max", **PADS), [_half(1, 40, 9, 9)], BF16),
-    "average": Sample(tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Avg"), [_half(1, 40, 9, 9)], BF16),
-    "add": Sample(tpu.Add(do_relu=True), [_half(1, 40, 5, 6), _half(1, 40, 1, 1, seed=1)], BF16),
-    "sub": Sample(tpu.Sub(is_reverse=True, do_relu=True), [_half(1, 7, 5), _half(1, 7, 5, seed=1)], BF16),
-    "mul": Sample(tpu.Mul(), [_half(1, 40, 5, 6), _half(40, 5, 6, seed=1)], BF16),
-    "mul_const": Sample(tpu.MulConst(const_val=-1.5), [_half(1, 40, 5, 6)], BF16),
-    "add_const": Sample(tpu.AddConst(const_val=0.25, do_relu=True, relu_limit=1.0), [_half(1, 40, 5, 6)], BF16),
-    "clip": Sample(tpu.Clip(min=-1.0, max=2.0), [_half(1, 40, 5, 6)], BF16),
-    "leaky": Sample(tpu.LeakyRelu(alpha=0.125), [_half(1, 40, 5, 6)], BF16),
-    "prelu": Sample(tpu.PRelu(), [_half(1, 40, 5, 6), _half_filter(1, 40, 1, 1)], BF16),
-    "permute": Sample(tpu.Permute(order=(0, 2, 3, 1)), [_half(1, 40, 5, 6)], BF16),
-    "upsample": Sample(tpu.Upsample(scale_h=2, scale_w=2), [_half(1, 40, 5, 6)], BF16),
-    "softmax": Sample(tpu.Softmax(axis=1), [uniform(2, 7, 5)]),
-    "softmax_last": Sample(tpu.Softmax(axis=-1), [uniform(1, 30, 4)]),
-    **{
-        mode.lower(): Sample(tpu.Active(mode=mode, coeffs=coeffs), [_half(1, 40, 5, 6)], BF16)
-        for mode, coeffs in {
-            "SIGMOID": None,
-            "SILU": None,
-            "TANH": None,
-            "EXP": None,
-            "ELU": (0.7,),
-            "HSIGMOID": (0.2, 0.5),
-            "HSWISH": None,
-            "ERF": None,
-            "GELU": None,
-            "MISH": None,
-            "SOFT_PLUS": None,
-            "ABSVAL": None,
-            "SQUARE": None,
-        }.items()
-    },
-    **{mode.lower(): Sample(tpu.Active(mode=mode), [_positive(1, 40, 5, 6)], BF16) for mode in ("SQRT", "RSQRT", "LN")},
-    "div": Sample(tpu.Div(), [_half(1, 40, 5, 6), _positive(1, 40, 5, 6)], BF16, [{"h": 2}]),
-    "div_channel": Sample(tpu.Div(is_reverse=True, do_relu=True), [_positive(1, 40, 1, 1), _half(1, 40, 5, 6)], BF16),
-    "quantise": Sample(tpu.Cast(), [uniform(1, 40, 5, 6, low=-8, high=8)], I8),
-    "dequantise": Sample(tpu.Cast(), [_bytes(1, 40, 5, 6)], F32),
-    "widen": Sample(tpu.Cast(), [_half(1, 40, 5, 6)], F32, [{"h": 2}]),
-    "narrow": Sample(tpu.Cast(round_mode="TowardsZero"), [uniform(1, 7, 5)], BF16),
-    "narrow_nearest": Sample(tpu.Cast(round_half=True), [uniform(2, 40, 5, 6, low=-8, high=8)], BF16, [{"h": 2}]),
-    **{
-        f"{kind}_to_{other}": Sample(tpu.Cast(in_half=True, round_mode="HalfToEven"), [operand], result)
-        for kind, operand, targets in (
-            ("f32", uniform(1, 40, 5, 6, low=-9, high=14), ("i8", "u8")),
-            ("bf16", _half(1, 40, 5, 6), ("i8", "u8")),
-            ("i8", _bytes(1, 40, 5, 6), ("f32", "bf16")),
-            ("u8", _bytes(1, 40, 5, 6, dtype="uint8"), ("f32", "bf16")),
-        )
-        for other, result in (("i8", I8), ("u8", U8), ("f32", F32), ("bf16", BF16))
-        if other in targets
-    },
-    **{
-        f"nearest_f32_to_{other}": Sample(
-            tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=True),
-            [uniform(2, 40, 5, 6, low=-9, high=14)],
-            quantised_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
-            [{"h": 2}],
-        )
-        for other in ("i8", "u8")
-    },
-    **{
-        f"image_f32_to_{other}": Sample(
-            tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=nearest),
-            [uniform(*shape, low=-9, high=14)],
-            quantised_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
-            [{"w": 7}],
-        )
-        for other, nearest, shape in (("i8", False, (1, 3, 16, 24)), ("u8", True, (2, 3, 8, 17)))
-    },
-    "from_bytes": Sample(tpu.Cast(with_scale=False), [_bytes(1, 40, 5, 6, dtype="uint8")], BF16),
-    "to_bytes": Sample(tpu.Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], I8),
-    "to_unsigned": Sample(tpu.Cast(with_scale=False, round_mode="HalfToEven"), [_half(1, 40, 5, 6)], U8),
-}
 
 
 # Plans of many large ops side by side take long, so these are by themselves.
@@ -303,25 +46,25 @@ W = t(4, 4, 3, 3, element=ScalarType("si8"))
 POINT = quantised_element("int8", 0.05, 3)
 REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
     "stride": (
-        _conv((3, 3), 4, 4, strides=(16, 1)),
+        conv((3, 3), 4, 4, strides=(16, 1)),
         [X, W, ABSENT],
         t(1, 4, 2, 18),
         "stride at most 15, this one is 16",
     ),
     "pads": (
-        _conv((3, 3), 4, 4, pads=(16, 0, 0, 0)),
+        conv((3, 3), 4, 4, pads=(16, 0, 0, 0)),
         [X, W, ABSENT],
         t(1, 4, 34, 18),
         "padding at most 15, this one is 16",
     ),
     "dilation": (
-        _conv((2, 2), 4, 4, dilations=(17, 1)),
+        conv((2, 2), 4, 4, dilations=(17, 1)),
         [X, W, ABSENT],
         t(1, 4, 3, 19),
         "dilation at most 16, this one is 17",
     ),
     "padding_alone": (
-        _conv((3, 3), 4, 4, pads=(3, 0, 0, 0)),
+        conv((3, 3), 4, 4, pads=(3, 0, 0, 0)),
         [X, W, ABSENT],
         t(1, 4, 21, 18),
         "padding below the window's own extent, this one is 3 for 3",
@@ -353,7 +96,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
     **STATED_REFUSALS,
     "f32": (tpu.Relu(), [t(1, 4, element=F32)], t(1, 4, element=F32), "int8, uint8 and bf16 only, this one has f32"),
     "groups": (
-        _conv((3, 3), 4, 2, group=2),
+        conv((3, 3), 4, 2, group=2),
         [X, W, ABSENT],
         t(1, 4, 18, 18),
         "groups of several channels have no kernel; lowering writes them as one group with zeros between",
@@ -442,13 +185,13 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
     ),
 }
 INSIDE: dict[str, tuple[Op, list[TensorType], TensorType]] = {
-    "stride": (_conv((3, 3), 4, 4, strides=(15, 1)), [X, W, ABSENT], t(1, 4, 2, 18)),
+    "stride": (conv((3, 3), 4, 4, strides=(15, 1)), [X, W, ABSENT], t(1, 4, 2, 18)),
     "pads": (
-        _conv((16, 3), 4, 4, pads=(15, 0, 0, 0)),
+        conv((16, 3), 4, 4, pads=(15, 0, 0, 0)),
         [X, t(4, 4, 16, 3, element=ScalarType("si8")), ABSENT],
         t(1, 4, 20, 18),
     ),
-    "dilation": (_conv((2, 2), 4, 4, dilations=(16, 1)), [X, W, ABSENT], t(1, 4, 4, 19)),
+    "dilation": (conv((2, 2), 4, 4, dilations=(16, 1)), [X, W, ABSENT], t(1, 4, 4, 19)),
     "shift": (
         tpu.Conv2D(kernel_shape=(3, 3), multiplier=(1 << 30,), rshift=(31,), **QDM),
         [X, W, ABSENT],
@@ -485,7 +228,7 @@ def test_what_is_just_inside_is_taken(name: str) -> None:
 
 
 def test_a_window_too_large_for_local_memory_says_so() -> None:
-    sample = Sample(tpu.Pool2D(kernel_shape=(200, 200), pool_mode="Max"), [_bytes(1, 1, 200, 200)], I8)
+    sample = Sample(tpu.Pool2D(kernel_shape=(200, 200), pool_mode="Max"), [stored_bytes(1, 1, 200, 200)], I8)
     with pytest.raises(
         LmemOverflow, match=r"the smallest tile needs \d+ bytes of local memory per lane and there are 32768"
     ):

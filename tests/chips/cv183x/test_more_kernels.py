@@ -11,9 +11,9 @@ from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
 from tpuc_ops import tpu
 
+from tests.chips.cv18.kernel_values import I8, QDM, U8
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv183x.deconv_cases import DECONVS
-from tests.chips.cv183x.kernel_values import I8, QDM, U8
 from tests.chips.cv183x.matmul_cases import PRODUCTS
 from tests.chips.cv183x.pad_cases import PADS
 from tests.chips.cv183x.table_cases import TABLES

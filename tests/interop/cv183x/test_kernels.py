@@ -8,10 +8,10 @@ import pytest
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
 
+from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.chips.cv183x.stated_cases import STATED
-from tests.chips.cv183x.test_kernels import FLOATS, INTEGERS
 from tests.chips.cv183x.wide_cases import WIDE
 from tests.conftest import RunVendor
 

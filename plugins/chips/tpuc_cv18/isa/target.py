@@ -64,6 +64,16 @@ class Target:
         """All lanes together."""
         return self.lanes * LANE_BYTES
 
+    @property
+    def profile(self) -> Profile:
+        """The timing model that is the default."""
+        return next(iter(self.profiles.values()))
+
+    @property
+    def bytes_per_cycle(self) -> float:
+        """What memory delivers."""
+        return self.profile.ddr_bytes_per_second / self.clock_hz
+
     def groups_of(self, channels: int) -> int:
         """How often `channels` that begin in lane 0 go around the lanes."""
         return -(-channels // self.lanes)

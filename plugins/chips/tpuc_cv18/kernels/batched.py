@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from tpuc.api import Axis, Box, KernelChoice, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc.api import Axis, Box, Node, Phase, PlacedTile, Scratch, Space, Tile, View
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.window import Pair
 
 from tpuc_cv18.assembler import Cv18Assembler
-from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, MatMul, Operand, Target
+from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, MatMul, Operand
 from tpuc_cv18.isa.geometry import EU_BYTES
 from tpuc_cv18.kernels.activation import emit_limit, has_relu
 from tpuc_cv18.kernels.common import LaneKernel, element_refusal
-from tpuc_cv18.kernels.product import PARTIAL, MatMulKernel, requantise_refusal
+from tpuc_cv18.kernels.product import PARTIAL, requantise_refusal
 from tpuc_cv18.operands import MAX_EXTENT, operand
 
 
@@ -147,13 +146,3 @@ class BatchedMatMulKernel(LaneKernel[tpu.MatMul]):
 def _is_signed(node: Node) -> bool:
     """Are there negative sums?"""
     return not all(type_.storage.is_unsigned for type_ in node.operand_types[:2])
-
-
-class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
-    """A right operand of two dimensions is a constant; of more, computed."""
-
-    def __init__(self, target: Target) -> None:
-        self._constant, self._computed = MatMulKernel(target), BatchedMatMulKernel(target)
-
-    def kernel(self, node: Node) -> TileKernel[Any, Cv18Assembler]:
-        return self._constant if len(node.operand_types[1].dims) == 2 else self._computed

@@ -215,6 +215,21 @@ def convolution_refusal(lanes: Lanes, node: Node[tpu.Conv2D]) -> str | None:
     )
 
 
+def constant_matrix_refusal(node: Node[tpu.MatMul]) -> str | None:
+    """What no kernel of products with a constant matrix can do."""
+    op = node.op
+    if op.left_transpose or op.output_transpose:
+        return "left_transpose and output_transpose are not supported"
+    if op.input_zp or op.right_zp:
+        return "zero points must be those of types"
+    return (
+        element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name), points=True)
+        or point_refusal(node)
+        or requantise_refusal(node, op.multipliers, op.rshifts)
+        or types_refusal([node.operand_types[1]], MAX_DMA_EXTENT // 2)
+    )
+
+
 class ConvKernel(ProductKernel):
     """Convolution without groups."""
 
@@ -228,26 +243,18 @@ class ConvKernel(ProductKernel):
 class MatMulKernel(RowsFilter, ProductKernel):
     """Rows times a constant matrix; every row is an image, or one place, of a 1×1 convolution.
 
-    Places of one image are computed 8 or 16 at once, but loaded element by element.
+    Places of one image are computed 8 or 16 at once, but loaded element by element. A single row is an image
+    where transfers take time to start: it may be resident in local memory, places of strides may not.
     """
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:
-        op = node.op
-        if op.left_transpose or op.output_transpose:
-            return "left_transpose and output_transpose are not supported"
-        if op.input_zp or op.right_zp:
-            return "zero points must be those of types"
-        return (
-            element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name), points=True)
-            or point_refusal(node)
-            or requantise_refusal(node, op.multipliers, op.rshifts)
-            or types_refusal([node.operand_types[1]], MAX_DMA_EXTENT // 2)
-        )
+        return constant_matrix_refusal(node)
 
     def product(self, node: Node[tpu.MatMul]) -> Product:
         depth, width = node.operand_types[0].dims[-1], node.result_type.dims[-1]
         rows = node.operand_types[0].size // depth
-        if self.lanes.slots_of(width) <= (_SEPARATE_FLOATS if _is_float(node) else _SEPARATE):
+        most = _SEPARATE_FLOATS if _is_float(node) else _SEPARATE
+        if self.lanes.slots_of(width) <= most or (rows == 1 and self.target.profile.counts_starts):
             left, result = View((rows, depth, 1, 1)), View((rows, width, 1, 1))
         else:
             left = View((1, depth, rows, 1), (rows * depth, 1, depth, 1))
