@@ -1,14 +1,17 @@
 """`nox` runs what a change must pass; `nox -s lint`, `-s types`, `-s tests` or `-s lowest` one of them.
 
-`nox -s docs` builds the site of docs/. `nox -s release` is for what is published: wheel and source archive, twice the
-same, installed on every Python.
+`nox -s newcomer` does what README and the tutorial say, `nox -s docs` builds the site of docs/. `nox -s release` is for
+what is published: wheel and source archive, twice the same, installed on every Python.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from time import perf_counter
 
 import nox
 
@@ -50,6 +53,26 @@ def tests(session: nox.Session) -> None:
     """`nox -s tests -- --model-data DIR -n 2` passes options on."""
     session.install("-e", ".[test]")
     session.run("python", "-m", "pytest", "tests", *session.posargs)
+
+
+@nox.session
+def newcomer(session: nox.Session) -> None:
+    """What a newcomer does, with the time of each step: install, README's example, the commands of the tutorial."""
+    example, tutorial = Path("examples", "digits").resolve(), Path("docs", "tutorial.md")
+    commands = re.findall(r"^tpuc .*$", tutorial.read_text(encoding="utf-8"), re.MULTILINE)
+    folder = Path(session.create_tmp()) / "work"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(example, folder)
+    steps = [("pip install .", ["python", "-m", "pip", "install", "-q", "."])]
+    steps += [("the example", ["python", str(example / "run.py")])]
+    steps += [(command, shlex.split(command)) for command in commands]
+    times: list[str] = []
+    for name, words in steps:
+        start = perf_counter()
+        with session.chdir("." if words[0] == "python" else folder):
+            session.run(*words, silent=words[0] != "python")
+        times.append(f"{perf_counter() - start:6.1f} s  {name}")
+    session.log("\n".join(["a newcomer's first steps:", *times]))
 
 
 @nox.session

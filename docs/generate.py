@@ -61,6 +61,7 @@ chip, a mode that the chip does not have); 1: anything else. In names of command
 in those of options and choices upper and lower case too; lists may have blanks behind their commas.
 Options may also stand in a `tpuc.toml` in the current folder, in a table named after the command; `with`, `prefer` and
 `[pipelines]` are its other keys.
+Shells complete commands and options after `eval "$(_TPUC_COMPLETE=bash_source tpuc)"` (`zsh_source`, `fish_source`).
 """
 SUPPORT_HEAD = """
 Per bundled chip: the ops that networks are made of, by mode, then the limits, in the words of the errors that they lead

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -89,3 +92,33 @@ def test_a_file_of_many_arrays_lists_five(tmp_path: Path, capsys: pytest.Capture
     assert code == 1
     assert "no array named 'image', and 80 arrays fit its shape" in told
     assert "and 75 more. Name the array like the input." in told
+
+
+def test_compile_takes_the_modes_of_single_ops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "table").write_text("relu3 F32\n")
+    start = ("compile", DIGITS / "digits.onnx", "--chip", "bm1684x", "--quantize", "f16")
+    for name, more in (("plain", ()), ("mixed", ("--quantize-table", tmp_path / "table"))):
+        code, told = said(*start, *more, "-o", tmp_path / f"{name}.bmodel", capsys=capsys)
+        assert code == 0, told
+    sizes = [said("disasm", tmp_path / f"{name}.bmodel", capsys=capsys)[1] for name in ("plain", "mixed")]
+    assert sizes[0] != sizes[1]
+    more = ("--quantize-table", tmp_path / "table", "--min-accuracy", "0.9", "--dataset", DIGITS / "digits_calib.npz")
+    code, told = said(*start[:4], "--quantize", "int8", *more, "-o", tmp_path / "x.bmodel", capsys=capsys)
+    assert (code, told) == (
+        2,
+        "tpuc: --min-accuracy finds the modes of ops itself; leave out --quantize-table.\n",
+    )
+
+
+def test_shells_complete_commands_and_options() -> None:
+    words = {"tpuc comp": "plain,compile", "tpuc compile --quantize-t": "plain,--quantize-table"}
+    for line, found in words.items():
+        environment = {**os.environ, "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        environment["_TPUC_COMPLETE"] = "bash_complete"
+        program = [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv[0] = 'tpuc'; from tpuc.cli import main; sys.exit(main())",
+        ]
+        done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+        assert found in done.stdout.splitlines(), done.stderr

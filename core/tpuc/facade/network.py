@@ -291,7 +291,6 @@ def _compiled(
             settings["dataset"] = quantized.samples.path
     target = Path(f"{module.name}{description.suffix}")
     deploy = prepared(session, target, module, settings)
-    deploy["quantize_table"] = deploy.get("quantize_table") or _with_paths(options).get("quantize_table")
     if quantized is not None and quantized.calibrated.held_out is not None and not options.get("min_accuracy"):
         deploy |= DeploySettings(check_samples=quantized.calibrated.held_out, tuned=False)
     done = finish(session, module, target, deploy)

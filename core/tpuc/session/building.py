@@ -104,6 +104,8 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
         deploy["check_samples"] = _all_samples(session, module, source)
     needed = needs_calibration(mode, module)
     if settings.get("min_accuracy") is not None:
+        if settings.get("quantize_table") is not None:
+            raise UsageError("--min-accuracy finds the modes of ops itself; leave out --quantize-table.")
         found = meet_accuracy(session, module, settings)
         deploy |= DeploySettings(calibration_table=found.table, quantize_table=found.modes, accuracy=found.report)
         if found.held_out is not None:

@@ -105,6 +105,7 @@ class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettin
     measure: str | None
 
     calibration_table: Any
+    quantize_table: Path | Mapping[str, str] | None
     calibration_method: str
     boundary: Boundary | None
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
 @click.option("--calibration-table", type=FILE, metavar="FILE", help="A table made earlier, instead of samples.")
+@click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, as `tpuc qtable` writes them.")
 @click.option("--calibration-method", default="kld", show_default=True, help="How thresholds are chosen.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
@@ -108,7 +109,7 @@ def command(
     check_one_data_source(dataset, data_list)
     folders = [one.path for one in sets_of(dataset)]
     given = (settings.get("model_data"), *folders, data_list, settings.get("calibration_table"))
-    check_inputs(network, *given, *settings.get("test_input", ()))
+    check_inputs(network, settings.get("quantize_table"), *given, *settings.get("test_input", ()))
     wanted = chosen_chips(app, chip, pools, output)
     if len(wanted) > 1 and (report_path or memory_plan):
         raise UsageError("--report and --memory-plan name one file; compile for one chip at a time.")
