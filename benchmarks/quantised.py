@@ -272,7 +272,7 @@ def compared(
         )
         text += "".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
     for chip in chips:
-        lowered = lower(module, chip, None, Session(chip=chip).mode_for(module))
+        lowered = lower(module, chip, None, None)
         text += beside(evaluated(lowered, samples, names))
     return text + f"{process_time() - start:7.1f}"
 

@@ -238,12 +238,12 @@ def calibrate(
     return Session().calibrate(module, dataset=samples, method=method, options=options)
 
 
-def lower(module: Module, chip: str, table: Any, mode: str = "int8") -> Module:
-    """The module for a chip, before memory is planned."""
+def lower(module: Module, chip: str, table: Any, mode: str | None = "int8") -> Module:
+    """The module for a chip, before memory is planned; without a mode as its network says."""
     session = Session(chip=chip, quantize=mode)
     lowered = module.clone()
-    manager = PassManager(session.context({CALIBRATION_TABLE: table}))
-    for stage in (*(("calibrate",) if mode.startswith("int8") else ()), "lower", "tpu-optimize"):
+    manager = PassManager(session.context({CALIBRATION_TABLE: table}, session.mode_for(lowered)))
+    for stage in (*(("calibrate",) if (mode or "").startswith("int8") else ()), "lower", "tpu-optimize"):
         manager.run_pipeline(stage, lowered)
     return lowered
 
