@@ -214,13 +214,14 @@ def where(node: Node, operands: Sequence[Array]) -> Array:
     return np.where(operands[0] != 0, operands[1], operands[2])
 
 
-@_or_in_floats
 def average_pool(op: Any, node: Node, operands: Sequence[Array]) -> Array:
-    """`top.AvgPool`: the stored integers themselves are averaged where both types are the same, as TFLite does."""
+    """`top.AvgPool`: the exact mean in the result's scale, halves to even. The stored integers themselves are averaged
+    where both types are the same, as TFLite does, unless `round_mode` is HalfToEven: ONNX knows no other arithmetic.
+    """
     source, y = node.operand_types[0].uniform, node.result_type.uniform
     window, counts_pads = op.window(), op.count_include_pad and any(op.pads)
     counts = window_counts(op.size(node), window, counts_pads)
-    if source != y or counts_pads:
+    if op.round_mode == "HalfToEven" or source != y or counts_pads:
         sums = window_sums(tflite.centred(as_images(operands[0]), source), window)
         means = np.rint(sums / counts * (source.scale / y.scale))
         return tflite.bounded(means, y, bounds_of(op, node.result_type)).reshape(node.result_type.dims)

@@ -35,8 +35,10 @@ from tests.frontends.quantised.op_by_op import steps_by_op
 STEPS = 1
 """Of the output's scale: sums of unlike scales and tables of functions are rounded in another order."""
 
-ROUNDED_OTHERWISE = ("top.Softmax", "top.AvgPool")
-"""ONNX Runtime's optimised kernels give other integers here than it gives without optimisations."""
+ROUNDED_OTHERWISE = {True: ("top.AvgPool",), False: ("top.AvgPool", "top.Softmax")}
+"""Without and with optimisations: averages are exact here, and those of ONNX Runtime sums of floats, which miss a half
+where the mean of a few integers is one. Distributions are those that it gives without optimisations.
+"""
 
 
 def transformed(path: Path) -> Module:
@@ -79,7 +81,7 @@ def test_every_op_alone_is_that_of_onnxruntime(
     assert len(found) >= 7
     for one in found:
         assert one.steps.max() <= 1, one
-        if plain or one.op not in ROUNDED_OTHERWISE:
+        if one.op not in ROUNDED_OTHERWISE[plain]:
             assert (one.steps > 0).mean() < 0.001, one
 
 

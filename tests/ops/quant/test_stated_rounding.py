@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -88,3 +89,14 @@ def test_means_in_another_scale(counts_pads: bool) -> None:
     values = sums / ones.reshape(4, 2, 4, 2).sum((1, 3))
     got = evaluated(op, [X], [type_of(X, *FIRST)], type_of(values, *RESULT))
     assert np.array_equal(got, quantised(values, *RESULT))
+
+
+def test_means_are_exact() -> None:
+    """A quarter of the sums of four are halves, which sums of this scale's float32 multiples miss."""
+    x = np.stack([np.arange(256), np.zeros(256), np.full(256, 3), np.full(256, 200)]).astype(np.uint8)
+    op = top.AvgPool(kernel_shape=(4, 1), strides=(1, 1), round_mode=EVEN)
+    stated = (0.015448322519659996, 42)
+    got = evaluated(op, [x[None, None]], [type_of(x[None, None], *stated)], type_of(np.zeros((1, 1, 1, 256)), *stated))
+    centred = x.astype(np.int64) - stated[1]
+    expected = [round(Fraction(int(total), 4)) + stated[1] for total in centred.sum(axis=0)]
+    assert got.reshape(-1).tolist() == expected
