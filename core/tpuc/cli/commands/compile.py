@@ -108,8 +108,9 @@ def command(
     dataset, data_list = settings.get("dataset"), settings.get("data_list")
     check_one_data_source(dataset, data_list)
     folders = [one.path for one in sets_of(dataset)]
+    modes = settings.get("quantize_table")
     given = (settings.get("model_data"), *folders, data_list, settings.get("calibration_table"))
-    check_inputs(network, settings.get("quantize_table"), *given, *settings.get("test_input", ()))
+    check_inputs(network, modes if isinstance(modes, Path) else None, *given, *settings.get("test_input", ()))
     wanted = chosen_chips(app, chip, pools, output)
     if len(wanted) > 1 and (report_path or memory_plan):
         raise UsageError("--report and --memory-plan name one file; compile for one chip at a time.")
