@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
 @click.option("--calibration-table", type=FILE, metavar="FILE", help="A table made earlier, instead of samples.")
-@click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, as `tpuc qtable` writes them.")
+@click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, found by `tpuc qtable`.")
 @click.option("--calibration-method", default="kld", show_default=True, help="How thresholds are chosen.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
 @click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
