@@ -19,6 +19,7 @@ from tpuc.api.chip import (
     LoadedModel,
     TensorInfo,
 )
+from tpuc.api.cpu import ALL_OPS, CPU_FUNCTIONS, CpuFunction, cpu_function, cpu_functions
 from tpuc.api.frontend import (
     ForeignNode,
     Frontend,
@@ -255,6 +256,7 @@ from tpuc.schedule.results import (
 __all__ = [
     "ABSENT",
     "ACCURACY",
+    "ALL_OPS",
     "ANY_CHIP",
     "API_VERSION",
     "ARTIFACT",
@@ -262,6 +264,7 @@ __all__ = [
     "CALIBRATION_TABLE",
     "CHECK_SAMPLES",
     "COMPILE",
+    "CPU_FUNCTIONS",
     "DYNAMIC",
     "F16",
     "F32",
@@ -306,6 +309,7 @@ __all__ = [
     "CompiledLayout",
     "Constant",
     "CorruptFile",
+    "CpuFunction",
     "CpuRoutine",
     "DdrTensor",
     "DecodedStreams",
@@ -446,6 +450,8 @@ __all__ = [
     "as_stored",
     "broadcast_views",
     "commands_done",
+    "cpu_function",
+    "cpu_functions",
     "default_box",
     "derive_waits",
     "drop_unused_weights",

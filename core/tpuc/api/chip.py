@@ -249,6 +249,11 @@ class LoadedModel(ABC):
         """What the chip's runtime allocates to run the file: bytes by purpose. Default: nothing is known of it."""
         return {}
 
+    @property
+    def host_calls(self) -> Sequence[HostCall]:
+        """What the runtime computes on the processor; positions count all commands of the file. Default: nothing."""
+        return ()
+
     def refused_by(self, runtime_version: str) -> str | None:
         """Why a runtime of that version does not take the file, in a sentence without a full stop; None: it does.
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tpuc.cli.values import EMPTY, INTEGERS, NUMBERS, OUTPUT, SAMPLES
+from tpuc.cli.values import EMPTY, INTEGERS, NUMBERS, OUTPUT, SAMPLES, WORDS
 
 R = TypeVar("R")
 Function = Callable[..., R]
@@ -128,7 +128,7 @@ def runtime_option(function: Function[R]) -> Function[R]:
 
 
 def planning_options(function: Function[R]) -> Function[R]:
-    """Add the options of memory planning, as `planner`, `memory_plan` and `opt`."""
+    """Add the options of planning, as `planner`, `memory_plan`, `opt` and `cpu_ops`."""
     plan = click.option(
         "--memory-plan", type=OUTPUT, metavar="FILE.json", help="Write where every buffer lies in DDR, and why."
     )
@@ -138,7 +138,14 @@ def planning_options(function: Function[R]) -> Function[R]:
         type=click.IntRange(1, 3),
         help="How local memory is planned: 1 one quick plan, 2 the best of a few, 3 the best of many.",
     )
-    return level(name(plan(function)))
+    processor = click.option(
+        "--cpu-ops",
+        type=WORDS,
+        default=EMPTY,
+        metavar="OPS",
+        help="Ops that the runtime may compute on the processor where the chip does not: TopK,GatherND or all.",
+    )
+    return processor(level(name(plan(function))))
 
 
 def preprocess_options(function: Function[R]) -> Function[R]:

@@ -38,6 +38,7 @@ def open_session(
     runtime_version: str | None = None,
     planner: str | None = None,
     opt: int | None = None,
+    cpu_ops: Sequence[str] = (),
     input_layout: str | None = None,
     pools: PoolChoice | None = None,
 ) -> Session:
@@ -56,6 +57,7 @@ def open_session(
         runtime_version=runtime_version,
         planner=planner,
         opt=opt,
+        cpu_ops=cpu_ops,
         input_layout=input_layout,
         targets=pools.targets if pools is not None else (),
         pools=pools.options if pools is not None else None,

@@ -48,6 +48,19 @@ class ListedType(_ParamType):
         return part
 
 
+class WordsType(ListedType):
+    """`TopK,GatherND`."""
+
+    name = "words"
+    described = "a list of words"
+
+    def one(self, part: Any) -> str:
+        """One word."""
+        if not isinstance(part, str):
+            raise TypeError
+        return part
+
+
 class NumbersType(ListedType):
     """`103.9,116.8,123.7`."""
 
@@ -183,6 +196,7 @@ class OutputType(click.Path):
 NUMBER = NumberType()
 NUMBERS = NumbersType()
 INTEGERS = IntegersType()
+WORDS = WordsType()
 NAMES = NamesType()
 PATHS = PathsType()
 SHAPES = ShapesType()

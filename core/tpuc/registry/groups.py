@@ -60,6 +60,7 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.lowerings", "lowering", owners="tpuc.chips"),
         Group("tpuc.legalisations", "legalisation", owners="tpuc.chips"),
         Group("tpuc.kernels", "kernel", owners="tpuc.chips"),
+        Group("tpuc.cpu_functions", "CPU function", "tpuc.api.cpu:CpuFunction"),
         Group("tpuc.passes", "pass", "tpuc.schedule.passes:Pass", is_class=True),
         Group("tpuc.calibrators", "calibration method"),
         Group("tpuc.planners", "memory planner"),

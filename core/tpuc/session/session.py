@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tpuc.api.answers import RunSample
 from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel
+from tpuc.api.cpu import check_cpu_ops
 from tpuc.data import INPUT_LAYOUT, described, is_picture
 from tpuc.errors import TpucError, Unsupported, UsageError
 from tpuc.files import file_stem, weights_beside
@@ -73,6 +74,7 @@ class Session:
     `symmetric_divisor` replaces the chip's own for signed symmetric scales, `planner` the usual memory planner; `opt`
     is the level of planning local memory, 1 to 3; `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`,
     where their shapes do not. `runtime_version` is that of the runtime which is to take the file.
+    `cpu_ops` names the ops of TOP, or `all`, that the chip's runtime may compute on the processor.
     `targets` and `pools` are for chips of functions: who runs the network, and memory pools by the options of the
     command line that describe them. Raises UsageError for a mode that the chip does not have.
     """
@@ -88,6 +90,7 @@ class Session:
         runtime_version: str | None = None,
         planner: str | None = None,
         opt: int | None = None,
+        cpu_ops: Sequence[str] = (),
         input_layout: str | None = None,
         targets: Sequence[str] = (),
         pools: Mapping[str, str] | None = None,
@@ -101,6 +104,7 @@ class Session:
         self.work_dir = work_dir
         self.planner = planner
         self.opt = opt
+        self.cpu_ops = tuple(cpu_ops)
         self.input_layout = input_layout
         self.targets = tuple(targets)
         self.pools = dict(pools or {})
@@ -116,6 +120,7 @@ class Session:
                 found if runtime_version is None else found.for_runtime(runtime_version), symmetric_divisor
             )
             check_mode(self._chip, quantize)
+            check_cpu_ops(self.registry, self._chip.description, self.cpu_ops)
 
     @property
     def chip(self) -> Chip:
@@ -189,7 +194,7 @@ class Session:
     def context(self, results: dict[ResultKey[Any], Any] | None = None, mode: str | None = None) -> PassContext:
         """The surroundings of a pass run in this session; `mode` where the session was not told one."""
         options: dict[str, Any] = {"quantize": self.mode or mode or "", "planner": self.planner, "opt": self.opt}
-        options |= {"target": self.targets, "pools": self.pools}
+        options |= {"target": self.targets, "pools": self.pools, "cpu_ops": self.cpu_ops}
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         if epoch is not None:
             options["build_time"] = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(epoch)))

@@ -20,12 +20,9 @@ from tpuc.api import (
 from tpuc_ops.quant.elements import byte_element
 
 from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, SHARED, WEIGHTS, gmem
-from tpuc_cv18.isa.target import Target
+from tpuc_cv18.isa.target import FAMILY, Target
 from tpuc_cv18.lmem import Cv18Lmem
 from tpuc_cv18.runtimes import NEWEST, version_for
-
-FAMILY = "cv18"
-"""Whose tables serve all chips, beside their own."""
 
 
 def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from tpuc.api import CorruptFile, Unsupported
+from tpuc.api import CorruptFile, CpuFunction, Unsupported, cpu_functions
+from tpuc.api.host import Registry
 from tpuc_ops.quant.arithmetic import Rounding, quantise_product
 
 from tpuc_cv18.container.model import Tensor, TensorType, Value
+from tpuc_cv18.isa.target import FAMILY
 from tpuc_cv18.isa.types import Array
 
 _ROUNDING_FACTOR = np.float32(1.001957)
@@ -22,10 +26,12 @@ Evaluator = Callable[[Sequence[Array], Mapping[str, Value], Sequence[Tensor]], l
 def run_function(
     name: str, inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]
 ) -> list[Array]:
-    """Evaluate a built-in function; raises Unsupported for one that is not simulated."""
+    """Evaluate a function of the runtime; raises Unsupported for one that is not simulated."""
     function = FUNCTIONS.get(name)
+    if function is None and name in offered_functions():
+        return _offered(name, inputs, arguments, outputs)
     if function is None:
-        known = ", ".join(sorted(FUNCTIONS))
+        known = ", ".join(sorted({*FUNCTIONS, *offered_functions()}))
         raise Unsupported(
             f"CPU function {name!r} is not simulated, only {known}; run this file on the vendor's runtime"
         )
@@ -36,6 +42,24 @@ def run_function(
             f"{outputs_of}; the file is damaged, copy it again"
         )
     return function(inputs, arguments, outputs)
+
+
+@functools.cache
+def offered_functions() -> Mapping[str, CpuFunction[Any]]:
+    """By the runtime's name: those that packages offer for ops of TOP."""
+    return {function.function: function for function in cpu_functions(Registry(), (FAMILY,))}
+
+
+def _offered(
+    name: str, inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]
+) -> list[Array]:
+    plain = {key: value for key, value in arguments.items() if isinstance(value, bool | int | float | str)}
+    try:
+        return list(offered_functions()[name].run(inputs, plain, [output.shape for output in outputs]))
+    except KeyError as error:
+        raise CorruptFile(f"CPU function {name!r} without {error}; the file is damaged, copy it again") from error
+    except (ValueError, TypeError, IndexError) as error:
+        raise CorruptFile(f"CPU function {name!r} with {error}; the file is damaged, copy it again") from error
 
 
 def _number(arguments: Mapping[str, Value], name: str, default: float) -> float:

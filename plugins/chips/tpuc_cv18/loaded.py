@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tpuc.api import F32, Instruction, ScalarType, TensorInfo, Uniform
+from tpuc.api import F32, HostCall, Instruction, ScalarType, TensorInfo, Uniform
 from tpuc.api.simulation import SimulatedModel, errors_name
 from tpuc_chip_parts.files import tensor_info
 
@@ -16,7 +16,7 @@ from tpuc_cv18.isa import Target
 from tpuc_cv18.isa.command import DmaInstruction
 from tpuc_cv18.isa.geometry import FIRST_IO
 from tpuc_cv18.runtimes import parse_version, refusal
-from tpuc_cv18.simulator import Simulator
+from tpuc_cv18.simulator import CpuStep, Simulator
 
 _ROUNDING = 2.0**-22
 """What a float32 and its reciprocal in float32 are off by, at most."""
@@ -81,6 +81,21 @@ class LoadedCviModel(SimulatedModel):
             "activations": self.memory["activations"],
             "inputs and outputs": sum(ends.values()),
         }
+
+    @property
+    def host_calls(self) -> Sequence[HostCall]:
+        position, calls = 0, list[HostCall]()
+        for step in self._simulator.steps:
+            if not isinstance(step, CpuStep):
+                position += len(step.order)
+                continue
+            inputs, outputs = (
+                tuple(tensor_info(tensor, int(tensor.zero_point), is_input=False) for tensor in tensors)
+                for tensors in (step.inputs, step.outputs)
+            )
+            arguments = {name: value for name, value in step.arguments.items() if not isinstance(value, tuple)}
+            calls.append(HostCall(step.function, arguments, inputs, outputs, position))
+        return calls
 
     def refused_by(self, runtime_version: str) -> str | None:
         return refusal(self._model.version, parse_version(runtime_version))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tpuc.api import Chip, Engine, LoadedModel
+from tpuc.api import Chip, Engine, HostCall, LoadedModel, TensorType
 
 from tpuc_profile.analysis import Analysis, Step
 
@@ -92,6 +93,10 @@ class Report:
             )
         overlap = self.analysis.overlap_cycles
         lines.append(f"both engines at once: {overlap:,} cycles{self._share(overlap)}")
+        calls = self.loaded.host_calls
+        if calls:
+            shown = ", ".join(_call_text(call) for call in calls)
+            lines.append(f"processor: {len(calls)} calls between the TPU's parts, not in the cycles: {shown}")
         ratio = self.ddr_bytes / self.floor_bytes if self.floor_bytes else 0.0
         lines.append(
             f"DDR: {self.analysis.read_bytes:,} B read, {self.analysis.written_bytes:,} B written, {ratio:.2f} times "
@@ -188,3 +193,12 @@ class Report:
 def _cycle(step: Step, cycle: int) -> str:
     """When a step begins or ends; a layer without commands is at no time."""
     return f"{cycle:,}" if step.commands else "-"
+
+
+def _call_text(call: HostCall) -> str:
+    """What a function of the runtime moves."""
+    read, written = (
+        sum(math.prod(info.shape) * TensorType(info.shape, info.element).storage.bits // 8 for info in infos)
+        for infos in (call.inputs, call.outputs)
+    )
+    return f"{call.function} ({read:,} B read, {written:,} B written)"

@@ -16,6 +16,7 @@ from tpuc.testing.values import build_exposed
 from tpuc_images.images import read_image
 
 from tests.chips.bm1684x.small_networks import pixels, write_images, write_two_headed
+from tests.chips.frames import host_frames
 from tests.turns import in_turn
 
 NORMALISED = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "resize_dims": (16, 20)}
@@ -110,17 +111,6 @@ def test_gray_images(tmp_path: Path) -> None:
         assert np.array_equal(got[name], wanted[name]) or got[name].dtype == np.float32
     (info,) = session.chip.load(data).inputs
     assert (info.name, info.shape, str(info.element)) == ("image_raw", (1, 1, 16, 16), "ui8")
-
-
-CAMERA = ("YUV_NV12", "YUV_NV21", "YUV420_PLANAR", "RGBA_PACKED")
-"""Formats of frames that cameras give."""
-
-
-def host_frames(raw: np.ndarray, form: str, preprocess: dict[str, Any], shape: tuple[int, ...]) -> np.ndarray:
-    """What the host makes of frames; its arithmetic has tests of its own."""
-    pixel_format = form.removesuffix("_PACKED").removesuffix("_PLANAR").removeprefix("YUV_").lower()
-    given = Preprocess(pixel_format=pixel_format, layout="nhwc" if form.endswith("PACKED") else "nchw")  # pyright: ignore[reportArgumentType]  # one of the names
-    return Preprocess(**preprocess).from_pixels(raw, given, shape)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from tpuc.testing.values import build_exposed
 from tests.chips.bm1684x.small_networks import pixels
 from tests.chips.bm1684x.test_batches import in_batches
 from tests.chips.bm1684x.test_networks import assert_same
-from tests.chips.bm1684x.test_preprocess import CAMERA, NORMALISED, compile_both
+from tests.chips.bm1684x.test_preprocess import NORMALISED, compile_both
 from tests.chips.bm1684x.test_quantised_io import prepared
+from tests.chips.frames import CAMERA
 from tests.conftest import RunVendor
 from tests.models.networks import Network
 

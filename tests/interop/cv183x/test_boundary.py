@@ -1,4 +1,4 @@
-"""Inputs and outputs on the vendor's runtime: more than there are memories for them, and bytes of cameras."""
+"""The vendor's runtime: more inputs and outputs than there are memories for them, and bytes of cameras."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tpuc.session import Boundary, Session
 
-from tests.chips.bm1684x.small_networks import pixels
 from tests.chips.cv183x.op_networks import Net
 from tests.chips.cv183x.test_preprocess import NORMALISED, write_network
+from tests.chips.frames import frames
 from tests.conftest import RunVendor
 
 pytestmark = pytest.mark.interop
@@ -51,7 +51,7 @@ def test_frames_of_cameras(form: str, run_vendor: RunVendor, tmp_path: Path) -> 
     target = tmp_path / "net.cvimodel"
     target.write_bytes(data)
     loaded = session.chip.load(data)
-    inputs = {"image_raw": pixels(loaded.inputs[0].shape)}
+    inputs = {"image_raw": frames(loaded.inputs[0].shape)}
     got, vendor = loaded.run(inputs), run_vendor(target, inputs)
     assert {name: array.tobytes() for name, array in got.items()} == {
         name: array.tobytes() for name, array in vendor.items()

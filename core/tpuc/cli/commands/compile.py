@@ -91,6 +91,7 @@ def command(
     runtime_version: str | None,
     planner: str | None,
     opt: int | None,
+    cpu_ops: tuple[str, ...],
     input_layout: str | None,
     memory_plan: Path | None,
     pools: PoolChoice,
@@ -126,6 +127,7 @@ def command(
             runtime_version=runtime_version,
             planner=planner,
             opt=opt,
+            cpu_ops=cpu_ops,
             input_layout=input_layout,
             pools=pools,
         )

@@ -12,6 +12,9 @@ from tpuc.api.encoding import BitLayout
 from tpuc_cv18.isa.geometry import LANE_BYTES
 from tpuc_cv18.isa.tables import Layouts
 
+FAMILY = "cv18"
+"""Whose tables and functions serve all chips, beside their own."""
+
 
 @dataclass(frozen=True)
 class Profile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import LoweringTable
 
-from tpuc_cv18.base import FAMILY
+from tpuc_cv18.isa.target import FAMILY
 
 TABLE = LoweringTable(FAMILY, "top")
 CASTS = LoweringTable(FAMILY, "tpu")

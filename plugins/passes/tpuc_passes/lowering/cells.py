@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from tpuc.api import (
+    ALL_OPS,
     QUANTISE_TABLE,
     ChipDescription,
     Constant,
+    CpuFunction,
     Legalisation,
     Lowering,
     LoweringNode,
@@ -25,6 +27,7 @@ from tpuc.api import (
     StringAttr,
     UsageError,
     Value,
+    cpu_function,
 )
 from tpuc_ops.arrays import Array
 
@@ -40,7 +43,7 @@ class Cells:
     """The lowerings and legalisations that a chip has in one mode.
 
     `modes` overrides the mode of single operations by name (the quantise table). `float_sums` names the operations
-    whose results are only read as floats.
+    whose results are only read as floats. `cpu_ops` names the ops, or `all`, that the runtime may compute.
     """
 
     registry: Any
@@ -48,6 +51,7 @@ class Cells:
     mode: str
     modes: Mapping[str, str] = field(default_factory=dict[str, str])
     float_sums: Collection[str] = ()
+    cpu_ops: Collection[str] = ()
 
     @staticmethod
     def of(context: PassContext, pass_name: str, mode: str = "") -> Cells:
@@ -59,7 +63,7 @@ class Cells:
                 f"chip '{description.name}' has no mode '{mode}'. Its modes: {', '.join(description.modes)}."
             )
         table, sums = context.find(QUANTISE_TABLE, {}), context.find(FLOAT_SUMS, frozenset())
-        return Cells(context.registry, description, mode, table, sums)
+        return Cells(context.registry, description, mode, table, sums, context.options.get("cpu_ops") or ())
 
     def mode_of(self, operation: Operation, usual: str | None = None) -> str:
         """The mode in which an operation is lowered: its own, that of the quantise table, or the usual one."""
@@ -75,6 +79,30 @@ class Cells:
         """The chip's, one of its families', or the one for every chip."""
         cell = self.registry.legalisation(self.chip, op)
         return None if cell is None else cell.value
+
+    def cpu_function(self, operation: Operation) -> CpuFunction[Any] | None:
+        """What the chip's runtime computes such ops with."""
+        return cpu_function(self.registry, self.chip.owners, operation.op.name)
+
+    def goes_to_cpu(self, operation: Operation) -> bool:
+        """Is the node one that the runtime computes, if the chip does not?"""
+        function = self.cpu_function(operation)
+        allowed = {_word(operation), ALL_OPS} & set(self.cpu_ops)
+        return bool(allowed) and function is not None and _cpu_refusal(function, operation) is None
+
+    def cpu_way_out(self, operation: Operation) -> str:
+        """Said behind the refusal of a node: that the runtime could compute it and what this costs, or why not."""
+        function = self.cpu_function(operation)
+        if function is None:
+            return ""
+        reason = _cpu_refusal(function, operation)
+        if reason is not None:
+            return f" ('{function.function}' of the runtime does not compute it either: {reason})"
+        sent, got = (_float_bytes(values) for values in (operation.operands, operation.results[: function.results]))
+        return (
+            f" (--cpu-ops {_word(operation)} leaves it to '{function.function}' of the runtime on the processor, which "
+            f"reads {sent:,} B and writes {got:,} B while the TPU waits)"
+        )
 
     def computes(self, op: Op, mode: str) -> bool:
         """Is there a lowering, or a legalisation?"""
@@ -103,6 +131,26 @@ class Cells:
     def refusal(self, operation: Operation, mode: str, reason: str) -> str:
         """A refusal as a sentence without a full stop."""
         return f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.name}: {reason}"
+
+
+def _word(operation: Operation) -> str:
+    """What the command line calls an op."""
+    return operation.op.name.partition(".")[2]
+
+
+def _cpu_refusal(function: CpuFunction[Any], operation: Operation) -> str | None:
+    """Why a function of the runtime cannot compute a node."""
+    if any(operand.is_constant for operand in operation.operands):
+        return "it takes no constants"
+    given = function.results
+    if any(result.uses for result in operation.results[given:]):
+        return f"only the first {given} of its {len(operation.results)} results come out"
+    return function.refuse(operation.node())
+
+
+def _float_bytes(values: Sequence[Value]) -> int:
+    """What tensors take as float32."""
+    return sum(4 * value.tensor.size for value in values if not isinstance(value.type, NoneType))
 
 
 def _made_of(operand: Value, operation: Operation) -> tuple[int, Node[Op]] | None:

@@ -45,11 +45,11 @@ _CAST = tpu.Cast()
 
 @dataclass(frozen=True)
 class Choice:
-    """What lowers one operation."""
+    """What lowers one operation; without a cell the runtime computes it on the processor."""
 
     operation: Operation
     mode: str
-    cell: Lowering[Any]
+    cell: Lowering[Any] | None
 
 
 class Lowerer:
@@ -88,8 +88,10 @@ class Lowerer:
                 self._convert(operation)
             elif choice is None:
                 self._copy(operation)
+            elif choice.cell is None:
+                self._leave(operation)
             else:
-                self._lower(choice)
+                self._lower(choice, choice.cell)
         results = [self._result(value, index) for index, value in enumerate(outputs)]
         terminator.set_operands(results)
         for operation in self.body:
@@ -111,10 +113,10 @@ class Lowerer:
             mode = self.cells.mode_of(operation, usual)
             cell = self.cells.lowering(operation.op, mode)
             reason = NO_LOWERING if cell is None else cell.refuse(self._node(operation, (), mode))
-            if reason is not None:
-                refusals.append(self.cells.refusal(operation, mode, reason))
-            elif cell is not None:
-                choices[operation] = Choice(operation, mode, cell)
+            if reason is None or self.cells.goes_to_cpu(operation):
+                choices[operation] = Choice(operation, mode, cell if reason is None else None)
+            else:
+                refusals.append(self.cells.refusal(operation, mode, reason) + self.cells.cpu_way_out(operation))
         if refusals:
             raise Unsupported(together(refusals))
         return choices
@@ -171,8 +173,16 @@ class Lowerer:
     def _node(self, operation: Operation, operands: tuple[Value, ...], mode: str) -> LoweringNode:
         return self.cells.node(self.module, operation, mode, operands)
 
-    def _lower(self, choice: Choice) -> None:
-        operation, mode, cell = choice.operation, choice.mode, choice.cell
+    def _leave(self, operation: Operation) -> None:
+        """An operation that the runtime computes on the processor, in float32: it means what it did."""
+        operands = [self._operand(operand, Wants.FLOAT, self.mode) for operand in operation.operands]
+        results = [self.chip.float_type(result.tensor, "f32") for result in operation.results]
+        new = Operation(operation.op, operands, results, operation.location)
+        self.append(new)
+        self.values |= dict(zip(operation.results, new.results, strict=True))
+
+    def _lower(self, choice: Choice, cell: Lowering[Any]) -> None:
+        operation, mode = choice.operation, choice.mode
         bare = self._node(operation, (), mode)
         operands = tuple(
             self._operand(operand, want, mode)

@@ -75,7 +75,7 @@ class Emitter:
                 task.routine.function,
                 task.routine.arguments(node),
                 tuple(self._info(value, shape) for value, shape in zip(operation.operands, sources, strict=True)),
-                tuple(self._info(value, shape) for value, shape in zip(operation.results, targets, strict=True)),
+                tuple(self._info(value, shape) for value, shape in zip(operation.results, targets, strict=False)),
                 len(self.asm.instructions),
             )
         )

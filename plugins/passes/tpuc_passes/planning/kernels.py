@@ -21,6 +21,7 @@ from tpuc.api import (
     TileKernel,
     Unsupported,
     UsageError,
+    cpu_function,
 )
 
 from tpuc_passes.results import CHIP
@@ -76,6 +77,9 @@ def _cell(context: PassContext, chip: Chip, operation: Operation) -> Any:
     name = operation.op.name
     cell = context.registry.find_cell("tpuc.kernels", chip.description.owners, name.partition(".")[0], name)
     if cell is None:
+        function = cpu_function(context.registry, chip.description.owners, name)
+        if function is not None:
+            return function
         place = f"{_place(chip, operation)}: no installed package has a kernel for it"
         raise Unsupported(f"{place}; install one, or change the node")
     return cell.value

@@ -1,0 +1,43 @@
+"""Maxima over a grid on regions of images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tpuc.api import HostArgument, Node
+
+from tpuc_cv18.functions.common import TopFunction
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from tpuc_ops import top
+
+
+class ROIPoolingFunction(TopFunction["top.ROIPooling"]):
+    """`roi_pooling`."""
+
+    function = "roi_pooling"
+
+    def refuse(self, node: Node[top.ROIPooling]) -> str | None:
+        images = node.operand_types[0].dims[0]
+        return f"it takes regions of one image, these are {images}" if images > 1 else super().refuse(node)
+
+    def shapes(self, node: Node[top.ROIPooling]) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
+        x, regions = node.operand_types
+        return [x.dims, (1, 1, regions.dims[0], 5)], [node.result_type.dims]
+
+    def run(
+        self, inputs: Sequence[NDArray[Any]], arguments: Mapping[str, HostArgument], outputs: Sequence[tuple[int, ...]]
+    ) -> Sequence[NDArray[np.float32]]:
+        x, regions = inputs
+        return super().run([x, regions.reshape(-1, 5)], arguments, outputs)
+
+    def definition(self) -> type[top.ROIPooling]:
+        from tpuc_ops import top
+
+        return top.ROIPooling
+
+
+FUNCTION = ROIPoolingFunction()

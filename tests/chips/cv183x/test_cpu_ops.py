@@ -1,0 +1,111 @@
+"""Ops that the chip does not compute: functions of the runtime in the middle of a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+from tpuc.errors import CorruptFile, Unsupported, UsageError
+from tpuc.session import Session
+from tpuc_cv18.container import CpuRoutine, CviModel
+from tpuc_cv18.cpu import run_function
+from tpuc_cv183x.chip import CV183X
+
+from tests.chips.cv183x.op_networks import Net
+from tests.frontends.caffe.files import inputs, layer, read
+
+ROI_POOLING = "roi_pooling_param { pooled_h: 2 pooled_w: 2 spatial_scale: 1 }"
+REGIONS = {
+    "x": np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8),
+    "r": np.array([[0, 0, 0, 7, 7], [0, 4, 2, 7, 5]], np.float32),
+}
+X = np.random.default_rng(3).integers(-9, 9, (2, 5, 12)).astype(np.float32)
+
+
+def write_best(path: Path, axis: int = 2, outputs: tuple[str, ...] = ("y",), largest: int = 1) -> Path:
+    """Twice the input; its best four; twice these."""
+    net = Net()
+    two, count = net.constant("two", np.array(2, np.float32)), net.constant("count", np.array([4], np.int64))
+    doubled = net.op("Mul", ["x", two], "doubled")
+    net.nodes.append(
+        helper.make_node("TopK", [doubled, count], ["best", "places"], name="best", axis=axis, largest=largest)
+    )
+    net.op("Mul", ["best", two], "y")
+    net.op("Cast", ["places"], "where", to=1)
+    return net.save(path, {"x": X.shape}, outputs)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_a_network_with_a_function_in_its_middle_has_three_parts(largest: int, tmp_path: Path) -> None:
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("TopK",))
+    data = session.build(session.transform(write_best(tmp_path / "net.onnx", largest=largest))).data
+    routines = CviModel.from_bytes(data, CV183X).programs[0].routines
+    assert [isinstance(routine.body, CpuRoutine) for routine in routines] == [False, True, False]
+    loaded = session.chip.load(data)
+    (y,) = loaded.run({"x": X}).values()
+    ordered = np.sort(X, 2)[..., ::-1] if largest else np.sort(X, 2)
+    assert np.array_equal(y.reshape(2, 5, 4), 4 * ordered[..., :4])
+    (call,) = loaded.host_calls
+    assert (call.function, call.inputs[0].shape, call.outputs[0].shape) == ("topk", (2, 5, 12, 1), (2, 5, 4, 1))
+
+
+@pytest.mark.parametrize(
+    ("cpu_ops", "axis", "outputs", "way_out"),
+    [
+        (
+            (),
+            2,
+            ("y",),
+            "--cpu-ops TopK leaves it to {it} on the processor, which reads 480 B and writes 160 B while the TPU waits",
+        ),
+        (
+            ("all",),
+            1,
+            ("y",),
+            "{it} does not compute it either: it sorts along the last dimension, this is dimension 1 of 3",
+        ),
+        (
+            ("TopK",),
+            2,
+            ("y", "where"),
+            "{it} does not compute it either: only the first 1 of its 2 results come out",
+        ),
+    ],
+)
+def test_what_the_chip_does_not_compute_is_refused_with_what_would_help(
+    cpu_ops: tuple[str, ...], axis: int, outputs: tuple[str, ...], way_out: str, tmp_path: Path
+) -> None:
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=cpu_ops)
+    module = session.transform(write_best(tmp_path / "net.onnx", axis, outputs))
+    with pytest.raises(Unsupported) as error:
+        session.build(module)
+    known = "node 'best': top.TopK bf16 on cv183x: the chip has no lowering for it, and no legalisation is known"
+    told = way_out.replace("{it}", "'topk' of the runtime")
+    assert str(error.value).startswith(f"{known} ({told}). Change the node")
+
+
+def test_maxima_on_regions(tmp_path: Path) -> None:
+    shapes = {name: array.shape for name, array in REGIONS.items()}
+    module = read(inputs(**shapes) + layer("ROIPooling", ROI_POOLING, "x r"), tmp_path)
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("ROIPooling",))
+    loaded = session.chip.load(session.build(module).data)
+    (result,) = loaded.run(REGIONS).values()
+    assert result.reshape(-1).tolist() == [27, 31, 59, 63, 29, 31, 45, 47]
+    assert [call.function for call in loaded.host_calls] == ["roi_pooling"]
+
+
+def test_ops_that_the_runtime_has_no_function_for_are_refused() -> None:
+    with pytest.raises(UsageError) as error:
+        Session(chip="cv183x", cpu_ops=("all", "Topk"))
+    assert str(error.value).startswith(
+        "--cpu-ops Topk: the runtime of cv183x has no function for it. Give 'all', or of these: "
+    )
+
+
+def test_damaged_arguments_are_refused() -> None:
+    with pytest.raises(CorruptFile, match=r"CPU function 'topk' with 9 of axis 3; the file is damaged"):
+        run_function("topk", [X.reshape(1, 2, 5, 12)[..., :8]], {"K": 9, "axis": 3, "largest": True}, [])
+    with pytest.raises(CorruptFile, match=r"CPU function 'topk' without 'axis'; the file is damaged, copy it again"):
+        run_function("topk", [X.reshape(1, 2, 5, 12)], {"K": 9}, [])

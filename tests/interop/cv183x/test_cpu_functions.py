@@ -1,0 +1,64 @@
+"""Functions of the vendor's runtime give what ours give, in the middle of a network and at its end."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.session import Session
+
+from tests.chips.cv183x.test_cpu_ops import REGIONS, ROI_POOLING, X, write_best
+from tests.conftest import RunVendor
+from tests.frontends.caffe.files import Array, inputs, layer, read
+from tests.frontends.caffe.test_detection import CASES
+
+pytestmark = pytest.mark.interop
+
+DETECTION = (
+    "detection_output_param { num_classes: 2 code_type: CENTER_SIZE keep_top_k: 4 confidence_threshold: 0.5 "
+    "nms_param { nms_threshold: 0.45 top_k: 10 } }"
+)
+
+
+def _single_shot() -> dict[str, Array]:
+    boxes = np.array([[0.1, 0.1, 0.3, 0.3], [0.12, 0.1, 0.32, 0.3], [0.6, 0.6, 0.8, 0.9]])
+    priors = np.stack([boxes.reshape(-1), np.tile([0.1, 0.1, 0.2, 0.2], 3)])[None].astype(np.float32)
+    offsets = np.zeros((1, 12), np.float32)
+    offsets[0, 8:] = [1, 0, 0, 5 * math.log(2)]
+    return {"l": offsets, "s": np.array([[0.1, 0.9, 0.2, 0.8, 0.4, 0.6]], np.float32), "p": priors}
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_the_best_in_the_middle_of_a_network(largest: int, run_vendor: RunVendor, tmp_path: Path) -> None:
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("TopK",))
+    data = session.build(session.transform(write_best(tmp_path / "net.onnx", largest=largest))).data
+    target = tmp_path / "net.cvimodel"
+    target.write_bytes(data)
+    (got,), (vendor,) = session.chip.load(data).run({"x": X}).values(), run_vendor(target, {"x": X}).values()
+    assert np.array_equal(got, vendor)
+
+
+FUNCTIONS: dict[str, tuple[str, dict[str, Array]]] = {
+    **{name: CASES[name] for name in ("Proposal", "RetinaFaceDetection")},
+    "ROIPooling": (ROI_POOLING, REGIONS),
+    "DetectionOutput": (DETECTION, _single_shot()),
+}
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_last_layers_of_detectors(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    body, operands = FUNCTIONS[kind]
+    module = read(inputs(**{n: a.shape for n, a in operands.items()}) + layer(kind, body, " ".join(operands)), tmp_path)
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=(kind,))
+    data = session.build(module).data
+    target = tmp_path / "net.cvimodel"
+    target.write_bytes(data)
+    (got,), (vendor,) = session.chip.load(data).run(operands).values(), run_vendor(target, operands).values()
+    rows, theirs = got.reshape(-1, got.shape[-1]), vendor.reshape(-1, got.shape[-1])
+    found = rows.any(1)
+    assert found.any()
+    # Pixels in float32, whose sums are taken in another order.
+    np.testing.assert_allclose(theirs[found], rows[found], rtol=1e-5, atol=1e-5)
+    assert (np.isin(theirs[~found], (0, -1))).all(), "rows that nothing was found for"
