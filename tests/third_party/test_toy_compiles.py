@@ -276,9 +276,8 @@ def test_a_row_of_softmax_must_fit_a_lane(compile_graph: CompileGraph) -> None:
 
 
 def test_other_modes_are_refused(registry: Registry) -> None:
-    session = Session(registry, chip="toy", quantize="f32")
     with pytest.raises(UsageError, match=r"chip 'toy' has no mode 'f32'\. Its modes: int8\."):
-        session.build(session.transform(ROOT / "examples" / "digits" / "digits.onnx"))
+        Session(registry, chip="toy", quantize="f32")
 
 
 # Files
