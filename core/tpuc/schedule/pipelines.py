@@ -16,6 +16,7 @@ PIPELINES: Pipelines = {
         "keep-tail-float",
         "correct-bias",
         "scale-channels",
+        "round-weights",
         "legalise",
         "convert-top-to-tpu",
     ),

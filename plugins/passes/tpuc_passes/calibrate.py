@@ -59,7 +59,8 @@ class Calibrate(Pass):
     `cluster`, to the same end. `statistics` is a file to keep what was seen in, which a refused calibration leaves as
     it was, `resume` one to go on from. The samples are looked at first unless `lint` is off; `strict` makes an error of
     what is remarked on otherwise. With `hold_out` tuning does not see some of many samples, which are left in the
-    result `check_samples`; their values still count for ranges.
+    result `check_samples`; their values still count for ranges. With `round_weights` filters are rounded by what they
+    are multiplied with where outputs are clearly better for it (`round-weights` does so to what is compiled).
 
     The table is left in the result `calibration_table`; the module does not change.
     """
@@ -81,6 +82,7 @@ class Calibrate(Pass):
     lint: bool = False
     strict: bool = False
     hold_out: bool = False
+    round_weights: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError for samples that cannot be read or do not fit, and for integers."""
@@ -108,7 +110,7 @@ class Calibrate(Pass):
             tune_num = self.tune_num if calibrator.needs_histogram else 0
             headroom = self.headroom or self._needed_headroom(progress, context, tunes=tune_num > 0)
             others = _others(calibrator, context)
-            options = Refinement(tune_num, self.tune_candidates, self.bias_num, others, headroom)
+            options = Refinement(tune_num, self.tune_candidates, self.bias_num, others, headroom, self.round_weights)
             names = frozenset(one.name for one in inputs)
             held_out = choose_held_out(progress, module) if self.hold_out else ()
             found = engine.refine(without(progress, held_out), calibrator, names, options)

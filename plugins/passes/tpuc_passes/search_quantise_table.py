@@ -9,6 +9,7 @@ from pathlib import Path
 from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, QUANTISE_TABLE, Module, Pass, PassContext
 from tpuc.api.host import PortableModule, SampleSource, inputs_of, open_pool, open_samples
 
+from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.search import Search
 from tpuc_passes.accuracy.sensitivity import SensitivityJob
 from tpuc_passes.accuracy.trials import Trials
@@ -18,6 +19,7 @@ from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of
 from tpuc_passes.propagate_calibration import calibrated_copy
 from tpuc_passes.results import FLOAT_SUMS
+from tpuc_passes.round_weights import noted_filters
 from tpuc_passes.scale_channels import MODES, noted_elements
 
 
@@ -79,4 +81,5 @@ def sensitivity_job(module: Module, context: PassContext, samples: SampleSource)
         noted_shifts(module, table),
         noted_elements(calibrated, table, cells, floats) if mode in MODES else {},
         frozenset(context.find(FLOAT_SUMS, ())),
+        noted_filters(FakeNetwork(calibrated), table),
     )

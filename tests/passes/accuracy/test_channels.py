@@ -270,9 +270,8 @@ class TestNetwork:
             {},
             elements,
             frozenset[str](),
-            tuple(map(frozenset, choices)),
         )
-        job = MixedJob(network, samples, *rest)
+        job = MixedJob(network, samples, *rest, choices=tuple(map(frozenset, choices)))
         return job.open()[0], job
 
     def test_layers_go_float_with_those_that_share_scales_per_channel(self, calibrated: Any, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def module() -> Module:
 def folder(tmp_path: Path, module: Module, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With the network, `good.npz` and `bad.npz`."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tpuc_passes.calibration.engine.SAVE_EVERY", 8)
     write_module(tmp_path / "net.mlir", module)
     np.savez("good.npz", v0=GOOD)
     np.savez("bad.npz", v0=BAD)

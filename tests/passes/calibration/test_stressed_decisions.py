@@ -83,7 +83,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Any:
         assert stressed is not None
         path: Path = tmp_path_factory.mktemp(name) / "samples.npz"
         np.savez(path, v0=np.stack(samples))
-        return stressed, Session().calibrate(stressed.module, dataset=path, headroom=headroom)
+        return stressed, Session().calibrate(stressed.module, dataset=path, options={"headroom": headroom})
 
     return make
 

@@ -25,6 +25,7 @@ from tpuc_passes.calibration.table import CalibrationTable
 from tpuc_passes.correct_bias import noted_shifts
 from tpuc_passes.keep_tail_float import float_tail
 from tpuc_passes.propagate_calibration import calibrated_copy
+from tpuc_passes.round_weights import noted_filters
 from tpuc_passes.scale_channels import noted_thresholds
 
 Outputs: TypeAlias = Mapping[str, Array]
@@ -68,6 +69,7 @@ def calibrated_pairs(
     calibrated = calibrated_copy(module, context)
     chip = context.chip.description if context.chip is not None else None
     net = FakeNetwork(calibrated, chip, floats=float_tail(calibrated))
+    net.stored.update(noted_filters(net, table))
     net.shift_biases(noted_shifts(module, table))
     net.set_elements(channel_elements(eligible(calibrated), noted_thresholds(calibrated, table)))
     runs: list[list[Outputs]] = []

@@ -64,6 +64,7 @@ class Preparations:
             Preparation("an untuned table", options=_UNTUNED),
             Preparation("thresholds at the largest values", options={**_UNTUNED, "method": "max"}),
             Preparation("thresholds with headroom", options={"headroom": 1.2}),
+            Preparation("weights rounded by what they do", options={"round_weights": True}),
             Preparation("equalised weights", EqualiseWeights()),
             Preparation("migrated outliers", MigrateOutliers(str(first), self.calibration.data_list)),
         )

@@ -12,7 +12,7 @@ from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.channels import eligible
-from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
+from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, Filters, State
 from tpuc_passes.accuracy.search import Source
 
 
@@ -47,7 +47,7 @@ class Score:
 @dataclass(frozen=True)
 class FakeJob(Job["list[list[Score]]"]):
     """What jobs on a calibrated network share. `floats` run in float in any case, results of `float_sums` are not
-    rounded; `elements` are the stored types of values with several scales.
+    rounded; `elements` are the stored types of values with several scales, `filters` those not of nearest integers.
     """
 
     network: PortableModule
@@ -58,6 +58,7 @@ class FakeJob(Job["list[list[Score]]"]):
     shifts: Mapping[str, Array]
     elements: Mapping[str, UniformPerAxis] = field(default_factory=dict[str, UniformPerAxis])
     float_sums: frozenset[str] = frozenset()
+    filters: Filters = field(default_factory=Filters)
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -66,7 +67,7 @@ class FakeJob(Job["list[list[Score]]"]):
 
     def open(self) -> tuple[FakeNetwork, SampleReader]:
         """The network, and its samples."""
-        net = FakeNetwork(self.network.module, self.chip, self.mode, self.floats, self.float_sums)
+        net = FakeNetwork(self.network.module, self.chip, self.mode, self.floats, self.float_sums, dict(self.filters))
         net.shift_biases(self.shifts)
         net.set_elements(self.elements)
         return net, SampleReader(self.samples)

@@ -140,4 +140,5 @@ class Engine:
         shifts = refiner.shifts(entries) if options.bias_num else {}
         if options.tune_num:
             entries = with_output_headroom(entries, self.module, options.headroom)
-        return Refined(entries, refiner.channels, shifts, refiner.tuned, tuple(refiner.reasons))
+        reasons = tuple(refiner.reasons)
+        return Refined(entries, refiner.channels, shifts, refiner.tuned, reasons, rounding=refiner.rounding)

@@ -15,6 +15,7 @@ from tpuc_passes.accuracy.bias import SHIFTS, ProductMeans, filter_shifts, find_
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, UNSEEN, channel_elements, choose_channels, eligible
 from tpuc_passes.accuracy.network import FakeNetwork, Filters
 from tpuc_passes.accuracy.notes import note_lines
+from tpuc_passes.accuracy.rounding import changes_of, find_rounding
 from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.headroom import scores_of, with_whole_scores
 from tpuc_passes.calibration.importance import (
@@ -33,6 +34,7 @@ from tpuc_passes.calibration.tune import Candidates, Tuner, candidates_of, choos
 from tpuc_passes.calibration.verdict import CLEAR_GAIN_DB, CLEARLY_DB, Favour, Verdict, best_of
 from tpuc_passes.move_factors import FACTORS
 from tpuc_passes.propagate_calibration import calibrated_copy
+from tpuc_passes.round_weights import ROUNDING, rounding_lines
 
 JUDGES, MOST_JUDGES = 4, 200
 JUDGE_SECONDS = 0.5
@@ -44,6 +46,8 @@ FILTER_SAMPLES = 8
 LEAST_SAMPLES = 4
 SAMPLE_SECONDS = 1.2
 """Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
+ROUNDED = 16
+"""Samples whose operands say how filters are rounded, or fewer of a network that takes long."""
 CLIMB_SECONDS = 3.0
 MUCH_UNSEEN = 1.6
 """Thresholds that are cut far down reckon with values so much larger: what is looked for is rare."""
@@ -60,7 +64,7 @@ class Refinement:
     """Samples for tuning and for biases (0: none), thresholds per value, and methods to compare with.
 
     With `headroom` thresholds are made for values so many times larger than the samples'; what is best on the samples
-    does not count then.
+    does not count then. With `round_weights` filters are not all rounded to the nearest.
     """
 
     tune_num: int = 10
@@ -68,12 +72,13 @@ class Refinement:
     bias_num: int = 16
     others: tuple[Calibrator, ...] = ()
     headroom: float = 0.0
+    round_weights: bool = False
 
 
 @dataclass(frozen=True)
 class Refined:
     """Thresholds of values and of some values' channels, bias shifts, samples that tuning used, and what decided.
-    `factors` are those per channel that were moved before.
+    `factors` are those per channel that were moved before, `rounding` how integers of filters differ from the nearest.
     """
 
     entries: dict[str, TensorThreshold]
@@ -82,12 +87,14 @@ class Refined:
     tuned: int
     reasons: tuple[str, ...] = ()
     factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    rounding: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
     @property
     def notes(self) -> dict[str, tuple[str, ...]]:
         """Sections of a table, of numbers per channel."""
         found = {FACTORS: self.factors, SHIFTS: self.shifts, CHANNEL_THRESHOLDS: self.channels}
-        return {name: note_lines(values) for name, values in found.items() if values}
+        notes = {name: note_lines(values) for name, values in found.items() if values}
+        return notes | ({ROUNDING: rounding_lines(self.rounding)} if self.rounding else {})
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ class Refiner:
     tuned: int = 0
     reasons: list[str] = field(default_factory=list[str])
     channels: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    rounding: Mapping[str, Array] = field(default_factory=dict[str, Array])
     _importance: Mapping[str, Importance] = field(default_factory=dict[str, Importance])
     _verdict: Verdict | None = None
     _corrected: bool = True
@@ -133,6 +141,7 @@ class Refiner:
         self.tuned = len(places)
         if not self.tuned:
             return dict(entries)
+        self._round_filters(entries)
         lowest = {
             name: min((one[name] for one in (entries, *others)), key=lambda entry: entry.threshold) for name in entries
         }
@@ -161,6 +170,27 @@ class Refiner:
         climbed, self._verdict = self._judge.climb(best, choice.shifts, names, CLIMB_SECONDS, verdict)
         self._corrected = bool(choice.shifts)
         return climbed
+
+    def _round_filters(self, entries: Entries) -> None:
+        """Filters rounded by what they are multiplied with, where that is asked for and outputs are clearly better for
+        it; not by samples that do not show what is looked for.
+        """
+        if not self.options.round_weights or self.options.headroom:
+            return
+        net = FakeNetwork(self.module)
+        found = find_rounding(net, _read(self._source(self._spread(self._affordable(ROUNDED)))), self.pool)
+        if not found:
+            return
+        nearest = self._judge.judge(entries, {})
+        self._filters.update(found)
+        rounded = self._judge.judge(entries, {}, nearest)
+        self.context.log(f"filters: {len(found)} rounded by what they are multiplied with: {rounded}; {nearest} else")
+        if rounded.score < nearest.score + CLEAR_GAIN_DB or rounded.is_clearly_worse_than(nearest):
+            self._filters.clear()
+            return
+        self.rounding = changes_of(net, found)
+        said = f"outputs {rounded.decibels:.2f} dB instead of {nearest.decibels:.2f} dB"
+        self.reasons.append(f"filters: {len(found)} rounded by what they are multiplied with: {said}")
 
     def _made(self, tuned: Sequence[Entries], last: Entries, importance: Mapping[str, Importance]) -> list[_Choice]:
         """The methods' tables tuned op by op and by what reaches the outputs, with biases corrected for their filters;

@@ -13,7 +13,7 @@ from tpuc.api import CalibrationError, read_text, write_atomic
 COLUMNS = "# op_name    threshold    min    max"
 INT4, WEIGHTS, FP8 = "int4_th", "weight_scale", "weight_scale_fp8"
 SECTIONS = ("asym_op", INT4, WEIGHTS, FP8)  # what TPU-MLIR and its tools for training append below the table proper
-NOTES = ("bias_shift", "channel_threshold", "channel_factor")
+NOTES = ("bias_shift", "channel_threshold", "channel_factor", "weight_rounding")
 """Sections of our own, as remarks line by line, which TPU-MLIR reads over."""
 
 WORK_MODE = "work_mode:"
