@@ -18,6 +18,27 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
 
+
+@dataclass(frozen=True)
+class FrameAlignment:
+    """How a camera's hardware lays out images: every row begins at a multiple of `row_bytes`, and where channels are
+    planes, each of them at one of `plane_bytes`.
+    """
+
+    row_bytes: int
+    plane_bytes: int
+
+
+@dataclass(frozen=True)
+class ImageFrame:
+    """An image that lies as a camera's hardware lays it out: what its pixels are, as `RGB_PLANAR`, and its extents
+    without the bytes between rows.
+    """
+
+    pixel_format: str
+    dims: tuple[int, ...]
+
+
 FLOAT_MODES: Mapping[str, ScalarType] = {"f32": F32, "f16": F16, "bf16": BF16}
 
 
@@ -36,6 +57,8 @@ class ChipDescription:
     `works_along_width`: is a plane of many rows of one element slower than one wide row? Compositions lay rows so.
 
     `has_infinity`: do the chip's floats hold infinities? Where they do not, numbers beyond all others are the largest.
+
+    `frame_alignment`: of images as a camera leaves them, None where files cannot take such.
 
     `families` names chips whose tables serve where this one has no cell, `lowering_families` those of which that holds
     for lowerings alone.
@@ -58,6 +81,7 @@ class ChipDescription:
     boundary_rest: int | None = None
     works_along_width: bool = False
     has_infinity: bool = True
+    frame_alignment: FrameAlignment | None = None
 
     def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""
@@ -188,7 +212,8 @@ class Assembler(Recorder):
 class TensorInfo:
     """An input or output of a compiled file: values are stored as `element` at DDR `address`.
 
-    `rounds_evenly`: real values become integers of an input as ONNX's QuantizeLinear says it.
+    `rounds_evenly`: real values become integers of an input as ONNX's QuantizeLinear says it. `frame`: its bytes are
+    those of images as a camera leaves them.
     """
 
     name: str
@@ -196,6 +221,7 @@ class TensorInfo:
     element: ElementType
     address: int
     rounds_evenly: bool = False
+    frame: ImageFrame | None = None
 
     @property
     def size_bytes(self) -> int:

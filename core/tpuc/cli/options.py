@@ -61,6 +61,11 @@ _BOUNDARY = {
         default="",
         help="RGB, BGR or RGBA with _PLANAR or _PACKED, GRAYSCALE, YUV420_PLANAR, YUV_NV12, YUV_NV21.",
     ),
+    "aligned_input": click.option(
+        "--aligned-input",
+        is_flag=True,
+        help="Rows of these bytes are aligned as the chip's camera hardware leaves them.",
+    ),
     "quant_input": click.option("--quant-input", is_flag=True, help="Inputs are given as they are stored."),
     "float_input": click.option(
         "--float-input", is_flag=True, help="Inputs are floats, also where the network's runtime quantises them."

@@ -17,13 +17,15 @@ class Boundary:
     """What happens at the border of the network; as it stands, floats go in and come out. Only a network that quantises
     its inputs otherwise than the chip's runtime takes the integers.
 
-    `fuse_preprocess`: images go in as bytes, in `customization_format` if that is given. `quant_input` and
-    `quant_output`: values go in and come out as they are stored, all or those at the positions in the lists, counted
-    from 1. `float_input`: floats go in, however the runtime quantises them.
+    `fuse_preprocess`: images go in as bytes, in `customization_format` if that is given; with `aligned_input` they lie
+    as a camera's hardware leaves them. `quant_input` and `quant_output`: values go in and come out as they are stored,
+    all or those at the positions in the lists, counted from 1. `float_input`: floats go in, however the runtime
+    quantises them.
     """
 
     fuse_preprocess: bool = False
     customization_format: str = ""
+    aligned_input: bool = False
     quant_input: bool = False
     quant_output: bool = False
     quant_input_list: tuple[int, ...] = ()
@@ -33,6 +35,7 @@ class Boundary:
     def __post_init__(self) -> None:
         for option, needed, is_given, has_it in (
             ("--customization-format", "--fuse-preprocess", self.customization_format, self.fuse_preprocess),
+            ("--aligned-input", "--fuse-preprocess", self.aligned_input, self.fuse_preprocess),
             ("--quant-input-list", "--quant-input", self.quant_input_list, self.quant_input),
             ("--quant-output-list", "--quant-output", self.quant_output_list, self.quant_output),
         ):
@@ -58,7 +61,7 @@ class Boundary:
         passes: list[Pass] = []
         if self.fuse_preprocess:
             definition = registry.get("tpuc.passes", "fuse-preprocess")
-            passes.append(definition(customization_format=self.customization_format))
+            passes.append(definition(customization_format=self.customization_format, aligned=self.aligned_input))
         if self.quant_input or self.quant_output:
             definition = registry.get("tpuc.passes", "strip-casts")
             passes.append(

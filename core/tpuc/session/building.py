@@ -151,8 +151,12 @@ def write(session: Session, built: Built, model: Path) -> None:
 
 def finish(session: Session, module: Module, model: Path, settings: DeploySettings) -> Finished:
     """Build, check and compare; reports and errors call it `model`, and nothing is written."""
-    table = settings.get("calibration_table")
-    recipe = Recipe(table, settings.get("quantize_table"), settings.get("boundary"), keep_in=settings.get("keep_in"))
+    table, boundary = settings.get("calibration_table"), settings.get("boundary")
+    if boundary is not None and boundary.aligned_input and settings.get("test_input"):
+        raise UsageError(
+            "--test-input is no frame of a camera, which --aligned-input asks for; compare the network without that."
+        )
+    recipe = Recipe(table, settings.get("quantize_table"), boundary, keep_in=settings.get("keep_in"))
     built = build(session, module, recipe)
     loaded = session.chip.load(built.data, str(model))
     loaded.check()

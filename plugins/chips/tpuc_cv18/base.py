@@ -60,6 +60,7 @@ def describe(target: Target) -> Cv18Description:
         has_infinity=False,  # it reads one as NaN
         largest_insert=target.largest_insert,
         dilates_per_channel=target.dilates_per_channel,
+        frame_alignment=target.frame_alignment,
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tpuc.api import CompiledLayout, HostCall, Instruction, Recorder, TensorInfo, Uniform, derive_waits
+from tpuc.api import CompiledLayout, HostCall, Instruction, Recorder, TensorInfo, Uniform, Unsupported, derive_waits
 from tpuc.api import TensorType as TypeOfTensor
 
 from tpuc_cv18.container import (
@@ -23,10 +23,13 @@ from tpuc_cv18.container import (
 )
 from tpuc_cv18.container.model import DEFAULT_TIME, RANK, THRESHOLD_STEPS
 from tpuc_cv18.isa import Target, encode_cmdbuf
-from tpuc_cv18.isa.geometry import PRIVATE, split_gmem
+from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, split_gmem
 from tpuc_cv18.isa.tables import ID_LIMIT
 from tpuc_cv18.runtimes import Version
 
+_COLOURS = ("RGB_PLANAR", "BGR_PLANAR", "RGB_PACKED", "BGR_PACKED", "RGBA_PLANAR")
+PIXEL_FORMATS = frozenset((*_COLOURS, "GRAYSCALE", "YUV420_PLANAR", "YUV_NV12", "YUV_NV21"))
+"""Of frames that the runtime knows."""
 _FILE_TYPES = {
     "f32": TensorType.F32,
     "bf16": TensorType.BF16,
@@ -132,7 +135,18 @@ def _tensor(info: TensorInfo, *, is_input: bool, is_inner: bool = False) -> Tens
         threshold = info.element.scale * THRESHOLD_STEPS if info.rounds_evenly else 0.0
     storage = TypeOfTensor(info.shape, info.element).storage
     kind, shape = _FILE_TYPES[storage.name], _four(info.shape)
-    return Tensor(info.name, kind, shape, tag, offset, scale, zero_point, is_inner, threshold)
+    if info.frame is not None and info.frame.pixel_format not in PIXEL_FORMATS:
+        raise Unsupported(
+            f"input '{info.name}': the runtime knows no frames of {info.frame.pixel_format}, but "
+            f"{', '.join(sorted(PIXEL_FORMATS))}; choose one with --customization-format"
+        )
+    if info.frame is not None and tag == PRIVATE:
+        raise Unsupported(
+            f"input '{info.name}' takes frames of a camera by their address, for which it needs a memory of its own; a "
+            f"file has {BASE_REGISTERS - FIRST_IO} for inputs and outputs, inputs first. Leave out --aligned-input, or "
+            "split the network"
+        )
+    return Tensor(info.name, kind, shape, tag, offset, scale, zero_point, is_inner, threshold, info.frame)
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:

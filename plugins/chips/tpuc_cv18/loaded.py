@@ -103,7 +103,7 @@ class LoadedCviModel(SimulatedModel):
 
 def _input_info(tensor: Tensor) -> TensorInfo:
     """The step of an input is the reciprocal of its scale, rounded: a threshold says it exactly."""
-    info = tensor_info(tensor, int(tensor.zero_point), is_input=True)
+    info = replace(tensor_info(tensor, int(tensor.zero_point), is_input=True), frame=tensor.frame)
     step, storage = tensor.threshold / THRESHOLD_STEPS, _BYTES.get(tensor.type)
     if storage is None or abs(step * tensor.scale - 1) > _ROUNDING:
         return info

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tpuc.api import FrameAlignment
 from tpuc_cv18.base import Cv18Chip
 from tpuc_cv18.isa.tables import read_layouts
 from tpuc_cv18.isa.target import Profile, Target
@@ -31,6 +32,7 @@ CV183X = Target(
     number=0x1835,
     converts_below=2.0**64,
     layouts=read_layouts("tpuc_cv183x"),
+    frame_alignment=FrameAlignment(32, 4096),
     profiles=PROFILES,
 )
 CHIP = Cv18Chip(CV183X)

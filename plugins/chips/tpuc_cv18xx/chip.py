@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tpuc.api import FrameAlignment
 from tpuc_cv18.base import Cv18Chip
 from tpuc_cv18.isa.tables import read_layouts
 from tpuc_cv18.isa.target import Profile, Target
@@ -50,6 +51,7 @@ def _target(
         has_lookup_bit=False,
         has_float_pads=False,
         dilates_per_channel=False,
+        frame_alignment=FrameAlignment(64, 64),
     )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from tpuc.api import Module, NetworkInput, Operation, Pass, PassContext, UsageError, remove_dead
+from tpuc.api import FrameAlignment, Module, NetworkInput, Operation, Pass, PassContext, UsageError, remove_dead
 
 from tpuc_passes.boundary.images import FORMATS
 from tpuc_passes.boundary.normalising import fuse_image
@@ -19,11 +19,13 @@ class FusePreprocess(Pass):
 
     Where the input was quantised, tables give exactly the integers that normalising in float32 and casting gave;
     float inputs get the same two float32 operations, or a table where the chip has none. Left out, the format is the
-    network's own.
+    network's own. `aligned`: an input takes frames whose rows and planes begin where the chip's camera hardware puts
+    them, each as one row of bytes.
     """
 
     name = "fuse-preprocess"
     customization_format: str = ""
+    aligned: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises UsageError when no input is an image, or an image cannot have the format."""
@@ -38,8 +40,9 @@ class FusePreprocess(Pass):
                 "network with --pixel-format, --mean and --scale."
             )
         has_f32 = context.chip is None or "f32" in context.chip.description.modes
+        alignment = _alignment(context) if self.aligned else None
         for operation in images:
-            fuse_image(module, operation, self._format(operation), has_f32=has_f32)
+            fuse_image(module, operation, self._format(operation), has_f32=has_f32, alignment=alignment)
         remove_dead(module)
         module.main.update_type()
         return True
@@ -56,6 +59,14 @@ class FusePreprocess(Pass):
                 f"input '{operation.name}' takes {op.pixel_format} images, and {wanted} is not that. {way_out}."
             )
         return wanted
+
+
+def _alignment(context: PassContext) -> FrameAlignment:
+    found = None if context.chip is None else context.chip.description.frame_alignment
+    if found is None:
+        name = "no chip" if context.chip is None else f"chip '{context.chip.description.name}'"
+        raise UsageError(f"{name} takes no frames of a camera; leave out --aligned-input.")
+    return found
 
 
 def _is_image(operation: Operation) -> bool:

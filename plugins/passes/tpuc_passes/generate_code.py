@@ -31,6 +31,7 @@ from tpuc.api import (
 )
 from tpuc.api.host import rounds_evenly
 
+from tpuc_passes.boundary.images import frame_of
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.emit import Emitter
 from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip
@@ -120,7 +121,7 @@ def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ..
     inputs = [operation for operation in function.operations if isinstance(operation.op, NetworkInput)]
     return CompiledLayout(
         name=module.name,
-        inputs=tuple(replace(_info(o.result), rounds_evenly=rounds_evenly(o.op)) for o in inputs),
+        inputs=tuple(replace(_info(o.result), rounds_evenly=rounds_evenly(o.op), frame=frame_of(o)) for o in inputs),
         outputs=tuple(_info(value) for value in function.outputs),
         weights=image.tobytes(),
         weights_address=base,

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from tests.chips.cv18xx.test_frames import BYTES, Case
 from tests.docs.test_milk_v_duo import ROOT, run_page
 
 pytestmark = pytest.mark.interop
@@ -35,14 +36,28 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+def numbers(text: str) -> list[float]:
+    """The lines that are one."""
+    return [float(line) for line in text.splitlines() if NUMBER.fullmatch(line)]
+
+
 def test_it_prints_what_the_simulator_gives(program: Path, tmp_path: Path) -> None:
     run_page(tmp_path)
     done = run(tmp_path, program, "digits.cvimodel", "image.bin")
     assert done.returncode == 0, done.stderr
-    found = [float(line) for line in done.stdout.splitlines() if NUMBER.fullmatch(line)]
     with np.load(tmp_path / "expected.npz") as expected:
         # The softmax at its end is the runtime's, on the processor: it adds in another order.
-        assert_allclose(found, expected["probabilities"].reshape(-1), rtol=1e-6)
+        assert_allclose(numbers(done.stdout), expected["probabilities"].reshape(-1), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("chip", "form"), BYTES)
+def test_the_runtime_takes_frames_of_a_camera(chip: str, form: str, program: Path, tmp_path: Path) -> None:
+    case = Case.of(chip, form, tmp_path)
+    (tmp_path / "net.cvimodel").write_bytes(case.data)
+    (tmp_path / "frames.bin").write_bytes(case.frames.tobytes())
+    done = run(tmp_path, program, "net.cvimodel", "frames.bin")
+    assert done.returncode == 0, done.stderr
+    assert_array_equal(np.array(numbers(done.stdout), np.float32), case.wanted.reshape(-1))
 
 
 def test_it_says_what_is_missing(program: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from tpuc.api import CorruptFile, Unsupported
+from tpuc.api import CorruptFile, ImageFrame, Unsupported
 from tpuc.api.container import Record, Schema
 from tpuc_chip_parts.files import FileType
 
@@ -54,7 +54,8 @@ class Tensor:
     `scale`: inputs are stored as value * scale, outputs mean stored * scale; 0 when the file says nothing.
     `threshold`: what 128 steps mean of an input whose values are divided by the step and rounded half to even, as ONNX
     does it; 0 where they are multiplied by `scale`, or nothing is said.
-    `hidden`: its memory is used again later, so that it cannot be read after a run.
+    `hidden`: its memory is used again later, so that it cannot be read after a run. `frame`: it holds images as a
+    camera leaves them; then `shape` has one row of all bytes per image.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Tensor:
     zero_point: float = 0.0
     hidden: bool = False
     threshold: float = 0.0
+    frame: ImageFrame | None = None
 
     @property
     def bytes(self) -> int:
@@ -254,6 +256,9 @@ def _tensor_record(tensor: Tensor) -> Record:
         "shape": _shape_record((*tensor.shape, *(1,) * (RANK - len(tensor.shape)))),
         "overwrote": int(tensor.hidden),
     }
+    if tensor.frame is not None:
+        record |= {"pixel_format": tensor.frame.pixel_format, "aligned": 1, "size": tensor.bytes}
+        record["shape"] = _shape_record(tensor.frame.dims)
     if tensor.scale:
         record["quant"] = {"type": 1, "zero_point": tensor.zero_point, "qscale": tensor.scale}
     if tensor.threshold:
@@ -354,9 +359,23 @@ def _read_tensor(record: Record) -> Tensor:
         bool(record.get("overwrote", 0)),
         quant.get("max_value", 0.0),
     )
+    if record.get("aligned", 0):
+        tensor = _aligned(tensor, record)
     if place == NO_ADDRESS:
         return tensor
     return replace(tensor, tag=place >> GMEM_BITS, offset=place & ((1 << GMEM_BITS) - 1))
+
+
+def _aligned(tensor: Tensor, record: Record) -> Tensor:
+    """The tensor with what its frames take."""
+    images, size = tensor.shape[0], record.get("size", 0)
+    if not size or size % images or tensor.type is not TensorType.UINT8:
+        raise CorruptFile(
+            f"cvimodel: tensor {tensor.name!r} holds {images} frames in {size} bytes of {tensor.type.name}; the file "
+            "is damaged"
+        )
+    frame = ImageFrame(record.get("pixel_format", ""), tensor.shape)
+    return replace(tensor, shape=(images, 1, 1, size // images), frame=frame)
 
 
 def _read_routine(record: Record) -> Routine:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tpuc.api import Engine, IllegalCommand
+from tpuc.api import Engine, FrameAlignment, IllegalCommand
 from tpuc.api.encoding import BitLayout
 
 from tpuc_cv18.isa.geometry import LANE_BYTES
@@ -38,6 +38,8 @@ class Target:
     `largest_insert`: how many zeros may stand between elements of an input or taps of a kernel. `clock_hz`: of the
     vendor's cycle estimator. `profiles`: its timing models by name, the default first.
 
+    `frame_alignment`: where its camera hardware begins rows and planes of images.
+
     `gmem_start`: the first address in GMEM as descriptors say it. `has_channel_sums`: does it add up the elements of
     channels? `has_comparisons`: does it know the smallest element of a window, and which of two is the larger?
     `has_lookup_bit`: is a look-up said by a bit of its own, rather than by its code alone? `has_float_pads`: has the
@@ -60,6 +62,7 @@ class Target:
     has_float_pads: bool = True
     dilates_per_channel: bool = True
     converts_below: float | None = None
+    frame_alignment: FrameAlignment | None = None
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
 
     @property

@@ -19,11 +19,13 @@ class Input(Op, NetworkInput):
     """An argument of the function, passed on. The attributes say how an image becomes this tensor; they are left out
     where nobody said so, and do not change the value here.
 
-    `customization_format` is there where the compiled file itself does what is left after resizing, `round_mode` where
+    `customization_format` is there where the compiled file itself does what is left after resizing, `aligned` where it
+    takes whole frames of bytes as a camera leaves them, `round_mode` where
     the argument holds integers that are rounded otherwise than half away from zero.
     """
 
     name = "top.Input"
+    aligned: Bool | None = None
     do_preprocess: Bool | None = None
     channel_format: Str | None = None
     customization_format: Str | None = None

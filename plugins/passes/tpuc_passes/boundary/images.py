@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tpuc.api import Location, Module, Operation, TensorType, UsageError, Value
+from tpuc.api import FrameAlignment, ImageFrame, Location, Module, Operation, TensorType, UsageError, Value
 from tpuc.api.host import VIDEO_FORMATS
 from tpuc_ops import top, tpu
 
 from tpuc_passes.boundary.building import BYTES, PIXELS, BoundaryBuilder
+from tpuc_passes.boundary.camera import CameraFrames, image_bytes, up, video_planes
 from tpuc_passes.boundary.video import VideoFrames
 
 _PLANES = {"rgb": "rgb", "bgr": "bgr", "rgba": "rgba", "gray": "y"}
@@ -69,10 +70,28 @@ def rows_of(dims: tuple[int, ...]) -> tuple[int, int, int, int]:
     return (n, math.prod(middle), last, 1) if middle else (n, last, 1, 1)
 
 
+def frame_of(operation: Operation) -> ImageFrame | None:
+    """The images whose frames an input takes."""
+    op: Any = operation.op
+    if not getattr(op, "aligned", False):
+        return None
+    form, n, (rows, columns) = FORMATS[op.customization_format], operation.result.tensor.dims[0], op.resize_dims
+    dims = (n, 3, rows, columns) if form.is_video else form.shape(n, rows, columns)
+    return ImageFrame(op.customization_format, dims)
+
+
 class ImageBytes:
     """Builds, before `operation`, an input of bytes and what moves them. Values are made when first asked for."""
 
-    def __init__(self, module: Module, operation: Operation, format_name: str, *, has_f32: bool = True) -> None:
+    def __init__(
+        self,
+        module: Module,
+        operation: Operation,
+        format_name: str,
+        *,
+        has_f32: bool = True,
+        alignment: FrameAlignment | None = None,
+    ) -> None:
         self.operation = operation
         self.old: Any = operation.op
         self.format_name, self.format = format_name, FORMATS[format_name]
@@ -86,7 +105,7 @@ class ImageBytes:
                 f"{self.channels}. Transform the network with its own --pixel-format and --channel-format."
             )
         self.build = BoundaryBuilder(module, operation)
-        self._has_f32 = has_f32
+        self._has_f32, self._alignment = has_f32, alignment
 
     @cached_property
     def raw(self) -> Value:
@@ -94,9 +113,8 @@ class ImageBytes:
         height, width = (self.dims[self.layout.index(axis)] for axis in "hw")
         rows, columns = self.old.resize_dims or (height, width)
         self._check(rows, columns)
-        shape = self.format.shape(self.dims[0], rows, columns)
-        argument, name = self.operation.operands[0], self.build.new_name(f"{self.name}_raw")
-        argument.type, argument.location = TensorType(shape, BYTES), Location((name,))
+        if self._alignment is not None:
+            return self._from_camera(rows, columns, self._alignment)
         op = dataclasses.replace(
             self.old,
             channel_format=self.format.layout,
@@ -106,8 +124,31 @@ class ImageBytes:
             pixel_format=self.format.pixels,
             resize_dims=(rows, columns),
         )
+        return self._input(op, self.format.shape(self.dims[0], rows, columns))
+
+    def _input(self, op: Any, shape: tuple[int, ...]) -> Value:
+        argument, name = self.operation.operands[0], self.build.new_name(f"{self.name}_raw")
+        argument.type, argument.location = TensorType(shape, BYTES), Location((name,))
         assert isinstance(op, top.Input)
         return self.build.input(op, argument, TensorType(shape, PIXELS), name)
+
+    def _from_camera(self, rows: int, columns: int, alignment: FrameAlignment) -> Value:
+        """The same bytes out of frames, of which each is one row of bytes."""
+        op = top.Input(
+            aligned=True,
+            do_preprocess=False,
+            channel_format=self.format.layout,
+            customization_format=self.format_name,
+            resize_dims=(rows, columns),
+        )
+        n = self.dims[0]
+        if self.format.is_video:
+            planes = video_planes(rows, columns, VIDEO_FORMATS[self.format.pixels].interleaved, alignment)
+            size = up(planes[-1].end, alignment.plane_bytes)
+            return CameraFrames(self.build, self._input(op, (n, 1, 1, size))).video(planes)
+        dims, is_planar = self.format.shape(n, rows, columns), self.format.layout == "nchw"
+        size = image_bytes(dims, is_planar, alignment)
+        return CameraFrames(self.build, self._input(op, (n, 1, 1, size))).image(dims, is_planar, alignment)
 
     def _check(self, rows: int, columns: int) -> None:
         height, width = (self.dims[self.layout.index(axis)] for axis in "hw")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.api import F32, Location, Module, Node, Op, Operation, TensorType, Value
+from tpuc.api import F32, FrameAlignment, Location, Module, Node, Op, Operation, TensorType, Value
 from tpuc.api.host import preprocess_of
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
@@ -12,12 +12,21 @@ from tpuc_passes.boundary.building import PIXELS
 from tpuc_passes.boundary.images import ImageBytes, rows_of
 
 
-def fuse_image(module: Module, operation: Operation, format_name: str, *, has_f32: bool = True) -> None:
+def fuse_image(
+    module: Module,
+    operation: Operation,
+    format_name: str,
+    *,
+    has_f32: bool = True,
+    alignment: FrameAlignment | None = None,
+) -> None:
     """Replace `operation`, an image input, by an input of bytes in a format and what makes its values of them.
 
-    Without `has_f32` the network cannot compute in float32: 16-bit floats are made by tables, too.
+    Without `has_f32` the network cannot compute in float32: 16-bit floats are made by tables, too. With `alignment` the
+    input is frames of bytes that are aligned so.
     """
-    image, result = ImageBytes(module, operation, format_name, has_f32=has_f32), operation.result
+    image = ImageBytes(module, operation, format_name, has_f32=has_f32, alignment=alignment)
+    result = operation.result
     for user in result.users:
         if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantised or not has_f32):
             _take_over(user, _quantised(image, user))
