@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto
 from onnxruntime.quantization import QuantType
-from tpuc.api import InvalidModel, Module, StringAttr, Uniform
+from tpuc.api import F32, InvalidModel, Module, Node, ScalarType, StringAttr, TensorType, Uniform
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
@@ -247,3 +248,33 @@ def test_limits_of_16_bits_stay(kind: type[np.generic], zero: int, tmp_path: Pat
     wanted = by_onnxruntime(path, x)
     assert np.unique(wanted).size > 2
     assert np.abs(got - wanted).max() <= 1e-5
+
+
+@pytest.mark.parametrize("scales", [(0.0473, 0.0291, 0.0611), (0.5, 0.013, 0.31), (0.02, 0.02, 0.02)])
+def test_sums_of_all_bytes_are_those_of_the_kernel_for_integers(scales: tuple[float, float, float]) -> None:
+    """Where it multiplies and adds in one rounding, and all but a few where it does not."""
+    points = (120, 7, 133)
+    numbers = [(np.float32(scale), np.uint8(point)) for scale, point in zip(scales, points, strict=True)]
+    constants = {f"s{index}": scale for index, (scale, _) in enumerate(numbers)}
+    constants |= {f"z{index}": point for index, (_, point) in enumerate(numbers)}
+    graph = onnx.helper.make_graph(
+        [node("QLinearAdd", "a s0 z0 b s1 z1 s2 z2", "y", domain="com.microsoft")],
+        "sum",
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UINT8, [256, 256]) for name in "ab"],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.UINT8, [256, 256])],
+        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    imports = [onnx.helper.make_opsetid("", 13), onnx.helper.make_opsetid("com.microsoft", 1)]
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+    a, b = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
+    feeds = {"a": np.ascontiguousarray(a), "b": np.ascontiguousarray(b)}
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    types = [
+        TensorType(a.shape, Uniform(ScalarType("u8"), F32, float(np.float32(scale)), point))
+        for scale, point in zip(scales, points, strict=True)
+    ]
+    op = top.Add(round_mode="HalfToEven")
+    (got,) = op.evaluate(Node(op, tuple(types[:2]), (types[2],), "sum"), [a, b])
+    steps = np.abs(got.astype(int) - np.asarray(wanted).astype(int))
+    assert steps.max() <= 1
+    assert np.count_nonzero(steps) <= 4
