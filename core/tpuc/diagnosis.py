@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import json
 import os
 import platform
 import re
@@ -12,18 +11,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
 from tpuc.errors import PluginError
+from tpuc.extras import PACKAGE, install_command
 from tpuc.registry import Registry
-from tpuc.registry.offers import normalise
 from tpuc.version import installed_version
 
-if TYPE_CHECKING:
-    from importlib.metadata import Distribution
-
-PACKAGE = "tpuc"
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)[^;]*(;.*extra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")
 
 
@@ -141,7 +135,7 @@ def _requirements() -> tuple[tuple[Requirement, ...], tuple[Extra, ...]]:
     for name, extra in _parsed(distribution.requires or ()):
         found.setdefault(extra, []).append(Requirement(name, _version(name)))
     needed = tuple(found.pop("", []))
-    return needed, tuple(Extra(name, tuple(ones), _install(distribution, name)) for name, ones in sorted(found.items()))
+    return needed, tuple(Extra(name, tuple(ones), install_command(name)) for name, ones in sorted(found.items()))
 
 
 def _parsed(requirements: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -157,18 +151,6 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def _install(distribution: Distribution, extra: str) -> str:
-    """The command that adds an extra to this very installation: a checkout is named where it came from one."""
-    text = distribution.read_text("direct_url.json")
-    direct: dict[str, Any] = json.loads(text) if text else {}
-    url = str(direct.get("url", ""))
-    if not url.startswith("file://"):
-        return f'pip install "{normalise(PACKAGE)}[{extra}]"'
-    path = unquote(urlsplit(url).path)
-    is_editable = direct.get("dir_info", {}).get("editable", False)
-    return f'pip install {"-e " if is_editable else ""}"{path}[{extra}]"'
 
 
 def _memory() -> tuple[int | None, int | None]:

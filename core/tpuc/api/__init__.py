@@ -113,6 +113,7 @@ from tpuc.errors import (
     VerifyError,
     visible,
 )
+from tpuc.extras import install_command
 from tpuc.files import (
     file_stem,
     read_text,
@@ -465,6 +466,7 @@ __all__ = [
     "free_name",
     "import_modules",
     "infer_types",
+    "install_command",
     "listed",
     "make_timeline",
     "make_timelines",

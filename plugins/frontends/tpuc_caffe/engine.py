@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tpuc.api import HostEngine, Unsupported
+from tpuc.api import HostEngine, Unsupported, install_command
 from tpuc_ops.arrays import Array
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 SILENT = 0
 """OpenCV's own log says again, on stderr, what its errors say."""
-EXTRA = 'pip install "tpuc[caffe]"'
 
 
 class OpenCvEngine(HostEngine):
@@ -70,10 +69,13 @@ def _opencv(path: Path) -> Any:
     try:
         cv2: Any = importlib.import_module("cv2")
     except ImportError:
-        raise Unsupported(f"{path}: comparing with OpenCV needs the package opencv-python-headless: {EXTRA}") from None
+        raise Unsupported(
+            f"{path}: comparing with OpenCV needs the package opencv-python-headless: {install_command('caffe')}"
+        ) from None
     if not hasattr(cv2.dnn, "readNetFromCaffe"):
         raise Unsupported(
-            f"{path}: OpenCV {cv2.__version__} reads no Caffe files any more, and version 4 does: {EXTRA}"
+            f"{path}: OpenCV {cv2.__version__} reads no Caffe files any more, and version 4 does: "
+            f"{install_command('caffe')}"
         )
     logging = cv2 if hasattr(cv2, "setLogLevel") else cv2.utils.logging  # where newer versions have it
     logging.setLogLevel(SILENT)

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 from onnx import external_data_helper
-from tpuc.api import HostEngine, Unsupported
+from tpuc.api import HostEngine, Unsupported, install_command
 from tpuc_ops.arrays import Array
 
 from tpuc_onnx.loading import load_model
@@ -27,7 +27,7 @@ class OnnxRuntimeEngine(HostEngine):
             onnxruntime: Any = importlib.import_module("onnxruntime")
         except ImportError:
             raise Unsupported(
-                f'{path}: comparing with ONNX Runtime needs the package onnxruntime: pip install "tpuc[onnxruntime]"'
+                f"{path}: comparing with ONNX Runtime needs the package onnxruntime: {install_command('onnxruntime')}"
             ) from None
         model = load_model(path)
         external_data_helper.load_external_data_for_model(model, str(path.parent))

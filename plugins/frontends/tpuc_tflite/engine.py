@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.api import Dialect, HostEngine, ImportOptions, Unsupported
+from tpuc.api import Dialect, HostEngine, ImportOptions, Unsupported, install_command
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 
@@ -37,7 +37,7 @@ class LiteRtEngine(HostEngine):
             litert: Any = importlib.import_module("ai_edge_litert.interpreter")
         except ImportError:
             raise Unsupported(
-                f'{path}: comparing with LiteRT needs the package ai-edge-litert: pip install "tpuc[litert]"'
+                f"{path}: comparing with LiteRT needs the package ai-edge-litert: {install_command('litert')}"
             ) from None
         graph = needed_part(load_graph(path), ())
         if with_states(graph) is not graph:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tpuc.api import Frontend, ImportOptions, InvalidModel, Module, Unsupported
+from tpuc.api import Frontend, ImportOptions, InvalidModel, Module, Unsupported, install_command
 
 from tpuc_torch.fakes import normalise
 
@@ -68,8 +68,8 @@ def _through_onnx(torch: Any, source: str, options: ImportOptions, registry: Any
             program.save(path)
         except ImportError as error:
             raise Unsupported(
-                f"{source}: torch's ONNX exporter misses a package ({_first_line(error)}). Install it: pip install "
-                '"tpuc[torch]"'
+                f"{source}: torch's ONNX exporter misses a package ({_first_line(error)}). Install it: "
+                f"{install_command('torch')}"
             ) from error
         except (RuntimeError, TypeError, ValueError) as error:
             raise Unsupported(
@@ -97,7 +97,7 @@ def _torch(source: str) -> Any:
         torch = importlib.import_module("torch")
     except ImportError:
         raise Unsupported(
-            f'{source}: networks of PyTorch are exported by torch, which is not installed: pip install "tpuc[torch]", '
+            f"{source}: networks of PyTorch are exported by torch, which is not installed: {install_command('torch')}, "
             "or export the network to ONNX elsewhere"
         ) from None
     with contextlib.suppress(ImportError):  # it registers the ops that PT2E quantisation writes

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
-from tpuc.api import TpucError, UsageError
+from tpuc.api import TpucError, UsageError, install_command
 from tpuc.api.host import Job, Pool, Sealed
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class ClusterPool(Pool):
         try:
             self._distributed: Any = import_module("distributed")
         except ImportError as error:
-            raise UsageError('--cluster needs the package dask: pip install "tpuc[cluster]".') from error
+            raise UsageError(f"--cluster needs the package dask: {install_command('cluster')}.") from error
         try:
             self._client: Any = self._distributed.Client(address, timeout="10s", set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tpuc.api import Unsupported
+from tpuc.api import Unsupported, install_command
 from tpuc_caffe.engine import ENGINE
 
 from tests.chips.command_line import tpuc
@@ -68,7 +68,7 @@ def test_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unsupported) as caught:
         ENGINE.run(path, {}, weights)
     assert str(caught.value) == (
-        f'{path}: comparing with OpenCV needs the package opencv-python-headless: pip install "tpuc[caffe]"'
+        f"{path}: comparing with OpenCV needs the package opencv-python-headless: {install_command('caffe')}"
     )
     with pytest.raises(ImportError):
         importlib.import_module("cv2")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.api import ImportOptions, InvalidModel, Unsupported
+from tpuc.api import ImportOptions, InvalidModel, Unsupported, install_command
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
@@ -90,6 +90,6 @@ def test_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unsupported) as caught:
         FRONTEND.read(tmp_path / "net.pt2", ImportOptions(), Registry())
     assert str(caught.value) == (
-        f"{tmp_path / 'net.pt2'}: networks of PyTorch are exported by torch, which is not installed: pip install "
-        '"tpuc[torch]", or export the network to ONNX elsewhere'
+        f"{tmp_path / 'net.pt2'}: networks of PyTorch are exported by torch, which is not installed: "
+        f"{install_command('torch')}, or export the network to ONNX elsewhere"
     )

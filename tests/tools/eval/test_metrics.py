@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpuc.api import TpucError, UsageError
+from tpuc.api import TpucError, UsageError, install_command
 from tpuc_eval.metrics.auc import Auc, roc_auc
 from tpuc_eval.metrics.best_box import BestBox
 from tpuc_eval.metrics.coco import NAMES, CocoAp
@@ -205,7 +205,7 @@ def test_coco_refuses(prediction: Any, truth: Any, sentence: str) -> None:
 
 def test_coco_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert CocoAp().refuse(objects()) == "metric 'coco' needs the package pycocotools: pip install \"tpuc[eval]\"."
+    assert CocoAp().refuse(objects()) == f"metric 'coco' needs the package pycocotools: {install_command('eval')}."
 
 
 # Best box

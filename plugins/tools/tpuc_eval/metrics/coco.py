@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tpuc.api import install_command
 
 from tpuc_eval.metrics.predictions import detections_of, no_objects
 from tpuc_eval.protocols import Detections, Metric, Objects
@@ -31,7 +32,7 @@ class CocoAp(Metric):
 
     def refuse(self, truth: Any) -> str:
         if importlib.util.find_spec("pycocotools") is None:
-            return "metric 'coco' needs the package pycocotools: pip install \"tpuc[eval]\"."
+            return f"metric 'coco' needs the package pycocotools: {install_command('eval')}."
         return no_objects(self.name, truth)
 
     def digest(self, prediction: Any, source: str) -> Detections:
