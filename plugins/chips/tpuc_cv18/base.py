@@ -37,6 +37,7 @@ class Cv18Description(ChipDescription):
     """What lowerings of the family ask beside, see `Target`."""
 
     largest_insert: int = 15
+    largest_stride: int = 15
     dilates_per_channel: bool = True
 
 
@@ -59,6 +60,7 @@ def describe(target: Target) -> Cv18Description:
         works_along_width=True,
         has_infinity=False,  # it reads one as NaN
         largest_insert=target.largest_insert,
+        largest_stride=target.largest_stride,
         dilates_per_channel=target.dilates_per_channel,
         frame_alignment=target.frame_alignment,
     )

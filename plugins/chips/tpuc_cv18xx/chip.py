@@ -45,6 +45,7 @@ def _target(
         layouts=_LAYOUTS,
         profiles=_profiles(*memory),
         largest_insert=14,
+        largest_stride=31,
         gmem_start=0,
         has_channel_sums=False,
         has_comparisons=True,

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lanes:
-    """`count` lanes whose commands take extents up to `largest`, window steps and pads up to `largest_step`, and up to
-    `largest_insert` zeros between taps.
+    """`count` lanes whose commands take extents up to `largest`, pads up to `largest_step`, up to `largest_insert`
+    zeros between taps, and strides of windows up to `largest_stride`.
     """
 
     count: int
     largest: int
     largest_step: int
     largest_insert: int
+    largest_stride: int
 
     def slots_of(self, channels: int) -> int:
         """Channels per lane."""
@@ -68,7 +69,7 @@ class Lanes:
 
         `overhang`: rows and columns that the last windows reach beyond the padding.
         """
-        refused = tiles.window_refusal(window, self.largest_step, overhang, self.largest_insert)
+        refused = tiles.window_refusal(window, self.largest_step, overhang, self.largest_insert, self.largest_stride)
         if refused is None and max(window.extents) > self.largest:
             return f"a window of at most {self.largest}, this one is {max(window.extents)}"
         return refused

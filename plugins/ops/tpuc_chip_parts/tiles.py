@@ -22,17 +22,17 @@ def tile_shape(tile: Tile) -> Shape4:
     return (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
 
 
-def window_refusal(window: Window, most: int, overhang: Pair = (0, 0), most_zeros: int | None = None) -> str | None:
-    """The refusal for sliding windows beyond fields that hold up to `most`, or with places that see only padding.
+def window_refusal(window: Window, most: int, overhang: Pair, most_zeros: int, most_stride: int) -> str | None:
+    """The refusal for sliding windows beyond fields that hold pads up to `most`, up to `most_zeros` between taps and
+    strides up to `most_stride`, or with places that see only padding.
 
-    `overhang`: rows and columns that the last windows reach beyond the padding. `most_zeros` between taps, where that
-    is another number.
+    `overhang`: rows and columns that the last windows reach beyond the padding.
     """
-    farthest = (most if most_zeros is None else most_zeros) + 1
+    farthest = most_zeros + 1
     top, left, bottom, right = window.pads
     pads = (top, left, bottom + overhang[0], right + overhang[1])
-    if max(window.strides) > most:
-        return f"stride at most {most}, this one is {max(window.strides)}"
+    if max(window.strides) > most_stride:
+        return f"stride at most {most_stride}, this one is {max(window.strides)}"
     if max(pads) > most:
         return f"padding at most {most}, this one is {max(pads)}"
     if max(window.dilations) > farthest:

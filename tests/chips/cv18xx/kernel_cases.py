@@ -7,7 +7,8 @@ from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
 
-from tests.chips.cv18.kernel_values import half_filter, halves
+from tests.chips.cv18.kernel_samples import I8, conv
+from tests.chips.cv18.kernel_values import bias, byte_filter, half_filter, halves, stored_bytes
 
 
 def _bias(columns: int) -> Fixed:
@@ -32,3 +33,22 @@ ROWS = {
     ),
 }
 """Few rows of floats times a constant matrix: the chip's own product on two lanes, a convolution on eight."""
+STRIDES = {
+    "far": Sample(
+        conv((16, 16), 12, 3, strides=(16, 31)),
+        [stored_bytes(1, 3, 80, 140), byte_filter(12, 3, 16, 16), bias(12), None],
+        I8,
+    ),
+    "far_halves": Sample(
+        tpu.Conv2D(kernel_shape=(3, 20), strides=(17, 20)),
+        [halves(1, 5, 60, 100), half_filter(9, 5, 3, 20), None, None],
+        BF16,
+    ),
+    "far_maximum": Sample(
+        tpu.Pool2D(kernel_shape=(5, 3), strides=(31, 16), pool_mode="Max"), [stored_bytes(1, 9, 70, 40)], I8
+    ),
+    "far_average": Sample(
+        tpu.Pool2D(kernel_shape=(2, 2), strides=(16, 30), pool_mode="Avg"), [halves(1, 9, 40, 70)], BF16
+    ),
+}
+"""Strides of more than 4 bits."""

@@ -11,11 +11,12 @@ from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18xx import NAMES
-from tests.chips.cv18xx.kernel_cases import ROWS
+from tests.chips.cv18xx.kernel_cases import ROWS, STRIDES
 
 FEWEST_LANES = "cv180x"
 RUNS = [
     *(pytest.param(chip, ROWS, id=f"{chip}-rows") for chip in NAMES),
+    *(pytest.param(chip, STRIDES, id=f"{chip}-strides") for chip in NAMES),
     pytest.param(FEWEST_LANES, INTEGERS, id=f"{FEWEST_LANES}-integers"),
     pytest.param(FEWEST_LANES, FLOATS, id=f"{FEWEST_LANES}-floats"),
 ]

@@ -27,7 +27,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT
 
 _SMALL_PLANE = 16  # a lane works on 16 to 64 elements at once; transfers to it cost by the row
 MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
-ACROSS_LANES = Lanes(LANES, MAX_EXTENT, MAX_WINDOW_STEP, MAX_WINDOW_STEP)
+ACROSS_LANES = Lanes(LANES, MAX_EXTENT, MAX_WINDOW_STEP, MAX_WINDOW_STEP, MAX_WINDOW_STEP)
 parallel_axes, window_refusal, window_limits = (
     ACROSS_LANES.parallel_axes,
     ACROSS_LANES.window_refusal,

@@ -35,7 +35,8 @@ class Target:
     """One chip. `layouts`: the bit layouts of its descriptors. `record_magic` begins every record of a command buffer,
     `number` stands in the header of a DMA buffer; None: such a buffer is not known.
 
-    `largest_insert`: how many zeros may stand between elements of an input or taps of a kernel. `clock_hz`: of the
+    `largest_insert`: how many zeros may stand between elements of an input or taps of a kernel. `largest_stride` of
+    windows. `clock_hz`: of the
     vendor's cycle estimator. `profiles`: its timing models by name, the default first.
 
     `frame_alignment`: where its camera hardware begins rows and planes of images.
@@ -55,6 +56,7 @@ class Target:
     number: int | None
     layouts: Layouts
     largest_insert: int = 15
+    largest_stride: int = 15
     gmem_start: int = 1 << 32
     has_channel_sums: bool = True
     has_comparisons: bool = False

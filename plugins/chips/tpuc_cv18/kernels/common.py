@@ -33,7 +33,7 @@ class LaneKernel(TileKernel[OpT, Cv18Assembler]):
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.lanes = Lanes(target.lanes, MAX_EXTENT, MAX_STEP, target.largest_insert)
+        self.lanes = Lanes(target.lanes, MAX_EXTENT, MAX_STEP, target.largest_insert, target.largest_stride)
 
     def planes_bytes(self, shape: Shape4, item_bytes: int = 1) -> int:
         """Bytes per lane of one plane of a tensor: batches, groups and rows together."""

@@ -25,8 +25,8 @@ from tpuc_cv18.lowerings.common import (
 )
 from tpuc_cv18.lowerings.qdm import stored_qdm
 from tpuc_cv18.lowerings.table import TABLE
-from tpuc_cv18.lowerings.windows import LOWEST, pad_apart
-from tpuc_cv18.operands import MAX_EXTENT, MAX_STEP
+from tpuc_cv18.lowerings.windows import LOWEST, most_stride, pad_apart
+from tpuc_cv18.operands import MAX_EXTENT
 
 _FACTOR_LIMIT = 255  # the multiplier of an average is an unsigned byte
 WIDEST_BYTES = 30000
@@ -116,7 +116,7 @@ def _is_product(node: LoweringNode[top.AvgPool]) -> bool:
     """Is the average one of stated integers, all elements of all windows count, and commands can say the window?"""
     op = node.op
     counts = not any(op.pads) and not any(_overhang(node))
-    small = max(op.kernel_shape) <= MOST_TAPS and max(_strides(node)) <= MAX_STEP
+    small = max(op.kernel_shape) <= MOST_TAPS and max(_strides(node)) <= most_stride(node)
     stated = is_stated(node) and node.operand_types[0].is_quantised
     return stated and counts and small and not op.do_relu and len(op.kernel_shape) == 2
 

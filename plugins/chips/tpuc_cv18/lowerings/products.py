@@ -25,6 +25,7 @@ from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.lowerings.wide_filters import byte_count, convolution_in_bytes, repeated, split
 from tpuc_cv18.lowerings.windows import (
     loses_dilation,
+    most_stride,
     most_zeros,
     pad_apart,
     stride_refusal,
@@ -38,7 +39,7 @@ def _refusal(node: LoweringNode[top.Conv]) -> str | None:
         return "the filter must be a constant"
     if len(node.op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
-    return stride_refusal(node.op)
+    return stride_refusal(node.op, most_stride(node))
 
 
 def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, top.Conv, Array]:
@@ -46,7 +47,7 @@ def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, t
     filters = node.constants[1]
     assert filters is not None
     near, filters = taps_nearer(node.op, filters, 0 if loses_dilation(node) else most_zeros(node))
-    value, op, filters = strides_apart(node.operands[0], near, filters, node.name, build)
+    value, op, filters = strides_apart(node.operands[0], near, filters, most_stride(node), node.name, build)
     value, op = pad_apart(value, op, float(zero_point(value.tensor)), node.name, build)
     return value, op, filters
 

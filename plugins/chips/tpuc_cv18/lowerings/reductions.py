@@ -73,7 +73,7 @@ class ReduceAny(Lowering[top.Reduce]):
     """Integers have means and maxima; sums, minima and lengths are bf16 in every mode."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        if node.op.mode == "ReduceMean":
+        if node.op.mode == "ReduceMean" and node.mode == "int8":
             return AvgPoolInt8().requires(_as_pool(node))
         return (Wants.MODE if node.op.mode in _POOLS else Wants.AS_IS,) * len(node.operand_types)
 

@@ -25,9 +25,9 @@ def pads_fit(op: Any) -> bool:
     return all(pad <= MAX_STEP and pad < extent for pad, extent in zip(op.pads, extents * 2, strict=True))
 
 
-def strides_fit(op: Any) -> bool:
-    """Can commands say the strides?"""
-    return max(op.strides) <= MAX_STEP
+def strides_fit(op: Any, most: int = MAX_STEP) -> bool:
+    """Can commands say the strides, which are up to `most`?"""
+    return max(op.strides) <= most
 
 
 def pad_apart(value: Value, op: Any, fill: float, name: str, build: LoweringBuilder) -> tuple[Value, Any]:
@@ -48,6 +48,12 @@ def most_zeros(node: LoweringNode) -> int:
     """How many zeros a command of the chip can put between elements or taps."""
     assert isinstance(node.chip, Cv18Description)
     return node.chip.largest_insert
+
+
+def most_stride(node: LoweringNode) -> int:
+    """The largest stride that a command of the chip can say."""
+    assert isinstance(node.chip, Cv18Description)
+    return node.chip.largest_stride
 
 
 def loses_dilation(node: LoweringNode) -> bool:
@@ -77,24 +83,24 @@ def taps_nearer(op: top.Conv, filters: Array, zeros: int) -> tuple[top.Conv, Arr
     return dataclasses.replace(op, kernel_shape=tuple(kernel), dilations=tuple(dilations)), filters
 
 
-def stride_refusal(op: top.Conv) -> str | None:
-    """Strides that neither a command nor `strides_apart` can do."""
-    if strides_fit(op):
+def stride_refusal(op: top.Conv, most: int) -> str | None:
+    """Strides that neither a command, up to `most`, nor `strides_apart` can do."""
+    if strides_fit(op, most):
         return None
     apart = all(size <= stride for size, stride in zip(op.kernel_shape, op.strides, strict=True))
     if op.group != 1 or max(op.dilations) > 1 or not apart:
         return (
-            f"a stride above {MAX_STEP} needs windows that do not overlap, without groups and dilation; this one is "
+            f"a stride above {most} needs windows that do not overlap, without groups and dilation; this one is "
             f"{max(op.strides)}"
         )
     return None
 
 
 def strides_apart(
-    value: Value, op: top.Conv, filters: Array, name: str, build: LoweringBuilder
+    value: Value, op: top.Conv, filters: Array, most: int, name: str, build: LoweringBuilder
 ) -> tuple[Value, top.Conv, Array]:
-    """Far strides over windows that do not overlap: what lies under one window becomes channels of one place."""
-    if strides_fit(op):
+    """Strides above `most` over windows that do not overlap: what lies under a window becomes channels of one place."""
+    if strides_fit(op, most):
         return value, op, filters
     (down, right), (kh, kw) = op.strides, op.kernel_shape
     rows, columns = op.window().output(value.tensor.dims[2:])

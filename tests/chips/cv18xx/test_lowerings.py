@@ -1,0 +1,32 @@
+"""What lowerings use of fields that other chips of the family have narrower."""
+
+from __future__ import annotations
+
+import pytest
+from tpuc.api import F32
+from tpuc.registry import Registry
+from tpuc.testing import uniform
+from tpuc.testing.kernel_conformance import Fixed, Sample, sample_module
+from tpuc_ops import top
+
+from tests.chips.cv18xx import NAMES
+from tests.models.rows import lower
+
+
+@pytest.mark.parametrize(("stride", "moves"), [(31, False), (32, True)])
+@pytest.mark.parametrize("chip", NAMES)
+def test_strides_up_to_31_are_those_of_a_convolution(chip: str, stride: int, moves: bool) -> None:
+    conv = top.Conv(kernel_shape=(3, 3), strides=(stride, stride), pads=(0, 0, 0, 0))
+    sample = Sample(conv, [uniform(1, 2, 64, 64), Fixed(uniform(4, 2, 3, 3)), None], F32)
+    module, _ = sample_module({"far": sample}, Registry())
+    names = {operation.op.name for operation in lower(module, chip, None, "bf16").main.operations}
+    assert ("tpu.Permute" in names) == moves
+
+
+@pytest.mark.parametrize("chip", NAMES)
+def test_the_mean_of_an_input_larger_than_a_lane_is_one_of_bf16(chip: str) -> None:
+    mean = top.Reduce(axes=(2, 3), keepdims=True, mode="ReduceMean")
+    module, _ = sample_module({"mean": Sample(mean, [uniform(1, 1, 200, 100)], F32)}, Registry())
+    pools = [one for one in lower(module, chip, None, "bf16").main.operations if one.op.name == "tpu.Pool2D"]
+    assert len(pools) == 2  # strips, and their means
+    assert {str(pool.operands[0].tensor.storage) for pool in pools} == {"bf16"}
