@@ -376,6 +376,8 @@ class CpuRoutine(Generic[OpT]):
 
     function: ClassVar[str]
     """Its name in the runtime."""
+    integers: ClassVar[frozenset[int]] = frozenset()
+    """Positions of operands that it reads as 32-bit integers; these are constants."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
         """Why the function cannot compute the node; None: it can."""

@@ -19,11 +19,12 @@ from tpuc_cv18.container import (
     Tensor,
     TensorType,
     TpuRoutine,
+    Weight,
     write_arguments,
 )
 from tpuc_cv18.container.model import DEFAULT_TIME, RANK, THRESHOLD_STEPS
 from tpuc_cv18.isa import Target, encode_cmdbuf
-from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, split_gmem
+from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, WEIGHTS, split_gmem
 from tpuc_cv18.isa.tables import ID_LIMIT
 from tpuc_cv18.runtimes import Version
 
@@ -45,7 +46,8 @@ def write_model(layout: CompiledLayout, recorder: Recorder, target: Target, vers
     """One program: a TPU routine for every run of instructions, a CPU routine for every host call."""
     tensors = {info.name: _tensor(info, is_input=True) for info in layout.inputs}
     tensors |= {info.name: _tensor(info, is_input=False) for info in layout.outputs if info.name not in tensors}
-    calls = [_with_own_shapes(call, tensors) for call in layout.host_calls]
+    weights: dict[str, Weight] = {}
+    calls = [_with_own_shapes(_with_weights(call, weights), tensors) for call in layout.host_calls]
     routines, sections = _routines(layout, calls, recorder.instructions, target)
     if layout.weights:
         sections.insert(0, Section(SectionKind.WEIGHT, "weight", layout.weights))
@@ -58,7 +60,8 @@ def write_model(layout: CompiledLayout, recorder: Recorder, target: Target, vers
         private_bytes=_private_bytes((*layout.inputs, *layout.outputs)),
     )
     time = layout.build_time or DEFAULT_TIME
-    return CviModel(target, layout.name, (program,), tuple(sections), time=time, version=version).to_bytes()
+    constants = tuple(weights.values())
+    return CviModel(target, layout.name, (program,), tuple(sections), constants, time, version=version).to_bytes()
 
 
 def _private_bytes(infos: Iterable[TensorInfo]) -> int:
@@ -72,12 +75,34 @@ def _private_bytes(infos: Iterable[TensorInfo]) -> int:
     return max(ends)
 
 
+def _with_weights(call: HostCall, weights: dict[str, Weight]) -> HostCall:
+    """The call with its constants described; one that lies at two places has two names."""
+
+    def described(info: TensorInfo) -> TensorInfo:
+        if not _is_weight(info):
+            return info
+        tensor = _tensor(info, is_input=False)
+        weight = Weight(info.name, tensor.offset, tensor.bytes, tensor.shape, tensor.type)
+        if weights.setdefault(info.name, weight) != weight:
+            info = replace(info, name=f"{info.name}_{tensor.offset:#x}")
+            weights[info.name] = replace(weight, name=info.name)
+        return info
+
+    return replace(call, inputs=tuple(map(described, call.inputs)))
+
+
+def _is_weight(info: TensorInfo) -> bool:
+    return split_gmem(info.address)[0] == WEIGHTS
+
+
 def _with_own_shapes(call: HostCall, tensors: dict[str, Tensor]) -> HostCall:
     """The call with its tensors described: a function takes extents from there, so that another shape is a tensor of
     its own at the same place.
     """
 
     def described(info: TensorInfo) -> TensorInfo:
+        if _is_weight(info):
+            return info
         tensor = _tensor(info, is_input=False, is_inner=True)
         if tensors.setdefault(info.name, tensor).shape != tensor.shape:
             info = replace(info, name=f"{info.name}_{'x'.join(map(str, info.shape))}")
@@ -96,7 +121,8 @@ def _routines(
     at = 0
     for call in (*calls, None):
         end = call.position if call is not None else len(instructions)
-        wanted = _names(call.inputs if call is not None else layout.outputs)
+        read = call.inputs if call is not None else layout.outputs
+        wanted = _names(info for info in read if not _is_weight(info))
         for part in _segments(instructions[at:end]):
             name = f"subfunc_{len(routines)}"
             sections.append(Section(SectionKind.CMDBUF, name, encode_cmdbuf(derive_waits(part), target)))

@@ -151,7 +151,8 @@ def _decode_routine(model: CviModel, program: Program, routine: Routine, where: 
         match routine.body:
             case CpuRoutine(function, arguments):
                 inputs, outputs = (
-                    tuple(program.tensor(name) for name in names) for names in (routine.inputs, routine.outputs)
+                    tuple(_tensor(model, program, name) for name in names)
+                    for names in (routine.inputs, routine.outputs)
                 )
                 return [CpuStep(function, read_arguments(arguments), inputs, outputs)]
             case TpuRoutine():
@@ -159,6 +160,14 @@ def _decode_routine(model: CviModel, program: Program, routine: Routine, where: 
     except (CorruptFile, IllegalCommand) as error:
         raise type(error)(f"{where}: {error}") from error
     return [_decode_segment(segment, f"{where}: segment {index}") for index, segment in enumerate(segments)]
+
+
+def _tensor(model: CviModel, program: Program, name: str) -> Tensor:
+    """What a function reads or writes: a tensor, or a weight."""
+    weight = next((weight for weight in model.weights if weight.name == name), None)
+    if weight is None:
+        return program.tensor(name)
+    return Tensor(name, weight.type, weight.shape, WEIGHTS, weight.offset)
 
 
 def load_segments(model: CviModel, body: TpuRoutine) -> list[Segment]:

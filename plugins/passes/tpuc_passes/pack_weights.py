@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tpuc.api import Module, Pass, PassContext, StringAttr
 
+from tpuc_passes.planning.host import pack_host
 from tpuc_passes.planning.kernels import COEFFICIENTS
 from tpuc_passes.planning.pack import pack_moves, pack_task
 from tpuc_passes.planning.planned import PlannedFunction
-from tpuc_passes.planning.task import HostTask, TileTask
+from tpuc_passes.planning.task import HostTask, Task, TileTask
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,8 @@ class PackWeights(Pass):
         changed = False
         known: dict[bytes, str] = {}
         for task in PlannedFunction.of(context, module).tasks:
-            if isinstance(task, HostTask):
-                continue
             arrays = [module.constant(operand) for operand in task.operation.operands]
-            packed = pack_task(task, arrays) if isinstance(task, TileTask) else pack_moves(task, arrays)
+            packed = _packed(task, arrays)
             if packed.size:
                 digest = hashlib.blake2b(np.ascontiguousarray(packed).data, digest_size=16).digest()
                 name = known.setdefault(digest, f"{task.operation.name}_packed")
@@ -39,3 +41,14 @@ class PackWeights(Pass):
                 task.operation.extra_attributes[COEFFICIENTS] = StringAttr(name)
                 changed = True
         return changed
+
+
+def _packed(task: Task, arrays: Sequence[NDArray[Any] | None]) -> NDArray[np.uint8]:
+    """All constants of a task."""
+    match task:
+        case TileTask():
+            return pack_task(task, arrays)
+        case HostTask():
+            return pack_host(task, arrays)
+        case _:
+            return pack_moves(task, arrays)

@@ -13,7 +13,7 @@ from tpuc_cv18.container import CpuRoutine, CviModel
 from tpuc_cv18.cpu import run_function
 from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.op_networks import Net
+from tests.chips.cv183x.op_networks import Array, Net
 from tests.frontends.caffe.files import inputs, layer, read
 
 ROI_POOLING = "roi_pooling_param { pooled_h: 2 pooled_w: 2 spatial_scale: 1 }"
@@ -94,6 +94,49 @@ def test_maxima_on_regions(tmp_path: Path) -> None:
     (result,) = loaded.run(REGIONS).values()
     assert result.reshape(-1).tolist() == [27, 31, 59, 63, 29, 31, 45, 47]
     assert [call.function for call in loaded.host_calls] == ["roi_pooling"]
+
+
+PARTS: dict[str, tuple[tuple[int, ...], Array, int]] = {
+    "two of four": ((1, 6, 3, 5), np.array([[0, 1, 2], [0, 3, 0], [0, 5, 1]]), 0),
+    "one of three": ((2, 5, 4), np.array([[1], [0], [1]]), 0),
+    "elements": ((4, 5), np.array([[1, 2], [3, 4]]), 0),
+    "of each image": ((2, 5, 4), np.array([[[1], [3]], [[0], [4]]]), 1),
+    "twofold": ((3, 4, 5), np.array([[[0, 1], [2, 2]], [[1, 3], [0, 0]]]), 0),
+}
+"""Extents, indices and how many dimensions are shared."""
+
+
+def write_parts(path: Path, case: str) -> tuple[Path, Array]:
+    """Twice the input; parts of it; twice these. Also an input."""
+    shape, indices, shared = PARTS[case]
+    net = Net()
+    two = net.constant("two", np.array(2, np.float32))
+    doubled = net.op("Mul", ["x", two], "doubled")
+    parts = net.op("GatherND", [doubled, net.constant("places", indices)], "parts", batch_dims=shared)
+    net.op("Mul", [parts, two], "y")
+    x = np.random.default_rng(1).integers(-9, 9, shape).astype(np.float32)
+    return net.save(path, {"x": shape}, ["y"]), x
+
+
+def test_parts_by_constant_indices(tmp_path: Path) -> None:
+    path, x = write_parts(tmp_path / "net.onnx", "one of three")
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("GatherND",))
+    data = session.build(session.transform(path)).data
+    (y,) = session.chip.load(data).run({"x": x}).values()
+    assert np.array_equal(y.reshape(3, 5, 4), 4 * x[[1, 0, 1]])
+    (weight,) = CviModel.from_bytes(data, CV183X).weights
+    assert (weight.name, weight.shape, weight.type.name) == ("places", (3, 1, 1, 1), "INT32")
+
+
+def test_indices_from_the_end_are_not_left_to_the_runtime(tmp_path: Path) -> None:
+    net = Net()
+    net.op("GatherND", ["x", net.constant("places", np.array([[-1]]))], "y")
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("all",))
+    module = session.transform(net.save(tmp_path / "net.onnx", {"x": (2, 3)}, ["y"]))
+    with pytest.raises(
+        Unsupported, match=r"'gathernd_tf' .* either: its indices must be constants from 0 on\). Change"
+    ):
+        session.build(module)
 
 
 def test_ops_that_the_runtime_has_no_function_for_are_refused() -> None:

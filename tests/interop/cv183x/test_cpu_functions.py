@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tpuc.session import Session
 
-from tests.chips.cv183x.test_cpu_ops import REGIONS, ROI_POOLING, X, write_best
+from tests.chips.cv183x.test_cpu_ops import PARTS, REGIONS, ROI_POOLING, X, write_best, write_parts
 from tests.conftest import RunVendor
 from tests.frontends.caffe.files import Array, inputs, layer, read
 from tests.frontends.caffe.test_detection import CASES
@@ -38,6 +38,39 @@ def test_the_best_in_the_middle_of_a_network(largest: int, run_vendor: RunVendor
     target.write_bytes(data)
     (got,), (vendor,) = session.chip.load(data).run({"x": X}).values(), run_vendor(target, {"x": X}).values()
     assert np.array_equal(got, vendor)
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_parts_by_constant_indices(case: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    path, x = write_parts(tmp_path / "net.onnx", case)
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("GatherND",))
+    data = session.build(session.transform(path)).data
+    target = tmp_path / "net.cvimodel"
+    target.write_bytes(data)
+    (got,), (vendor,) = session.chip.load(data).run({"x": x}).values(), run_vendor(target, {"x": x}).values()
+    assert np.array_equal(got, vendor)
+
+
+def test_detections_by_constant_priors(run_vendor: RunVendor, tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    operands = {
+        "l": random.normal(0, 0.5, (1, 192)).astype(np.float32),
+        "s": random.uniform(0, 1, (1, 96)).astype(np.float32),
+        "f": np.zeros((1, 2, 4, 4), np.float32),
+        "i": np.zeros((1, 3, 64, 64), np.float32),
+    }
+    priors = "prior_box_param { min_size: 16 aspect_ratio: 2 flip: true variance: 0.1 }"
+    text = inputs(**{n: a.shape for n, a in operands.items()}) + layer("PriorBox", priors, "f i", "p", "boxes")
+    module = read(text + layer("DetectionOutput", DETECTION, "l s p"), tmp_path)
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("DetectionOutput",))
+    data = session.build(module).data
+    target = tmp_path / "net.cvimodel"
+    target.write_bytes(data)
+    given = {info.name: operands[info.name] for info in session.chip.load(data).inputs}
+    (got,), (vendor,) = session.chip.load(data).run(given).values(), run_vendor(target, given).values()
+    assert (got[..., 2] > 0.5).all(), "every row is a box"
+    # Pixels in float32, whose sums are taken in another order.
+    np.testing.assert_allclose(vendor.reshape(got.shape), got, rtol=1e-5, atol=1e-5)
 
 
 FUNCTIONS: dict[str, tuple[str, dict[str, Array]]] = {

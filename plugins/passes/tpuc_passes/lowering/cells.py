@@ -84,18 +84,18 @@ class Cells:
         """What the chip's runtime computes such ops with."""
         return cpu_function(self.registry, self.chip.owners, operation.op.name)
 
-    def goes_to_cpu(self, operation: Operation) -> bool:
+    def goes_to_cpu(self, module: Module, operation: Operation) -> bool:
         """Is the node one that the runtime computes, if the chip does not?"""
         function = self.cpu_function(operation)
         allowed = {_word(operation), ALL_OPS} & set(self.cpu_ops)
-        return bool(allowed) and function is not None and _cpu_refusal(function, operation) is None
+        return bool(allowed) and function is not None and _cpu_refusal(function, module, operation) is None
 
-    def cpu_way_out(self, operation: Operation) -> str:
+    def cpu_way_out(self, module: Module, operation: Operation) -> str:
         """Said behind the refusal of a node: that the runtime could compute it and what this costs, or why not."""
         function = self.cpu_function(operation)
         if function is None:
             return ""
-        reason = _cpu_refusal(function, operation)
+        reason = _cpu_refusal(function, module, operation)
         if reason is not None:
             return f" ('{function.function}' of the runtime does not compute it either: {reason})"
         sent, got = (_float_bytes(values) for values in (operation.operands, operation.results[: function.results]))
@@ -138,10 +138,12 @@ def _word(operation: Operation) -> str:
     return operation.op.name.partition(".")[2]
 
 
-def _cpu_refusal(function: CpuFunction[Any], operation: Operation) -> str | None:
+def _cpu_refusal(function: CpuFunction[Any], module: Module, operation: Operation) -> str | None:
     """Why a function of the runtime cannot compute a node."""
-    if any(operand.is_constant for operand in operation.operands):
-        return "it takes no constants"
+    for index in function.integers:
+        constant = module.constant(operation.operands[index])
+        if constant is None or (constant < 0).any():
+            return "its indices must be constants from 0 on"
     given = function.results
     if any(result.uses for result in operation.results[given:]):
         return f"only the first {given} of its {len(operation.results)} results come out"

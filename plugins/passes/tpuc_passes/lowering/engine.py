@@ -113,10 +113,12 @@ class Lowerer:
             mode = self.cells.mode_of(operation, usual)
             cell = self.cells.lowering(operation.op, mode)
             reason = NO_LOWERING if cell is None else cell.refuse(self._node(operation, (), mode))
-            if reason is None or self.cells.goes_to_cpu(operation):
+            if reason is None or self.cells.goes_to_cpu(self.module, operation):
                 choices[operation] = Choice(operation, mode, cell if reason is None else None)
             else:
-                refusals.append(self.cells.refusal(operation, mode, reason) + self.cells.cpu_way_out(operation))
+                refusals.append(
+                    self.cells.refusal(operation, mode, reason) + self.cells.cpu_way_out(self.module, operation)
+                )
         if refusals:
             raise Unsupported(together(refusals))
         return choices

@@ -68,7 +68,7 @@ class Legaliser:
             reason = other if cell is None or other is None else reason
         if legalisation is not None and reason is None:
             self._rewrite(operation, origin, legalisation)
-        elif not self.cells.goes_to_cpu(operation):
+        elif not self.cells.goes_to_cpu(self.module, operation):
             # What is only not lowered is left to the lowering, unless this pass fails anyway.
             via = "" if operation is origin else f"it is composed of {operation.op.name}: "
             self._refuse(origin, f"{via}{reason}", is_final=operation is not origin or legalisation is not None)

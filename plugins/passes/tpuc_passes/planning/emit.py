@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tpuc.api import Assembler, DdrTensor, HostCall, LocalBlock, Operation, TensorInfo, Value
 
 from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.host import constant_element, constant_offsets
 from tpuc_passes.planning.planned import PlannedFunction
 from tpuc_passes.planning.region import AddressOf, record_moves, schedule_and_place
 from tpuc_passes.planning.schedule import Item
@@ -74,11 +75,19 @@ class Emitter:
             HostCall(
                 task.routine.function,
                 task.routine.arguments(node),
-                tuple(self._info(value, shape) for value, shape in zip(operation.operands, sources, strict=True)),
+                tuple(self._source(task, index, shape) for index, shape in enumerate(sources)),
                 tuple(self._info(value, shape) for value, shape in zip(operation.results, targets, strict=False)),
                 len(self.asm.instructions),
             )
         )
+
+    def _source(self, task: HostTask, index: int, shape: tuple[int, ...]) -> TensorInfo:
+        """An operand that a function reads; constants lie among the operation's packed ones."""
+        value, offset = task.operation.operands[index], dict(constant_offsets(task)).get(index)
+        if offset is None:
+            return self._info(value, shape)
+        address = self.constants_of(task.operation) + offset
+        return TensorInfo(value.name, shape, constant_element(task, index), address)
 
     def _info(self, value: Value, shape: tuple[int, ...]) -> TensorInfo:
         return TensorInfo(value.name, shape, value.tensor.element, self.address_of(value))
