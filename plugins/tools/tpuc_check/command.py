@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from tpuc.api import FLOAT_MODES, Module, Operation, TpucError, UsageError
+from tpuc.api import FLOAT_MODES, CpuFunction, Module, Operation, TpucError, UsageError, cpu_function
 from tpuc.api.command import (
     EMPTY,
     FILE,
@@ -245,7 +245,7 @@ def _on_chip(app: App, session: Any, module: Module, folder: Path) -> tuple[int,
     floats = _float_trials(app, session, module, folder)
     findings: list[Finding] = []
     for (stage, op, reason), found in refused.items():
-        way_out, cycles, host = _way_out(op, found, floats)
+        way_out, cycles, host = _way_out(session, op, found, floats)
         names = tuple(operation.name for operation in found)
         findings.append(Finding(stage, names, op, reason, way_out, session.mode, cycles, host))
     return len(operations), findings
@@ -263,8 +263,10 @@ def _float_trials(app: App, session: Any, module: Module, folder: Path) -> dict[
     }
 
 
-def _way_out(op: str, found: Sequence[Operation], floats: dict[str, Trials]) -> tuple[str, int | None, int | None]:
-    """A float layer where that runs, else a rewrite or the host; with the predicted cost."""
+def _way_out(
+    session: Any, op: str, found: Sequence[Operation], floats: dict[str, Trials]
+) -> tuple[str, int | None, int | None]:
+    """A float layer where that runs, else a function of the runtime, a rewrite or the host; with the predicted cost."""
     from tpuc_check.findings import REWRITES
 
     for mode, trials in floats.items():
@@ -274,10 +276,24 @@ def _way_out(op: str, found: Sequence[Operation], floats: dict[str, Trials]) -> 
             return f"keep it in {mode} by a quantise table (`NODE {mode}`): {sum(cycles)} cycles", sum(cycles), None
     work = sum(_host_operations(operation) for operation in found)
     host = f"about {work / HOST_OPERATIONS_PER_MS:.2g} ms for {work} operations of one core"
+    function = cpu_function(session.registry, session.chip.description.owners, op)
+    if function is not None and all(_fits(function, operation) for operation in found):
+        name = op.partition(".")[2]
+        return (
+            f"compile it with --cpu-ops {name}, so that the runtime computes it on the processor ({host})",
+            None,
+            work,
+        )
     hint = REWRITES.get(op)
     if hint is not None:
         return f"{hint} ({host})", None, work
     return f"cut the network there with --output-names and compute it on the host: {host}", None, work
+
+
+def _fits(function: CpuFunction[Any], operation: Operation) -> bool:
+    """Does the function compute the node, as far as that can be said of it alone?"""
+    others = operation.results[function.results :]
+    return function.refuse(operation.node()) is None and not any(result.uses for result in others)
 
 
 def _host_operations(operation: Operation) -> int:

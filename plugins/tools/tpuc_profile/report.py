@@ -96,7 +96,8 @@ class Report:
         calls = self.loaded.host_calls
         if calls:
             shown = ", ".join(_call_text(call) for call in calls)
-            lines.append(f"processor: {len(calls)} calls between the TPU's parts, not in the cycles: {shown}")
+            count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+            lines.append(f"processor: {count} between the TPU's parts, not in the cycles: {shown}")
         ratio = self.ddr_bytes / self.floor_bytes if self.floor_bytes else 0.0
         lines.append(
             f"DDR: {self.analysis.read_bytes:,} B read, {self.analysis.written_bytes:,} B written, {ratio:.2f} times "

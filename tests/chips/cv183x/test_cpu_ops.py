@@ -13,6 +13,7 @@ from tpuc_cv18.container import CpuRoutine, CviModel
 from tpuc_cv18.cpu import run_function
 from tpuc_cv183x.chip import CV183X
 
+from tests.chips.command_line import tpuc
 from tests.chips.cv183x.op_networks import Array, Net
 from tests.frontends.caffe.files import inputs, layer, read
 
@@ -145,6 +146,22 @@ def test_ops_that_the_runtime_has_no_function_for_are_refused() -> None:
     assert str(error.value).startswith(
         "--cpu-ops Topk: the runtime of cv183x has no function for it. Give 'all', or of these: "
     )
+
+
+def test_the_command_line_tells_compiles_profiles_and_runs(tmp_path: Path) -> None:
+    network, compiled = write_best(tmp_path / "net.onnx"), tmp_path / "net.cvimodel"
+    checked = tpuc("check", network, "--chip", "cv183x", "--quantize", "bf16")
+    assert checked.returncode == 1
+    assert "Compile it with --cpu-ops TopK, so that the runtime computes it on the processor (about" in checked.stdout
+    chip = ("--chip", "cv183x", "--quantize", "bf16")
+    assert tpuc("compile", network, *chip, "--cpu-ops", "TopK", "-o", compiled).returncode == 0
+    line = "processor: 1 call between the TPU's parts, not in the cycles: topk (480 B read, 160 B written)\n"
+    assert line in tpuc("profile", compiled).stdout
+    np.savez(tmp_path / "x.npz", x=X)
+    assert tpuc("run", compiled, tmp_path / "x.npz", "-o", tmp_path / "y.npz").returncode == 0
+    with np.load(tmp_path / "y.npz") as results:
+        (y,) = results.values()
+    assert np.array_equal(y.reshape(2, 5, 4), 4 * np.sort(X, 2)[..., :-5:-1])
 
 
 def test_damaged_arguments_are_refused() -> None:
