@@ -187,14 +187,18 @@ def add(op: Any, node: Node, operands: Sequence[Array], signs: Sequence[int]) ->
 
 def _even_sum(operands: Sequence[Array], types: Sequence[Uniform], result: Uniform) -> Array:
     """In steps of the result, as ONNX Runtime's kernel for integers adds: each operand times the ratio of scales in
-    float32, all zero points in one number, rounded once per product and sum.
+    float32, all zero points in one number, products and sums rounded at once.
     """
-    ratios = [np.float32(one.scale) / np.float32(result.scale) for one in types]
-    points = [ratio * np.float32(one.zero_point) for ratio, one in zip(ratios, types, strict=True)]
-    total: Array = np.asarray(np.float32(result.zero_point) - (points[0] + points[1]))
-    for operand, ratio in reversed(list(zip(operands, ratios, strict=True))):
-        total = (operand.astype(np.float64) * np.float64(ratio) + total).astype(np.float32)
+    first, second = (np.float32(one.scale) / np.float32(result.scale) for one in types)
+    points = _fused(types[0].zero_point, first, second * np.float32(types[1].zero_point))
+    offset = np.float32(result.zero_point) - points
+    total = _fused(operands[0], first, _fused(operands[1], second, offset))
     return np.rint(total) - result.zero_point
+
+
+def _fused(number: Array | int, factor: np.float32, added: Array | np.float32) -> Array:
+    """A small whole number times a float32, and another one, rounded once: the product is exact in float64."""
+    return np.asarray(np.asarray(number, np.float64) * np.float64(factor) + added, np.float32)
 
 
 @_or_in_floats
