@@ -29,7 +29,9 @@ def chip(request: pytest.FixtureRequest) -> FakeChip:
 def test_a_description_is_read_as_it_was_written(chip: FakeChip, tmp_path: Path) -> None:
     path = tmp_path / "net.toy"
     write_artifact(chip, path, DATA, INPUTS)
-    assert read_artifact(chip, path) == (DATA, INPUTS)
+    assert read_artifact(chip, path) == (DATA, (INPUTS,))
+    write_artifact(chip, path, DATA, {}, INPUTS)
+    assert read_artifact(chip, path) == (DATA, ({}, INPUTS))
 
 
 def test_files_without_a_description_are_the_compiled_bytes(chip: FakeChip, tmp_path: Path) -> None:
@@ -37,14 +39,14 @@ def test_files_without_a_description_are_the_compiled_bytes(chip: FakeChip, tmp_
     write_artifact(chip, path, DATA, {})
     assert [one.name for one in tmp_path.iterdir()] == ["net.toy"]
     assert path.read_bytes() == DATA
-    assert read_artifact(chip, path) == (DATA, {})
+    assert read_artifact(chip, path) == (DATA, ())
 
 
 def test_the_description_of_other_bytes_does_not_count(tmp_path: Path) -> None:
     path, chip = tmp_path / "net.toy", FakeChip("toy")
     write_artifact(chip, path, DATA, INPUTS)
     write_artifact(chip, path, DATA[1:], {})
-    assert read_artifact(chip, path) == (DATA[1:], {})
+    assert read_artifact(chip, path) == (DATA[1:], ())
 
 
 def test_a_damaged_description_is_refused(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_the_version_is_shown(tpuc: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["comple"], "no command named 'comple'. Did you mean 'compile'? Commands: calibrate, compile, "),
+        (["comple"], "no command named 'comple'. Did you mean 'compile'? Commands: calibrate, combine, compile, "),
         (["--foo"], "no such option"),
         (["compile"], "compile: missing argument 'MODEL'. See 'tpuc compile --help'."),
         (["compile", "m"], "compile: missing option '-o' / '--model'. See 'tpuc compile --help'."),

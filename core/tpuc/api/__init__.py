@@ -19,6 +19,7 @@ from tpuc.api.chip import (
     ImageFrame,
     LmemModel,
     LoadedModel,
+    NetworkEntry,
     TensorInfo,
 )
 from tpuc.api.cpu import ALL_OPS, CPU_FUNCTIONS, CpuFunction, cpu_function, cpu_functions
@@ -244,6 +245,7 @@ from tpuc.schedule.results import (
     CALIBRATION_TABLE,
     CHECK_SAMPLES,
     COMPILE,
+    CONSTANTS,
     LAYER_ERRORS,
     MEMORY_PLAN,
     QUANTISE_SEARCH,
@@ -253,6 +255,7 @@ from tpuc.schedule.results import (
     SELF_CHECK,
     STORED_INPUTS,
     STORED_OUTPUTS,
+    ConstantImage,
     ResultKey,
 )
 
@@ -267,6 +270,7 @@ __all__ = [
     "CALIBRATION_TABLE",
     "CHECK_SAMPLES",
     "COMPILE",
+    "CONSTANTS",
     "CPU_FUNCTIONS",
     "DYNAMIC",
     "F16",
@@ -311,6 +315,7 @@ __all__ = [
     "Commutative",
     "CompiledLayout",
     "Constant",
+    "ConstantImage",
     "CorruptFile",
     "CpuFunction",
     "CpuRoutine",
@@ -376,6 +381,7 @@ __all__ = [
     "Module",
     "Move",
     "MoveKernel",
+    "NetworkEntry",
     "NetworkInput",
     "Node",
     "NoneType",

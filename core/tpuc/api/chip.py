@@ -229,6 +229,17 @@ class TensorInfo:
         return TensorType(self.shape, self.element).size_bytes
 
 
+@dataclass(frozen=True)
+class NetworkEntry:
+    """A network in a compiled file for one set of shapes of its inputs. Several entries may have one name."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} {' '.join('x'.join(map(str, shape)) for shape in self.shapes)}"
+
+
 class LoadedModel(ABC):
     """A compiled file in the simulator, decoded once and run many times."""
 
@@ -394,3 +405,20 @@ class Chip(ABC):
     @abstractmethod
     def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
         """A compiled file in the simulator; raises CorruptFile."""
+
+    def networks(self, data: bytes, source: str = "<bytes>") -> Sequence[NetworkEntry]:
+        """The networks in a compiled file; raises CorruptFile. Default: one."""
+        return (NetworkEntry("", tuple(info.shape for info in self.load(data, source).inputs)),)
+
+    def load_network(self, data: bytes, source: str, index: int) -> LoadedModel:
+        """As `load`, of the network at a place in `networks`."""
+        assert not index, "a chip whose files hold several networks loads them by their places"
+        return self.load(data, source)
+
+    def combine(self, files: Sequence[bytes]) -> bytes:
+        """One file with the networks of several, in their order; raises Unsupported, which is the default."""
+        raise Unsupported(f"files for chip '{self.description.name}' hold one network each; keep them apart")
+
+    def extract(self, data: bytes) -> Sequence[tuple[str, bytes]]:
+        """A file for every network in `networks`, with its name. Default: the file itself."""
+        return [("", data)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 BUILT_IN = {
     "calibrate": "tpuc.cli.commands.calibrate",
+    "combine": "tpuc.cli.commands.combine",
     "compile": "tpuc.cli.commands.compile",
     "deploy": "tpuc.cli.commands.deploy",
     "disasm": "tpuc.cli.commands.disasm",
     "doctor": "tpuc.cli.commands.doctor",
+    "extract": "tpuc.cli.commands.extract",
     "matrix": "tpuc.cli.commands.matrix",
     "opt": "tpuc.cli.commands.opt",
     "plugins": "tpuc.cli.commands.plugins",
@@ -18,12 +20,14 @@ BUILT_IN = {
 SUMMARIES = {
     "calibrate": "Measure value ranges on sample data.",
     "check": "Tell everything of a network that a chip cannot compute, and what would help.",
+    "combine": "Put the networks of several compiled files into one.",
     "compare": "Show where a quantised network loses accuracy, and why.",
     "compile": "Compile a network for a chip, or for several.",
     "deploy": "Turn a TOP module into a compiled file.",
     "disasm": "Show the commands of a compiled file.",
     "doctor": "Show versions, plugins and optional packages, and say what is missing.",
     "eval": "Measure how well networks do on labelled data.",
+    "extract": "Write a file for every network of a compiled file, and for every set of its shapes.",
     "matrix": "Show which ops a chip supports, per mode.",
     "npz": "Look into npz files, compare and change them.",
     "opt": "Run passes on a module.",
@@ -39,7 +43,7 @@ SUMMARIES = {
 }
 
 SECTIONS = {
-    "Compile": ["check", "compile", "reduce"],
+    "Compile": ["check", "combine", "compile", "extract", "reduce"],
     "Step by step": ["calibrate", "deploy", "transform"],
     "Run and measure": ["npz", "profile", "regress", "run"],
     "Accuracy": ["compare", "eval", "qtable", "visual"],

@@ -7,10 +7,12 @@ from tpuc.data.inputs import INPUT_LAYOUT, inputs_of, preprocess_from, preproces
 from tpuc.data.layout import ArrayLayout, layout_of
 from tpuc.data.preprocess import Preprocess, Reader, centre_crop
 from tpuc.data.samples import (
+    ARRAYS,
     SampleInput,
     SampleReader,
     SampleSource,
     arranged,
+    array_shapes,
     fit,
     is_picture,
     open_samples,
@@ -21,6 +23,7 @@ from tpuc.data.stored import quantise
 from tpuc.data.video import FRACTION_BITS, LOW_STEPS, VIDEO_FORMATS, Term, VideoFormat, rgb_of_frames, video_terms
 
 __all__ = [
+    "ARRAYS",
     "FRACTION_BITS",
     "INPUT_LAYOUT",
     "LOW_STEPS",
@@ -36,6 +39,7 @@ __all__ = [
     "Term",
     "VideoFormat",
     "arranged",
+    "array_shapes",
     "centre_crop",
     "check_described",
     "described",

@@ -35,6 +35,8 @@ Shape = tuple[int, ...]
 Sample = dict[str, Array]
 
 READERS = "tpuc.readers"
+ARRAYS = frozenset({".npy", ".npz"})
+"""Suffixes of files of arrays."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ def _files_of(folder: Path, registry: Registry) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise CalibrationError(f"{folder}: neither a folder nor a file. Give --dataset the samples.")
-    wanted = {".npy", ".npz", *(f".{suffix}" for suffix in registry.names(READERS))}
+    wanted = {*ARRAYS, *(f".{suffix}" for suffix in registry.names(READERS))}
     files = [file for file in folder.rglob("*") if file.suffix.lower() in wanted and file.is_file()]
     return sorted(files, key=lambda file: file.relative_to(folder).as_posix())
 
@@ -259,9 +261,9 @@ def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[_Part]:
         check_described(file, one.name, one.is_described or not is_picture(registry, file), registry)
         return [_Part(file)]
     suffix = file.suffix.lower()
-    if suffix not in {".npy", ".npz"}:
+    if suffix not in ARRAYS:
         raise CalibrationError(f"{file}: samples are images, .npy or .npz files. Convert it.")
-    shapes = _array_shapes(file)
+    shapes = array_shapes(file)
     name = _array_for(one, shapes, file) if suffix == ".npz" else ""
     count = _count_in(one, shapes[name], file, f"array {name!r} of shape" if name else "shape")
     rows = [None] if count == 0 else range(count)
@@ -321,7 +323,7 @@ def _squeezed(shape: Shape) -> Shape:
     return tuple(size for size in shape if size != 1)
 
 
-def _array_shapes(file: Path) -> dict[str, Shape]:
+def array_shapes(file: Path) -> dict[str, Shape]:
     """Shapes of the arrays in a file (npy: one, without name), read from the headers."""
     try:
         if file.suffix.lower() == ".npy":

@@ -107,7 +107,8 @@ def load_compiled(path: str | os.PathLike[str]) -> CompiledNetwork:
     chip, loaded, described = session.open_described(source)
 
     def copy(target: Path) -> None:
-        write_artifact(chip, target, *read_artifact(chip, source))
+        data, inputs = read_artifact(chip, source)
+        write_artifact(chip, target, data, *inputs)
 
     return CompiledNetwork(source.name, None, (), session, chip, loaded, described, copy)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -25,6 +25,14 @@ class ResultKey(Generic[T]):
     name: str
 
 
+@dataclass(frozen=True)
+class ConstantImage:
+    """Constants as they lie in memory from its base on, and where each begins, by the digest of its bytes."""
+
+    data: bytes = b""
+    places: Mapping[bytes, int] = field(default_factory=dict[bytes, int])
+
+
 CALIBRATION_TABLE: ResultKey[Any] = ResultKey("calibration_table")
 """A table of ranges, or the path of one."""
 QUANTISE_TABLE: ResultKey[Mapping[str, str]] = ResultKey("quantise_table")
@@ -33,6 +41,8 @@ STORED_INPUTS: ResultKey[frozenset[int]] = ResultKey("stored_inputs")
 """Which network inputs may be given as they are stored, counted from 0; all where nothing is said."""
 STORED_OUTPUTS: ResultKey[frozenset[int]] = ResultKey("stored_outputs")
 """Which network outputs come out as they are stored, counted from 0."""
+CONSTANTS: ResultKey[ConstantImage] = ResultKey("constants")
+"""The constants of the compiled network, after those of other compilations whose result this was before."""
 MEMORY_PLAN: ResultKey[MemoryPlan] = ResultKey("memory_plan")
 """Where everything lies in DDR."""
 ARTIFACT: ResultKey[bytes] = ResultKey("artifact")

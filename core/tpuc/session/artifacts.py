@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tpuc.api.chip import Chip
 from tpuc.api.function import FunctionChip
@@ -19,7 +19,7 @@ from tpuc.data import Preprocess, SampleInput
 from tpuc.errors import CorruptFile
 from tpuc.files import write_atomic
 
-Described = Mapping[str, Preprocess]
+Described: TypeAlias = Mapping[str, Preprocess]
 """How pictures become inputs, by the names of these."""
 
 _END = struct.Struct("<Q8s")
@@ -32,8 +32,9 @@ def names_folder(chip: Chip, path: Path) -> bool:
     return isinstance(chip, FunctionChip) and path.suffix != chip.description.suffix
 
 
-def write_artifact(chip: Chip, path: Path, data: bytes, inputs: Described) -> None:
-    """Write what was compiled, each file whole, with what is known of its inputs."""
+def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Described) -> None:
+    """Write what was compiled, each file whole, with what is known of the inputs of each of its networks."""
+    inputs = networks if any(networks) else ()
     if chip.allows_trailer:
         write_atomic(path, data + (_trailer(inputs) if inputs else b""))
         return
@@ -52,8 +53,8 @@ def is_compiled_folder(chip: Chip, path: Path) -> bool:
     return isinstance(chip, FunctionChip) and path.is_dir()
 
 
-def read_artifact(chip: Chip, path: Path) -> tuple[bytes, Described]:
-    """What was written before, and what it says of its inputs."""
+def read_artifact(chip: Chip, path: Path) -> tuple[bytes, Sequence[Described]]:
+    """What was written before, and what it says of the inputs of each network; nothing where it was not told."""
     data = chip.archive(path) if isinstance(chip, FunctionChip) and path.is_dir() else path.read_bytes()
     if chip.allows_trailer:
         text, data = _split(data)
@@ -73,7 +74,7 @@ def _side_file(path: Path) -> Path:
     return path / "inputs.json" if path.is_dir() else path.with_name(f"{path.name}.inputs.json")
 
 
-def _trailer(inputs: Described) -> bytes:
+def _trailer(inputs: Sequence[Described]) -> bytes:
     text = _text(inputs)
     return text + _END.pack(len(text), _MAGIC)
 
@@ -87,22 +88,24 @@ def _split(data: bytes) -> tuple[bytes, bytes]:
     return data[end - size : end], data[: end - size]
 
 
-def _text(inputs: Described, digest: str = "") -> bytes:
+def _text(inputs: Sequence[Described], digest: str = "") -> bytes:
     """`digest` is that of the compiled bytes where these are another file."""
     head = {"version": 1} | ({"sha256": digest} if digest else {})
-    whole = {**head, "inputs": {name: asdict(one) for name, one in inputs.items()}}
+    networks = [{name: asdict(one) for name, one in network.items()} for network in inputs]
+    whole = {**head, "networks": networks}
     return (json.dumps(whole, ensure_ascii=False) + "\n").encode("utf-8")
 
 
-def _parsed(text: bytes, source: Path, digest: str = "") -> Described:
-    """The inputs that a description names; none where it belongs to other bytes."""
+def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Described]:
+    """The inputs that a description names, network by network; nothing where it belongs to other bytes."""
     if not text:
-        return {}
+        return ()
     try:
         whole: dict[str, Any] = json.loads(text)
         if whole.get("sha256", "") != digest:
-            return {}
-        return {name: _preprocess(fields) for name, fields in whole["inputs"].items()}
+            return ()
+        networks: list[dict[str, Any]] = whole["networks"]
+        return tuple({name: _preprocess(fields) for name, fields in one.items()} for one in networks)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFile(f"{source}: its description of the inputs is damaged; compile the network again") from error
 

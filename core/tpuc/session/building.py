@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tpuc.api.chip import LoadedModel
 from tpuc.api.planning import MemoryPlan
@@ -14,7 +14,15 @@ from tpuc.errors import CalibrationError, UsageError
 from tpuc.files import file_stem
 from tpuc.ir import Module
 from tpuc.schedule import PassManager
-from tpuc.schedule.results import ARTIFACT, CALIBRATION_TABLE, CHECK_SAMPLES, MEMORY_PLAN, QUANTISE_TABLE
+from tpuc.schedule.results import (
+    ARTIFACT,
+    CALIBRATION_TABLE,
+    CHECK_SAMPLES,
+    CONSTANTS,
+    MEMORY_PLAN,
+    QUANTISE_TABLE,
+    ConstantImage,
+)
 from tpuc.session.artifacts import described_inputs, write_artifact
 from tpuc.session.boundary import Boundary
 from tpuc.session.checking import self_check
@@ -22,11 +30,23 @@ from tpuc.session.overflow import has_limits, seen_magnitudes
 from tpuc.session.promise import meet_accuracy
 from tpuc.session.reports import CompileReport, SelfCheck
 from tpuc.session.running import compile_report, compiled_mode, needs_calibration, takes_calibration
-from tpuc.session.settings import CalibrationSettings, CompileSettings, DeploySettings, SampleSettings, chosen
+from tpuc.session.settings import (
+    CalibrationSettings,
+    CompileSettings,
+    DeploySettings,
+    NetworkSettings,
+    SampleSettings,
+    chosen,
+)
 from tpuc.session.verification import StageTest, Verification
 
 if TYPE_CHECKING:
     from tpuc.session.session import Session
+
+
+Shapes: TypeAlias = Sequence[Sequence[int]]
+_OF_SAMPLES = ("dataset", "data_list", "input_num", "min_agreement", "test_input", "excepts", "tolerance")
+"""Settings about samples, which have the first of several sets of shapes."""
 
 
 class Built(NamedTuple):
@@ -35,6 +55,13 @@ class Built(NamedTuple):
     module: Module
     data: bytes
     memory_plan: MemoryPlan | None
+
+
+@dataclass
+class SharedConstants:
+    """What compilations of one network, for several shapes, have of constants: each adds its own."""
+
+    image: ConstantImage = field(default_factory=ConstantImage)
 
 
 @dataclass(frozen=True)
@@ -48,6 +75,7 @@ class Recipe:
     boundary: Boundary | None = None
     after_lowering: Callable[[Module], None] | None = None
     keep_in: Path | None = None
+    constants: SharedConstants | None = None
 
 
 class Calibrated(NamedTuple):
@@ -143,6 +171,39 @@ def deploy(session: Session, module: Module, model: Path, settings: DeploySettin
     return finished.report
 
 
+def compile_shapes(
+    session: Session, path: Path, model: Path, settings: CompileSettings, shapes: Sequence[Shapes]
+) -> list[CompileReport]:
+    """One file for several sets of shapes of a network's inputs, with its weights once; a report for each.
+
+    The first set is calibrated and checked, the others are quantised by the same table.
+    """
+    if settings.get("min_accuracy") is not None:
+        raise UsageError("--min-accuracy searches for one set of shapes; give --input-shapes once.")
+    others: dict[str, Any] = {name: value for name, value in settings.items() if name not in _OF_SAMPLES}
+    constants, steps = SharedConstants(), list[tuple[Module, DeploySettings]]()
+    table: Any = settings.get("calibration_table")
+    for number, one in enumerate(shapes):
+        given: dict[str, Any] = {**(others if number else settings)}
+        given["input_shapes"], given["calibration_table"] = one, table
+        said = CompileSettings(**given)
+        module = session.transform(path, **NetworkSettings(**chosen(said, NetworkSettings)))
+        deploy = prepared(session, path, module, said)
+        table, deploy["constants"] = deploy.get("calibration_table"), constants
+        steps.append((module, deploy))
+    for module, deploy in steps:  # all have to know all constants: activations lie behind them
+        build(session, module, _recipe(deploy))
+    finished = [finish(session, module, model, deploy) for module, deploy in steps]
+    data = session.chip.combine([one.built.data for one in finished])
+    said_of = {
+        tuple(info.shape for info in one.loaded.inputs): described_inputs(inputs_of(one.built.module))
+        for one in finished
+    }
+    write_artifact(session.chip, model, data, *(said_of[entry.shapes] for entry in session.chip.networks(data)))
+    session.registry.hooks.hook.artifact_written(path=model, kind="model")
+    return [one.report for one in finished]
+
+
 def write(session: Session, built: Built, model: Path) -> None:
     """The compiled file, or folder, of what was built."""
     write_artifact(session.chip, model, built.data, described_inputs(inputs_of(built.module)))
@@ -156,8 +217,7 @@ def finish(session: Session, module: Module, model: Path, settings: DeploySettin
         raise UsageError(
             "--test-input is no frame of a camera, which --aligned-input asks for; compare the network without that."
         )
-    recipe = Recipe(table, settings.get("quantize_table"), boundary, keep_in=settings.get("keep_in"))
-    built = build(session, module, recipe)
+    built = build(session, module, _recipe(settings))
     loaded = session.chip.load(built.data, str(model))
     loaded.check()
     test = StageTest(
@@ -175,6 +235,16 @@ def finish(session: Session, module: Module, model: Path, settings: DeploySettin
         check = self_check(session, module, built.module, table, samples, tuned=tuned, least=least)
     report = compile_report(model, session, built, loaded, comparisons)
     return Finished(built, loaded, replace(report, self_check=check, accuracy=settings.get("accuracy")))
+
+
+def _recipe(settings: DeploySettings) -> Recipe:
+    return Recipe(
+        settings.get("calibration_table"),
+        settings.get("quantize_table"),
+        settings.get("boundary"),
+        keep_in=settings.get("keep_in"),
+        constants=settings.get("constants"),
+    )
 
 
 def build(session: Session, module: Module, recipe: Recipe) -> Built:
@@ -200,11 +270,15 @@ def build(session: Session, module: Module, recipe: Recipe) -> Built:
     if recipe.after_lowering is not None:
         recipe.after_lowering(module)
     session.keep(module, f"{tag}_tpu", recipe.keep_in)
+    if recipe.constants is not None:
+        context.leave(CONSTANTS, recipe.constants.image)
     with session.timed("finalize"):
         manager.run_pipeline("finalize", module)
     session.keep(module, f"{tag}_final")
     with session.timed("generate"):
         manager.run(module, ["generate-code"], "generate")
+    if recipe.constants is not None:
+        recipe.constants.image = context.find(CONSTANTS, recipe.constants.image)
     return Built(module, context.result(ARTIFACT), context.find(MEMORY_PLAN))
 
 

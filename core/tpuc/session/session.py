@@ -25,10 +25,11 @@ from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.schedule.results import ResultKey
 from tpuc.session import building
-from tpuc.session.artifacts import Described, is_compiled_folder, read_artifact
+from tpuc.session.artifacts import Described, is_compiled_folder
 from tpuc.session.boundary import Boundary
-from tpuc.session.building import Built, Recipe
+from tpuc.session.building import Built, Recipe, Shapes
 from tpuc.session.checking import check_mode
+from tpuc.session.combining import FIRST, Choice, CompiledFile
 from tpuc.session.compare import real_values
 from tpuc.session.importing import frontends, keep_simplified, read_network, verify_import
 from tpuc.session.reports import CompileReport, ProfileReport, SelfCheck, StageComparison, shown_tensor
@@ -263,6 +264,13 @@ class Session:
         module = self.transform(path, **NetworkSettings(**chosen(settings, NetworkSettings)))
         return self.deploy(module, model, **building.prepared(self, path, module, settings))
 
+    def compile_shapes(
+        self, path: Path, model: Path, shapes: Sequence[Shapes], **settings: Unpack[CompileSettings]
+    ) -> list[CompileReport]:
+        """As `compile`, for several sets of `shapes` of the inputs in one file, which holds the weights once."""
+        check_settings(settings, CompileSettings)
+        return building.compile_shapes(self, path, model, settings, shapes)
+
     def deploy(self, module: Module, model: Path, **settings: Unpack[DeploySettings]) -> CompileReport:
         """Lower a TOP module and write the compiled file, once its commands are legal and its waits complete.
 
@@ -295,12 +303,20 @@ class Session:
         return hook.simulate(chip=chip, inputs=inputs, proceed=lambda: loaded.run(inputs))
 
     def open(self, path: Path) -> tuple[Chip, LoadedModel]:
-        """A compiled file and the installed chip that it is for; raises Unsupported when there is none."""
-        chip, loaded, _ = self.open_described(path)
-        return chip, loaded
+        """A compiled file and the installed chip that it is for; raises Unsupported when there is none.
+
+        Of several networks in it the first one.
+        """
+        file = self.opened(path)
+        return file.chip, file.load(0)
 
     def open_described(self, path: Path) -> tuple[Chip, LoadedModel, Described]:
-        """As `open`, and what the file says of its inputs."""
+        """As `open`, and what the file says of the network's inputs."""
+        file = self.opened(path)
+        return file.chip, file.load(0), file.described(0)
+
+    def opened(self, path: Path) -> CompiledFile:
+        """The networks of a compiled file; raises Unsupported when no installed chip reads it."""
         chips: list[Chip] = []
         for name in self.registry.names("tpuc.chips"):
             try:
@@ -317,16 +333,16 @@ class Session:
             )
         for chip in candidates[:-1]:
             try:
-                return _loaded(chip, path)
+                return CompiledFile.read(chip, path)
             except Unsupported as error:  # the file says that it is for another chip
                 self.log(f"{error}")
-        return _loaded(candidates[-1], path)
+        return CompiledFile.read(candidates[-1], path)
 
     def describes_inputs(self, path: Path) -> bool:
         """Does a file say itself how images become its inputs? Modules do, compiled files where they were told."""
         if path.suffix.lower() == ".mlir":
             return True
-        return not self.is_network(path) and bool(self.open_described(path)[2])
+        return not self.is_network(path) and any(self.opened(path).inputs)
 
     def run(
         self,
@@ -351,9 +367,15 @@ class Session:
         *,
         preprocess: Mapping[str, Any] | None = None,
         dump_all_tensors: bool = False,
+        network: str | None = None,
     ) -> Iterator[RunSample]:
-        """As `run`, one sample after the other, with its name and what the values mean."""
-        runner = self.runner(path, preprocess or {}, everything=dump_all_tensors)
+        """As `run`, one sample after the other, with its name and what the values mean.
+
+        Of a compiled file with several networks `network` is the one to run; of several shapes that one is taken which
+        the inputs have.
+        """
+        choice = Choice(network, tuple(inputs))
+        runner = self.runner(path, preprocess or {}, everything=dump_all_tensors, choice=choice)
         for info in runner.compiled_outputs:
             if (text := shown_tensor(info)) != shown_tensor(info, plain=True):
                 self.remark(f"output {text}")
@@ -363,14 +385,18 @@ class Session:
             values = {name: real_values(array, runner.outputs[name]) for name, array in outputs.items()}
             yield RunSample(", ".join(map(str, files)), files, picture, runner.inputs, outputs, values)
 
-    def runner(self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False) -> Runner:
-        """Any runnable file, ready to run."""
+    def runner(
+        self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False, choice: Choice = FIRST
+    ) -> Runner:
+        """Any runnable file, ready to run; `choice` is for files with several networks."""
         if path.suffix.lower() == ".mlir" and preprocess:
             raise _said_twice(path, preprocess, "transform")
         if path.suffix.lower() == ".mlir" or self.is_network(path):
             module = self.load(path) if path.suffix.lower() == ".mlir" else self.transform(path, preprocess=preprocess)
             return module_runner(module, everything, self.remark)
-        chip, loaded, stated = self.open_described(path)
+        file = self.opened(path)
+        place = choice.place(file)
+        chip, loaded, stated = file.chip, file.load(place), file.described(place)
         if stated and preprocess:
             raise _said_twice(path, preprocess, "compile")
         said = described(preprocess, self.registry, self.remark)
@@ -394,11 +420,6 @@ class Session:
     def disassemble(self, path: Path) -> str:
         """Every command of a compiled file as text."""
         return self.open(path)[1].disassemble()
-
-
-def _loaded(chip: Chip, path: Path) -> tuple[Chip, LoadedModel, Described]:
-    data, inputs = read_artifact(chip, path)
-    return chip, chip.load(data, str(path)), inputs
 
 
 def _said_twice(path: Path, preprocess: Mapping[str, Any], command: str) -> UsageError:

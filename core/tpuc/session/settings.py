@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from tpuc.data import SampleSet, SampleSource
 from tpuc.errors import UsageError
 from tpuc.session.boundary import Boundary
 from tpuc.session.reports import AccuracyReport
+
+if TYPE_CHECKING:
+    from tpuc.session.building import SharedConstants
 
 
 class NetworkSettings(TypedDict, total=False):
@@ -79,7 +82,7 @@ class DeploySettings(TestSettings, CheckSettings, total=False):
     largest magnitudes of values, where they are known: a remark says what is too large for a float type. `keep_in` is a
     folder that receives the lowered module. On `check_samples` the compiled network is compared with the float one;
     `tuned`: has tuning of the table seen them?
-    `accuracy` tells how the tables were found.
+    `accuracy` tells how the tables were found, `constants` are those that several networks share.
     """
 
     calibration_table: Any
@@ -91,6 +94,7 @@ class DeploySettings(TestSettings, CheckSettings, total=False):
     check_samples: SampleSource | None
     tuned: bool | None
     accuracy: AccuracyReport | None
+    constants: SharedConstants | None
 
 
 class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettings, total=False):

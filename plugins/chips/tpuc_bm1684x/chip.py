@@ -13,6 +13,7 @@ from tpuc.api import (
     Instruction,
     LoadedModel,
     Module,
+    NetworkEntry,
     Recorder,
 )
 from tpuc_ops.quant.elements import byte_element
@@ -78,6 +79,26 @@ class Bm1684x(Chip):
         from tpuc_bm1684x.loaded import load_model
 
         return load_model(data, source)
+
+    def networks(self, data: bytes, source: str = "<bytes>") -> Sequence[NetworkEntry]:
+        from tpuc_bm1684x.loaded import networks_in
+
+        return networks_in(data, source)
+
+    def load_network(self, data: bytes, source: str, index: int) -> LoadedModel:
+        from tpuc_bm1684x.loaded import load_model
+
+        return load_model(data, source, index)
+
+    def combine(self, files: Sequence[bytes]) -> bytes:
+        from tpuc_bm1684x.container.combining import combine
+
+        return combine(files)
+
+    def extract(self, data: bytes) -> Sequence[tuple[str, bytes]]:
+        from tpuc_bm1684x.container.combining import extract
+
+        return extract(data)
 
 
 CHIP = Bm1684x()

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tpuc.api import Instruction, TensorInfo
+from tpuc.api import Instruction, NetworkEntry, TensorInfo
 from tpuc.api.simulation import SimulatedModel, errors_name
 from tpuc_chip_parts.files import tensor_info
 
 from tpuc_bm1684x.container import BModel, Tensor
+from tpuc_bm1684x.container.combining import stages
 from tpuc_bm1684x.disassembler import disassemble
 from tpuc_bm1684x.simulator import Simulator
 
 
 class LoadedBModel(SimulatedModel):
-    """The first network of a file, decoded once."""
+    """A network of a file for one set of shapes, decoded once."""
 
-    def __init__(self, data: bytes, source: str) -> None:
+    def __init__(self, data: bytes, source: str, index: int) -> None:
         self._data = data
         self._model = BModel.from_bytes(data)
-        self._simulator = Simulator(self._model, source=source)
+        net, stage = list(stages(self._model))[index]
+        self._simulator = Simulator(self._model, net.name, source, stage)
         inputs = [_info(tensor, is_input=True) for tensor in self._simulator.inputs]
         outputs = [_info(tensor, is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
@@ -39,7 +41,7 @@ class LoadedBModel(SimulatedModel):
 
     @property
     def memory(self) -> Mapping[str, int]:
-        stage = self._model.nets[0].stages[0]
+        stage = self._simulator.stage
         weights = 0 if stage.coefficients is None else len(stage.coefficients.data)
         code = sum(len(group.tiu) + len(group.gdma) for group in stage.groups)
         return {
@@ -50,10 +52,20 @@ class LoadedBModel(SimulatedModel):
         }
 
 
-def load_model(data: bytes, source: str) -> LoadedBModel:
-    """Decode a file; raises CorruptFile, IllegalCommand or Unsupported that name it."""
+def load_model(data: bytes, source: str, index: int = 0) -> LoadedBModel:
+    """Decode a network of a file; raises CorruptFile, IllegalCommand or Unsupported that name the file."""
     with errors_name(source):
-        return LoadedBModel(data, source)
+        return LoadedBModel(data, source, index)
+
+
+def networks_in(data: bytes, source: str) -> list[NetworkEntry]:
+    """The networks of a file, each with every set of its shapes."""
+    with errors_name(source):
+        model = BModel.from_bytes(data)
+        return [
+            NetworkEntry(net.name, tuple(tensor.shape for tensor in net.stages[number].inputs))
+            for net, number in stages(model)
+        ]
 
 
 def _info(tensor: Tensor, *, is_input: bool) -> TensorInfo:

@@ -32,9 +32,9 @@ class Simulator(FileSimulator):
     part_name = "group"
     machine: Machine
 
-    def __init__(self, model: BModel, net: str | None = None, source: str = "bmodel") -> None:
+    def __init__(self, model: BModel, net: str | None = None, source: str = "bmodel", stage: int = 0) -> None:
         self.model = model
-        self.stage = _choose_stage(model, net, source)
+        self.stage = _choose_stage(model, net, source, stage)
         self.groups = tuple(
             _decode_group(group, f"{source}: group {index}") for index, group in enumerate(self.stage.groups)
         )
@@ -86,12 +86,12 @@ class Simulator(FileSimulator):
 # -- loading -----------------------------------------------------------------------------------------------------------
 
 
-def _choose_stage(model: BModel, name: str | None, source: str) -> Stage:
+def _choose_stage(model: BModel, name: str | None, source: str, number: int) -> Stage:
     names = [net.name for net in model.nets]
     if name is not None and name not in names:
         raise UsageError(f"{source}: no network {name!r}; the file has {', '.join(names)}")
     net = model.nets[names.index(name) if name is not None else 0]
-    stage = net.stages[0]
+    stage = net.stages[number]
     if net.address_mode not in (0, 1):
         raise Unsupported(
             f"{source}: address mode {net.address_mode}: the simulator knows the basic mode and inputs and outputs on "

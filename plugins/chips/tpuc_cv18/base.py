@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tpuc.api import (
@@ -14,6 +15,7 @@ from tpuc.api import (
     Instruction,
     LoadedModel,
     Module,
+    NetworkEntry,
     Recorder,
     TensorType,
 )
@@ -107,3 +109,23 @@ class Cv18Chip(Chip):
         from tpuc_cv18.loaded import load_model
 
         return load_model(data, source, self.target)
+
+    def networks(self, data: bytes, source: str = "<bytes>") -> Sequence[NetworkEntry]:
+        from tpuc_cv18.loaded import networks_in
+
+        return networks_in(data, source, self.target)
+
+    def load_network(self, data: bytes, source: str, index: int) -> LoadedModel:
+        from tpuc_cv18.loaded import load_model
+
+        return load_model(data, source, self.target, index)
+
+    def combine(self, files: Sequence[bytes]) -> bytes:
+        from tpuc_cv18.container.combining import combine
+
+        return combine(files, self.target)
+
+    def extract(self, data: bytes) -> Sequence[tuple[str, bytes]]:
+        from tpuc_cv18.container.combining import extract
+
+        return extract(data, self.target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tpuc.api import F32, HostCall, Instruction, ScalarType, TensorInfo, Uniform
+from tpuc.api import F32, HostCall, Instruction, NetworkEntry, ScalarType, TensorInfo, Uniform
 from tpuc.api.simulation import SimulatedModel, errors_name
 from tpuc_chip_parts.files import tensor_info
 
@@ -24,14 +24,14 @@ _BYTES = {TensorType.INT8: "i8", TensorType.UINT8: "u8"}
 
 
 class LoadedCviModel(SimulatedModel):
-    """The first program of a file, decoded once."""
+    """A program of a file, decoded once."""
 
     ddr_spaces = ("gmem",)
 
-    def __init__(self, data: bytes, source: str, target: Target) -> None:
+    def __init__(self, data: bytes, source: str, target: Target, index: int) -> None:
         self._data, self._target = data, target
         self._model = CviModel.from_bytes(data, target)
-        self._simulator = Simulator(self._model, source=source)
+        self._simulator = Simulator(self._model, index, source)
         inputs = [_input_info(tensor) for tensor in self._simulator.inputs]
         outputs = [tensor_info(tensor, int(tensor.zero_point), is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
@@ -111,7 +111,17 @@ def _input_info(tensor: Tensor) -> TensorInfo:
     return replace(info, element=element, rounds_evenly=True)
 
 
-def load_model(data: bytes, source: str, target: Target) -> LoadedCviModel:
-    """Decode a file; raises CorruptFile, IllegalCommand or Unsupported that name it."""
+def load_model(data: bytes, source: str, target: Target, index: int = 0) -> LoadedCviModel:
+    """Decode a program of a file; raises CorruptFile, IllegalCommand or Unsupported that name the file."""
     with errors_name(source):
-        return LoadedCviModel(data, source, target)
+        return LoadedCviModel(data, source, target, index)
+
+
+def networks_in(data: bytes, source: str, target: Target) -> list[NetworkEntry]:
+    """The programs of a file: one network with several sets of shapes."""
+    with errors_name(source):
+        model = CviModel.from_bytes(data, target)
+        return [
+            NetworkEntry(model.name, tuple(program.tensor(name).shape for name in program.inputs))
+            for program in model.programs
+        ]

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tpuc.api import (
+    CONSTANTS,
     MEMORY_PLAN,
     Chip,
+    ConstantImage,
     IntegerAttr,
     MemoryPlan,
     Module,
@@ -26,9 +28,10 @@ from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_pl
 from tpuc_passes.planning.inplace import boundary_alone, chains, expanded
 from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of
 from tpuc_passes.planning.memory import POOL, Lifetime, boundary_addresses, lifetimes, set_address
+from tpuc_passes.planning.pack import digest_of
 from tpuc_passes.planning.planned import PlannedFunction
 
-WEIGHTS = "weights"
+WEIGHTS, ONCE = "weights", "constants lie in program order, equal ones once"
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class AssignAddresses(Pass):
     into the module attributes that TPU-MLIR uses, the plan into the result `memory_plan`. `planner` is a name in
     `tpuc.planners`, also `name{option=value}`; if it is empty the session's planner, `greedy` where that has none.
     `in_place`: results take over the memory of an operand where no tile can notice. `io_alone`: nothing else ever lies
-    where inputs and outputs do.
+    where inputs and outputs do. Constants that the result `constants` has already keep their places.
     """
 
     name = "assign-addresses"
@@ -58,11 +61,11 @@ class AssignAddresses(Pass):
     def _assign(self, chip: Chip, module: Module, context: PassContext) -> None:
         description = chip.description
         function = module.main
-        constants = _place_constants(module, description.ddr_base, description.ddr_alignment)
         base = description.ddr_base
-        weights_bytes = (
-            constants[-1].offset + align(constants[-1].size_bytes, description.ddr_alignment) if constants else 0
-        )
+        before = context.find(CONSTANTS, ConstantImage())
+        constants = _place_constants(module, base, description.ddr_alignment, before)
+        ends = (one.offset + align(one.size_bytes, description.ddr_alignment) for one in constants)
+        weights_bytes = max([len(before.data), *ends])
         planned = PlannedFunction.of(context, module)
         aliases = planned.aliases
         spans = lifetimes(function, planned.tasks, aliases)
@@ -98,20 +101,22 @@ class AssignAddresses(Pass):
         context.leave(MEMORY_PLAN, _whole_plan(expanded(plan, parts), constants, pool, spans, boundary))
 
 
-def _place_constants(module: Module, base: int, alignment: int) -> list[PlannedBuffer]:
-    """Addresses of packed constants, one behind the other in program order; operations may share one."""
-    at = 0
+def _place_constants(module: Module, base: int, alignment: int, before: ConstantImage) -> list[PlannedBuffer]:
+    """Addresses of packed constants, one behind the other in program order; operations may share one. Those that are in
+    `before` lie there, the others behind it.
+    """
+    at = align(len(before.data), alignment)
     placed: list[PlannedBuffer] = []
     known: dict[str, IntegerAttr] = {}
     for point, operation in enumerate(module.main.operations):
         packed = operation.extra_attributes.get(COEFFICIENTS)
         if isinstance(packed, StringAttr):
             if packed.value not in known:
-                size = module.weights[packed.value].size
-                known[packed.value] = IntegerAttr(base + at)
-                reason = "constants lie in program order, equal ones once"
-                placed.append(PlannedBuffer(packed.value, size, WEIGHTS, at, -1, point, reason))
-                at = align(at + size, alignment)
+                array = module.weights[packed.value]
+                place = before.places.get(digest_of(array), at)
+                known[packed.value] = IntegerAttr(base + place)
+                placed.append(PlannedBuffer(packed.value, array.size, WEIGHTS, place, -1, point, ONCE))
+                at = max(at, align(place + array.size, alignment))
             operation.extra_attributes[COEFFICIENTS_ADDRESS] = known[packed.value]
     return placed
 

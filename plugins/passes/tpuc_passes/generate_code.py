@@ -9,9 +9,11 @@ from functools import partial
 import numpy as np
 from tpuc.api import (
     ARTIFACT,
+    CONSTANTS,
     MEMORY_PLAN,
     Chip,
     CompiledLayout,
+    ConstantImage,
     Engine,
     FunctionChip,
     HostCall,
@@ -36,6 +38,7 @@ from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.emit import Emitter
 from tpuc_passes.planning.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip
 from tpuc_passes.planning.memory import address_of
+from tpuc_passes.planning.pack import digest_of
 from tpuc_passes.planning.plan import Plan
 from tpuc_passes.planning.planned import PlannedFunction
 from tpuc_passes.results import FUNCTION_PROGRAM
@@ -111,13 +114,18 @@ def _coefficients(operation: Operation) -> int:
 def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ...]) -> CompiledLayout:
     function = module.main
     base = _number(module, "module.coeff_addr")
+    before = context.find(CONSTANTS, ConstantImage())
     image = np.zeros(_number(module, "module.coeff_size"), np.uint8)
+    image[: len(before.data)] = np.frombuffer(before.data, np.uint8)
+    places = dict(before.places)
     for operation in function.operations:
         packed = operation.extra_attributes.get(COEFFICIENTS)
         if isinstance(packed, StringAttr):
             data = module.weights[packed.value]
             start = _coefficients(operation) - base
             image[start : start + data.size] = data
+            places[digest_of(data)] = start
+    context.leave(CONSTANTS, ConstantImage(image.tobytes(), places))
     inputs = [operation for operation in function.operations if isinstance(operation.op, NetworkInput)]
     return CompiledLayout(
         name=module.name,
@@ -139,5 +147,4 @@ def _number(module: Module, name: str) -> int:
 
 
 def _info(value: Value) -> TensorInfo:
-    type_ = value.tensor
-    return TensorInfo(value.name, type_.dims, type_.element, address_of(value))
+    return TensorInfo(value.name, value.tensor.dims, value.tensor.element, address_of(value))

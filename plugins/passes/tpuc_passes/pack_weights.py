@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Module, Pass, PassContext, StringAttr
 
 from tpuc_passes.planning.host import pack_host
 from tpuc_passes.planning.kernels import COEFFICIENTS
-from tpuc_passes.planning.pack import pack_moves, pack_task
+from tpuc_passes.planning.pack import digest_of, pack_moves, pack_task
 from tpuc_passes.planning.planned import PlannedFunction
 from tpuc_passes.planning.task import HostTask, Task, TileTask
 
@@ -35,8 +33,7 @@ class PackWeights(Pass):
             arrays = [module.constant(operand) for operand in task.operation.operands]
             packed = _packed(task, arrays)
             if packed.size:
-                digest = hashlib.blake2b(np.ascontiguousarray(packed).data, digest_size=16).digest()
-                name = known.setdefault(digest, f"{task.operation.name}_packed")
+                name = known.setdefault(digest_of(packed), f"{task.operation.name}_packed")
                 module.weights[name] = packed
                 task.operation.extra_attributes[COEFFICIENTS] = StringAttr(name)
                 changed = True

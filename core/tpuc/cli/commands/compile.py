@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
@@ -57,7 +57,12 @@ if TYPE_CHECKING:
 @click.option("--calibration-table", type=FILE, metavar="FILE", help="A table made earlier, instead of samples.")
 @click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, found by `tpuc qtable`.")
 @click.option("--calibration-method", default="kld", show_default=True, help="How thresholds are chosen.")
-@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
+@click.option(
+    "--input-shapes",
+    type=SHAPES,
+    multiple=True,
+    help="For networks with dynamic inputs: [[1,3,224,224]]; one file for all that are given.",
+)
 @click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @layout_option
@@ -112,9 +117,13 @@ def command(
     modes = settings.get("quantize_table")
     given = (settings.get("model_data"), *folders, data_list, settings.get("calibration_table"))
     check_inputs(network, modes if isinstance(modes, Path) else None, *given, *settings.get("test_input", ()))
+    shapes: Any = settings.pop("input_shapes", ())
+    settings["input_shapes"] = shapes[0] if shapes else ()
     wanted = chosen_chips(app, chip, pools, output)
     if len(wanted) > 1 and (report_path or memory_plan):
         raise UsageError("--report and --memory-plan name one file; compile for one chip at a time.")
+    if len(shapes) > 1 and (report_path or memory_plan):
+        raise UsageError("--report and --memory-plan are of one set of shapes; give --input-shapes once.")
     files = [compiled_file(app, name, path) for name, path in wanted]
     check_outputs(*files, memory_plan, report_path)
     sessions = [
@@ -134,4 +143,8 @@ def command(
         for name, _ in wanted
     ]
     for session, (_, path) in zip(sessions, wanted, strict=True):
-        show_report(app, session.compile(network, path, **settings), report_path, memory_plan)
+        if len(shapes) < 2:
+            show_report(app, session.compile(network, path, **settings), report_path, memory_plan)
+            continue
+        for report in session.compile_shapes(network, path, shapes, **settings):
+            app.result(report.text())

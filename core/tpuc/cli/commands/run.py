@@ -37,6 +37,7 @@ LARGEST = 5
 @click.option(
     "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only shown."
 )
+@click.option("--network", metavar="NAME", help="Of a compiled file with several networks.")
 @click.option("--labels", default="", metavar="NAME", help="Names of classes: imagenet, coco, or a file of lines.")
 @click.option("--postprocess", default="", metavar="NAME", help="What the outputs are, as of `tpuc eval`: yolov5, ssd.")
 @click.option("--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes into the picture; several pictures, files.")
@@ -51,6 +52,7 @@ def command(
     inputs: tuple[Path, ...],
     model: Path | None,
     output: Path | None,
+    network: str | None,
     labels: str,
     postprocess: str,
     draw: Path | None,
@@ -66,14 +68,16 @@ def command(
     boxes; of other outputs the range and the largest values. Where a file takes quantised integers, arrays of integers
     are taken as they are and floats are quantised.
     """
-    network, given = _split(files, model, inputs)
-    check_inputs(network, *given)
+    runnable, given = _split(files, model, inputs)
+    check_inputs(runnable, *given)
     for path in (output, draw):
         if path is not None:
-            check_output("--output" if path is output else "--draw", path, (network, *given))
+            check_output("--output" if path is output else "--draw", path, (runnable, *given))
             check_writable(path)
     session = open_session(app, input_layout=input_layout)
-    ran = list(session.run_each(network, given, preprocess=preprocess, dump_all_tensors=dump_all_tensors))
+    ran = list(
+        session.run_each(runnable, given, preprocess=preprocess, dump_all_tensors=dump_all_tensors, network=network)
+    )
     from tpuc.session.running import stacked
 
     outputs = stacked([one.outputs for one in ran])
@@ -87,7 +91,7 @@ def command(
     if not (shown and all(shown)):
         if postprocess or draw is not None:
             raise UsageError(
-                f"{network}: its outputs show no objects in a picture; leave out --postprocess and --draw."
+                f"{runnable}: its outputs show no objects in a picture; leave out --postprocess and --draw."
             )
         values = stacked([one.values for one in ran])
         app.result(columns(_summary(values) if summary else list(_listing(values, outputs))))

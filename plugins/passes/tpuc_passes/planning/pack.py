@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,11 @@ def constant_tensors(task: TileTask) -> dict[int, int]:
 
 def _end_of(blocks: Mapping[Any, Block]) -> int:
     return max((block.offset + block.stored_bytes for block in blocks.values()), default=0)
+
+
+def digest_of(packed: Array) -> bytes:
+    """What equal packed constants have in common."""
+    return hashlib.blake2b(np.ascontiguousarray(packed).data, digest_size=16).digest()
 
 
 def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:

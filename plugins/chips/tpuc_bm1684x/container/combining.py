@@ -1,0 +1,69 @@
+"""Several networks, or one for several shapes, in one `.bmodel`, and each by itself again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tpuc.api import Unsupported, UsageError
+
+from tpuc_bm1684x.container.model import BModel, Net, Stage
+
+
+def stages(model: BModel) -> Iterator[tuple[Net, int]]:
+    """Every network with each of its sets of shapes, in the order of the file."""
+    return ((net, number) for net in model.nets for number in range(len(net.stages)))
+
+
+def combine(files: Sequence[bytes]) -> bytes:
+    """One file with the networks of all; those of one name become one network for several shapes.
+
+    Raises UsageError for two with the same name and shapes, Unsupported for files that were not written here.
+    """
+    nets: dict[str, Net] = {}
+    models = [_own(data) for data in files]
+    for net in (net for model in models for net in model.nets):
+        before = nets.get(net.name, replace(net, stages=()))
+        _check(before, net)
+        nets[net.name] = replace(before, stages=_largest_first((*before.stages, *net.stages)))
+    return replace(models[0], nets=tuple(nets.values())).to_bytes()
+
+
+def extract(data: bytes) -> list[tuple[str, bytes]]:
+    """Every network with one set of shapes as a file of its own, by the network's name."""
+    model = _own(data)
+    return [
+        (net.name, replace(model, nets=(replace(net, stages=(net.stages[number],)),)).to_bytes())
+        for net, number in stages(model)
+    ]
+
+
+def _own(data: bytes) -> BModel:
+    """A file whose every byte is known; raises Unsupported for others, which would lose something."""
+    model = BModel.from_bytes(data)
+    if model.to_bytes() != data:
+        raise Unsupported("this file was written by another compiler; combine and extract its networks with its tools")
+    return model
+
+
+def _check(before: Net, net: Net) -> None:
+    if before.address_mode != net.address_mode:
+        raise Unsupported(f"network '{net.name}' has two address modes; compile it again")
+    known = {tuple(tensor.shape for tensor in stage.inputs) for stage in before.stages}
+    for stage in net.stages:
+        shapes = tuple(tensor.shape for tensor in stage.inputs)
+        if shapes in known:
+            listed = ", ".join("x".join(map(str, shape)) for shape in shapes)
+            raise UsageError(
+                f"two networks are called '{net.name}' and take {listed}; compile one of them under another name."
+            )
+
+
+def _largest_first(found: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The vendor's runtime takes memory for the first set of shapes, and uses it for all."""
+    return tuple(sorted(found, key=lambda stage: (stage.context_bytes, _given(stage)), reverse=True))
+
+
+def _given(stage: Stage) -> int:
+    """Bytes of the inputs."""
+    return sum(tensor.bytes for tensor in stage.inputs)

@@ -1,0 +1,87 @@
+"""One network for several shapes in one `.cvimodel`, and each by itself again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tpuc.api import Unsupported, UsageError
+
+from tpuc_cv18.container.model import CviModel, Program, Routine, Section, SectionKind, TpuRoutine
+from tpuc_cv18.isa.target import Target
+
+
+def combine(files: Sequence[bytes], target: Target) -> bytes:
+    """One file with the programs of all, which have the longest of their weights in common.
+
+    Raises Unsupported for weights that do not begin alike: commands name them by their place, and a file has one place
+    for them. Raises UsageError for two programs with the same shapes.
+    """
+    models = [_own(data, target) for data in files]
+    sections: list[Section] = []
+    programs: list[Program] = []
+    weights = max((_weights(model) for model in models), key=len)
+    for model in models:
+        if not weights.startswith(_weights(model)):
+            raise Unsupported(
+                f"the weights of '{model.name}' are others, and a file of this kind holds one set of weights; compile "
+                "the shapes of one network together, with --input-shapes for each"
+            )
+        names = {one.name: f"{one.name}_{len(programs)}" for one in model.sections if programs}
+        sections += [replace(one, name=names.get(one.name, one.name)) for one in model.sections if not _is_weight(one)]
+        programs += [_renamed(program, names) for program in model.programs]
+    shapes = [_shapes(program) for program in programs]
+    if len(set(shapes)) < len(shapes):
+        raise UsageError(f"two of the networks take the same shapes, {shapes[0]}, and these tell programs apart.")
+    named = tuple(dict.fromkeys(one for model in models for one in model.weights))
+    if len({one.name for one in named}) < len(named):
+        raise Unsupported("two networks have constants of one name for functions of the runtime; keep them apart")
+    whole = (Section(SectionKind.WEIGHT, "weight", weights),) if weights else ()
+    return replace(models[0], programs=tuple(programs), sections=(*whole, *sections), weights=named).to_bytes()
+
+
+def extract(data: bytes, target: Target) -> list[tuple[str, bytes]]:
+    """Every program as a file of its own, by the network's name; each has all weights."""
+    model = _own(data, target)
+    return [(model.name, _alone(model, number).to_bytes()) for number in range(len(model.programs))]
+
+
+def _alone(model: CviModel, number: int) -> CviModel:
+    suffix = f"_{number}" if number else ""
+    program = model.programs[number]
+    used = {routine.body.cmdbuf for routine in program.routines if isinstance(routine.body, TpuRoutine)}
+    kept = [one for one in model.sections if _is_weight(one) or one.name in used]
+    names = {one.name: one.name.removesuffix(suffix) for one in kept if not _is_weight(one)}
+    sections = tuple(replace(one, name=names.get(one.name, one.name)) for one in kept)
+    return replace(model, programs=(_renamed(program, names),), sections=sections)
+
+
+def _own(data: bytes, target: Target) -> CviModel:
+    """A file whose every byte is known; raises Unsupported for others, which would lose something."""
+    model = CviModel.from_bytes(data, target)
+    if model.to_bytes() != data:
+        raise Unsupported("this file was written by another compiler; combine and extract its networks with its tools")
+    return model
+
+
+def _is_weight(section: Section) -> bool:
+    return section.kind is SectionKind.WEIGHT
+
+
+def _weights(model: CviModel) -> bytes:
+    section = model.section(SectionKind.WEIGHT)
+    return b"" if section is None else section.data
+
+
+def _shapes(program: Program) -> str:
+    return ", ".join("x".join(map(str, program.tensor(name).shape)) for name in program.inputs)
+
+
+def _renamed(program: Program, names: Mapping[str, str]) -> Program:
+    def routine(one: Routine) -> Routine:
+        if not isinstance(one.body, TpuRoutine):
+            return one
+        cmdbuf, dmabuf = (names.get(name, name) for name in (one.body.cmdbuf, one.body.dmabuf))
+        return replace(one, body=TpuRoutine(cmdbuf, dmabuf))
+
+    return replace(program, routines=tuple(map(routine, program.routines)))
