@@ -39,16 +39,19 @@ class CompileOptions(TypedDict, total=False):
     """How a network is compiled, by the names of the command line's options.
 
     `quantize_table` says which ops are computed in which mode: a file, or modes by names. `boundary`: what goes in and
-    comes out. `planner` and `opt`, 1 to 3: how memory is planned. With `min_agreement` it is an error when less than
-    this share of an output's decisions are kept; with `min_accuracy` the cheapest network is searched that has this
-    figure (`"0.99"`) or so much of the float network's (`"99%"`) by `measure`, in `max_trials`. The stages are compared
-    on `test_input`, a file.
+    comes out. `planner` and `opt`, 1 to 3: how memory is planned. `runtime_version` is that of the runtime which is to
+    take the file, `cpu_ops` are ops that it may compute on the processor. With `min_agreement` it is an error when less
+    than this share of an output's decisions are kept; with `min_accuracy` the cheapest network is searched that has
+    this figure (`"0.99"`) or so much of the float network's (`"99%"`) by `measure`, in `max_trials`. The stages are
+    compared on `test_input`, a file.
     """
 
     quantize_table: str | Path | Mapping[str, str] | None
     boundary: Boundary | None
     planner: str | None
     opt: int | None
+    runtime_version: str | None
+    cpu_ops: Sequence[str]
     min_agreement: float | None
     min_accuracy: str | None
     measure: str | None
@@ -276,7 +279,14 @@ def _compiled(
 ) -> CompiledNetwork:
     check_settings(options, CompileOptions)
     mode = mode and mode.lower().replace("_", "-")
-    session = make_session(chip=chip, mode=mode, planner=options.get("planner"), opt=options.get("opt"))
+    session = make_session(
+        chip=chip,
+        mode=mode,
+        planner=options.get("planner"),
+        opt=options.get("opt"),
+        runtime_version=options.get("runtime_version"),
+        cpu_ops=options.get("cpu_ops", ()),
+    )
     module, description = network.module.clone(), session.chip.description
     is_integer = description.float_mode is None if mode is None else mode not in FLOAT_MODES
     if quantized is None and is_integer and not is_quantised(module):

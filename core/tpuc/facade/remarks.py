@@ -27,6 +27,8 @@ def make_session(
     mode: str | None = None,
     planner: str | None = None,
     opt: int | None = None,
+    runtime_version: str | None = None,
+    cpu_ops: Sequence[str] = (),
     input_layout: str | None = None,
 ) -> Session:
     """A session that warns and logs."""
@@ -35,6 +37,8 @@ def make_session(
         quantize=mode,
         planner=planner,
         opt=opt,
+        runtime_version=runtime_version,
+        cpu_ops=cpu_ops,
         input_layout=input_layout,
         remark=_warn,
         log=lambda text: LOGGER.info("%s", visible(text)),
