@@ -30,9 +30,11 @@ class CompiledLayers:
     """What the float ops give."""
 
 
-def compile_layers(layers: Mapping[str, LayerCase], mode: str, opt: int | None = None) -> CompiledLayers:
+def compile_layers(
+    layers: Mapping[str, LayerCase], mode: str, opt: int | None = None, chip: str = "cv183x"
+) -> CompiledLayers:
     """One network of the ops side by side, as far as the mode has them; `opt`: how local memory is planned."""
-    session = Session(chip="cv183x", quantize=mode, opt=opt, pipelines=EVERYTHING_IN_INTEGERS)
+    session = Session(chip=chip, quantize=mode, opt=opt, pipelines=EVERYTHING_IN_INTEGERS)
     steps = session.chip.description.symmetric_divisor
     samples = {
         name: sample_of(

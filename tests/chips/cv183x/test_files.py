@@ -39,6 +39,7 @@ from tpuc_cv18.isa import (
     DType,
     Operand,
     Scalar,
+    Target,
     TensorCopy,
     decode_cmdbuf,
     decode_dmabuf,
@@ -130,15 +131,15 @@ class TestTiming:
 # -- own programs ------------------------------------------------------------------------------------------------------
 
 
-def file_of(commands: list[Command]) -> CviModel:
+def file_of(commands: list[Command], target: Target = CV183X) -> CviModel:
     """X int8 behind base register 3, y behind 4."""
     x, y = Tensor("x", TensorType.INT8, SHAPE, 3, scale=2.0), Tensor("y", TensorType.INT8, SHAPE, 4, scale=0.5)
     sections = (
         Section(SectionKind.WEIGHT, "weight", bytes(range(256)) * 16),
-        Section(SectionKind.CMDBUF, "code", encode_cmdbuf(commands, CV183X)),
+        Section(SectionKind.CMDBUF, "code", encode_cmdbuf(commands, target)),
     )
     program = Program(("x",), ("y",), (x, y), (Routine(TpuRoutine("code"), ("x",), ("y",)),))
-    return CviModel(CV183X, "net", (program,), sections)
+    return CviModel(target, "net", (program,), sections)
 
 
 def numbered(instructions: list[TensorCopy | Arithmetic]) -> list[Command]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv183x.subject import FileSubject
+from tests.chips.cv18.subject import FileSubject
 from tests.chips.cv183x.test_files import file_of, negate
 from tests.chips.hazard_checks import HazardConformance, without_waits
 from tests.chips.mutants import Subject
@@ -26,7 +26,7 @@ class TestHazards(HazardConformance):
     )
 
     def subject(self, data: bytes) -> Subject:
-        return FileSubject(data)
+        return FileSubject(data, CV183X)
 
     def unordered(self) -> bytes:
         return file_of(without_waits([one.on(CV183X) for one in negate()])).to_bytes()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import DecodedStreams, Engine
 from tpuc_cv18.container import CviModel
+from tpuc_cv18.isa import Target
 from tpuc_cv18.isa.geometry import WEIGHTS
 from tpuc_cv18.simulator import Simulator
-from tpuc_cv183x.chip import CV183X
 
 from tests.chips.mutants import Memories, RandomBytes, led_by, random_inputs, with_results
 
@@ -32,8 +32,8 @@ class RandomStart(Simulator):
 class FileSubject:
     """See Subject."""
 
-    def __init__(self, data: bytes) -> None:
-        self._simulator = RandomStart(CviModel.from_bytes(data, CV183X))
+    def __init__(self, data: bytes, target: Target) -> None:
+        self._simulator = RandomStart(CviModel.from_bytes(data, target))
         self._inputs = random_inputs(self._simulator.inputs)
         self.parts: Sequence[DecodedStreams] = self._simulator.parts
 
