@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,32 @@ def test_the_file_runs_from_the_command_line(chip: str, mode: str, tmp_path: Pat
         shown = tpuc(command, path)
         assert shown.returncode == 0, shown.stderr
         assert word in shown.stdout
+
+
+def test_tools_show_the_chip(tmp_path: Path) -> None:
+    """`matrix`, and both networks side by side."""
+    chip, work = NAMES[0], tmp_path / "work"
+    with np.load(DIGITS / "digits_eval.npz") as data:
+        np.savez(tmp_path / "x.npz", image=data["x"][:1].reshape(1, 1, 8, 8).astype(np.float32))
+    done = tpuc(
+        "compile",
+        DIGITS / "digits.onnx",
+        "--chip",
+        chip,
+        *MODES["bf16"],
+        "--work-dir",
+        work,
+        "-o",
+        tmp_path / "d.cvimodel",
+    )
+    assert done.returncode == 0, done.stderr
+    networks = ("--f32-mlir", work / "digits.mlir", "--quant-mlir", work / f"digits_{chip}_bf16_tpu.mlir")
+    shown = tpuc("visual", *networks, "--input", tmp_path / "x.npz", "-o", tmp_path / "page.html")
+    assert shown.returncode == 0, shown.stderr
+    assert "probabilities" in (tmp_path / "page.html").read_text("utf-8")
+    matrix = tpuc("matrix", "--chip", chip)
+    assert matrix.returncode == 0, matrix.stderr
+    assert re.search(r"^top\.Conv +tpuc \(cv18\) +tpuc \(cv18\)$", matrix.stdout, re.MULTILINE), matrix.stdout[:500]
 
 
 @pytest.mark.parametrize("mode", ["f32", "f16", "int8-asym"])
