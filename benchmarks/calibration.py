@@ -2,8 +2,9 @@
 
 `python benchmarks/calibration.py --model-data DIR`: 100 images of ResNet-8, 40 of mobilenet_v2 and 32 random ones of
 ResNet-50 with random weights, each method of ours alone and with tuning and bias correction as `tpuc calibrate` does,
-in one thread; ONNX Runtime with its own default. Then the peak memory for 32 and for 320 images, and the time of a
-search for float layers. `--only NAME` measures one of resnet8, mobilenet_v2, resnet50, memory, search.
+in one thread; ONNX Runtime with its own default. Then the peak memory for 32 and for 320 images, the time of a search
+for float layers, and processor time beside the vendor's compiler, row by row of the accuracy table. `--only NAME`
+measures one of resnet8, mobilenet_v2, resnet50, memory, search, vendor.
 """
 
 from __future__ import annotations
@@ -29,9 +30,29 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.resnet50 import build
 from tests.models import resnet8
 from tests.models.datasets import calibration_set
+from tests.models.rows import ROWS, load
 
-PARTS = ("resnet8", "mobilenet_v2", "resnet50", "memory", "search")
+PARTS = ("resnet8", "mobilenet_v2", "resnet50", "memory", "search", "vendor")
 METHODS = {"max": "MinMax", "kld": "Entropy", "percentile": "Percentile"}
+
+VENDOR_SECONDS = {
+    "mnist": 2.2,
+    "ic01": 3.3,
+    "kws01": 3.2,
+    "vww01": 3.0,
+    "ad01": 7.9,
+    "mobilenet_v1": 2.6,
+    "mobilenet_v2": 10.7,
+    "blazeface": 6.0,
+    "ultraface": 8.6,
+    "yunet": 15.3,
+    "yolox": 49.9,
+    "squeezenet": 14.1,
+    "lenet": 2.2,
+}
+"""Processor time of TPU-MLIR 1.30.2 (user and system) for `run_calibration` with its defaults on the same samples, in
+one thread of a shared two-core server, start included. Other machines are faster or slower for both.
+"""
 
 
 class Reader:
@@ -127,6 +148,37 @@ def search(model: Path, images: Any, work: Path) -> None:
     print(f", {len(found.layers)} layers")
 
 
+def processor_seconds(name: str, data: Path, work: Path) -> float:
+    """Of `tpuc calibrate` with its defaults in a process of its own, user and system, start included."""
+    row = ROWS[name]
+    session, module = Session(), load(row, data, 1)
+    (spec,) = inputs_of(module)
+    samples = work / name
+    samples.mkdir()
+    for index, array in enumerate(row.calibration(data / "data")):
+        arrays: dict[str, Any] = {spec.name: array.reshape(spec.shape)}
+        np.savez(samples / f"{index:04}.npz", **arrays)
+    session.save(module, work / f"{name}.mlir")
+    arguments = ["calibrate", f"{name}.mlir", "--dataset", name, "-o", f"{name}.table"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "tpuc", *arguments], cwd=work, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def beside_vendor(data: Path, work: Path) -> None:
+    """Every row, their sum, and the worst ratio."""
+    print(f"\n{'processor seconds':18}{'ours':>8}{'vendor':>8}{'ratio':>8}")
+    found: dict[str, float] = {}
+    for name, vendor in VENDOR_SECONDS.items():
+        found[name] = processor_seconds(name, data, work)
+        print(f"{name:18}{found[name]:8.1f}{vendor:8.1f}{found[name] / vendor:8.2f}", flush=True)
+    whole, vendor = sum(found.values()), sum(VENDOR_SECONDS.values())
+    print(f"{'sum':18}{whole:8.1f}{vendor:8.1f}{whole / vendor:8.2f}")
+    worst = max(found, key=lambda name: found[name] / VENDOR_SECONDS[name])
+    print(f"worst ratio: {worst}, {found[worst] / VENDOR_SECONDS[worst]:.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model-data", type=Path, required=True)
@@ -155,6 +207,8 @@ def main() -> None:
                 search(mobilenet, images, work)
         if "resnet50" in parts:
             measure("ResNet-50, random weights", *resnet50(work, 32), work)
+        if "vendor" in parts:
+            beside_vendor(data, work)
         if "memory" in parts:
             few, many = peak_memory(32), peak_memory(320)
             print(f"\npeak memory on ResNet-50: {few} MB with 32 images, {many} MB with 320 ({many / few - 1:+.1%})")

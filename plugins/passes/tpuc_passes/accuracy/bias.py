@@ -72,13 +72,14 @@ def find_shifts(
 
     Later layers see what earlier ones have been corrected to. `seen` are the float means of these samples.
     """
-    states = [net.start(sample) for sample in samples]
+    states = net.start_all(samples)
     shifts: dict[str, Array] = {}
     for index, step in watch(list(enumerate(net.plan.steps)), "correcting biases", len(net.plan.steps)):
         if _is_corrected(net, index):
             name = step.operation.name
-            mean = functools.partial(_integer_mean, net, index)
-            left = _mean([one[name].result for one in seen]) - _mean(list(pool.here(mean, states)))
+            means = functools.partial(_integer_means, net, index)
+            every = [mean for some in pool.here(means, states) for mean in some]
+            left = _mean([one[name].result for one in seen]) - _mean(every)
             shifts[name] = left.astype(np.float32)
             net.shift_bias(index, shifts[name])
         net.run_together([index], states, pool, integer=True)
@@ -92,9 +93,12 @@ def _is_corrected(net: FakeNetwork, index: int) -> bool:
     return step.operands[2] == ABSENT_SLOT or step.operands[2] in net.constants
 
 
-def _integer_mean(net: FakeNetwork, index: int, state: State) -> Array:
+def _integer_means(net: FakeNetwork, index: int, state: State) -> list[Array]:
+    """Of each sample."""
+    step = net.plan.steps[index]
     x, filters, bias = net.operands(index, state, integer=True)[:3]
-    return _mean_product(net.plan.steps[index], x, filters, bias)
+    samples = [x] * state.count if step.operands[0] in net.constants else np.split(x, state.count)
+    return [_mean_product(step, one, filters, bias) for one in samples]
 
 
 def _mean(arrays: Sequence[Array]) -> Array:
