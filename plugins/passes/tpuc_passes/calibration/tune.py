@@ -16,12 +16,12 @@ from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.calibration.table import TensorThreshold
 
 FILTERS = 32
-MUCH_WORK = 1e8
+MUCH_WORK = 1e7
 """Distances of convolutions with more operations are taken on a part of the result: `FILTERS` to twice as many
 channels, evenly spread, and as many rows from the middle as have `PLACES` places, which is some ten thousand elements.
 """
 PLACES = 256
-MANY_ELEMENTS = 1 << 17
+MANY_ELEMENTS = 1 << 15
 """Distances of element-wise ops with so many elements or more are taken on rows, evenly spread, of about half as many:
 otherwise they would take longer than the convolutions.
 """
