@@ -24,16 +24,18 @@ onnxruntime = pytest.importorskip("onnxruntime")
 SAMPLES = 4
 LEAST_COSINE = {"f32": 0.999999, "f16": 0.999, "bf16": 0.99, "int8": 0.99, "int8-asym": 0.98}
 """Random networks spread their values widely, so that 8 bits hold them well."""
-RUNS = {
-    f"{chip}-{mode}": (chip, mode)
-    for chip, modes in (("bm1684x", ("int8", "int8-asym", "f32", "f16")), ("cv183x", ("int8", "bf16")))
-    for mode in modes
+_MODES = {
+    "bm1684x": ("int8", "int8-asym", "f32", "f16"),
+    **dict.fromkeys(("cv183x", "cv181x", "cv180x"), ("int8", "bf16")),
 }
+RUNS = {f"{chip}-{mode}": (chip, mode) for chip, modes in _MODES.items() for mode in modes}
+IN_TURN = [name for name, (chip, _) in RUNS.items() if chip in ("bm1684x", "cv183x")]
+"""Fewer lanes are tried with other networks in the quick run."""
 LONG = ("long_wave", "wide_images")
 """Networks that take most of a minute in most modes."""
 QUICK = {
     ("wide_images", "bm1684x-f32"),
-    *quick_pairs({name: name for name in NETWORKS if name not in LONG}, tuple(RUNS), lambda _: "network"),
+    *quick_pairs({name: name for name in NETWORKS if name not in LONG}, IN_TURN, lambda _: "network"),
 }
 """Each other network on one chip in one mode, in turn; only the widest images are reduced in parts, in floats."""
 PAIRS = [
