@@ -241,6 +241,13 @@ def test_a_compiled_file_says_how_images_become_its_inputs(tmp_path: Path) -> No
     )
 
 
+def test_the_chip_takes_no_frames_where_camera_hardware_leaves_them(tmp_path: Path) -> None:
+    session = Session(chip="bm1684x", quantize="f16")
+    module = session.transform(write_two_headed(tmp_path / "net.onnx", SHAPE), preprocess=NORMALISED)
+    with pytest.raises(UsageError, match="chip 'bm1684x' takes no frames of a camera; leave out --aligned-input"):
+        session.build(module, boundary=Boundary(True, aligned_input=True))
+
+
 def test_a_fused_file_says_how_its_bytes_are_made(tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize="f32")
     network = write_two_headed(tmp_path / "net.onnx", (1, 3, 8, 8))

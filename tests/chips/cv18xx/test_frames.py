@@ -148,11 +148,8 @@ def test_frames_that_the_runtime_does_not_know(tmp_path: Path) -> None:
         compiled(session, network(tmp_path / "net.onnx"), NORMALISED, boundary)
 
 
-@pytest.mark.chip("bm1684x")
 def test_what_takes_no_frames(tmp_path: Path) -> None:
     path = network(tmp_path / "net.onnx")
-    with pytest.raises(UsageError, match="chip 'bm1684x' takes no frames of a camera; leave out --aligned-input"):
-        compiled(Session(chip="bm1684x", quantize="f16"), path, NORMALISED, Boundary(True, aligned_input=True))
     with pytest.raises(UsageError, match="--aligned-input means nothing without --fuse-preprocess"):
         Boundary(aligned_input=True)
     session = Session(chip="cv181x", quantize="bf16")
