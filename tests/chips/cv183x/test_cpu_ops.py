@@ -14,7 +14,7 @@ from tpuc_cv18.cpu import run_function
 from tpuc_cv183x.chip import CV183X
 
 from tests.chips.command_line import tpuc
-from tests.chips.cv183x.op_networks import Array, Net
+from tests.chips.cv18.op_networks import Array, Net
 from tests.frontends.caffe.files import inputs, layer, read
 
 ROI_POOLING = "roi_pooling_param { pooled_h: 2 pooled_w: 2 spatial_scale: 1 }"

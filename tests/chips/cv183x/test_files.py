@@ -38,8 +38,6 @@ from tpuc_cv18.isa import (
     ArithmeticOp,
     DType,
     Operand,
-    Scalar,
-    Target,
     TensorCopy,
     decode_cmdbuf,
     decode_dmabuf,
@@ -51,12 +49,14 @@ from tpuc_cv18.loaded import load_model
 from tpuc_cv18.simulator import Simulator
 from tpuc_cv183x.chip import CV183X
 
+from tests.chips.cv18 import small_program
 from tests.chips.cv18.draw import Array
+from tests.chips.cv18.small_program import SHAPE
 
 FOLDER = Path(__file__).parent / "goldens"
 FILES = sorted(path.stem for path in FOLDER.glob("*.cvimodel"))
 OUTPUTS: dict[str, Array] = dict(np.load(FOLDER / "outputs.npz"))
-SHAPE = (1, 8, 2, 16)
+
 ALLOWED = (CorruptFile, IllegalCommand, HazardError, Unsupported, UsageError)
 
 
@@ -131,29 +131,14 @@ class TestTiming:
 # -- own programs ------------------------------------------------------------------------------------------------------
 
 
-def file_of(commands: list[Command], target: Target = CV183X) -> CviModel:
-    """X int8 behind base register 3, y behind 4."""
-    x, y = Tensor("x", TensorType.INT8, SHAPE, 3, scale=2.0), Tensor("y", TensorType.INT8, SHAPE, 4, scale=0.5)
-    sections = (
-        Section(SectionKind.WEIGHT, "weight", bytes(range(256)) * 16),
-        Section(SectionKind.CMDBUF, "code", encode_cmdbuf(commands, target)),
-    )
-    program = Program(("x",), ("y",), (x, y), (Routine(TpuRoutine("code"), ("x",), ("y",)),))
-    return CviModel(target, "net", (program,), sections)
+def file_of(commands: list[Command]) -> CviModel:
+    """The small program for the chip."""
+    return small_program.file_of(commands, CV183X)
 
 
 def numbered(instructions: list[TensorCopy | Arithmetic]) -> list[Command]:
     """Commands of the chip, with their waits."""
     return derive_waits([one.on(CV183X) for one in instructions])
-
-
-def negate() -> list[TensorCopy | Arithmetic]:
-    x, y = Operand(0, DType.INT8), Operand(0x100, DType.INT8)
-    return [
-        TensorCopy(source=gmem(3), destination=0, shape=SHAPE, dtype=DType.INT8),
-        Arithmetic(operation=ArithmeticOp.MUL, shape=SHAPE, result=y, left=x, right=Scalar.of(-1, DType.INT8)),
-        TensorCopy(source=0x100, destination=gmem(4), shape=SHAPE, dtype=DType.INT8),
-    ]
 
 
 def values() -> Array:
@@ -162,11 +147,11 @@ def values() -> Array:
 
 class TestRunning:
     def test_a_small_program_saturates(self) -> None:
-        result = Simulator(file_of(numbered(negate()))).run({"x": values()})["y"]
+        result = Simulator(file_of(numbered(small_program.negate()))).run({"x": values()})["y"]
         assert np.array_equal(result, np.clip(-values().astype(int), -128, 127))
 
     def test_a_dma_buffer_runs_like_a_command_buffer(self) -> None:
-        model = file_of(numbered(negate()))
+        model = file_of(numbered(small_program.negate()))
         (segment,) = decode_cmdbuf(model.sections[1].data, CV183X)
         stored = Section(SectionKind.DMABUF, "dma", encode_dmabuf([segment], CV183X))
         program = model.programs[0]
@@ -186,7 +171,7 @@ class TestRunning:
 
     def test_intermediate_values_can_be_watched_and_read(self) -> None:
         seen: list[str] = []
-        simulator = Simulator(file_of(numbered(negate())))
+        simulator = Simulator(file_of(numbered(small_program.negate())))
         simulator.run({"x": values()}, watch=lambda _, command: seen.append(command.instruction.describe().split()[0]))
         assert seen == ["dma.load", "tensor.mul", "dma.store"]
         assert np.array_equal(simulator.read(gmem(3), SHAPE, np.dtype(np.int8)), values())
@@ -201,7 +186,7 @@ class TestRunning:
     )
     def test_wrong_inputs_are_refused(self, inputs: dict[str, Array], message: str) -> None:
         with pytest.raises(UsageError, match=message):
-            Simulator(file_of(numbered(negate()))).run(inputs)
+            Simulator(file_of(numbered(small_program.negate()))).run(inputs)
 
 
 class TestCpuRoutines:
@@ -230,7 +215,7 @@ class TestCpuRoutines:
 
 class TestRefusing:
     def test_a_missing_wait_is_a_hazard_even_when_the_value_would_be_right(self) -> None:
-        commands = [Command(command.instruction, command.number, 0) for command in numbered(negate())]
+        commands = [Command(command.instruction, command.number, 0) for command in numbered(small_program.negate())]
         with pytest.raises(
             HazardError,
             match=r"cvimodel: segment 0: compute command 1 \(tensor.mul\) and DMA command 1 \(dma.load\) may run at "
@@ -240,14 +225,14 @@ class TestRefusing:
             Simulator(file_of(commands)).run({"x": values()})
 
     def test_waits_that_are_never_reached_are_found_when_loading(self) -> None:
-        commands = [Command(command.instruction, command.number, 9) for command in numbered(negate())]
+        commands = [Command(command.instruction, command.number, 9) for command in numbered(small_program.negate())]
         with pytest.raises(HazardError, match="segment 0: compute command 1 and DMA command 1 wait for ids that are"):
             Simulator.from_bytes(file_of(commands).to_bytes(), CV183X)
 
     @pytest.mark.parametrize(("at", "name", "value"), [(0, "outstanding_en", 1), (1, "cmd_id_en", 0)])
     def test_fields_that_would_change_the_order_of_commands_are_refused(self, at: int, name: str, value: int) -> None:
         """The proof over waits holds for transfers that do not overlap, and for commands that heed their ids."""
-        commands = numbered(negate())
+        commands = numbered(small_program.negate())
         instruction = replace(cast("TensorCopy", commands[at].instruction), leftover=((name, value),))
         commands[at] = replace(commands[at], instruction=instruction)
         with pytest.raises(IllegalCommand, match=f"command 1: [a-z.]+: {name} = {value} has no known meaning here"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tpuc_cv183x.chip import CV183X
 
+from tests.chips.cv18.small_program import file_of, negate
 from tests.chips.cv18.subject import FileSubject
-from tests.chips.cv183x.test_files import file_of, negate
 from tests.chips.hazard_checks import HazardConformance, without_waits
 from tests.chips.mutants import Subject
 
@@ -29,4 +29,4 @@ class TestHazards(HazardConformance):
         return FileSubject(data, CV183X)
 
     def unordered(self) -> bytes:
-        return file_of(without_waits([one.on(CV183X) for one in negate()])).to_bytes()
+        return file_of(without_waits([one.on(CV183X) for one in negate()]), CV183X).to_bytes()

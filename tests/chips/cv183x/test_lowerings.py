@@ -11,9 +11,9 @@ from tpuc_cv18.lowerings import TABLE
 from tpuc_cv183x.chip import CHIP
 from tpuc_ops import top
 
+from tests.chips.cv18.lowered import check_layers, compile_layers
+from tests.chips.cv18.more_lowering_cases import LAYERS
 from tests.chips.cv18.steps import check_steps
-from tests.chips.cv183x.lowered import check_layers, compile_layers
-from tests.chips.cv183x.more_lowering_cases import LAYERS
 from tests.chips.layer_cases import LayerCase
 from tests.chips.lowered import Array, path_of
 from tests.turns import quick_pairs

@@ -12,8 +12,8 @@ from tpuc.api import Module
 from tpuc.session import Session
 from tpuc.testing.values import build_exposed
 
+from tests.chips.cv18.op_networks import NETWORKS, Array
 from tests.chips.cv18.steps import check_steps
-from tests.chips.cv183x.op_networks import NETWORKS, Array
 from tests.turns import in_turn
 
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tpuc.session import Boundary, Session
 
-from tests.chips.cv183x.op_networks import Net
+from tests.chips.cv18.op_networks import Net
 from tests.chips.frames import frames, host_frames
 
 NORMALISED: dict[str, Any] = {

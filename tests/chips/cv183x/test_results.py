@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 from onnx import helper
 from tpuc.session import Session
-from tpuc_ops import top
 
-from tests.chips.cv183x.op_networks import Net
+from tests.chips.cv18.op_networks import Net
 
 SHAPE = (2, 9, 5, 6)
-SHOWN = (
-    top.Arg(axis=3, keepdims=False, select_last_index=True),
-    top.MaxPoolWithMask(kernel_shape=(2, 2), strides=(2, 2)),
-    top.Split(axis=1, num=3, split_size=(2, 3, 4)),
-)
-"""What the network below has, for the count of what is tested."""
 PLACES = ("first", "last", "least")
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tpuc.api import ImageFrame, LoadedModel, Unsupported, UsageError
 from tpuc.session import Boundary, Session
 
-from tests.chips.cv183x.op_networks import Net
+from tests.chips.cv18.op_networks import Net
 
 NORMALISED: dict[str, Any] = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "pixel_format": "rgb"}
 BYTES = {

@@ -9,8 +9,8 @@ import pytest
 from tpuc_cv18.isa import Target
 from tpuc_cv18xx.chip import CV180X, CV181X, CV182X
 
+from tests.chips.cv18.small_program import file_of, negate
 from tests.chips.cv18.subject import FileSubject
-from tests.chips.cv183x.test_files import file_of, negate
 from tests.chips.hazard_checks import HazardConformance, without_waits
 from tests.chips.mutants import Subject
 

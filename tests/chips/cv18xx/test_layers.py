@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.chips.cv18.lowered import check_layers, compile_layers
+from tests.chips.cv18.more_lowering_cases import LAYERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18xx import NAMES
-from tests.chips.cv183x.lowered import check_layers, compile_layers
-from tests.chips.cv183x.more_lowering_cases import LAYERS
 
 QUICK = ("cv180x", "lines")
 RUNS = [

@@ -6,8 +6,8 @@ import pytest
 from tpuc.registry import Registry
 from tpuc.testing.coverage import uncovered
 
+from tests.chips.cv18.support_cases import cases
 from tests.chips.cv18xx import NAMES
-from tests.chips.cv183x.test_support import cases
 
 
 @pytest.mark.parametrize("chip", NAMES)

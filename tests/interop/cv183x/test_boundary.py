@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tpuc.session import Boundary, Session
 
-from tests.chips.cv183x.op_networks import Net
+from tests.chips.cv18.op_networks import Net
 from tests.chips.cv183x.test_preprocess import NORMALISED, write_network
 from tests.chips.frames import frames
 from tests.conftest import RunVendor

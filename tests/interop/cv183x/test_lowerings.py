@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.chips.cv18.lowered import check_layers, compile_layers
+from tests.chips.cv18.more_lowering_cases import LAYERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18.vendor import assert_same_bits
-from tests.chips.cv183x.lowered import check_layers, compile_layers
-from tests.chips.cv183x.more_lowering_cases import LAYERS
 from tests.chips.layer_cases import LayerCase
 from tests.conftest import RunVendor
 

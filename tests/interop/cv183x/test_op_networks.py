@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.chips.cv18.op_networks import Array
 from tests.chips.cv18.vendor import assert_same_bits
-from tests.chips.cv183x.op_networks import Array
 from tests.chips.cv183x.test_op_networks import LEAST_COSINE, build_network, check_network
 from tests.conftest import RunVendor
 

@@ -13,7 +13,7 @@ from tpuc.testing.kernel_conformance import Fixed
 from tpuc_ops import top
 
 from tests.chips import layer_cases
-from tests.chips.cv183x import lowering_cases
+from tests.chips.cv18 import lowering_cases
 from tests.chips.layer_cases import CURVE, LayerCase
 
 FILTERS = 6
