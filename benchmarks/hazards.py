@@ -20,7 +20,7 @@ from tpuc.session import Session
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.chips.bm1684x.subject import FileSubject as Bm1684x
-from tests.chips.cv183x.subject import FileSubject as Cv18Chip
+from tests.chips.cv18.subject import FileSubject as Cv18Chip
 from tests.chips.mutants import Tally, try_mutants
 
 NETWORKS = {
