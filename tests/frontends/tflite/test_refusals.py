@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import tflite
 from hypothesis import given
 from hypothesis import strategies as st
-from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported
+from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported, install_command
 from tpuc_tflite.engine import ENGINE
 from tpuc_tflite.frontend import FRONTEND
 
@@ -232,6 +233,8 @@ def test_damaged_files(tmp_path_factory: pytest.TempPathFactory, changes: list[t
 
 def test_the_engine_needs_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    (tmp_path / "n.tflite").write_bytes(VALID_FILE)
-    with pytest.raises(Unsupported, match=r'needs the package ai-edge-litert: pip install "tpuc\[litert\]"$'):
-        ENGINE.run(tmp_path / "n.tflite", {"x": values(1, 4)})
+    path = tmp_path / "n.tflite"
+    path.write_bytes(VALID_FILE)
+    wanted = f"{path}: comparing with LiteRT needs the package ai-edge-litert: {install_command('litert')}"
+    with pytest.raises(Unsupported, match=f"^{re.escape(wanted)}$"):
+        ENGINE.run(path, {"x": values(1, 4)})
