@@ -41,7 +41,7 @@ def test_wheel_holds_every_source_and_data_file(wheel_names: list[str]) -> None:
     sources = {
         path.relative_to(root).as_posix()
         for root in roots
-        for suffix in ("*.py", "*.json", "*.html", "py.typed")
+        for suffix in ("*.py", "*.json", "*.html", "*.toml", "*.mlir", "py.typed")
         for path in root.rglob(suffix)
     }
     assert sources <= set(wheel_names)

@@ -74,7 +74,7 @@ def test_code_of_a_howto_comes_from_tested_files(page: Path) -> None:
     included = re.findall(r"<!-- include: (\S+?)(?:::\S+)? -->\n```", text(page))
     assert included
     assert len(re.findall(r"^```(?:python|mlir)", text(page), re.MULTILINE)) <= len(included)
-    assert all(path.startswith("tests/") for path in included)
+    assert all(path.startswith(("tests/", "plugins/tools/tpuc_new/packages/")) for path in included)
 
 
 def test_the_stubs_of_the_op_packages_are_current(generate: Any) -> None:
@@ -98,9 +98,12 @@ def test_the_operators_of_onnx_are_current(generate: Any) -> None:
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        ("tests/third_party/acme_tools/acme_tools/hooks.py::DIGEST", "```python\nDIGEST = Digest()\n```\n"),
         (
-            "tests/third_party/acme_tools/pyproject.toml::project.entry-points.tpuc.calibrators",
+            "plugins/tools/tpuc_new/packages/acme_tools/acme_tools/hooks.py::DIGEST",
+            "```python\nDIGEST = Digest()\n```\n",
+        ),
+        (
+            "plugins/tools/tpuc_new/packages/acme_tools/pyproject.toml::project.entry-points.tpuc.calibrators",
             '```toml\n[project.entry-points."tpuc.calibrators"]\ntrimmed = "acme_tools.trimmed:Trimmed"\n```\n',
         ),
     ],
@@ -113,7 +116,7 @@ def test_a_marker_becomes_the_code_that_it_names(target: str, expected: str, gen
 
 
 def test_a_marker_that_names_nothing_is_a_sentence(generate: Any) -> None:
-    marker = "<!-- include: tests/third_party/acme_tools/acme_tools/hooks.py::Nothing -->\n"
+    marker = "<!-- include: plugins/tools/tpuc_new/packages/acme_tools/acme_tools/hooks.py::Nothing -->\n"
     with pytest.raises(SystemExit, match=r"hooks\.py has no 'Nothing'; correct the include marker"):
         generate.expanded(marker)
 

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent
 TOY_CHIP = FOLDER / "toy_chip"
 ACME_OPS = FOLDER / "acme_ops"
+ACME_TOOLS = ROOT / "plugins" / "tools" / "tpuc_new" / "packages" / "acme_tools"
 BROKEN_PLUGIN = FOLDER / "broken_plugin"
 DUP_CHIP = FOLDER / "dup_chip"
 

@@ -23,9 +23,8 @@ from tpuc.session.building import Built
 from tpuc.testing.golden import run_golden
 from tpuc.testing.planner_conformance import PlannerConformance
 
-from tests.third_party.distributions import FOLDER, ROOT, TOY_CHIP, make_importable, offers_of
+from tests.third_party.distributions import ACME_TOOLS, ROOT, TOY_CHIP, make_importable, offers_of
 
-ACME_TOOLS = FOLDER / "acme_tools"
 make_importable(TOY_CHIP, ACME_TOOLS)
 
 OFFERS = offers_of(ROOT, TOY_CHIP, ACME_TOOLS)
@@ -66,12 +65,12 @@ def test_everything_it_registers_can_be_used(offer: Any, registry: Registry) -> 
 
 
 def test_the_pass_rewrites_as_its_golden_text_says(installed: None) -> None:
-    run_golden(ACME_TOOLS / "pow-to-mul.mlir")
+    run_golden(ACME_TOOLS / "tests" / "pow-to-mul.mlir")
 
 
 @pytest.mark.parametrize(("text", "changed"), [("pow-to-mul", False), ("pow-to-mul{largest=3}", True)])
 def test_the_pass_keeps_the_meaning(text: str, changed: bool, registry: Registry, tmp_path: Path) -> None:
-    source = (ACME_TOOLS / "pow-to-mul.mlir").read_text("utf-8").replace("2.0", "3.0")
+    source = (ACME_TOOLS / "tests" / "pow-to-mul.mlir").read_text("utf-8").replace("2.0", "3.0")
     (tmp_path / "net.mlir").write_text(source, "utf-8")
     module = Session(registry).load(tmp_path / "net.mlir")
     assert PassManager(PassContext(registry)).run(module, [text]) is changed

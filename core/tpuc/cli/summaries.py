@@ -29,6 +29,7 @@ SUMMARIES = {
     "eval": "Measure how well networks do on labelled data.",
     "extract": "Write a file for every network of a compiled file, and for every set of its shapes.",
     "matrix": "Show which ops a chip supports, per mode.",
+    "new": "Write the package of a plugin, with a test: a pass, command or frontend.",
     "npz": "Look into npz files, compare and change them.",
     "opt": "Run passes on a module.",
     "plan": "Plan the memory of networks (.mlir), or of lists of buffers (.json).",
@@ -48,5 +49,5 @@ SECTIONS = {
     "Run and measure": ["npz", "profile", "regress", "run"],
     "Accuracy": ["compare", "eval", "qtable", "visual"],
     "Look inside": ["disasm", "opt", "plan"],
-    "Installation": ["doctor", "matrix", "plugins"],
+    "Installation": ["doctor", "matrix", "new", "plugins"],
 }

@@ -11,9 +11,14 @@ from tpuc.api import F32, Frontend, ImportOptions, InvalidModel, Module, Op, Ten
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
 
+
+def _maxpool(size: str) -> Op:
+    return top.MaxPool(kernel_shape=(int(size),) * 2, strides=(int(size),) * 2)
+
+
 OPS: Mapping[str, Callable[..., Op]] = {
     "relu": top.Relu,
-    "maxpool": lambda size: top.MaxPool(kernel_shape=(int(size),) * 2, strides=(int(size),) * 2),
+    "maxpool": _maxpool,
     "flatten": lambda: top.Flatten(start_dim=1),
 }
 

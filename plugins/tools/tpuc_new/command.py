@@ -1,0 +1,63 @@
+"""`tpuc new`: writes an installable package with one plugin and its test."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+from tpuc.api import UsageError
+from tpuc.api.command import OUTPUT, App, Command, check_writable, pass_app
+
+from tpuc_new.writing import Kind, files_of, kinds, write
+
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+@click.command(
+    "new",
+    cls=Command,
+    section="Installation",
+    examples=("tpuc new pass drop-relu", "tpuc new command sizes -o plugins/sizes"),
+)
+@click.argument("kind", metavar="KIND", type=click.Choice(sorted(kinds())))
+@click.argument("name", metavar="NAME")
+@click.option("-o", "--output", metavar="DIR", type=OUTPUT, help="Folder to make.  [default: NAME]")
+@pass_app
+def command(app: App, kind: str, name: str, output: Path | None) -> None:
+    """Write the package of a plugin, with a test: a pass, command or frontend.
+
+    It is an example that works, under your name. The package is installed with `pip install -e DIR`.
+    """
+    chosen = kinds()[kind]
+    spelt = name.replace("_", "-")
+    folder = output or Path(spelt)
+    _check_name(app, chosen, name, spelt)
+    if folder.exists():
+        raise UsageError(f"{folder} exists; give another folder with -o")
+    check_writable(folder)
+    write(files_of(chosen, spelt), folder)
+    app.result(f"{folder} written; install it: pip install -e {folder}; test it: pytest {folder}")
+
+
+def _check_name(app: App, kind: Kind, name: str, spelt: str) -> None:
+    """Raise UsageError for a name that the package, its module or its plugin cannot have."""
+    module = spelt.replace("-", "_")
+    if not NAME.fullmatch(spelt) or keyword.iskeyword(module):
+        raise UsageError(f"'{name}' cannot name a package; use small letters, digits and dashes, as in drop-relu")
+    if app.registry.has(kind.group, spelt):
+        provider = app.registry.offer(kind.group, spelt).provider
+        raise UsageError(f"{provider} has a {kind.name} '{spelt}'; choose another name")
+    if kind.group == "tpuc.commands" and spelt in _commands():
+        raise UsageError(f"tpuc has a command '{spelt}'; choose another name")
+    if module == "tests" or find_spec(module) is not None:
+        raise UsageError(f"there is a Python module '{module}', so no package can have its name; choose another name")
+
+
+def _commands() -> list[str]:
+    """The names that `tpuc` itself understands."""
+    context = click.get_current_context()
+    shell = context.find_root().command
+    return shell.list_commands(context) if isinstance(shell, click.Group) else []

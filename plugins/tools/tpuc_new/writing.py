@@ -1,0 +1,85 @@
+"""The files of a new plugin: those of its kind in a tested package, with the words of that package replaced."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tpuc.api import write_atomic
+
+FOLDER = Path(__file__).parent
+SECTION = re.compile(r"^\[", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of kinds.toml: `word` is the plugin's name in the files of `package`, `use` a command line with it."""
+
+    name: str
+    package: str
+    word: str
+    group: str
+    files: list[str]
+    use: str
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """What can be written, by name."""
+    rows = tomllib.loads((FOLDER / "kinds.toml").read_text(encoding="utf-8"))
+    return {name: Kind(name, **row) for name, row in rows.items()}
+
+
+def files_of(kind: Kind, name: str) -> dict[str, str]:
+    """The text of every file of a new distribution by its path. `name` is in small letters with dashes."""
+    source = FOLDER / "packages" / kind.package
+    texts = {path: (source / path).read_text(encoding="utf-8") for path in kind.files}
+    texts["pyproject.toml"] = _project(kind, (source / "pyproject.toml").read_text(encoding="utf-8"))
+    texts["README.md"] = f"# {kind.word}\n\nA {kind.name} for tpuc.\n\n```sh\npip install -e .\n{kind.use}\n```\n"
+    texts[f"{kind.package}/__init__.py"] = f'"""A {kind.name} for tpuc."""\n\nfrom __future__ import annotations\n'
+    texts[f"{kind.package}/py.typed"] = ""
+    return {_renamed(kind, name, path): _renamed(kind, name, text) for path, text in texts.items()}
+
+
+def write(files: Mapping[str, str], folder: Path) -> None:
+    """Write files below a folder that is not there yet."""
+    for path, text in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(target, text)
+
+
+def _project(kind: Kind, text: str) -> str:
+    """pyproject.toml of a package without the entry points of other groups."""
+    starts = [match.start() for match in SECTION.finditer(text)]
+    sections = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    ours = f'[project.entry-points."{kind.group}"]'
+    kept = [part for part in sections if part.startswith(ours) or not part.startswith("[project.entry-points")]
+    return re.sub(r"^description = .*$", f'description = "A {kind.name} for tpuc"', "".join(kept), flags=re.MULTILINE)
+
+
+def _renamed(kind: Kind, name: str, text: str) -> str:
+    """A text with the words of the package and of its plugin replaced, in every way of spelling them."""
+    module = name.replace("-", "_")
+    word = kind.word.replace("-", "_")
+    words = {
+        f"{kind.package}.{word}": f"{module}.{module}",
+        f"{kind.package}/{word}": f"{module}/{module}",
+        f"test_{word}": f"test_{module}",
+        kind.package: module,
+        kind.package.replace("_", "-"): name,
+        word: module,
+        word.upper(): module.upper(),
+        _class_name(kind.word): _class_name(name),
+        kind.word: name,  # last: a single word is a name wherever it is not a module
+    }
+    return re.sub("|".join(map(re.escape, words)), lambda match: words[match[0]], text)
+
+
+def _class_name(name: str) -> str:
+    """`AName` for `a-name`."""
+    return "".join(part.capitalize() for part in name.split("-"))

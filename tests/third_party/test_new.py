@@ -1,0 +1,111 @@
+"""`tpuc new`: what it writes works under the given name, and a name that cannot be used is one sentence."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tpuc.cli import main
+from tpuc_new.writing import FOLDER, files_of, kinds
+
+from tests.third_party.distributions import ROOT, offers_of
+
+KINDS = sorted(kinds())
+
+
+def loaded(path: Path) -> ModuleType:
+    """A test file, imported."""
+    spec = importlib.util.spec_from_file_location(f"written_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_tests(folder: Path, work: Path) -> list[str]:
+    """Run every test of a distribution; returns their names."""
+    names: list[str] = []
+    for path in sorted(folder.glob("tests/test_*.py")):
+        for name, test in inspect.getmembers(loaded(path), inspect.isfunction):
+            if name.startswith("test_"):
+                target = work / name
+                target.mkdir()
+                test(*[target for _ in inspect.signature(test).parameters])  # `tmp_path` is all that they ask for
+                names.append(name)
+    return names
+
+
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything in this process sees a distribution as installed."""
+    monkeypatch.syspath_prepend(folder)
+    offers = tuple(offers_of(ROOT, folder))
+    monkeypatch.setattr("tpuc.registry.registry.installed_offers", lambda: offers)
+
+
+@pytest.mark.parametrize("package", sorted({kind.package for kind in kinds().values()}))
+def test_the_tests_of_a_package_that_is_copied_pass(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = FOLDER / "packages" / package
+    install(folder, monkeypatch)
+    assert run_tests(folder, tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_passes_its_tests(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, module = tmp_path / "written", f"my_{kind}_thing"
+    assert main(["new", kind, f"my-{kind}-thing", "-o", str(folder)]) == 0
+    install(folder, monkeypatch)
+    assert run_tests(folder, tmp_path)
+    main(["plugins"])
+    assert f"my-{kind}-thing" in capsys.readouterr().out
+    used = Path(str(sys.modules[f"{module}.{module}"].__file__))
+    assert used == folder / module / f"{module}.py"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_keeps_the_name_of_the_example(kind: str) -> None:
+    row = kinds()[kind]
+    texts = files_of(row, "my-own")
+    project = tomllib.loads(texts["pyproject.toml"])["project"]
+    assert project["name"] == "my-own"
+    assert {group: list(names) for group, names in project["entry-points"].items()} == {row.group: ["my-own"]}
+    everything = "\n".join([*texts, *texts.values()]).lower()
+    assert "acme" not in everything
+    assert not any(word in everything for word in (row.word, row.word.replace("-", "_"), row.word.replace("-", "")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "sentence"),
+    [
+        ("pass", "2fast", "'2fast' cannot name a package; use small letters, digits and dashes, as in drop-relu"),
+        ("pass", "../up", "'../up' cannot name a package; use small letters, digits and dashes, as in drop-relu"),
+        ("pass", "class", "'class' cannot name a package; use small letters, digits and dashes, as in drop-relu"),
+        ("pass", "fold_constants", "has a pass 'fold-constants'; choose another name"),
+        ("frontend", "onnx", "has a frontend 'onnx'; choose another name"),
+        ("command", "npz", "has a command 'npz'; choose another name"),
+        ("command", "compile", "tpuc has a command 'compile'; choose another name"),
+        ("pass", "json", "there is a Python module 'json', so no package can have its name; choose another name"),
+    ],
+)
+def test_a_bad_name_is_one_sentence(
+    kind: str, name: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "written"
+    assert main(["new", kind, name, "-o", str(folder)]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not folder.exists()
+
+
+def test_a_folder_that_exists_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "pass", "drop-relu", "-o", str(tmp_path)]) == 2
+    assert f"{tmp_path} exists; give another folder with -o" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
