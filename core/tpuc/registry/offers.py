@@ -59,12 +59,13 @@ def installed_offers() -> tuple[Offer, ...]:
         text = distribution.read_text("entry_points.txt")
         if text is None or "[tpuc." not in text:
             continue  # most packages: their metadata is not even parsed
-        package = distribution.name
+        metadata = distribution.metadata  # parsed anew each time that it is asked for
+        package, version = metadata["Name"], metadata["Version"]
         if normalise(package) in seen:
             continue  # a second copy further down the path is never imported
         seen.add(normalise(package))
         offers += [
-            Offer(point.group, point.name, package, distribution.version, point.value)
+            Offer(point.group, point.name, package, version, point.value)
             for point in distribution.entry_points
             if point.group.startswith("tpuc.")
         ]
