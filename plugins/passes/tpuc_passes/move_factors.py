@@ -51,9 +51,12 @@ def move_factors(module: Module, factors: Mapping[str, Array]) -> bool:
 
 def noted_factors(module: Module, table: CalibrationTable) -> dict[str, Array]:
     """The factors in a table by the name of what makes the channels."""
+    notes = table.sections.get(FACTORS, ())
+    if not notes:
+        return {}
     channels = {link.producer.name: link.channels for link in find_links(module)}
     try:
-        return parse_notes(table.sections.get(FACTORS, ()), channels)
+        return parse_notes(notes, channels)
     except ValueError as error:
         raise CalibrationError(
             f"the calibration table's factors per channel do not fit module '{module.name}': {error}; calibrate it "

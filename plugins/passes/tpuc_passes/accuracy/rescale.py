@@ -64,9 +64,10 @@ def equalise(module: Module, rounds: int = ROUNDS, tolerance: float = TOLERANCE)
     the factors that moved altogether, by the name of what makes the channels.
     """
     moved: dict[str, Array] = {}
+    links = list(find_links(module))
     for _ in range(rounds):
         furthest = 1.0
-        for link in list(find_links(module)):
+        for link in links:
             ours, theirs = writer_ranges(module, link), reader_ranges(module, link)
             usable = (ours > 0) & (theirs > 0)
             factors = np.ones(link.channels)
