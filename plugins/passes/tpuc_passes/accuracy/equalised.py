@@ -10,7 +10,8 @@ import numpy as np
 from tpuc.api import CALIBRATION_TABLE, Module, PassContext
 from tpuc.api.host import Array, Pool, SampleReader
 
-from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.accuracy.measure import slots_to_see
+from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.accuracy.rescale import equalise
 from tpuc_passes.calibration.held_out import affordable, samples_at, spread
 from tpuc_passes.calibration.judge import Judge
@@ -68,19 +69,22 @@ def _verdict(module: Module, context: PassContext, pool: Pool, samples: Samples)
     """On the network with thresholds at the largest magnitudes."""
     exact = FakeNetwork(module)
     names = exact.plan.names
+    seen = {*slots_to_see(exact), *(slot for _, slot in exact.plan.outputs)}
     entries: dict[str, TensorThreshold] = {}
-    for sample in samples:
-        state = exact.start(sample)
-        exact.run_together(range(len(exact.plan.steps)), [state], pool, integer=False, keep=names)
+    floats: list[State] = []
+    for state in exact.start_all(samples):
+        exact.run_together(range(len(exact.plan.steps)), [state], pool, integer=False, keep={*names, *seen})
         for slot, name in names.items():
             if (value := state.values[slot]) is not None:
                 entries[name] = _widened(entries.get(name), value)
+        state.values = [value if slot in seen else None for slot, value in enumerate(state.values)]
+        floats += exact.apart([state])
 
     def quantised(entries: Mapping[str, TensorThreshold]) -> FakeNetwork:
         table = {CALIBRATION_TABLE: CalibrationTable(entries)}
         return FakeNetwork(calibrated_copy(module, dataclasses.replace(context, results=table)))
 
-    return Judge(module, samples, quantised, pool).judge(entries, {})
+    return Judge(module, samples, quantised, pool, floats).judge(entries, {})
 
 
 def _widened(entry: TensorThreshold | None, value: Array) -> TensorThreshold:

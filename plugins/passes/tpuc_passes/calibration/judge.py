@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 from tpuc.api import Module
@@ -45,13 +45,14 @@ class _Run:
 @dataclass
 class Judge:
     """Runs samples through calibrated networks, here in `pool`. `quantised` makes one of thresholds; all should share
-    their int8 filters.
+    their int8 filters. `floats` are the samples' finished states in the module as it is, where these are known.
     """
 
     module: Module
     samples: Sequence[Mapping[str, Array]]
     quantised: Callable[[Entries], FakeNetwork]
     pool: Pool
+    floats: InitVar[Sequence[State] | None] = None
     exact: FakeNetwork = field(init=False)
     deciders: tuple[Decider, ...] = field(init=False)
     measure: Measure = field(init=False)
@@ -59,9 +60,11 @@ class Judge:
     _signals: Array = field(init=False)
     """Of each sample and output: `[samples, outputs]`."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, floats: Sequence[State] | None) -> None:
         self.exact = FakeNetwork(self.module)
-        states = self._states(self.exact, self.samples, slots_to_see(self.exact), integer=False)
+        states = floats
+        if states is None:
+            states = self._states(self.exact, self.samples, slots_to_see(self.exact), integer=False)
         self.deciders = deciders_of(self.module, [self.exact.outputs(one) for one in states])
         self.measure = measure_of(self.exact, self.deciders, states)
         self.wanted = self._taken(self.exact, states, 0)
