@@ -16,6 +16,8 @@ from tpuc.machine import Instruction, Recorder, Timeline
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from tpuc.data import Preprocess
+
     Array: TypeAlias = npt.NDArray[Any]
 
 
@@ -422,3 +424,10 @@ class Chip(ABC):
     def extract(self, data: bytes) -> Sequence[tuple[str, bytes]]:
         """A file for every network in `networks`, with its name. Default: the file itself."""
         return [("", data)]
+
+    def examples(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+        """Programs on the chip's runtime, filled in for the file `model`: texts by the names of their files.
+
+        `described` says how pictures become inputs, by the names of these. Same input, same texts. Default: none.
+        """
+        return {}

@@ -209,8 +209,8 @@ class CompileReport:
             "chip": self.chip,
             "mode": self.mode,
             "ops": self.ops,
-            "inputs": [_tensor_values(info) for info in self.inputs],
-            "outputs": [_tensor_values(info) for info in self.outputs],
+            "inputs": [tensor_values(info) for info in self.inputs],
+            "outputs": [tensor_values(info) for info in self.outputs],
             "memory_bytes": dict(self.memory),
             "cycles": self.cycles,
             "milliseconds": self.milliseconds,
@@ -273,14 +273,15 @@ class ProfileReport:
 
 def shown_tensor(info: TensorInfo, *, plain: bool = False) -> str:
     """An input or output as people read it; how integers are meant unless they mean themselves or it is `plain`."""
-    values = _tensor_values(info)
+    values = tensor_values(info)
     text = f"'{info.name}': {values['type']} {'x'.join(map(str, info.shape))}"
     if plain or (values["scale"], values["zero_point"]) == (1.0, 0):
         return text
     return f"{text}, scale {values['scale']:.9g}, zero point {values['zero_point']}"
 
 
-def _tensor_values(info: TensorInfo) -> dict[str, Any]:
+def tensor_values(info: TensorInfo) -> dict[str, Any]:
+    """An input or output for programs."""
     scale, zero_point = 1.0, 0
     if isinstance(info.element, Uniform):
         scale, zero_point = info.element.scale, info.element.zero_point

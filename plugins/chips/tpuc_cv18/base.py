@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tpuc.api import (
     Assembler,
@@ -25,6 +26,9 @@ from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, SHARED, WE
 from tpuc_cv18.isa.target import FAMILY, Target
 from tpuc_cv18.lmem import Cv18Lmem
 from tpuc_cv18.runtimes import NEWEST, version_for
+
+if TYPE_CHECKING:
+    from tpuc.api.host import Preprocess
 
 
 def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
@@ -129,3 +133,8 @@ class Cv18Chip(Chip):
         from tpuc_cv18.container.combining import extract
 
         return extract(data, self.target)
+
+    def examples(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+        from tpuc_cv18.examples import examples
+
+        return examples(model, loaded, described)

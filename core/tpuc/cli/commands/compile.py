@@ -31,6 +31,7 @@ from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PA
 from tpuc.errors import UsageError
 
 if TYPE_CHECKING:
+    from tpuc.session import Session
     from tpuc.session.settings import CompileSettings
 
 
@@ -85,6 +86,9 @@ if TYPE_CHECKING:
 @pool_options
 @click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")
 @click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report for programs.")
+@click.option(
+    "--bundle", type=OUTPUT, metavar="DIR", help="Write a folder to deploy: the file, its description, programs."
+)
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
 @pass_app
 def command(
@@ -102,6 +106,7 @@ def command(
     pools: PoolChoice,
     output: Path,
     report_path: Path | None,
+    bundle: Path | None,
     work_dir: Path | None,
     **settings: Unpack[CompileSettings],
 ) -> None:
@@ -124,8 +129,12 @@ def command(
         raise UsageError("--report and --memory-plan name one file; compile for one chip at a time.")
     if len(shapes) > 1 and (report_path or memory_plan):
         raise UsageError("--report and --memory-plan are of one set of shapes; give --input-shapes once.")
+    if bundle is not None and (len(wanted) > 1 or len(shapes) > 1):
+        raise UsageError("--bundle is of one network for one chip; give one --chip and --input-shapes once.")
     files = [compiled_file(app, name, path) for name, path in wanted]
     check_outputs(*files, memory_plan, report_path)
+    if bundle is not None:
+        _check_bundle(bundle)
     sessions = [
         open_session(
             app,
@@ -148,3 +157,19 @@ def command(
             continue
         for report in session.compile_shapes(network, path, shapes, **settings):
             app.result(report.text())
+    if bundle is not None:
+        _write_bundle(app, sessions[0], wanted[0][1], bundle)
+
+
+def _check_bundle(bundle: Path) -> None:
+    from tpuc.session.bundle import check_bundle
+
+    check_bundle(bundle)
+
+
+def _write_bundle(app: App, session: Session, path: Path, bundle: Path) -> None:
+    from tpuc.session.bundle import write_bundle
+
+    file = session.opened(path)
+    if not write_bundle(file, bundle):
+        app.remark(f"chip '{file.chip.description.name}' has no example program yet; {bundle} is without one.")

@@ -1,0 +1,168 @@
+"""Programs in C++ and Python on the vendor's runtime, filled in for one network: `run.cpp.in` and `run.py.in`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+from tpuc.api import LoadedModel, ScalarType, TensorInfo, Uniform
+from tpuc.api.host import Preprocess
+
+PIXELS, VALUES, STORED = "pixels", "values", "stored"
+"""What the file for an input holds: bytes of decoded pixels, floats as the network means them, or what is stored."""
+COLOURS = ("rgb", "bgr", "gray")
+RANK = 4
+
+
+@dataclass(frozen=True)
+class Input:
+    """What the programs know of an input."""
+
+    info: TensorInfo
+    form: str
+    preprocess: Preprocess
+
+    @staticmethod
+    def of(info: TensorInfo, preprocess: Preprocess | None) -> Input:
+        """Pixels where somebody described them and the file computes with what they become."""
+        if preprocess is not None and _takes_pixels(info, preprocess):
+            return Input(info, PIXELS, preprocess)
+        return Input(info, VALUES if _takes_values(info) else STORED, Preprocess())
+
+    @property
+    def channels(self) -> int:
+        """Of a pixel."""
+        return self.info.shape[1 if self.is_planar else 3] if self.form == PIXELS else 1
+
+    @property
+    def is_planar(self) -> bool:
+        """Do the channels lie in planes in the input?"""
+        return self.form == PIXELS and self.preprocess.layout == "nchw"
+
+    @property
+    def is_turned(self) -> bool:
+        """Does the network take blue first? The files have red first."""
+        return self.form == PIXELS and self.preprocess.pixel_format == "bgr" and self.channels > 1
+
+    @property
+    def plane(self) -> int:
+        """Pixels of an image."""
+        rows, columns = self.info.shape[2:] if self.is_planar else self.info.shape[1:3]
+        return rows * columns
+
+    def per_channel(self, values: tuple[float, ...]) -> tuple[float, ...]:
+        """Means or scales, one for each channel; one for all is repeated."""
+        return tuple(values[index % len(values)] for index in range(self.channels))
+
+
+def examples(model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+    """The texts of both programs by the names of their files."""
+    inputs = [Input.of(info, described.get(info.name)) for info in loaded.inputs]
+    wanted = " ".join(f"INPUT{place}" for place in range(1, len(inputs) + 1))
+    about = [f"{place}. {_about(one)}" for place, one in enumerate(inputs, 1)]
+    cpp = {
+        "usage": wanted,
+        "about": "\n".join(f"// {line}" for line in about),
+        "model": _c_string(model),
+        "inputs": "\n".join(_cpp_input(one) for one in inputs),
+        "outputs": "\n".join(_cpp_output(info) for info in loaded.outputs),
+    }
+    python = {
+        "usage": wanted,
+        "about": "\n".join(f"# {line}" for line in about),
+        "model": repr(model),
+        "inputs": "\n".join(_python_input(one) for one in inputs),
+        "outputs": "\n".join(_python_output(info) for info in loaded.outputs),
+    }
+    return {"run.cpp": _filled("run.cpp.in", cpp), "run.py": _filled("run.py.in", python)}
+
+
+def _takes_pixels(info: TensorInfo, preprocess: Preprocess) -> bool:
+    if len(info.shape) != RANK or preprocess.pixel_format not in COLOURS or not _takes_values(info):
+        return False
+    channels = info.shape[1 if preprocess.layout == "nchw" else 3]
+    return channels == (1 if preprocess.pixel_format == "gray" else 3)
+
+
+def _takes_values(info: TensorInfo) -> bool:
+    """Can floats be given? Images of cameras, and integers that mean themselves, are given as they are."""
+    if info.frame is not None:
+        return False
+    if isinstance(info.element, Uniform):
+        return (info.element.scale, info.element.zero_point) != (1.0, 0) and info.element.storage.bits == 8
+    return isinstance(info.element, ScalarType) and info.element.name == "f32"
+
+
+def _about(one: Input) -> str:
+    extents = "x".join(map(str, one.info.shape))
+    name = ascii(one.info.name)
+    if one.form == PIXELS:
+        order = "gray" if one.channels == 1 else "red, green and blue"
+        return f"{name}: pixels of images resized for {extents}, pixel by pixel, a byte for {order}"
+    what = "float32 values" if one.form == VALUES else "the bytes as they are stored"
+    return f"{name}: {what}, {extents}"
+
+
+def _quantisation(info: TensorInfo) -> tuple[float, int]:
+    return (info.element.scale, info.element.zero_point) if isinstance(info.element, Uniform) else (1.0, 0)
+
+
+def _bounds(info: TensorInfo) -> tuple[int, int]:
+    return info.element.bounds if isinstance(info.element, Uniform) else (0, 0)
+
+
+def _cpp_input(one: Input) -> str:
+    scale, zero_point = _quantisation(one.info)
+    low, high = _bounds(one.info)
+    means, scales = (
+        "{" + ", ".join(map(repr, one.per_channel(values))) + "}"
+        for values in (one.preprocess.mean, one.preprocess.scale)
+    )
+    flags = ", ".join("true" if flag else "false" for flag in (one.is_planar, one.is_turned, one.info.rounds_evenly))
+    plane = one.plane if one.form == PIXELS else 1
+    return (
+        f"    {{{_c_string(one.info.name)}, Form::{one.form}, {one.channels}, {plane}, "
+        f"{flags}, {means}, {scales}, {scale!r}, {zero_point}, {low}, {high}}},"
+    )
+
+
+def _cpp_output(info: TensorInfo) -> str:
+    scale, zero_point = _quantisation(info)
+    return f"    {{{_c_string(info.name)}, {scale!r}, {zero_point}}},"
+
+
+def _python_input(one: Input) -> str:
+    scale, zero_point = _quantisation(one.info)
+    images = (-1, one.plane, one.channels) if one.form == PIXELS else None
+    values = {
+        "name": one.info.name,
+        "form": one.form,
+        "images": images,
+        "planar": one.is_planar,
+        "turned": one.is_turned,
+        "evenly": one.info.rounds_evenly,
+        "mean": one.per_channel(one.preprocess.mean),
+        "factor": one.per_channel(one.preprocess.scale),
+        "scale": scale,
+        "zero_point": zero_point,
+        "bounds": _bounds(one.info),
+    }
+    return f"    {values!r},"
+
+
+def _python_output(info: TensorInfo) -> str:
+    scale, zero_point = _quantisation(info)
+    return f"    {info.name!r}: ({scale!r}, {zero_point}),"
+
+
+def _c_string(text: str) -> str:
+    """A literal of C++ with the bytes of UTF-8."""
+    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\{byte:03o}" for byte in text.encode())
+    return f'"{"".join(plain)}"'
+
+
+def _filled(template: str, parts: Mapping[str, str]) -> str:
+    """A template with every `@@name@@` replaced."""
+    pieces = resources.files(__name__).joinpath(template).read_text(encoding="utf-8").split("@@")
+    return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))

@@ -1,0 +1,91 @@
+"""`tpuc compile --bundle`: a folder with the compiled file, its description and programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.chips.command_line import tpuc
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+SAID = ("--mean", "3", "--scale", "0.125", "--pixel-format", "gray")
+
+
+def bundled(folder: Path, chip: str, name: str, *more: str | Path) -> CompletedProcess[str]:
+    return tpuc("compile", DIGITS, "--chip", chip, "-o", folder / name, "--bundle", folder / "out", *more)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
+    done = bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16", *SAID)
+    assert done.returncode == 0, done.stderr
+    found = contents(tmp_path / "out")
+    assert sorted(found) == ["net.cvimodel", "network.json", "run.cpp", "run.py"]
+    assert found["net.cvimodel"] == (tmp_path / "net.cvimodel").read_bytes()
+    said = json.loads(found["network.json"])
+    (image,), (probabilities,) = said["inputs"], said["outputs"]
+    assert (said["version"], said["chip"], said["model"]) == (1, "cv180x", "net.cvimodel")
+    assert (image["name"], image["shape"], image["type"], image["frame"]) == ("image", [1, 1, 8, 8], "f32", None)
+    assert {name: image["preprocess"][name] for name in ("mean", "scale", "pixel_format")} == {
+        "mean": [3.0],
+        "scale": [0.125],
+        "pixel_format": "gray",
+    }
+    assert (probabilities["shape"], probabilities["scale"], probabilities["zero_point"]) == ([1, 10, 1, 1], 1.0, 0)
+    compile(found["run.py"], "run.py", "exec")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_it_has_the_same_bytes_twice(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        assert bundled(tmp_path / name, "cv180x", "net.cvimodel", "--quantize", "bf16").returncode == 0
+    assert contents(tmp_path / "one" / "out") == contents(tmp_path / "two" / "out")
+
+
+def test_a_folder_with_something_in_it_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    done = bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16")
+    assert done.returncode == 2
+    assert done.stderr.strip() == f"tpuc: {tmp_path / 'out'}: the folder is not empty; give --bundle a new one."
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["mine", "out"]
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16").returncode == 0
+    assert len(contents(tmp_path / "out")) == 4
+
+
+def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tpuc.session.bundle.write_atomic", full)
+    assert bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16").returncode == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["net.cvimodel"]
+
+
+def test_a_chip_without_programs_says_so(tmp_path: Path) -> None:
+    done = bundled(tmp_path, "bm1684x", "net.bmodel", "--quantize", "f32")
+    assert done.returncode == 0
+    assert f"chip 'bm1684x' has no example program yet; {tmp_path / 'out'} is without one." in done.stderr
+    assert sorted(contents(tmp_path / "out")) == ["net.bmodel", "network.json"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [("--chip", "bm1684x,cv180x"), ("--input-shapes", "1,1,8,8", "--input-shapes", "2,1,8,8")],
+    ids=["chips", "shapes"],
+)
+def test_it_is_of_one_network(more: tuple[str, ...], tmp_path: Path) -> None:
+    done = bundled(tmp_path, "cv180x", "net.cvimodel", *more)
+    assert done.returncode == 2
+    assert "--bundle is of one network for one chip; give one --chip and --input-shapes once." in done.stderr
