@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from tpuc.api import Engine
 from tpuc_bm1684x.isa.geometry import DDR_BASE, LMEM_BASE
 
 from tests.chips.bm1684x.draw import Array, Case, Place
+from tests.chips.oracles import load_oracle
 
 DDR_BYTES = 1 << 20
 
 
-def load_oracle(folder: Path) -> Any:
-    """The module `oracle_bm1684x` of that folder."""
-    name = "oracle_bm1684x"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+ORACLE = "oracle_bm1684x"
+"""The module that drives this model."""
 
 
 class OracleRunner:
     """The functional model with memories that start as zeros for every case."""
 
     def __init__(self, folder: Path) -> None:
-        self._module = load_oracle(folder)
+        self._module = load_oracle(folder, ORACLE)
         self.oracle = self._module.Oracle(DDR_BYTES)
 
     def __enter__(self) -> Self:

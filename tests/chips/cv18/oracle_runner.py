@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from tpuc.api import Engine
 from tpuc_cv18.isa import Target
 
 from tests.chips.cv18.draw import BASES, GMEM_BYTES, WINDOW_BYTES, Array, Case
+from tests.chips.oracles import load_oracle
 
-
-def load_oracle(folder: Path) -> Any:
-    """The module `oracle_cv18xx` of that folder."""
-    name = "oracle_cv18xx"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+ORACLE = "oracle_cv18xx"
+"""The module that drives this model."""
 
 
 class OracleRunner:
     """The functional model with the base registers that cases use."""
 
     def __init__(self, folder: Path, target: Target) -> None:
-        self.module = load_oracle(folder)
+        self.module = load_oracle(folder, ORACLE)
         self.oracle = self.module.Oracle(target.name, 1 << 20)
         for base in range(BASES):
             self.oracle.set_base(base, base * GMEM_BYTES)
@@ -66,4 +55,4 @@ class OracleRunner:
 
 def run_file(folder: Path, path: Path, inputs: dict[str, Array]) -> dict[str, Array]:
     """A compiled file on the vendor's runtime."""
-    return dict(load_oracle(folder).run_cvimodel(path, inputs))
+    return dict(load_oracle(folder, ORACLE).run_cvimodel(path, inputs))

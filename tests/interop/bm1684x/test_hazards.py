@@ -15,8 +15,9 @@ from tpuc_bm1684x.isa import encode_stream
 from tpuc_bm1684x.isa.geometry import DDR_BASE
 from tpuc_bm1684x.simulator import Simulator
 
-from tests.chips.bm1684x.oracle_runner import load_oracle
+from tests.chips.bm1684x.oracle_runner import ORACLE
 from tests.chips.mutants import Memories, random_inputs, with_results
+from tests.chips.oracles import load_oracle
 from tests.interop.hazard_checks import OracleRemovalConformance
 
 pytestmark = pytest.mark.interop
@@ -27,7 +28,7 @@ class OracleSubject:
     """A `.bmodel` on the functional model: its code orders the streams by their bytes and executes them."""
 
     def __init__(self, data: bytes, folder: Path) -> None:
-        self._module = load_oracle(folder)
+        self._module = load_oracle(folder, ORACLE)
         self._simulator = Simulator(BModel.from_bytes(data))
         self._inputs = random_inputs(self._simulator.inputs)
         self._oracle = self._module.Oracle(self._simulator.machine.ddr.size)

@@ -13,8 +13,9 @@ from tpuc_cv18.isa.geometry import WEIGHTS, round_up, split_gmem
 from tpuc_cv18.simulator import CpuStep, Simulator
 from tpuc_cv183x.chip import CV183X
 
-from tests.chips.cv18.oracle_runner import load_oracle
+from tests.chips.cv18.oracle_runner import ORACLE
 from tests.chips.mutants import Memories, led_by, random_inputs, with_results
+from tests.chips.oracles import load_oracle
 from tests.interop.hazard_checks import OracleRemovalConformance
 
 pytestmark = pytest.mark.interop
@@ -29,7 +30,7 @@ class OracleSubject:
     """
 
     def __init__(self, data: bytes, folder: Path) -> None:
-        self._module = load_oracle(folder)
+        self._module = load_oracle(folder, ORACLE)
         simulator = Simulator(CviModel.from_bytes(data, CV183X))
         self.parts: Sequence[DecodedStreams] = simulator.parts
         assert simulator.steps[: len(self.parts)] == self.parts
