@@ -34,13 +34,15 @@ if TYPE_CHECKING:
 @click.argument("models", metavar="[MODEL]...", nargs=-1, type=FILE)
 @click.option("--model-file", "model_files", type=FILE, multiple=True, metavar="FILE", help="The same as MODEL.")
 @click.option("--dataset", type=FILE, required=True, metavar="PATH", help="Folder of images, or npz file of arrays.")
-@click.option("--dataset-type", default="", metavar="NAME", help="imagenet, coco or arrays; by default imagenet.")
-@click.option("--metric", default="", metavar="NAME", help="top-k, coco, auc or best-box; by default the data's own.")
+@click.option("--dataset-type", default="", metavar="NAME", help="imagenet, coco, voc, wider, yolo or arrays.")
+@click.option("--metric", default="", metavar="NAME", help="top-k, coco, voc, auc, best-box; by default the data's.")
 @click.option("--postprocess", default="", metavar="NAME", help="What the outputs are: yolov5, ssd, scores and so on.")
 @click.option("--postprocess-type", default="", metavar="NAME", help="topx or coco_mAP: another name of --metric.")
 @click.option("--label-file", type=FILE, metavar="FILE", help="Lines 'FILE INDEX', or class names in order.")
 @click.option("--label-offset", type=int, default=0, show_default=True, help="Added to class indices of the data.")
-@click.option("--coco-annotation", type=FILE, metavar="FILE.json", help="The objects in images of type coco.")
+@click.option(
+    "--annotation", "--coco-annotation", type=FILE, metavar="PATH", help="The objects in images: a file or folder."
+)
 @click.option("--count", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
 @layout_option
 @preprocess_options
@@ -60,7 +62,7 @@ def command(
     postprocess_type: str,
     label_file: Path | None,
     label_offset: int,
-    coco_annotation: Path | None,
+    annotation: Path | None,
     count: int,
     input_layout: str | None,
     preprocess: Mapping[str, Any],
@@ -78,7 +80,7 @@ def command(
         raise UsageError("no network to evaluate; name one or several, as in `tpuc eval MODEL --dataset PATH`.")
     if metric and postprocess_type:
         raise UsageError("--metric and --postprocess-type are two names of the same option; give one of them.")
-    check_inputs(*paths, dataset, label_file, coco_annotation)
+    check_inputs(*paths, dataset, label_file, annotation)
     from tpuc.api.host import open_pool
 
     from tpuc_eval.evaluation import evaluate
@@ -87,7 +89,7 @@ def command(
 
     form = configured(app.registry, "tpuc.datasets", dataset_type or usual_type(dataset))
     judge = chosen_metric(app.registry, metric or postprocess_type or form.metric)
-    samples = form.open(DataRequest(dataset, label_file, coco_annotation, count, label_offset), app.remark)
+    samples = form.open(DataRequest(dataset, label_file, annotation, count, label_offset), app.remark)
     if refusal := judge.refuse(samples.truth(0)):
         raise UsageError(refusal)
     with open_pool(workers, cluster, app.registry) as pool:

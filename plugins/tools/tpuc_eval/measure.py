@@ -35,7 +35,7 @@ class Labels(AccuracyMeasure):
     postprocess: str = ""
     label_file: str = ""
     label_offset: int = 0
-    coco_annotation: str = ""
+    annotation: str = ""
     count: int = 0
 
     def open(self, measured: Measured) -> OpenedMeasure:
@@ -47,7 +47,7 @@ class Labels(AccuracyMeasure):
             )
         form: DatasetType = configured(registry, "tpuc.datasets", self.dataset_type or usual_type(paths[0]))
         metric = chosen_metric(registry, self.metric or form.metric)
-        label_file, annotation = (Path(text) if text else None for text in (self.label_file, self.coco_annotation))
+        label_file, annotation = (Path(text) if text else None for text in (self.label_file, self.annotation))
         request = DataRequest(paths[0], label_file, annotation, self.count, self.label_offset)
         samples = form.open(request, measured.remark)
         if refusal := metric.refuse(samples.truth(0)):

@@ -310,7 +310,7 @@ def test_nothing_to_evaluate_is_one_sentence(
         (["X", "--dataset", EVALUATION, "--metric=auc", "--postprocess-type=topx"], "are two names of the same option"),
         (["X", "--dataset", EVALUATION, "--metric=top-l"], "no metric named 'top-l'. Did you mean 'top-k'?"),
         (["X", "--dataset", EVALUATION, "--metric=top-k{n=3}"], "metric 'top-k' has no option 'n'"),
-        (["X", "--dataset", EVALUATION, "--dataset-type=voc"], "no dataset type named 'voc'"),
+        (["X", "--dataset", EVALUATION, "--dataset-type=kitti"], "no dataset type named 'kitti'"),
         (["X", "--dataset", EVALUATION, "--postprocess=yolo"], "no postprocess named 'yolo'"),
         (["X", "--dataset", EVALUATION, "--workers=2", "--cluster=a"], "--workers and --cluster exclude each other"),
         (["X", "--dataset", EVALUATION, "--metric=auc"], "gives 10 scores per sample, and metric 'auc' needs one"),

@@ -14,6 +14,9 @@ from tpuc.api.host import Preprocess, SampleInput
 from tpuc_eval.datasets.arrays import Arrays
 from tpuc_eval.datasets.coco import Coco
 from tpuc_eval.datasets.imagenet import ImageNet
+from tpuc_eval.datasets.voc import Voc
+from tpuc_eval.datasets.wider import Wider
+from tpuc_eval.datasets.yolo import Yolo
 from tpuc_eval.protocols import DataRequest, LabelledSamples, Objects
 
 RGB = SampleInput("image", (1, 3, 4, 6), preprocess=Preprocess(pixel_format="rgb", mean=(1.0,), scale=(0.5,)))
@@ -269,8 +272,119 @@ def test_annotations_that_are_none(scene: Path, text: str, sentence: str) -> Non
 
 
 def test_coco_data_without_annotations(scene: Path) -> None:
-    with pytest.raises(TpucError, match=r"need their annotations: add --coco-annotation FILE\.json"):
+    with pytest.raises(TpucError, match=r"need their annotations: add --annotation FILE\.json"):
         Coco().open(DataRequest(scene / "images"), Heard())
+
+
+# Pascal VOC, WIDER FACE, YOLO
+
+VOC_OBJECT = """<object><name>{}</name><difficult>{}</difficult>
+<bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"""
+
+
+def voc(path: Path, *rows: tuple[Any, ...]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = "".join(VOC_OBJECT.format(*row) for row in rows)
+    path.write_text(f"<annotation><filename>x</filename>{body}</annotation>", "utf-8")
+
+
+def test_pascal_voc_as_published(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        image(tmp_path / "JPEGImages" / f"{name}.jpg", size=(20, 10))
+    voc(tmp_path / "Annotations" / "a.xml", ("dog", 0, 1, 1, 10, 5), ("person", 1, 11, 6, 20, 10))
+    voc(tmp_path / "Annotations" / "b.xml")
+    heard = Heard()
+    samples = Voc().open(DataRequest(tmp_path), heard)
+    assert [Path(samples.name(index)).name for index in range(len(samples))] == ["a.jpg", "b.jpg"]
+    assert heard == [f"1 of 3 images have no annotations in {tmp_path}: left out"]
+    first = samples.truth(0)
+    np.testing.assert_array_equal(first.boxes, [[0, 0, 10, 5], [10, 5, 20, 10]])  # pixels 1 to 10 and 1 to 5
+    np.testing.assert_array_equal(first.classes, [11, 14])  # dog and person of the twenty
+    np.testing.assert_array_equal((first.areas, first.crowd), [[50, 50], [False, True]])
+    (tmp_path / "ImageSets" / "Main").mkdir(parents=True)
+    (tmp_path / "ImageSets" / "Main" / "val.txt").write_text("b\n", "utf-8")
+    assert len(Voc(split="val").open(DataRequest(tmp_path), Heard())) == 1
+
+
+def test_pascal_voc_with_other_classes(tmp_path: Path) -> None:
+    image(tmp_path / "a.png")
+    voc(tmp_path / "a.xml", ("mask", 0, 1, 1, 2, 2), ("bare", 0, 1, 1, 3, 3))
+    samples = Voc().open(DataRequest(tmp_path, label_offset=1), Heard())
+    assert (list(samples.classes), samples.truth(0).classes.tolist()) == (["", "bare", "mask"], [2, 1])
+    names = tmp_path / "names.txt"
+    names.write_text("mask\n", "utf-8")
+    with pytest.raises(TpucError, match=r"names\.txt: no class 'bare', which"):
+        Voc().open(DataRequest(tmp_path, names), Heard())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("<annotation><object>", r"a\.xml: is not in the form of Pascal VOC \(no element found"),
+        ("<annotation><object><name>x</name></object></annotation>", "an object without bndbox/xmin"),
+    ],
+)
+def test_pascal_voc_that_is_none(tmp_path: Path, text: str, sentence: str) -> None:
+    image(tmp_path / "a.png")
+    (tmp_path / "a.xml").write_text(text, "utf-8")
+    with pytest.raises(TpucError, match=sentence):
+        Voc().open(DataRequest(tmp_path), Heard())
+
+
+WIDER_LIST = """0--Parade/a.jpg
+2
+1 2 3 4 0 0 0 0 0 0
+5 1 2 3 2 0 0 1 0 0
+1--Hand/b.jpg
+0
+0 0 0 0 0 0 0 0 0 0
+2--Far/c.jpg
+1
+0 0 2 2
+"""
+
+
+def test_wider_lists(tmp_path: Path) -> None:
+    for name in ("0--Parade/a.jpg", "1--Hand/b.jpg", "2--Far/c.jpg"):
+        image(tmp_path / "images" / name)
+    listed = tmp_path / "list.txt"
+    listed.write_text(WIDER_LIST, "utf-8")
+    samples = Wider(least=3).open(DataRequest(tmp_path / "images", annotation=listed), Heard())
+    found = [samples.truth(index) for index in range(len(samples))]
+    np.testing.assert_array_equal(found[0].boxes, [[1, 2, 4, 6], [5, 1, 7, 4]])
+    np.testing.assert_array_equal(found[0].crowd, [False, True])  # the second is marked invalid
+    assert [len(one.boxes) for one in found] == [2, 0, 1]
+    np.testing.assert_array_equal(found[2].crowd, [True])  # 2 pixels high
+    assert list(samples.classes) == ["face"]
+
+
+@pytest.mark.parametrize("text", ["a.jpg\n", "a.jpg\nx\n", "a.jpg\n2\n1 2 3 4\n", "a.jpg\n1\n1 2 3\n"])
+def test_lists_that_are_none_of_wider(tmp_path: Path, text: str) -> None:
+    image(tmp_path / "images" / "a.jpg")
+    (tmp_path / "list.txt").write_text(text, "utf-8")
+    with pytest.raises(TpucError, match="is not in the form of WIDER FACE"):
+        Wider().open(DataRequest(tmp_path / "images", annotation=tmp_path / "list.txt"), Heard())
+    with pytest.raises(TpucError, match=r"need their list: add --annotation FILE\.txt"):
+        Wider().open(DataRequest(tmp_path / "images"), Heard())
+
+
+@pytest.mark.parametrize("place", ["beside", "labels", "given"])
+def test_yolo_files_of_fractions(tmp_path: Path, place: str) -> None:
+    file = image(tmp_path / "images" / "val" / "a.png", size=(20, 10))
+    image(tmp_path / "images" / "val" / "b.png")
+    folder = {"beside": file.parent, "labels": tmp_path / "labels" / "val", "given": tmp_path / "txt"}[place]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "a.txt").write_text("3 0.5 0.5 0.5 0.4\n", "utf-8")
+    heard = Heard()
+    request = DataRequest(file.parent, annotation=folder if place == "given" else None)
+    samples = Yolo().open(request, heard)
+    assert len(samples) == 1
+    assert heard[0].startswith("1 of 2 images have no annotations in")
+    np.testing.assert_allclose(samples.truth(0).boxes, [[5, 3, 15, 7]], rtol=1e-12)  # rounds in the last place
+    assert samples.truth(0).classes.tolist() == [3]
+    (folder / "a.txt").write_text("3 0.5 0.5 0.5\n", "utf-8")
+    with pytest.raises(TpucError, match=r"line '3 0\.5 0\.5 0\.5' is not CLASS X Y WIDTH HEIGHT"):
+        Yolo().open(request, Heard())
 
 
 def test_labels_that_are_no_text(folder: Path, tmp_path: Path) -> None:

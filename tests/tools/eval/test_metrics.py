@@ -17,6 +17,7 @@ from tpuc_eval.metrics.auc import Auc, roc_auc
 from tpuc_eval.metrics.best_box import BestBox
 from tpuc_eval.metrics.coco import NAMES, CocoAp
 from tpuc_eval.metrics.topk import TopK
+from tpuc_eval.metrics.voc import VocAp
 from tpuc_eval.protocols import Detections, Metric, Objects
 
 BIG = (100.0, 100.0, 200.0, 200.0)  # 10000 pixels: large in COCO's words, which begins at 96 * 96
@@ -129,6 +130,37 @@ def test_auc_of_two_classes_takes_the_lead_of_the_second() -> None:
 def test_auc_refuses(predictions: Sequence[Any], truths: Sequence[Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         judged(Auc(), predictions, truths)
+
+
+# Pascal VOC
+
+OTHER = (300.0, 300.0, 420.0, 420.0)
+NOWHERE = (500.0, 500.0, 600.0, 600.0)
+
+
+def test_voc_area_and_eleven_recalls() -> None:
+    """Right, wrong, right for two objects: precision 1 up to recall 1/2, then 2/3."""
+    seen = [found((BIG, 0.9, 0), (NOWHERE, 0.8, 0), (OTHER, 0.7, 0))]
+    truths = [objects((BIG, 0), (OTHER, 0))]
+    assert judged(VocAp(), seen, truths) == {"mAP50": pytest.approx(0.5 + 0.5 * 2 / 3, abs=1e-12)}
+    assert judged(VocAp(eleven=True), seen, truths) == {"mAP50": pytest.approx((6 + 5 * 2 / 3) / 11, abs=1e-12)}
+
+
+def test_voc_the_second_box_of_an_object_is_wrong_and_one_of_a_difficult_object_is_nothing() -> None:
+    seen = [found((BIG, 0.9, 0), (BIG, 0.8, 0)), found((OTHER, 0.7, 0))]
+    assert judged(VocAp(), seen, [objects((BIG, 0)), objects((OTHER, 0))]) == {
+        "mAP50": pytest.approx(0.5 + 0.5 * 2 / 3, abs=1e-12)
+    }
+    assert judged(VocAp(), [*seen[1:], found((BIG, 0.1, 0))], [objects((OTHER, 0), crowd=True), objects((BIG, 0))]) == {
+        "mAP50": 1.0
+    }
+
+
+def test_voc_overlap_and_classes() -> None:
+    moved = (110.0, 100.0, 210.0, 200.0)  # it shares 9000 of 11000 pixels, 0.818
+    seen, truths = [found((moved, 0.9, 0), (OTHER, 0.9, 1))], [objects((BIG, 0), (OTHER, 1))]
+    assert judged(VocAp(iou=0.8), seen, truths, ["cat", "dog"]) == {"mAP80": 1.0, "AP cat": 1.0, "AP dog": 1.0}
+    assert judged(VocAp(iou=0.85), seen, truths, ["cat"]) == {"mAP85": 0.5, "AP cat": 0.0, "AP 1": 1.0}
 
 
 # COCO

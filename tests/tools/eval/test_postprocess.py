@@ -17,7 +17,7 @@ from tpuc_eval.postprocess.faces import BlazeFace, YuNet
 from tpuc_eval.postprocess.scores import ReconstructionError, Scores
 from tpuc_eval.postprocess.ssd import Boxes, DetectionRows, Ssd
 from tpuc_eval.postprocess.yolo_anchors import YoloV3, YoloV5
-from tpuc_eval.postprocess.yolo_free import YoloV8, YoloX
+from tpuc_eval.postprocess.yolo_free import FastestDet, YoloV8, YoloX
 from tpuc_eval.protocols import Detections, Postprocess, Sample
 from tpuc_images.placing import Placement
 
@@ -110,6 +110,15 @@ def test_yolox_rows_and_maps() -> None:
     pixels = np.zeros((1, 84, 5 + CLASSES))
     pixels[0, 3] = [36, 24, 32, 16, 0.5, 0.125, 0.5]
     assert_found(YoloX(score=0.1, decoded=True)({"output": pixels}, SAMPLE), wanted)
+
+
+def test_fastestdet() -> None:
+    head = np.zeros((1, 5 + CLASSES, 4, 4))
+    # object 1/2, offset tanh(ln 3 / 2) = 1/2 each, width sigmoid(0) = 1/2, height sigmoid(-ln 3) = 1/4
+    head[0, :, 1, 2] = [0.5, LN3 / 2, LN3 / 2, 0, -LN3, 0.125, 0.25]
+    box = image_box((2.5 * 16, 1.5 * 16), (32, 16))
+    seen = FastestDet(score=0.1)({"out": head}, SAMPLE)
+    assert_found(seen, (box, 0.5**0.6 * 0.25**0.4, 1), (box, 0.5**0.6 * 0.125**0.4, 0))
 
 
 def test_yolov8_decoded_by_the_network() -> None:
@@ -210,7 +219,7 @@ def test_overlap_and_suppression_by_hand() -> None:
 
 
 DETECTORS: tuple[Postprocess, ...] = (
-    *(YoloV3(), YoloV5(), YoloV8(), YoloX(), Ssd(), Boxes(), DetectionRows(), BlazeFace(), YuNet()),
+    *(YoloV3(), YoloV5(), YoloV8(), YoloX(), FastestDet(), Ssd(), Boxes(), DetectionRows(), BlazeFace(), YuNet()),
 )
 
 
@@ -221,6 +230,7 @@ DETECTORS: tuple[Postprocess, ...] = (
         ([(1, 3, 8, 8, 85), (1, 3, 4, 4, 85), (1, 3, 2, 2, 85), (1, 252, 85)], "yolov5"),
         ([(1, 84, 85)], "yolox"),
         ([(1, 6, 84)], "yolov8"),
+        ([(1, 7, 4, 4)], "fastestdet"),
         ([(1, 66, 8, 8), (1, 66, 4, 4), (1, 66, 2, 2)], "yolov3 and yolov5 and yolov8 and yolox"),
         ([(1, 21, 8, 8), (1, 21, 4, 4), (1, 21, 2, 2)], "yolov3 and yolov5 and yolox"),
         ([(1, 8), (1, 6), (1, 2, 8)], "ssd"),

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tpuc.api import CalibrationError, UsageError
 
-from tpuc_eval.datasets.images import ImageFiles, images_in
-from tpuc_eval.datasets.labels import class_names
+from tpuc_eval.datasets.annotated import AnnotatedImages, ObjectRow, numbered, stacked
+from tpuc_eval.datasets.images import images_in
 from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Objects
 
 
@@ -29,7 +28,7 @@ class Coco(DatasetType):
 
     def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
         if request.annotation is None:
-            raise UsageError("data of type coco need their annotations: add --coco-annotation FILE.json.")
+            raise UsageError("data of type coco need their annotations: add --annotation FILE.json.")
         content = _content(request.annotation)
         try:
             listed = {str(image["file_name"]): int(image["id"]) for image in content["images"]}
@@ -54,7 +53,7 @@ class Coco(DatasetType):
         if len(known) < len(listed):
             remark(f"{len(listed) - len(known)} of {len(listed)} listed images are not in {request.path}: left out")
         known = known[: request.count or None]
-        truths = tuple(objects.get(image, _stacked([])) for _, image in known)
+        truths = tuple(objects.get(image, stacked([])) for _, image in known)
         return AnnotatedImages(tuple(file for file, _ in known), truths, tuple(names))
 
     def _classes(self, categories: Sequence[Any], request: DataRequest) -> tuple[dict[int, int], list[str]]:
@@ -64,36 +63,15 @@ class Coco(DatasetType):
             names = [by_id.get(index, "") for index in range(max(by_id, default=-1) + 1)]
             return {category: category for category in by_id}, names
         ordered = sorted(by_id)
-        names = [by_id[category] for category in ordered]
-        if request.label_file is not None:
-            names = class_names(request.label_file)
-            unknown = [by_id[category] for category in ordered if by_id[category] not in names]
-            if unknown:
-                raise UsageError(
-                    f"{request.label_file}: no class '{unknown[0]}', which {request.annotation} has. Name the "
-                    "network's classes as the annotations do."
-                )
-        offset = request.label_offset
-        indices = {category: names.index(by_id[category]) + offset for category in ordered}
-        return indices, [""] * max(offset, 0) + names
-
-
-@dataclass(frozen=True)
-class AnnotatedImages(ImageFiles):
-    """Image files with the objects in them."""
-
-    objects: tuple[Objects, ...]
-    classes: Sequence[str]
-
-    def truth(self, index: int) -> Objects:
-        return self.objects[index]
+        classes = numbered([by_id[category] for category in ordered], request, request.annotation or request.path)
+        return {category: classes.of(by_id[category]) for category in ordered}, list(classes.names)
 
 
 def _content(path: Path) -> Mapping[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CalibrationError(f"{path}: is not JSON ({error}). Give --coco-annotation instances_*.json.") from error
+        raise CalibrationError(f"{path}: is not JSON ({error}). Give --annotation instances_*.json.") from error
 
 
 def _image_id(file: Path, folder: Path, listed: Mapping[str, int]) -> int | None:
@@ -102,19 +80,10 @@ def _image_id(file: Path, folder: Path, listed: Mapping[str, int]) -> int | None
 
 def _objects(annotations: Sequence[Mapping[str, Any]], classes: Mapping[int, int]) -> dict[int, Objects]:
     """The objects of every image by its id."""
-    rows: dict[int, list[tuple[Any, ...]]] = {}
+    rows: dict[int, list[ObjectRow]] = {}
     for one in annotations:
         left, top, width, height = (float(value) for value in one["bbox"])
-        area = float(one.get("area", width * height))
-        row = ((left, top, left + width, top + height), classes[int(one["category_id"])], area, one.get("iscrowd", 0))
+        area, crowd = float(one.get("area", width * height)), bool(one.get("iscrowd", 0))
+        row = ((left, top, left + width, top + height), classes[int(one["category_id"])], area, crowd)
         rows.setdefault(int(one["image_id"]), []).append(row)
-    return {image: _stacked(found) for image, found in rows.items()}
-
-
-def _stacked(rows: Sequence[tuple[Any, ...]]) -> Objects:
-    return Objects(
-        np.array([row[0] for row in rows], np.float64).reshape(-1, 4),
-        np.array([row[1] for row in rows], np.int64),
-        np.array([row[2] for row in rows], np.float64),
-        np.array([row[3] for row in rows], np.bool_),
-    )
+    return {image: stacked(found) for image, found in rows.items()}

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from tpuc.api import UsageError
 
 from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, sigmoid, softmax
-from tpuc_eval.postprocess.grids import all_corners, are_maps, as_map, cell_count, corners
+from tpuc_eval.postprocess.grids import all_corners, are_maps, as_map, cell_count, cells, corners
 from tpuc_eval.postprocess.scores import only_row
 from tpuc_eval.protocols import Detections, Outputs, Sample
 
+_FASTEST_STRIDE = 16
 BINS = 16  # of the distribution of each distance in v8
 
 
@@ -100,6 +101,32 @@ class YoloV8(Detector):
             boxes.append(box.reshape(-1, 4))
             scores.append(sigmoid(values[..., 4 * BINS :]).reshape(-1, values.shape[2] - 4 * BINS))
         return np.concatenate(boxes), np.concatenate(scores)
+
+
+@dataclass(frozen=True)
+class FastestDet(Detector):
+    """One map of stride 16 with `5 + classes` values: object and classes as probabilities, the offset to the cell
+    before its tanh, the size as a share of the input before its sigmoid. Scores are object^0.6 class^0.4.
+    """
+
+    name = "fastestdet"
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        rows, columns = cells(placement_of(self.name, sample).input, _FASTEST_STRIDE)
+        return len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][1] > 5 and shapes[0][2:] == (rows, columns)
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        heads = only_row(outputs)
+        count = int(np.prod(cells(place.input, _FASTEST_STRIDE)))
+        values = heads[0].reshape(heads[0].shape[0], -1).T
+        if len(heads) != 1 or heads[0].ndim != 3 or len(values) != count or values.shape[1] <= 5:
+            raise _no_head(self.name, heads[0].shape, count, "5 + classes")
+        cell, _ = all_corners(place.input, (_FASTEST_STRIDE,))
+        centre = (cell + np.tanh(values[:, 1:3])) / heads[0].shape[:0:-1]
+        boxes = around(centre, sigmoid(values[:, 3:5])) * np.tile(place.input, 2)
+        scores = np.maximum(values[:, :1], 0) ** 0.6 * np.maximum(values[:, 5:], 0) ** 0.4
+        return self.select(boxes, scores, place)
 
 
 def _no_head(name: str, shape: tuple[int, ...], count: int, values: str) -> UsageError:
