@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import helper
+from tpuc.api import Module
 from tpuc.errors import CorruptFile, Unsupported, UsageError
 from tpuc.session import Session
 from tpuc_cv18.container import CpuRoutine, CviModel
@@ -95,6 +98,61 @@ def test_maxima_on_regions(tmp_path: Path) -> None:
     (result,) = loaded.run(REGIONS).values()
     assert result.reshape(-1).tolist() == [27, 31, 59, 63, 29, 31, 45, 47]
     assert [call.function for call in loaded.host_calls] == ["roi_pooling"]
+
+
+YOLO = (
+    "yolo_detection_param { net_input_h: 64 net_input_w: 128 nms_threshold: 0.5 obj_threshold: 0.5 keep_topk: 2 "
+    'class_num: 2 tiny: true anchors: "8,8,16,16,32,32,8,16,16,32,32,64" }'
+)
+
+
+def yolo_maps(likely: int) -> dict[str, Array]:
+    """Feature maps where the first box of so many cells is surely of class 1, a 64th of the image on each side."""
+    large, small = np.zeros((1, 3, 7, 16 * 16), np.float32), np.zeros((1, 3, 7, 64), np.float32)
+    large[:, :, 4], small[:, :, 4] = -99, -99
+    large[0, 0, :, :likely] = np.array([0, 0, -math.log(4), -math.log(8), 99, 0, 99], np.float32)[:, None]
+    return {"small": small.reshape(1, 21, 8, 8), "large": large.reshape(1, 21, 16, 16)}
+
+
+def read_yolo(text: str, maps: Mapping[str, Array], folder: Path) -> Module:
+    """A network of that detection alone."""
+    shapes = {name: array.shape for name, array in maps.items()}
+    return read(inputs(**shapes) + layer("YoloDetection", text, " ".join(maps)), folder)
+
+
+def test_detections_of_feature_maps(tmp_path: Path) -> None:
+    maps = yolo_maps(likely=2)
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("YoloDetection",))
+    loaded = session.chip.load(session.build(read_yolo(YOLO, maps, tmp_path)).data)
+    (rows,) = loaded.run(maps).values()
+    expected = [[0.5 / 16, 0.5 / 16, 1 / 64, 1 / 64, 1, 1], [1.5 / 16, 0.5 / 16, 1 / 64, 1 / 64, 1, 1]]
+    np.testing.assert_allclose(rows.reshape(2, 6), expected, rtol=1e-6)
+    (call,) = loaded.host_calls
+    assert call.arguments["anchors"] == "8,8,16,16,32,32,8,16,16,32,32,64"
+    assert [call.arguments[name] for name in ("tiny", "yolo_v4", "spp_net")] == [True, False, False]
+
+
+@pytest.mark.parametrize("likely", [200, 201])
+def test_more_likely_boxes_than_the_runtime_has_room_for(likely: int, tmp_path: Path) -> None:
+    maps = yolo_maps(likely)
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("all",))
+    loaded = session.chip.load(session.build(read_yolo(YOLO, maps, tmp_path)).data)
+    if likely == 200:
+        assert all(rows.any(-1).all() for rows in loaded.run(maps).values())
+        return
+    with pytest.raises(Unsupported) as error:
+        loaded.run(maps)
+    assert str(error.value) == (
+        "'yolo_detection' of the runtime stops where more than 200 boxes of an image are likelier than 0.5; raise "
+        "obj_threshold"
+    )
+
+
+def test_a_yolo_of_other_maps_is_not_left_to_the_runtime(tmp_path: Path) -> None:
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("all",))
+    module = read_yolo(YOLO.replace("tiny: true", ""), yolo_maps(1), tmp_path)
+    with pytest.raises(Unsupported, match="it takes 3 feature maps of a yolov3, these are 2"):
+        session.build(module)
 
 
 PARTS: dict[str, tuple[tuple[int, ...], Array, int]] = {

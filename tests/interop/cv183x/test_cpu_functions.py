@@ -16,6 +16,10 @@ from tests.frontends.caffe.test_detection import CASES
 
 pytestmark = pytest.mark.interop
 
+YOLO = (
+    "yolo_detection_param { net_input_h: 64 net_input_w: 96 nms_threshold: 0.4 obj_threshold: 0.2 keep_topk: 9 "
+    "class_num: 3 KIND: true }"
+)
 DETECTION = (
     "detection_output_param { num_classes: 2 code_type: CENTER_SIZE keep_top_k: 4 confidence_threshold: 0.5 "
     "nms_param { nms_threshold: 0.45 top_k: 10 } }"
@@ -73,16 +77,24 @@ def test_detections_by_constant_priors(run_vendor: RunVendor, tmp_path: Path) ->
     np.testing.assert_allclose(vendor.reshape(got.shape), got, rtol=1e-5, atol=1e-5)
 
 
+def _smaller(maps: dict[str, Array]) -> dict[str, Array]:
+    """The two smallest feature maps."""
+    return dict(sorted(maps.items(), key=lambda item: item[1].size)[:2])
+
+
 FUNCTIONS: dict[str, tuple[str, dict[str, Array]]] = {
-    **{name: CASES[name] for name in ("Proposal", "RetinaFaceDetection")},
+    **{name: CASES[name] for name in ("Proposal", "RetinaFaceDetection", "YoloDetection")},
     "ROIPooling": (ROI_POOLING, REGIONS),
     "DetectionOutput": (DETECTION, _single_shot()),
+    "YoloDetection of a v4": (YOLO.replace("KIND", "yolo_v4"), CASES["YoloDetection"][1]),
+    "YoloDetection of a tiny v3": (YOLO.replace("KIND", "tiny"), _smaller(CASES["YoloDetection"][1])),
 }
 
 
-@pytest.mark.parametrize("kind", FUNCTIONS)
-def test_last_layers_of_detectors(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    body, operands = FUNCTIONS[kind]
+@pytest.mark.parametrize("case", FUNCTIONS)
+def test_last_layers_of_detectors(case: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    body, operands = FUNCTIONS[case]
+    kind = case.partition(" ")[0]
     module = read(inputs(**{n: a.shape for n, a in operands.items()}) + layer(kind, body, " ".join(operands)), tmp_path)
     session = Session(chip="cv183x", quantize="bf16", cpu_ops=(kind,))
     data = session.build(module).data
