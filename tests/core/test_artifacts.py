@@ -1,17 +1,26 @@
-"""What compiled files say of their inputs: behind the compiled bytes, or in a file beside them."""
+"""What compiled files say of their inputs and layers: behind the compiled bytes, or in a file beside them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from tpuc.api import LayerCommands
 from tpuc.data import Preprocess
 from tpuc.errors import CorruptFile
-from tpuc.session.artifacts import read_artifact, write_artifact
+from tpuc.session.artifacts import Description, read_artifact, write_artifact
 
 from tests.core.fakes import FakeChip
 
-INPUTS = {"image": Preprocess((1.5, 2.0, 3.0), (0.1,), "rgb", (256, 300), True, "nhwc", "short_side_scale", 114)}
+INPUTS = Description(
+    {"image": Preprocess((1.5, 2.0, 3.0), (0.1,), "rgb", (256, 300), True, "nhwc", "short_side_scale", 114)}
+)
+LAYERS = Description(
+    layers=(
+        LayerCommands("convé", "tpu.Conv2D", {"compute": ((1, 3), (5, 5)), "dma": ((1, 1),)}),
+        LayerCommands("flat", "tpu.Reshape", {}),
+    )
+)
 DATA = b"compiled bytes" * 10
 
 
@@ -30,13 +39,13 @@ def test_a_description_is_read_as_it_was_written(chip: FakeChip, tmp_path: Path)
     path = tmp_path / "net.toy"
     write_artifact(chip, path, DATA, INPUTS)
     assert read_artifact(chip, path) == (DATA, (INPUTS,))
-    write_artifact(chip, path, DATA, {}, INPUTS)
-    assert read_artifact(chip, path) == (DATA, ({}, INPUTS))
+    write_artifact(chip, path, DATA, Description(), INPUTS)
+    assert read_artifact(chip, path) == (DATA, (Description(), INPUTS))
 
 
 def test_files_without_a_description_are_the_compiled_bytes(chip: FakeChip, tmp_path: Path) -> None:
     path = tmp_path / "net.toy"
-    write_artifact(chip, path, DATA, {})
+    write_artifact(chip, path, DATA, Description())
     assert [one.name for one in tmp_path.iterdir()] == ["net.toy"]
     assert path.read_bytes() == DATA
     assert read_artifact(chip, path) == (DATA, ())
@@ -45,7 +54,7 @@ def test_files_without_a_description_are_the_compiled_bytes(chip: FakeChip, tmp_
 def test_the_description_of_other_bytes_does_not_count(tmp_path: Path) -> None:
     path, chip = tmp_path / "net.toy", FakeChip("toy")
     write_artifact(chip, path, DATA, INPUTS)
-    write_artifact(chip, path, DATA[1:], {})
+    write_artifact(chip, path, DATA[1:], Description())
     assert read_artifact(chip, path) == (DATA[1:], ())
 
 
@@ -53,5 +62,41 @@ def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
     path, chip = tmp_path / "net.toy", Trailing("toy")
     write_artifact(chip, path, DATA, INPUTS)
     path.write_bytes(path.read_bytes().replace(b'"mean"', b'"mear"'))
-    with pytest.raises(CorruptFile, match=r"net.toy: its description of the inputs is damaged; compile the network"):
+    with pytest.raises(CorruptFile, match=r"net.toy: its description of itself is damaged; compile the network"):
         read_artifact(chip, path)
+
+
+def test_layers_travel_behind_the_compiled_bytes_alone(chip: FakeChip, tmp_path: Path) -> None:
+    path = tmp_path / "net.toy"
+    write_artifact(chip, path, DATA, LAYERS, INPUTS)
+    data, found = read_artifact(chip, path)
+    assert data == DATA
+    assert found == ((LAYERS, INPUTS) if chip.allows_trailer else (Description(), INPUTS))
+    path.unlink()
+    for old in tmp_path.iterdir():
+        old.unlink()
+    write_artifact(chip, path, DATA, LAYERS)
+    assert [one.name for one in tmp_path.iterdir()] == ["net.toy"]
+    assert read_artifact(chip, path) == (DATA, (LAYERS,) if chip.allows_trailer else ())
+
+
+def test_damaged_layers_are_refused(tmp_path: Path) -> None:
+    path, chip = tmp_path / "net.toy", Trailing("toy")
+    write_artifact(chip, path, DATA, LAYERS)
+    text = path.read_bytes()
+    for old, new in (
+        (b'"layers": ["e', b'"layers": ["f'),
+        (b'"layers": ["e', b'"layers": ["!'),
+        (b"networks", b"networkz"),
+    ):
+        assert old in text
+        path.write_bytes(text.replace(old, new))
+        with pytest.raises(CorruptFile, match="its description of itself is damaged"):
+            read_artifact(chip, path)
+
+
+def test_files_that_say_nothing_of_layers_are_still_read(tmp_path: Path) -> None:
+    path, chip = tmp_path / "net.toy", Trailing("toy")
+    write_artifact(chip, path, DATA, INPUTS)
+    assert b"layers" not in path.read_bytes()
+    assert read_artifact(chip, path) == (DATA, (INPUTS,))

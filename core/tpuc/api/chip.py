@@ -16,6 +16,7 @@ from tpuc.machine import Instruction, Recorder, Timeline
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from tpuc.api.planning import LayerCommands
     from tpuc.data import Preprocess
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -249,6 +250,8 @@ class LoadedModel(ABC):
     outputs: Sequence[TensorInfo]
     ddr_spaces: ClassVar[tuple[str, ...]] = ("ddr",)
     """Names of the memory spaces of regions that are in DDR."""
+    layers: Sequence[LayerCommands] = ()
+    """What the file says of the layers that its commands compute; empty where it says nothing."""
 
     @abstractmethod
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:

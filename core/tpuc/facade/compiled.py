@@ -107,10 +107,10 @@ def load_compiled(path: str | os.PathLike[str]) -> CompiledNetwork:
     chip, loaded, described = session.open_described(source)
 
     def copy(target: Path) -> None:
-        data, inputs = read_artifact(chip, source)
-        write_artifact(chip, target, data, *inputs)
+        data, descriptions = read_artifact(chip, source)
+        write_artifact(chip, target, data, *descriptions)
 
-    return CompiledNetwork(source.name, None, (), session, chip, loaded, described, copy)
+    return CompiledNetwork(source.name, None, tuple(loaded.layers), session, chip, loaded, described, copy)
 
 
 def stacked(rows: list[dict[str, Array]]) -> dict[str, Array]:

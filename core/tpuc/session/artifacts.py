@@ -1,26 +1,39 @@
-"""Compiled files on disk: one file, or a folder where the compiled form is source; and what they say of their inputs.
+"""Compiled files on disk: one file, or a folder where the compiled form is source; and what they say of themselves.
 
-The description is text behind the compiled bytes where the container lets anything follow it, else a file beside it.
+The description is text behind the compiled bytes where the container lets anything follow it, else a file beside it,
+which is there for the inputs alone.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from tpuc.api.chip import Chip
 from tpuc.api.function import FunctionChip
+from tpuc.api.planning import LayerCommands
 from tpuc.data import Preprocess, SampleInput
 from tpuc.errors import CorruptFile
 from tpuc.files import write_atomic
 
 Described: TypeAlias = Mapping[str, Preprocess]
 """How pictures become inputs, by the names of these."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a compiled file says of one of its networks: its `inputs`, and which commands are those of its `layers`."""
+
+    inputs: Described = field(default_factory=dict[str, Preprocess])
+    layers: tuple[LayerCommands, ...] = ()
+
 
 _END = struct.Struct("<Q8s")
 _MAGIC = b"tpuc-inp"
@@ -32,11 +45,11 @@ def names_folder(chip: Chip, path: Path) -> bool:
     return isinstance(chip, FunctionChip) and path.suffix != chip.description.suffix
 
 
-def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Described) -> None:
-    """Write what was compiled, each file whole, with what is known of the inputs of each of its networks."""
-    inputs = networks if any(networks) else ()
+def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) -> None:
+    """Write what was compiled, each file whole, with what is known of each of its networks."""
     if chip.allows_trailer:
-        write_atomic(path, data + (_trailer(inputs) if inputs else b""))
+        is_known = any(network.inputs or network.layers for network in networks)
+        write_atomic(path, data + (_trailer(networks) if is_known else b""))
         return
     if isinstance(chip, FunctionChip) and names_folder(chip, path):
         path.mkdir(exist_ok=True)
@@ -44,7 +57,8 @@ def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Described) ->
             write_atomic(path / name, content)
     else:
         write_atomic(path, data)
-    if inputs:
+    if any(network.inputs for network in networks):
+        inputs = [Description(network.inputs) for network in networks]
         write_atomic(_side_file(path), _text(inputs, hashlib.sha256(data).hexdigest()))
 
 
@@ -53,8 +67,8 @@ def is_compiled_folder(chip: Chip, path: Path) -> bool:
     return isinstance(chip, FunctionChip) and path.is_dir()
 
 
-def read_artifact(chip: Chip, path: Path) -> tuple[bytes, Sequence[Described]]:
-    """What was written before, and what it says of the inputs of each network; nothing where it was not told."""
+def read_artifact(chip: Chip, path: Path) -> tuple[bytes, Sequence[Description]]:
+    """What was written before, and what it says of each network; nothing where it was not told."""
     data = chip.archive(path) if isinstance(chip, FunctionChip) and path.is_dir() else path.read_bytes()
     if chip.allows_trailer:
         text, data = _split(data)
@@ -74,8 +88,8 @@ def _side_file(path: Path) -> Path:
     return path / "inputs.json" if path.is_dir() else path.with_name(f"{path.name}.inputs.json")
 
 
-def _trailer(inputs: Sequence[Described]) -> bytes:
-    text = _text(inputs)
+def _trailer(networks: Sequence[Description]) -> bytes:
+    text = _text(networks)
     return text + _END.pack(len(text), _MAGIC)
 
 
@@ -88,16 +102,36 @@ def _split(data: bytes) -> tuple[bytes, bytes]:
     return data[end - size : end], data[: end - size]
 
 
-def _text(inputs: Sequence[Described], digest: str = "") -> bytes:
+def _text(networks: Sequence[Description], digest: str = "") -> bytes:
     """`digest` is that of the compiled bytes where these are another file."""
-    head = {"version": 1} | ({"sha256": digest} if digest else {})
-    networks = [{name: asdict(one) for name, one in network.items()} for network in inputs]
-    whole = {**head, "networks": networks}
+    whole: dict[str, Any] = {"version": 1} | ({"sha256": digest} if digest else {})
+    whole["networks"] = [{name: asdict(one) for name, one in network.inputs.items()} for network in networks]
+    if any(network.layers for network in networks):
+        whole["layers"] = [_packed(network.layers) for network in networks]
     return (json.dumps(whole, ensure_ascii=False) + "\n").encode("utf-8")
 
 
-def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Described]:
-    """The inputs that a description names, network by network; nothing where it belongs to other bytes."""
+def _packed(layers: Sequence[LayerCommands]) -> str:
+    """Small text: a network of many commands has many ranges, which resemble each other."""
+    rows = [[layer.name, layer.op, layer.commands] for layer in layers]
+    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    return base64.b64encode(zlib.compress(text, 9)).decode("ascii")
+
+
+def _unpacked(text: str) -> tuple[LayerCommands, ...]:
+    rows: list[Any] = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+    return tuple(
+        LayerCommands(str(name), str(op), {engine: _ranges(ranges) for engine, ranges in commands.items()})
+        for name, op, commands in rows
+    )
+
+
+def _ranges(pairs: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
+    return tuple((int(first), int(last)) for first, last in pairs)
+
+
+def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description]:
+    """What a description says, network by network; nothing where it belongs to other bytes."""
     if not text:
         return ()
     try:
@@ -105,9 +139,12 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Described]:
         if whole.get("sha256", "") != digest:
             return ()
         networks: list[dict[str, Any]] = whole["networks"]
-        return tuple({name: _preprocess(fields) for name, fields in one.items()} for one in networks)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptFile(f"{source}: its description of the inputs is damaged; compile the network again") from error
+        inputs = [{name: _preprocess(fields) for name, fields in one.items()} for one in networks]
+        packed: list[str] = whole.get("layers", [""] * len(networks))
+        layers = [_unpacked(one) if one else () for one in packed]
+        return tuple(Description(*one) for one in zip(inputs, layers, strict=True))
+    except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+        raise CorruptFile(f"{source}: its description of itself is damaged; compile the network again") from error
 
 
 def _preprocess(fields: Mapping[str, Any]) -> Preprocess:

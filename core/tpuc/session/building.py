@@ -23,7 +23,7 @@ from tpuc.schedule.results import (
     QUANTISE_TABLE,
     ConstantImage,
 )
-from tpuc.session.artifacts import described_inputs, write_artifact
+from tpuc.session.artifacts import Description, described_inputs, write_artifact
 from tpuc.session.boundary import Boundary
 from tpuc.session.checking import self_check
 from tpuc.session.overflow import has_limits, seen_magnitudes
@@ -195,10 +195,7 @@ def compile_shapes(
         build(session, module, _recipe(deploy))
     finished = [finish(session, module, model, deploy) for module, deploy in steps]
     data = session.chip.combine([one.built.data for one in finished])
-    said_of = {
-        tuple(info.shape for info in one.loaded.inputs): described_inputs(inputs_of(one.built.module))
-        for one in finished
-    }
+    said_of = {tuple(info.shape for info in one.loaded.inputs): described(one.built) for one in finished}
     write_artifact(session.chip, model, data, *(said_of[entry.shapes] for entry in session.chip.networks(data)))
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
     return [one.report for one in finished]
@@ -206,8 +203,14 @@ def compile_shapes(
 
 def write(session: Session, built: Built, model: Path) -> None:
     """The compiled file, or folder, of what was built."""
-    write_artifact(session.chip, model, built.data, described_inputs(inputs_of(built.module)))
+    write_artifact(session.chip, model, built.data, described(built))
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
+
+
+def described(built: Built) -> Description:
+    """What the compiled file says of itself."""
+    layers = () if built.memory_plan is None else built.memory_plan.layers
+    return Description(described_inputs(inputs_of(built.module)), layers)
 
 
 def finish(session: Session, module: Module, model: Path, settings: DeploySettings) -> Finished:

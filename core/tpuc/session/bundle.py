@@ -46,7 +46,7 @@ def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
     }
     examples = file.chip.examples(model, loaded, described)
     with _whole(folder) as target:
-        write_artifact(file.chip, target / model, file.data, described)
+        write_artifact(file.chip, target / model, file.data, file.description(0))
         write_atomic(target / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
         for name, text in examples.items():
             write_atomic(target / name, text)

@@ -11,7 +11,7 @@ from tpuc.api.chip import Chip, LoadedModel, NetworkEntry
 from tpuc.data import ARRAYS, array_shapes
 from tpuc.errors import TpucError, UsageError
 from tpuc.files import file_stem
-from tpuc.session.artifacts import Described, read_artifact, write_artifact
+from tpuc.session.artifacts import Described, Description, read_artifact, write_artifact
 
 
 @dataclass(frozen=True)
@@ -21,22 +21,28 @@ class CompiledFile:
     chip: Chip
     path: Path
     data: bytes
-    inputs: Sequence[Described]
+    descriptions: Sequence[Description]
     entries: Sequence[NetworkEntry]
 
     @staticmethod
     def read(chip: Chip, path: Path) -> CompiledFile:
         """A file for a chip; raises CorruptFile, or Unsupported for another chip's."""
-        data, inputs = read_artifact(chip, path)
-        return CompiledFile(chip, path, data, inputs, chip.networks(data, str(path)))
+        data, descriptions = read_artifact(chip, path)
+        return CompiledFile(chip, path, data, descriptions, chip.networks(data, str(path)))
 
     def load(self, place: int) -> LoadedModel:
         """One network in the simulator."""
-        return self.chip.load_network(self.data, str(self.path), place)
+        loaded = self.chip.load_network(self.data, str(self.path), place)
+        loaded.layers = self.description(place).layers
+        return loaded
+
+    def description(self, place: int) -> Description:
+        """What the file says of a network."""
+        return self.descriptions[place] if place < len(self.descriptions) else Description()
 
     def described(self, place: int) -> Described:
         """How pictures become the inputs of a network."""
-        return self.inputs[place] if place < len(self.inputs) else {}
+        return self.description(place).inputs
 
     def named(self, network: str | None) -> list[int]:
         """The places of one network; raises UsageError where the file has several names and none was said."""
@@ -85,8 +91,8 @@ def combine(files: Sequence[CompiledFile], output: Path) -> None:
         data = chip.combine([one.data for one in files])
     except TpucError as error:
         raise type(error)(f"{', '.join(str(one.path) for one in files)}: {error}") from error
-    known = {entry: one.described(place) for one in files for place, entry in enumerate(one.entries)}
-    write_artifact(chip, output, data, *(known.get(entry, {}) for entry in chip.networks(data, str(output))))
+    known = {entry: one.description(place) for one in files for place, entry in enumerate(one.entries)}
+    write_artifact(chip, output, data, *(known.get(entry, Description()) for entry in chip.networks(data, str(output))))
 
 
 def extract(file: CompiledFile, folder: Path) -> list[Path]:
@@ -101,7 +107,7 @@ def extract(file: CompiledFile, folder: Path) -> list[Path]:
     for place, (name, data) in enumerate(parts):
         shape = f"_{'_'.join(map(_shown, file.entries[place].shapes))}" if names.count(name) > 1 else ""
         path = folder / f"{file_stem(name or file.path.stem)}{shape}{file.path.suffix}"
-        write_artifact(file.chip, path, data, file.described(place))
+        write_artifact(file.chip, path, data, file.description(place))
         paths.append(path)
     return paths
 

@@ -342,7 +342,7 @@ class Session:
         """Does a file say itself how images become its inputs? Modules do, compiled files where they were told."""
         if path.suffix.lower() == ".mlir":
             return True
-        return not self.is_network(path) and any(self.opened(path).inputs)
+        return not self.is_network(path) and any(one.inputs for one in self.opened(path).descriptions)
 
     def run(
         self,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from tpuc.api import InvalidModel, UsageError, write_atomic
+from tpuc.api import CorruptFile, InvalidModel, TpucError, UsageError, write_atomic
 from tpuc.api.command import FILE, OUTPUT, App, Command, check_inputs, check_writable, open_compiled, pass_app
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.argument("file", type=FILE)
 @click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one if not given.")
 @click.option("--what-if", metavar="ddr=X,clock=Y", default="", help="Also with DDR or clock X or Y times as fast.")
-@click.option("--plan", type=FILE, metavar="FILE.json", help="Layers, names, reasons: what `--memory-plan` wrote.")
+@click.option("--plan", type=FILE, metavar="FILE.json", help="Names and reasons: what `--memory-plan` wrote.")
 @click.option("--trace", type=OUTPUT, metavar="FILE.json", help="Write a timeline that Perfetto opens.")
 @click.option("--html", "page", type=OUTPUT, metavar="FILE.html", help="Write a page with maps of both memories.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -56,13 +56,13 @@ def command(
     chip, loaded = open_compiled(app, file)
     name = _profile(chip, profile_name)
     analysis = analyse(loaded, loaded.timeline(name), (chip.description.ddr_base, loaded.memory.get("weights", 0)))
-    places, layers = ([], []) if plan is None else _read_plan(plan)
+    places, layers = ([], loaded.layers) if plan is None else _read_plan(plan)
     reasons = name_tensors(analysis, places or None)
-    if plan is not None and layers:
+    if layers:
         try:
             analysis = by_layer(analysis, layers)
         except ValueError as error:
-            raise UsageError(f"{plan} is the plan of another file than {file}: {error}; give its own.") from error
+            raise _other_layers(file, plan, error) from error
     report = Report(
         str(file),
         chip,
@@ -105,6 +105,13 @@ def read_what_if(text: str) -> dict[str, float]:
             raise UsageError(f"--what-if: {key} is a factor from 0.001 to 1000, not '{value}'.")
         factors[key] = factor
     return factors
+
+
+def _other_layers(file: Path, plan: Path | None, why: ValueError) -> TpucError:
+    """The error of layers that have other commands than the file."""
+    if plan is None:
+        return CorruptFile(f"{file}: its description of itself is damaged: {why}; compile the network again")
+    return UsageError(f"{plan} is the plan of another file than {file}: {why}; give its own.")
 
 
 def _profile(chip: Chip, name: str | None) -> str:

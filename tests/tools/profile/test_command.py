@@ -91,6 +91,7 @@ def test_every_layer_has_its_own_figures(digits: Path, tmp_path: Path, capsys: p
     assert main(["profile", str(digits), "--plan", str(plan)]) == 0
     printed = capsys.readouterr().out
     assert all(f"  {name} ({layer['op']})\n" in printed + "\n" for name, layer in layers.items())
+    assert profile(capsys, digits)["layers"] == values["layers"]  # the file itself names them
 
 
 def test_the_plan_of_another_file_is_refused(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
