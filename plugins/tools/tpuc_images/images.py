@@ -35,6 +35,12 @@ def image_size(file: Path) -> tuple[int, int]:
     return (width, height) if turned else (height, width)
 
 
+def upright(file: Path) -> Image.Image:
+    """The image in RGB as it is meant to be seen."""
+    with _explained(file), Image.open(file) as opened:
+        return ImageOps.exif_transpose(opened).convert("RGB")
+
+
 def _check(file: Path, said: Preprocess, shape: tuple[int, ...]) -> tuple[int, int]:
     """Height and width of the network input, once it can take such an image."""
     if len(shape) != 4:

@@ -27,6 +27,17 @@ class Placement:
         scale, offset = np.tile(self.scale, 2), np.tile(self.offset, 2)
         return np.clip((boxes - offset) / scale, 0.0, np.tile(self.image, 2))
 
+    def places(self, rows: int, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """For every row and every column of the image, which one of a map `[rows, columns]` over the input it lies in;
+        -1 where the input does not show it.
+        """
+        found: list[NDArray[np.intp]] = []
+        for axis, count in ((1, rows), (0, columns)):
+            inner = (np.arange(self.image[axis]) + 0.5) * self.scale[axis] + self.offset[axis]
+            place = np.floor(inner * count / self.input[axis]).astype(np.intp)
+            found.append(np.where((inner >= 0) & (inner < self.input[axis]), place, -1))
+        return found[0], found[1]
+
 
 def fitted_size(said: Preprocess, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
     """Height and width of a resized image before anything is cut off or filled up."""

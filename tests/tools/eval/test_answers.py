@@ -111,6 +111,54 @@ def test_boxes_in_pixels_of_the_picture_are_told_and_drawn(
         assert (drawn.size, drawn.getpixel((40, 24)), drawn.getpixel((30, 24))) == ((64, 64), (60, 180, 75), (9, 9, 9))
 
 
+def mapping(folder: Path, head: list[onnx.NodeProto], weights: dict[str, np.ndarray]) -> Path:
+    """A network that takes 8 x 8 pixels of grey."""
+    onnx.save(network(head, {"image": (1, 1, 8, 8)}, ["map"], weights), folder / "map.onnx")
+    return folder / "map.onnx"
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> Path:
+    """16 x 8 pixels, whose right half is light: in an input of 8 x 8 they fill the rows 2 to 5."""
+    image = Image.new("L", (16, 8), 20)
+    image.paste(220, (8, 0, 16, 8))
+    image.save(tmp_path / "halves.png")
+    return tmp_path / "halves.png"
+
+
+LETTERBOX = ("--preprocess=none", "--keep-aspect-ratio")
+
+
+def test_classes_of_pixels_by_their_share(halves: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # class 1 where grey is above 100, else class 0; class 2 nowhere
+    weights = {"w": np.array([0, 1, -1], np.float32).reshape(3, 1, 1, 1), "b": np.array([100, 0, -100], np.float32)}
+    model = mapping(tmp_path, [node("Conv", "image w b", "map")], weights)
+    lines = said(capsys, model, halves, *LETTERBOX, "--draw", tmp_path / "out.png")
+    assert lines == [" 50.0%  0  class 0", " 50.0%  1  class 1"]
+    with Image.open(tmp_path / "out.png") as drawn:
+        assert (drawn.size, drawn.getpixel((2, 4))) == ((16, 8), (20, 20, 20))
+        assert drawn.getpixel((13, 4)) == (124, 196, 133)  # 220 and three fifths of the way to 60, 180, 75
+
+
+def test_a_map_of_one_value_says_where_it_is_strongest(
+    halves: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = mapping(tmp_path, [node("Mul", "image w", "map")], {"w": np.array([0.5], np.float32)})
+    (line,) = said(capsys, model, halves, *LETTERBOX, "--draw", tmp_path / "out.png")
+    assert line == "10 to 110, strongest at 8 0, 50.0% above the middle"
+    with Image.open(tmp_path / "out.png") as drawn:
+        assert (drawn.getpixel((2, 4)), drawn.getpixel((13, 4))) == ((20, 20, 20), (241, 117, 88))
+
+
+def test_what_the_input_does_not_show_is_left_aside(
+    halves: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = mapping(tmp_path, [node("Mul", "image w", "map")], {"w": np.array([0.5], np.float32)})
+    cut = ("--preprocess=none", "--keep-aspect-ratio", "--keep-ratio-mode=short_side_scale")
+    (line,) = said(capsys, model, halves, *cut)
+    assert line == "10 to 110, strongest at 8 0, 50.0% above the middle"
+
+
 def test_other_outputs_are_listed(detector: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 3, 32, 32), np.float32))
     (line,) = said(capsys, detector, tmp_path / "x.npy")
@@ -118,7 +166,7 @@ def test_other_outputs_are_listed(detector: Path, tmp_path: Path, capsys: pytest
         "found  1x21x7  float32  [0, 1]  largest 1 at 0,5,6, 0.9 at 0,5,4, 0.693147 at 0,5,2, 0.5 at"
     )
     (line,) = said(capsys, detector, tmp_path / "x.npy", "--draw", tmp_path / "o.png", code=2)
-    assert line.endswith("its outputs show no objects in a picture; leave out --postprocess and --draw.")
+    assert line.endswith("its outputs show nothing in a picture that is known; leave out --postprocess and --draw.")
 
 
 def test_an_answer_and_a_preset_of_another_package(tmp_path: Path) -> None:

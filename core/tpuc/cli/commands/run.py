@@ -40,7 +40,9 @@ LARGEST = 5
 @click.option("--network", metavar="NAME", help="Of a compiled file with several networks.")
 @click.option("--labels", default="", metavar="NAME", help="Names of classes: imagenet, coco, or a file of lines.")
 @click.option("--postprocess", default="", metavar="NAME", help="What the outputs are, as of `tpuc eval`: yolov5, ssd.")
-@click.option("--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes into the picture; several pictures, files.")
+@click.option(
+    "--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes or maps into the picture; several pictures, files."
+)
 @click.option("--summary", is_flag=True, help="Show mean, deviation and NaN of every output.")
 @layout_option
 @preprocess_options
@@ -65,8 +67,8 @@ def command(
 
     MODEL is a network file, .mlir or a compiled file; an INPUT is a picture, npz, npy or a folder of them. Networks
     with several inputs take one npz, or one INPUT for each. Classes of pictures are told best first, objects with
-    boxes; of other outputs the range and the largest values. Where a file takes quantised integers, arrays of integers
-    are taken as they are and floats are quantised.
+    boxes, maps of classes by their shares; of other outputs the range and the largest values. Where a file takes
+    quantised integers, arrays of integers are taken as they are and floats are quantised.
     """
     runnable, given = _split(files, model, inputs)
     check_inputs(runnable, *given)
@@ -91,7 +93,7 @@ def command(
     if not (shown and all(shown)):
         if postprocess or draw is not None:
             raise UsageError(
-                f"{runnable}: its outputs show no objects in a picture; leave out --postprocess and --draw."
+                f"{runnable}: its outputs show nothing in a picture that is known; leave out --postprocess and --draw."
             )
         values = stacked([one.values for one in ran])
         app.result(columns(_summary(values) if summary else list(_listing(values, outputs))))

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from PIL import Image, ImageDraw, ImageOps
+from PIL import ImageDraw
 from tpuc.api.answers import Answer, Asked, RunSample
+from tpuc_images.images import upright
 
 from tpuc_eval.answers.naming import naming
 from tpuc_eval.datasets.images import sample_of
@@ -45,15 +46,19 @@ class Objects(Answer):
 
 def _chosen(ran: RunSample, asked: Asked, sample: Sample) -> Postprocess | None:
     """The post-processing that was named, or the only detector that fits; None where none does, or several do."""
-    known = candidates(asked.registry, asked.postprocess)
     if asked.postprocess:
-        return known[0]
-    shapes = [array.shape for array in ran.values.values()]
-    fitting = [one for one in known if one.fits(shapes, sample)]
+        return candidates(asked.registry, asked.postprocess)[0]
+    fitting = fitting_detectors(ran, asked, sample)
     if len(fitting) != 1:
         return None
     (one,) = fitting
     return dataclasses.replace(one, score=SHOWN_SCORE, every_class=False) if isinstance(one, Detector) else one
+
+
+def fitting_detectors(ran: RunSample, asked: Asked, sample: Sample) -> Sequence[Postprocess]:
+    """Those that the outputs may be of, by their shapes."""
+    shapes = [array.shape for array in ran.values.values()]
+    return [one for one in candidates(asked.registry, "") if one.fits(shapes, sample)]
 
 
 def _name(names: Sequence[str], index: int) -> str:
@@ -62,8 +67,7 @@ def _name(names: Sequence[str], index: int) -> str:
 
 def draw(picture: Path, found: Detections, labels: Sequence[str], target: Path) -> None:
     """The picture with its boxes."""
-    with Image.open(picture) as opened:
-        image = ImageOps.exif_transpose(opened).convert("RGB")
+    image = upright(picture)
     pen = ImageDraw.Draw(image)
     width = max(1, max(image.size) // 300)
     colours = [COLOURS[int(index) % len(COLOURS)] for index in found.classes]

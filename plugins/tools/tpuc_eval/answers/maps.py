@@ -1,0 +1,88 @@
+"""Maps over a picture: the class of every pixel, or how strong something is where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from tpuc.api.answers import Answer, Asked, RunSample
+from tpuc_images.images import upright
+
+from tpuc_eval.answers.naming import naming
+from tpuc_eval.answers.objects import COLOURS, fitting_detectors
+from tpuc_eval.datasets.images import sample_of
+from tpuc_eval.postprocess.boxes import placement_of
+
+COARSEST = 8
+"""Pixels of the input per place of a map; coarser outputs are features or heads of detectors."""
+SHOWN, LEAST_SHARE = 10, 0.001
+"""Of classes."""
+COLOURED = 3
+"""Channels of a picture."""
+_BLENDED = 0.6
+_HOT = np.array([255.0, 48.0, 0.0])
+
+
+class Maps(Answer):
+    """Of networks that take a picture and give one map: `[1, classes, h, w]` scores, of which the largest counts and
+    class 0 is not drawn, or `[1, 1, h, w]` of anything. Networks from colours to colours, which give a picture as large
+    as theirs or larger, are left aside.
+    """
+
+    def lines(self, ran: RunSample, asked: Asked) -> Sequence[str] | None:
+        """See Answer."""
+        if ran.picture is None or asked.postprocess or len(ran.values) != 1:
+            return None
+        (values,) = ran.values.values()
+        sample = sample_of(ran.picture, ran.inputs)
+        place = placement_of("maps", sample)
+        colours = any(COLOURED in one.shape for one in ran.inputs)
+        if not _is_map(values.shape, place.input, colours=colours) or fitting_detectors(ran, asked, sample):
+            return None
+        rows, columns = place.places(*values.shape[2:])
+        seen = (rows >= 0)[:, None] & (columns >= 0)
+        if values.shape[1] == 1:
+            return _strengths(values[0, 0][rows][:, columns].astype(np.float64), seen, ran.picture, asked.draw)
+        found = values[0].argmax(axis=0)[rows][:, columns]
+        return _classes(found, seen, values.shape[1], ran.picture, asked)
+
+
+def _is_map(shape: tuple[int, ...], size: tuple[int, int], *, colours: bool) -> bool:
+    if len(shape) != 4 or shape[0] != 1:
+        return False
+    width, height = size
+    is_picture = colours and shape[1] == COLOURED and shape[2] >= height and shape[3] >= width
+    return not is_picture and shape[2] * COARSEST >= height and shape[3] * COARSEST >= width
+
+
+def _classes(found: NDArray[Any], seen: NDArray[np.bool_], count: int, picture: Path, asked: Asked) -> list[str]:
+    """Which share of what the network saw each class has."""
+    names = naming(asked.labels)
+    shares = np.bincount(found[seen], minlength=count) / seen.sum()
+    if asked.draw is not None:
+        colours = np.array([[int(text[at : at + 2], 16) for at in (1, 3, 5)] for text in COLOURS], np.float64)
+        _blend(picture, colours[found % len(colours)], _BLENDED * (seen & (found > 0)), asked.draw)
+    best = [int(one) for one in np.argsort(-shares, kind="stable")[:SHOWN] if shares[one] >= LEAST_SHARE]
+    width = len(str(max(best)))
+    return [f"{100 * shares[one]:5.1f}%  {one:>{width}}  {names.of(one, count)}" for one in best]
+
+
+def _strengths(found: NDArray[np.float64], seen: NDArray[np.bool_], picture: Path, draw: Path | None) -> list[str]:
+    """Where the largest value lies in the picture, and what share lies above the middle of the range."""
+    least, most = float(found[seen].min()), float(found[seen].max())
+    row, column = np.unravel_index(int(np.where(seen, found, -np.inf).argmax()), found.shape)
+    above = float((found[seen] > (least + most) / 2).mean())
+    if draw is not None:
+        strength = np.where(seen, (found - least) / ((most - least) or 1.0), 0.0)
+        _blend(picture, np.broadcast_to(_HOT, (*found.shape, 3)), _BLENDED * strength, draw)
+    return [f"{least:.6g} to {most:.6g}, strongest at {column} {row}, {100 * above:.1f}% above the middle"]
+
+
+def _blend(picture: Path, colours: NDArray[Any], strength: NDArray[Any], target: Path) -> None:
+    image = np.asarray(upright(picture), np.float64)
+    mixed = image + (colours - image) * strength[..., None]
+    Image.fromarray(np.round(mixed).astype(np.uint8)).save(target)
