@@ -359,7 +359,7 @@ def test_run_takes_the_network_and_its_inputs_as_words(tpuc: CommandLine, calls:
         ),
         (
             ("net.bin", "x.npz", "--draw", "o.png"),
-            "tpuc: net.bin: its outputs show no objects in a picture; leave out --postprocess and --draw.\n",
+            "tpuc: net.bin: its outputs show nothing in a picture that is known; leave out --postprocess and --draw.\n",
         ),
         (("net.bin", "x.npz", "-o", "x.npz"), "tpuc: -o x.npz: would overwrite x.npz, the input"),
     ],

@@ -37,6 +37,8 @@ Sample = dict[str, Array]
 READERS = "tpuc.readers"
 ARRAYS = frozenset({".npy", ".npz"})
 """Suffixes of files of arrays."""
+VIDEOS = frozenset({".avi", ".mkv", ".mov", ".mp4", ".webm"})
+"""Suffixes of files of which one may think that they are samples."""
 
 
 @dataclass(frozen=True)
@@ -261,6 +263,11 @@ def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[_Part]:
         check_described(file, one.name, one.is_described or not is_picture(registry, file), registry)
         return [_Part(file)]
     suffix = file.suffix.lower()
+    if suffix in VIDEOS:
+        raise CalibrationError(
+            f"{file}: is a video, and samples are pictures. Take its frames out, as `ffmpeg -i {file.name} "
+            "frames/%05d.png` does, and give their folder."
+        )
     if suffix not in ARRAYS:
         raise CalibrationError(f"{file}: samples are images, .npy or .npz files. Convert it.")
     shapes = array_shapes(file)

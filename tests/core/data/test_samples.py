@@ -169,6 +169,9 @@ class TestRefusals:
             open_samples([X], data_list=write_list(tmp_path, "a.npy,,b.npy"))
         with refuse("list.txt: samples are images, .npy or .npz files. Convert it."):
             open_samples([X], data_list=write_list(tmp_path, "list.txt"))
+        (tmp_path / "clip.mp4").touch()
+        with refuse("clip.mp4: is a video, and samples are pictures. Take its frames out, as `ffmpeg -i clip.mp4 "):
+            open_samples([X], data_list=write_list(tmp_path, "clip.mp4"))
 
     def test_wrong_shape(self, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", ramp(3, 2))

@@ -29,7 +29,7 @@ LARGEST = 5
     "run",
     cls=Command,
     section="Run and measure",
-    examples=("tpuc run --model FILE --input sample.npz -o answers.npz",),
+    examples=("tpuc run --model FILE --input sample.npz -o answers.npz", "tpuc run FILE cat.jpg --labels imagenet"),
 )
 @click.argument("files", metavar="[MODEL] [INPUT]...", nargs=-1, type=FILE)
 @click.option("--input", "inputs", type=PATHS, default=(), help="The same as INPUT: a.npz,b.npz.")
