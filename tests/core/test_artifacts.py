@@ -85,8 +85,8 @@ def test_damaged_layers_are_refused(tmp_path: Path) -> None:
     write_artifact(chip, path, DATA, LAYERS)
     text = path.read_bytes()
     for old, new in (
-        (b'"layers": ["e', b'"layers": ["f'),
-        (b'"layers": ["e', b'"layers": ["!'),
+        (b'"layers":[[', b'"layers":[[7,'),
+        (b'"layers":[[', b'"layers":[[],['),
         (b"networks", b"networkz"),
     ):
         assert old in text

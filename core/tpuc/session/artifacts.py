@@ -6,11 +6,9 @@ which is there for the inputs alone.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -107,19 +105,15 @@ def _text(networks: Sequence[Description], digest: str = "") -> bytes:
     whole: dict[str, Any] = {"version": 1} | ({"sha256": digest} if digest else {})
     whole["networks"] = [{name: asdict(one) for name, one in network.inputs.items()} for network in networks]
     if any(network.layers for network in networks):
-        whole["layers"] = [_packed(network.layers) for network in networks]
-    return (json.dumps(whole, ensure_ascii=False) + "\n").encode("utf-8")
+        whole["layers"] = [_rows(network.layers) for network in networks]
+    return (json.dumps(whole, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8")
 
 
-def _packed(layers: Sequence[LayerCommands]) -> str:
-    """Small text: a network of many commands has many ranges, which resemble each other."""
-    rows = [[layer.name, layer.op, layer.commands] for layer in layers]
-    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    return base64.b64encode(zlib.compress(text, 9)).decode("ascii")
+def _rows(layers: Sequence[LayerCommands]) -> list[Any]:
+    return [[layer.name, layer.op, layer.commands] for layer in layers]
 
 
-def _unpacked(text: str) -> tuple[LayerCommands, ...]:
-    rows: list[Any] = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+def _layers(rows: Sequence[Sequence[Any]]) -> tuple[LayerCommands, ...]:
     return tuple(
         LayerCommands(str(name), str(op), {engine: _ranges(ranges) for engine, ranges in commands.items()})
         for name, op, commands in rows
@@ -140,10 +134,9 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
             return ()
         networks: list[dict[str, Any]] = whole["networks"]
         inputs = [{name: _preprocess(fields) for name, fields in one.items()} for one in networks]
-        packed: list[str] = whole.get("layers", [""] * len(networks))
-        layers = [_unpacked(one) if one else () for one in packed]
+        layers = [_layers(rows) for rows in whole.get("layers", [[]] * len(networks))]
         return tuple(Description(*one) for one in zip(inputs, layers, strict=True))
-    except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFile(f"{source}: its description of itself is damaged; compile the network again") from error
 
 
