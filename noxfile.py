@@ -57,7 +57,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def newcomer(session: nox.Session) -> None:
-    """What a newcomer does, with the time of each step: install, README's example, the commands of the tutorial."""
+    """What a newcomer does, with the time of each step: install, README's example, the commands of the tutorial, then a
+    chip of his own with its tests, and the tutorial's network compiled for it.
+    """
     example, tutorial = Path("examples", "digits").resolve(), Path("docs", "tutorial.md")
     commands = re.findall(r"^tpuc .*$", tutorial.read_text(encoding="utf-8"), re.MULTILINE)
     folder = Path(session.create_tmp()) / "work"
@@ -66,10 +68,17 @@ def newcomer(session: nox.Session) -> None:
     steps = [("pip install .", ["python", "-m", "pip", "install", "-q", "."])]
     steps += [("the example", ["python", str(example / "run.py")])]
     steps += [(command, shlex.split(command)) for command in commands]
+    own_chip = [
+        "tpuc new chip my-npu",
+        "python -m pip install -q pytest -e my-npu",
+        "python -m pytest -q my-npu",
+        "tpuc compile digits.onnx --chip my-npu --quantize int8 --dataset digits_calib.npz -o digits.my-npu",
+    ]
+    steps += [(command, shlex.split(command)) for command in own_chip]
     times: list[str] = []
     for name, words in steps:
         start = perf_counter()
-        with session.chdir("." if words[0] == "python" else folder):
+        with session.chdir("." if name in ("pip install .", "the example") else folder):
             session.run(*words, silent=words[0] != "python")
         times.append(f"{perf_counter() - start:6.1f} s  {name}")
     session.log("\n".join(["a newcomer's first steps:", *times]))

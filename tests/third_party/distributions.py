@@ -17,9 +17,11 @@ from tpuc.registry.offers import Offer
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent
-TOY_CHIP = FOLDER / "toy_chip"
-ACME_OPS = FOLDER / "acme_ops"
-ACME_TOOLS = ROOT / "plugins" / "tools" / "tpuc_new" / "packages" / "acme_tools"
+TEMPLATES = ROOT / "plugins" / "tools" / "tpuc_new" / "packages"
+"""Those that `tpuc new` writes the first files of a plugin from."""
+TOY_CHIP = TEMPLATES / "toy_chip"
+ACME_OPS = TEMPLATES / "acme_ops"
+ACME_TOOLS = TEMPLATES / "acme_tools"
 BROKEN_PLUGIN = FOLDER / "broken_plugin"
 DUP_CHIP = FOLDER / "dup_chip"
 

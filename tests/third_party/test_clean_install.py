@@ -80,12 +80,12 @@ def test_everything_that_is_installed_can_be_loaded(installed: Installed) -> Non
     listed = json.loads(done.stdout)
     missing = () if "bm1684x" in CHIPS else ("bm1684x",)  # acme-ops has cells for it
     assert [problem for problem in listed["problems"] if not any(chip in problem for chip in missing)] == []
-    assert {row["package"] for row in listed["plugins"]} == {"tpuc", "tpuc-toy-chip", "acme-ops"}
+    assert {row["package"] for row in listed["plugins"]} == {"tpuc", "toy-chip", "acme-ops"}
     assert done.returncode == 0
 
 
 def test_digits_compiles_for_the_toy_chip_and_runs(installed: Installed) -> None:
-    assert installed.before["toy"].startswith(b"TOYCHIP\0")
+    assert installed.before["toy"].startswith(b"TOY\0")
     with np.load(DIGITS / "digits_eval.npz") as data:
         np.savez(installed.work / "images.npz", image=data["x"][:20].reshape(20, 1, 8, 8).astype(np.float32))
         labels = data["y"][:20]
@@ -147,12 +147,10 @@ def test_two_chips_of_one_name_are_one_sentence(installed: Installed, wheels: di
     done = installed.environment.run("tpuc", *command, folder=installed.work, path=other)
     assert done.returncode == 2
     assert " ".join(done.stderr.split()) == (
-        "tpuc: chip 'toy' is offered by two packages: dup-chip 0.3.0, tpuc-toy-chip 0.1.0. Uninstall one, or choose "
+        "tpuc: chip 'toy' is offered by two packages: dup-chip 0.3.0, toy-chip 0.1.0. Uninstall one, or choose "
         "with --prefer PACKAGE."
     )
     assert not (installed.work / "x.toy").exists()
-    preferred = installed.environment.run(
-        "tpuc", *command, "--prefer", "tpuc-toy-chip", folder=installed.work, path=other
-    )
+    preferred = installed.environment.run("tpuc", *command, "--prefer", "toy-chip", folder=installed.work, path=other)
     assert preferred.returncode == 0, preferred.stderr
     assert (installed.work / "x.toy").read_bytes() == installed.before["toy"]

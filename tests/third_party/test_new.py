@@ -6,8 +6,10 @@ import importlib.util
 import inspect
 import sys
 import tomllib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from tpuc.cli import main
@@ -16,6 +18,21 @@ from tpuc_new.writing import FOLDER, files_of, kinds
 from tests.third_party.distributions import ROOT, offers_of
 
 KINDS = sorted(kinds())
+OTHERS = {
+    "op": {"tpuc.importers": ["onnx.my_own"], "tpuc.legalisations": ["any.my_own"]},
+    "lowering": {"tpuc.importers": ["onnx.my_own"], "tpuc.lowerings": ["cv183x.my_own"]},
+    "kernel": {
+        "tpuc.importers": ["onnx.my_own"],
+        "tpuc.lowerings": ["bm1684x.my_own"],
+        "tpuc.kernels": ["bm1684x.my_own"],
+    },
+    "chip": {
+        "tpuc.boards": ["my-own-kit"],
+        "tpuc.lowerings": ["my-own.top"],
+        "tpuc.kernels": ["my-own.tpu"],
+    },
+}
+"""What packages register besides the plugin itself."""
 
 
 def loaded(path: Path) -> ModuleType:
@@ -32,13 +49,22 @@ def run_tests(folder: Path, work: Path) -> list[str]:
     """Run every test of a distribution; returns their names."""
     names: list[str] = []
     for path in sorted(folder.glob("tests/test_*.py")):
-        for name, test in inspect.getmembers(loaded(path), inspect.isfunction):
-            if name.startswith("test_"):
-                target = work / name
-                target.mkdir()
-                test(*[target for _ in inspect.signature(test).parameters])  # `tmp_path` is all that they ask for
-                names.append(name)
+        for name, test in found_tests(loaded(path)):
+            target = work / name
+            target.mkdir()
+            test(*[target for _ in inspect.signature(test).parameters])  # `tmp_path` is all that they ask for
+            names.append(name)
     return names
+
+
+def found_tests(module: ModuleType) -> list[tuple[str, Callable[..., None]]]:
+    """The functions that pytest would run, and the methods of its classes."""
+    found = [(name, test) for name, test in inspect.getmembers(module, inspect.isfunction) if name.startswith("test_")]
+    for name, definition in inspect.getmembers(module, inspect.isclass):
+        if name.startswith("Test"):
+            methods = inspect.getmembers(definition(), inspect.ismethod)
+            found += [(f"{name}_{method}", test) for method, test in methods if method.startswith("test_")]
+    return found
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +74,16 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tpuc.registry.registry.installed_offers", lambda: offers)
 
 
-@pytest.mark.parametrize("package", sorted({kind.package for kind in kinds().values()}))
+NEEDS = {"op": "bm1684x", "kernel": "bm1684x", "lowering": "cv183x", "acme_ops": "bm1684x"}
+"""The chip of ours that the tests of a kind or of a package run on."""
+
+
+def needing_chips(names: Iterable[str]) -> list[Any]:
+    """Kinds or packages, marked with the chip that each needs."""
+    return [pytest.param(name, marks=pytest.mark.chip(NEEDS[name]) if name in NEEDS else ()) for name in sorted(names)]
+
+
+@pytest.mark.parametrize("package", needing_chips({kind.package for kind in kinds().values()}))
 def test_the_tests_of_a_package_that_is_copied_pass(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +92,7 @@ def test_the_tests_of_a_package_that_is_copied_pass(
     assert run_tests(folder, tmp_path)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", needing_chips(KINDS))
 def test_what_is_written_passes_its_tests(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,8 +102,8 @@ def test_what_is_written_passes_its_tests(
     assert run_tests(folder, tmp_path)
     main(["plugins"])
     assert f"my-{kind}-thing" in capsys.readouterr().out
-    used = Path(str(sys.modules[f"{module}.{module}"].__file__))
-    assert used == folder / module / f"{module}.py"
+    used = {Path(str(found.__file__)).parent for name, found in sys.modules.items() if name.startswith(f"{module}.")}
+    assert used == {folder / module}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -77,10 +112,12 @@ def test_nothing_keeps_the_name_of_the_example(kind: str) -> None:
     texts = files_of(row, "my-own")
     project = tomllib.loads(texts["pyproject.toml"])["project"]
     assert project["name"] == "my-own"
-    assert {group: list(names) for group, names in project["entry-points"].items()} == {row.group: ["my-own"]}
+    entry_points = {group: list(names) for group, names in project["entry-points"].items()}
+    assert entry_points.pop(row.group) == [row.plugin("my-own")]
+    assert entry_points == OTHERS.get(kind, {})
     everything = "\n".join([*texts, *texts.values()]).lower()
-    assert "acme" not in everything
-    assert not any(word in everything for word in (row.word, row.word.replace("-", "_"), row.word.replace("-", "")))
+    words = (row.word, row.word.replace("-", "_"), row.word.replace("-", ""), row.package.split("_")[0])
+    assert [word for word in words if word in everything] == []
 
 
 @pytest.mark.parametrize(
@@ -91,6 +128,9 @@ def test_nothing_keeps_the_name_of_the_example(kind: str) -> None:
         ("pass", "class", "'class' cannot name a package; use small letters, digits and dashes, as in drop-relu"),
         ("pass", "fold_constants", "has a pass 'fold-constants'; choose another name"),
         ("frontend", "onnx", "has a frontend 'onnx'; choose another name"),
+        ("chip", "bm1684x", "has a chip 'bm1684x'; choose another name"),
+        ("op", "top", "has a dialect 'top'; choose another name"),
+        ("kernel", "tf-executor", "has a dialect 'tf_executor'; choose another name"),
         ("command", "npz", "has a command 'npz'; choose another name"),
         ("command", "compile", "tpuc has a command 'compile'; choose another name"),
         ("pass", "json", "there is a Python module 'json', so no package can have its name; choose another name"),

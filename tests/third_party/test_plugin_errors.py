@@ -40,12 +40,12 @@ def test_a_broken_plugin_stops_neither_listings_nor_others() -> None:
 def test_one_name_from_two_packages_is_a_conflict_that_prefer_settles() -> None:
     offers = offers_of(ROOT, TOY_CHIP, DUP_CHIP)
     sentence = (
-        "chip 'toy' is offered by two packages: dup-chip 0.3.0, tpuc-toy-chip 0.1.0. Uninstall one, or choose with "
+        "chip 'toy' is offered by two packages: dup-chip 0.3.0, toy-chip 0.1.0. Uninstall one, or choose with "
         "--prefer PACKAGE."
     )
     with pytest.raises(PluginConflict, match=re.escape(sentence)):
         Registry(offers=offers).get("tpuc.chips", "toy")
-    for package, clock_hz in (("dup-chip", 200_000_000), ("tpuc-toy-chip", 100_000_000)):
+    for package, clock_hz in (("dup-chip", 200_000_000), ("toy-chip", 100_000_000)):
         chip = Registry(prefer=[package], offers=offers).get("tpuc.chips", "toy")
         assert chip.description.clock_hz == clock_hz
 

@@ -17,7 +17,7 @@ from tpuc.ir.types import ElementType
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext, PassManager
 from tpuc.schedule.results import ARTIFACT
-from tpuc.testing.op_conformance import Typed
+from tpuc.testing.op_conformance import Typed, check_stated
 
 Array: TypeAlias = npt.NDArray[Any]
 Sizes: TypeAlias = Mapping[str, int]
@@ -72,20 +72,33 @@ class CompiledKernels:
 
         Returns the largest error of each float, as a part of its tensor's range.
         """
-        errors: dict[str, float] = {}
         wanted = self.expected()
         assert wanted, "there is nothing to compare"
-        for name, reference in wanted.items():
-            found = got[name].reshape(reference.shape)
-            if found.dtype != reference.dtype and found.dtype.itemsize == reference.dtype.itemsize:
-                found = found.view(reference.dtype)  # runtimes give bf16 and unsigned bytes as their bits
-            if reference.dtype.kind in "iu":
-                count = np.count_nonzero(found != reference)
-                assert not count, f"{name}: {count} of {reference.size} integers differ"
-                continue
-            errors[name] = float_error(found, reference)
-            assert errors[name] <= FLOAT_BOUNDS[reference.dtype.name], f"{name}: {errors[name]:.3g} of its range"
-        return errors
+        errors = {name: check_array(name, got[name], reference) for name, reference in wanted.items()}
+        return {name: error for name, error in errors.items() if wanted[name].dtype.kind not in "iu"}
+
+
+def check_array(name: str, got: Array, reference: Array) -> float:
+    """Assert that an output equals its reference: integers in all bits, floats within the bound.
+
+    Returns the largest error as a part of the reference's range.
+    """
+    found = as_stored(got, reference)
+    if reference.dtype.kind in "iu":
+        count = np.count_nonzero(found != reference)
+        assert not count, f"{name}: {count} of {reference.size} integers differ"
+        return 0.0
+    error = float_error(found, reference)
+    assert error <= FLOAT_BOUNDS[reference.dtype.name], f"{name}: {error:.3g} of its range"
+    return error
+
+
+def as_stored(got: Array, reference: Array) -> Array:
+    """An output in shape and dtype of its reference: runtimes give bf16 and unsigned bytes as their bits."""
+    found = got.reshape(reference.shape)
+    if found.dtype != reference.dtype and found.dtype.itemsize == reference.dtype.itemsize:
+        return found.view(reference.dtype)
+    return found
 
 
 def float_error(found: Array, reference: Array) -> float:
@@ -102,10 +115,14 @@ def float_error(found: Array, reference: Array) -> float:
 
 
 class KernelConformance:
-    """Inherit, and state `chip` and `samples`: lists of operands for ops under several tilings."""
+    """Inherit, and state `chip` and `samples`: by name, ops on operands, each under several tilings."""
 
     chip: ClassVar[str]
     samples: ClassVar[Mapping[str, Sample]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        check_stated(cls, "chip", "samples")
 
     def test_the_simulator_equals_the_evaluation(self) -> None:
         registry = Registry()

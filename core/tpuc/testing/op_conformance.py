@@ -16,6 +16,7 @@ from tpuc.ir.op import ABSENT, Node, Op, op_fields
 from tpuc.ir.text import attributes_of, parse_attribute, print_attribute
 from tpuc.ir.text.fields import op_from_attributes
 from tpuc.ir.types import ElementType, ScalarType, TensorType, Uniform
+from tpuc.registry import Registry
 
 Array: TypeAlias = npt.NDArray[Any]
 Reference: TypeAlias = "Callable[..., Array | Sequence[Array]]"
@@ -54,9 +55,7 @@ class OpConformance:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        missing = [name for name in ("op", "reference", "samples", "flops") if not hasattr(cls, name)]
-        if missing and cls.__name__.startswith("Test"):
-            raise TypeError(f"{cls.__name__} must state {', '.join(missing)}")
+        check_stated(cls, "op", "reference", "samples", "flops")
 
     def test_evaluate_equals_the_reference(self) -> None:
         for number, sample in enumerate(self.samples):
@@ -111,6 +110,11 @@ class OpConformance:
         fields = {field.name: getattr(self.op, field.name) for field in op_fields(cls)}
         assert hash(self.op) == hash(cls(**fields))
 
+    def test_the_dialect_has_it_under_its_name(self) -> None:
+        registered = Registry().resolve_op(self.op.name)
+        assert registered is not None, f"no installed dialect has {self.op.name}; add it to the package's `Dialect`"
+        assert registered is type(self.op), f"{self.op.name} is {registered.__module__}.{registered.__qualname__}"
+
     def _both(self, sample: Sequence[Operand]) -> tuple[list[Array], list[Array]]:
         arrays, _ = operands_of(sample)
         return list(self.op.evaluate(self._node(sample), arrays)), self._expected(sample)
@@ -132,6 +136,17 @@ class OpConformance:
         if self.result is not None:
             inferred = tuple(type.with_element(self.result) for type in inferred)
         return Node(self.op, types, inferred, "conformance")
+
+
+def check_stated(definition: type[Any], *names: str) -> None:
+    """Raise TypeError for a class of tests that leaves one of its statements out, or states no samples."""
+    if not definition.__name__.startswith("Test"):
+        return
+    missing = [name for name in names if not hasattr(definition, name)]
+    if missing:
+        raise TypeError(f"{definition.__name__} must state {', '.join(missing)}")
+    if "samples" in names and not len(definition.samples):
+        raise TypeError(f"{definition.__name__}.samples is empty, so nothing would be tested; state at least one")
 
 
 def operands_of(sample: Sequence[Operand]) -> tuple[list[Array], tuple[TensorType, ...]]:

@@ -20,14 +20,14 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
     "new",
     cls=Command,
     section="Installation",
-    examples=("tpuc new pass drop-relu", "tpuc new command sizes -o plugins/sizes"),
+    examples=("tpuc new pass drop-relu", "tpuc new op soft-step", "tpuc new chip my-npu -o plugins/my-npu"),
 )
 @click.argument("kind", metavar="KIND", type=click.Choice(sorted(kinds())))
 @click.argument("name", metavar="NAME")
 @click.option("-o", "--output", metavar="DIR", type=OUTPUT, help="Folder to make.  [default: NAME]")
 @pass_app
 def command(app: App, kind: str, name: str, output: Path | None) -> None:
-    """Write the package of a plugin, with a test: a pass, command or frontend.
+    """Write the package of a plugin, with a test: a chip, command, frontend, kernel, lowering, op or pass.
 
     It is an example that works, under your name. The package is installed with `pip install -e DIR`.
     """
@@ -47,9 +47,12 @@ def _check_name(app: App, kind: Kind, name: str, spelt: str) -> None:
     module = spelt.replace("-", "_")
     if not NAME.fullmatch(spelt) or keyword.iskeyword(module):
         raise UsageError(f"'{name}' cannot name a package; use small letters, digits and dashes, as in drop-relu")
-    if app.registry.has(kind.group, spelt):
-        provider = app.registry.offer(kind.group, spelt).provider
-        raise UsageError(f"{provider} has a {kind.name} '{spelt}'; choose another name")
+    plugin = kind.plugin(spelt)
+    if app.registry.has(kind.group, plugin):
+        what = app.registry.group(kind.group).kind.replace("front end", "frontend")
+        raise UsageError(
+            f"{app.registry.offer(kind.group, plugin).provider} has a {what} '{plugin}'; choose another name"
+        )
     if kind.group == "tpuc.commands" and spelt in _commands():
         raise UsageError(f"tpuc has a command '{spelt}'; choose another name")
     if module == "tests" or find_spec(module) is not None:

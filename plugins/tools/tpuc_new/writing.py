@@ -25,6 +25,11 @@ class Kind:
     group: str
     files: list[str]
     use: str
+    dialect: str | None = None
+
+    def plugin(self, name: str) -> str:
+        """What the plugin of a distribution `name` is registered as: a dialect is an identifier."""
+        return name if self.dialect is None else name.replace("-", "_")
 
 
 @cache
@@ -37,10 +42,12 @@ def kinds() -> Mapping[str, Kind]:
 def files_of(kind: Kind, name: str) -> dict[str, str]:
     """The text of every file of a new distribution by its path. `name` is in small letters with dashes."""
     source = FOLDER / "packages" / kind.package
-    texts = {path: (source / path).read_text(encoding="utf-8") for path in kind.files}
-    texts["pyproject.toml"] = _project(kind, (source / "pyproject.toml").read_text(encoding="utf-8"))
+    head = f"{kind.package}/__init__.py"
+    texts = {path: (source / path).read_text(encoding="utf-8") for path in ("pyproject.toml", *kind.files)}
+    texts.setdefault(head, f'"""A {kind.name} for tpuc."""\n\nfrom __future__ import annotations\n')
+    texts = {path: _without_others(kind, text) for path, text in texts.items()}
+    texts["pyproject.toml"] = _project(kind, texts["pyproject.toml"])
     texts["README.md"] = f"# {kind.word}\n\nA {kind.name} for tpuc.\n\n```sh\npip install -e .\n{kind.use}\n```\n"
-    texts[f"{kind.package}/__init__.py"] = f'"""A {kind.name} for tpuc."""\n\nfrom __future__ import annotations\n'
     texts[f"{kind.package}/py.typed"] = ""
     return {_renamed(kind, name, path): _renamed(kind, name, text) for path, text in texts.items()}
 
@@ -53,12 +60,21 @@ def write(files: Mapping[str, str], folder: Path) -> None:
         write_atomic(target, text)
 
 
+def _without_others(kind: Kind, text: str) -> str:
+    """A text without the lines that register something of a module which is not written."""
+    place = re.compile(rf'"{kind.package}\.(\w+):\w+"')
+    return "".join(
+        line
+        for line in text.splitlines(keepends=True)
+        if not (found := place.search(line)) or f"{kind.package}/{found[1]}.py" in kind.files
+    )
+
+
 def _project(kind: Kind, text: str) -> str:
-    """pyproject.toml of a package without the entry points of other groups."""
+    """pyproject.toml of a package without the groups in which nothing is left."""
     starts = [match.start() for match in SECTION.finditer(text)]
     sections = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    ours = f'[project.entry-points."{kind.group}"]'
-    kept = [part for part in sections if part.startswith(ours) or not part.startswith("[project.entry-points")]
+    kept = [part for part in sections if not part.startswith("[project.entry-points") or " = " in part]
     return re.sub(r"^description = .*$", f'description = "A {kind.name} for tpuc"', "".join(kept), flags=re.MULTILINE)
 
 
@@ -75,9 +91,12 @@ def _renamed(kind: Kind, name: str, text: str) -> str:
         word: module,
         word.upper(): module.upper(),
         _class_name(kind.word): _class_name(name),
-        kind.word: name,  # last: a single word is a name wherever it is not a module
+        kind.word: kind.plugin(name),  # last: a single word is a name wherever it is not a module
     }
-    return re.sub("|".join(map(re.escape, words)), lambda match: words[match[0]], text)
+    if kind.dialect is not None:
+        words[kind.dialect] = module
+    longest_first = sorted(words, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda match: words[match[0]], text)
 
 
 def _class_name(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tpuc.api import F32, CorruptFile, ElementType, ScalarType, TensorInfo, TensorType, Uniform
 
-MAGIC = b"TOYCHIP\0"
+MAGIC = b"TOY".ljust(8, b"\0")[:8]
 VERSION = 1
 _PREFIX = struct.Struct("<8sIIIII")  # magic, version, bytes of header, weights, compute stream, DMA stream
 _CHECKSUM = struct.Struct("<I")

@@ -21,7 +21,7 @@ from toy_chip.lmem import ToyLmem
 from toy_chip.operands import DDR_BASE, LANE_BYTES, LANES
 
 
-def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
+def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:  # noqa: ARG001  # one mode
     """Symmetric int8; uint8 where a value is never negative."""
     from tpuc_ops.quant.elements import symmetric_element
 
