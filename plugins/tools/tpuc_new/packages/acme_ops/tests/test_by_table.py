@@ -15,7 +15,7 @@ from tpuc.testing.values import build_exposed
 def test_every_byte(tmp_path: Path) -> None:
     x = np.linspace(-9, 9, 255, dtype=np.float32).reshape(1, 5, 51, 1)
     module, inputs = sample_module({"y": Sample(Gelu7(), [x])}, Registry())
-    np.savez(tmp_path / "samples.npz", **{name: array[None] for name, array in inputs.items()})
+    np.savez(tmp_path / "samples.npz", y_x0=x[None])
     session = Session(chip="cv183x", quantize="int8")
     table = session.calibrate(module, dataset=tmp_path / "samples.npz", method="max")
     lowered, data = build_exposed(session, module, table)

@@ -30,7 +30,8 @@ def network(folder: Path) -> Path:
     x, y = (make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 3, 4, 5)) for name in ("x", "y"))
     graph = make_graph([make_node("Gelu7", ["x"], ["y"], domain="acme")], "net", [x], [y])
     path = folder / "net.onnx"
-    onnx.save(make_model(graph, opset_imports=[make_opsetid("", 17), make_opsetid("acme", 1)], ir_version=8), path)
+    model = make_model(graph, opset_imports=[make_opsetid("", 17), make_opsetid("acme", 1)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
     return path
 
 

@@ -48,7 +48,8 @@ class TestToy(ChipConformance):
 def test_a_network_is_compiled(tmp_path: Path) -> None:
     x, y = (make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 3, 8, 8)) for name in ("x", "y"))
     graph = make_graph([make_node("Relu", ["x"], ["y"])], "net", [x], [y])
-    onnx.save(make_model(graph, opset_imports=[make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx")
+    model = make_model(graph, opset_imports=[make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     samples = uniform(4, 1, 3, 8, 8, low=-2, high=2)
     np.savez(tmp_path / "samples.npz", x=samples)
     session = Session(chip="toy", quantize="int8")
