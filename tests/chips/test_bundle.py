@@ -26,7 +26,7 @@ def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
     done = bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16", *SAID)
     assert done.returncode == 0, done.stderr
     found = contents(tmp_path / "out")
-    assert sorted(found) == ["net.cvimodel", "network.json", "run.cpp", "run.py"]
+    assert sorted(found) == ["net.cvimodel", "network.hpp", "network.json", "network.py", "run.cpp", "run.py"]
     assert found["net.cvimodel"] == (tmp_path / "net.cvimodel").read_bytes()
     said = json.loads(found["network.json"])
     (image,), (probabilities,) = said["inputs"], said["outputs"]
@@ -38,7 +38,8 @@ def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
         "pixel_format": "gray",
     }
     assert (probabilities["shape"], probabilities["scale"], probabilities["zero_point"]) == ([1, 10, 1, 1], 1.0, 0)
-    compile(found["run.py"], "run.py", "exec")
+    for name in ("run.py", "network.py"):
+        compile(found[name], name, "exec")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -61,7 +62,7 @@ def test_a_folder_with_something_in_it_is_left_as_it_is(tmp_path: Path) -> None:
 def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     assert bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16").returncode == 0
-    assert len(contents(tmp_path / "out")) == 4
+    assert len(contents(tmp_path / "out")) == 6
 
 
 def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +75,10 @@ def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_chip_without_programs_says_so(tmp_path: Path) -> None:
-    done = bundled(tmp_path, "bm1684x", "net.bmodel", "--quantize", "f32")
+    done = bundled(tmp_path, "c", "net.tar", "--quantize", "f32")
     assert done.returncode == 0
-    assert f"chip 'bm1684x' has no example program yet; {tmp_path / 'out'} is without one." in done.stderr
-    assert sorted(contents(tmp_path / "out")) == ["net.bmodel", "network.json"]
+    assert f"chip 'c' has no example program yet; {tmp_path / 'out'} is without one." in done.stderr
+    assert sorted(contents(tmp_path / "out")) == ["net.tar", "network.json"]
 
 
 @pytest.mark.parametrize(

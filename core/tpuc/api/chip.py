@@ -428,7 +428,7 @@ class Chip(ABC):
         """A file for every network in `networks`, with its name. Default: the file itself."""
         return [("", data)]
 
-    def examples(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+    def programs(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
         """Programs on the chip's runtime, filled in for the file `model`: texts by the names of their files.
 
         `described` says how pictures become inputs, by the names of these. Same input, same texts. Default: none.

@@ -44,13 +44,13 @@ def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
         "outputs": [_tensor(info) for info in loaded.outputs],
         "host_functions": [call.function for call in loaded.host_calls],
     }
-    examples = file.chip.examples(model, loaded, described)
+    programs = file.chip.programs(model, loaded, described)
     with _whole(folder) as target:
         write_artifact(file.chip, target / model, file.data, file.description(0))
         write_atomic(target / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
-        for name, text in examples.items():
+        for name, text in programs.items():
             write_atomic(target / name, text)
-    return sorted(examples)
+    return sorted(programs)
 
 
 def _tensor(info: TensorInfo) -> dict[str, Any]:

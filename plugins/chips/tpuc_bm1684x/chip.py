@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tpuc.api import (
     Assembler,
@@ -20,6 +21,9 @@ from tpuc_ops.quant.elements import byte_element
 
 from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES, LANES
 from tpuc_bm1684x.lmem import Bm1684xLmem
+
+if TYPE_CHECKING:
+    from tpuc.api.host import Preprocess
 
 DESCRIPTION = ChipDescription(
     name="bm1684x",
@@ -99,6 +103,11 @@ class Bm1684x(Chip):
         from tpuc_bm1684x.container.combining import extract
 
         return extract(data)
+
+    def programs(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+        from tpuc_chip_parts.programs import programs
+
+        return programs("tpuc_bm1684x.programs", model, loaded, described)
 
 
 CHIP = Bm1684x()

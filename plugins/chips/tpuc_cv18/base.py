@@ -134,7 +134,7 @@ class Cv18Chip(Chip):
 
         return extract(data, self.target)
 
-    def examples(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
-        from tpuc_cv18.examples import examples
+    def programs(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+        from tpuc_chip_parts.programs import programs
 
-        return examples(model, loaded, described)
+        return programs("tpuc_cv18.programs", model, loaded, described)

@@ -3,71 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from tests.chips.command_line import tpuc
 from tests.chips.cv18xx.test_frames import network
 from tests.docs.test_milk_v_duo import DIGITS
+from tests.interop.bundles import Runtime
 
-pytestmark = pytest.mark.interop
-SHOWN = 5
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("oracle_dir")]
 NORMALISED = ("--mean", "3", "--scale", "0.125", "--pixel-format", "gray")
 
 
-@pytest.fixture(scope="module")
-def library(oracle_dir: Path) -> Path:
-    """`oracle_dir` says that the vendor's environment is there."""
-    environment = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer")
-    (found,) = environment.glob("lib/python3.*/site-packages/tpu_mlir/lib")
-    return found
-
-
-def built(folder: Path, library: Path) -> Path:
-    link = ["-L", str(library), "-lcviruntime", f"-Wl,-rpath,{library}", "-Wl,--allow-shlib-undefined"]
-    headers = ["-I", str(Path(__file__).parent / "runtime")]
-    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", *headers, "run.cpp", *link, "-o", "run"]
-    subprocess.run(command, cwd=folder, check=True)
-    return folder / "run"
-
-
-def printed(text: str, output: str) -> tuple[list[int], list[float]]:
-    """The rows that follow the name of an output: places and values."""
-    lines = text.splitlines()
-    start = lines.index(output) + 1
-    rows = [line.split() for line in lines[start : start + SHOWN]]
-    return [int(place) for place, _ in rows], [float(value) for _, value in rows]
-
-
-def check_both(folder: Path, library: Path, wanted_file: Path) -> None:
-    """Compare what the programs print of `input.bin` with the stored outputs of the simulator."""
-    ((name, stored),) = dict(np.load(wanted_file)).items()
-    (output,) = json.loads((folder / "network.json").read_text("utf-8"))["outputs"]
-    values = stored.reshape(-1).astype(np.float32) * np.float32(output["scale"])
-    order = np.argsort(-values, kind="stable")[:SHOWN]
-    environment = os.environ | {"LD_LIBRARY_PATH": str(library)}
-    for command in ([built(folder, library)], [sys.executable, "run.py"]):
-        ran = subprocess.run(
-            [*command, "input.bin"], cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, ran.stderr
-        places, found = printed(ran.stdout, name)
-        assert places == order.tolist()
-        # A softmax in floats is the runtime's, on the processor: it adds in another order.
-        assert_allclose(found, values[order], rtol=1e-6)
+RUNTIME = Runtime(["-lcviruntime"], Path(__file__).parent / "runtime")
 
 
 @pytest.mark.parametrize("chip", ["cv180x", "cv181x", "cv183x"])
 @pytest.mark.parametrize("boundary", [(), ("--quant-input", "--quant-output")], ids=["floats", "integers"])
 @pytest.mark.parametrize("said", [(), NORMALISED], ids=["values", "pixels"])
 def test_both_print_what_the_simulator_gives(
-    chip: str, boundary: tuple[str, ...], said: tuple[str, ...], library: Path, tmp_path: Path
+    chip: str, boundary: tuple[str, ...], said: tuple[str, ...], tmp_path: Path
 ) -> None:
     image = np.load(DIGITS / "digits_eval.npz")["x"][0].reshape(1, 1, 8, 8)
     seen = np.load(DIGITS / "digits_calib.npz")["x"].astype(np.float32)
@@ -82,11 +39,11 @@ def test_both_print_what_the_simulator_gives(
     tpuc("run", "--model", tmp_path / "net.cvimodel", "--input", tmp_path / "image.npz", "-o", tmp_path / "wanted.npz")
 
     (tmp_path / "out" / "input.bin").write_bytes(image.astype(np.uint8).tobytes() if said else meant.tobytes())
-    check_both(tmp_path / "out", library, tmp_path / "wanted.npz")
+    RUNTIME.check_both(tmp_path / "out", tmp_path / "wanted.npz")
 
 
 @pytest.mark.parametrize("colours", ["rgb", "bgr"])
-def test_colours_are_put_in_order(colours: str, library: Path, tmp_path: Path) -> None:
+def test_colours_are_put_in_order(colours: str, tmp_path: Path) -> None:
     pixels = np.random.default_rng(3).integers(0, 256, (2, 12, 18, 3), np.uint8)
     done = tpuc(
         *("compile", network(tmp_path / "net.onnx"), "--chip", "cv181x", "--quantize", "bf16"),
@@ -99,23 +56,23 @@ def test_colours_are_put_in_order(colours: str, library: Path, tmp_path: Path) -
     np.savez(tmp_path / "image.npz", image=((ordered - mean) * scale).transpose(0, 3, 1, 2))
     tpuc("run", "--model", tmp_path / "net.cvimodel", "--input", tmp_path / "image.npz", "-o", tmp_path / "wanted.npz")
     (tmp_path / "out" / "input.bin").write_bytes(pixels.tobytes())
-    check_both(tmp_path / "out", library, tmp_path / "wanted.npz")
+    RUNTIME.check_both(tmp_path / "out", tmp_path / "wanted.npz")
 
 
-def test_it_says_what_is_missing(library: Path, tmp_path: Path) -> None:
+def test_it_says_what_is_missing(tmp_path: Path) -> None:
     done = tpuc(
         *("compile", DIGITS / "digits.onnx", "--chip", "cv180x", "--quantize", "bf16"),
         *("-o", tmp_path / "net.cvimodel", "--bundle", tmp_path / "out"),
     )
     assert done.returncode == 0, done.stderr
     (tmp_path / "out" / "short.bin").write_bytes(bytes(255))
-    program = built(tmp_path / "out", library)
-    ran = subprocess.run([program, "short.bin"], cwd=tmp_path / "out", capture_output=True, text=True, check=False)
+    program = RUNTIME.build(tmp_path / "out")
+    ran = RUNTIME.run([program, "short.bin"], tmp_path / "out")
     assert (ran.returncode, ran.stderr.splitlines()[-1]) == (1, "short.bin has 255 bytes, and input image takes 256")
-    assert subprocess.run([program], cwd=tmp_path / "out", capture_output=True, check=False).returncode == 2
+    assert RUNTIME.run([program], tmp_path / "out").returncode == 2
 
 
-def test_files_that_normalise_take_the_bytes(library: Path, tmp_path: Path) -> None:
+def test_files_that_normalise_take_the_bytes(tmp_path: Path) -> None:
     image = np.load(DIGITS / "digits_eval.npz")["x"][0].reshape(1, 1, 8, 8).astype(np.uint8)
     done = tpuc(
         *("compile", DIGITS / "digits.onnx", "--chip", "cv180x", "--quantize", "bf16", *NORMALISED),
@@ -127,4 +84,4 @@ def test_files_that_normalise_take_the_bytes(library: Path, tmp_path: Path) -> N
     np.savez(tmp_path / "image.npz", **{said["name"]: image})
     tpuc("run", "--model", tmp_path / "net.cvimodel", "--input", tmp_path / "image.npz", "-o", tmp_path / "wanted.npz")
     (tmp_path / "out" / "input.bin").write_bytes(image.tobytes())
-    check_both(tmp_path / "out", library, tmp_path / "wanted.npz")
+    RUNTIME.check_both(tmp_path / "out", tmp_path / "wanted.npz")

@@ -1,10 +1,15 @@
-"""Programs in C++ and Python on the vendor's runtime, filled in for one network: `run.cpp.in` and `run.py.in`."""
+"""What programs in C++ and Python need to know of one network: `network.hpp` and `network.py`.
+
+A chip adds `run.cpp` and `run.py`, which are the same for every network: they call its runtime.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from math import prod
+from typing import Any
 
 from tpuc.api import LoadedModel, ScalarType, TensorInfo, Uniform
 from tpuc.api.host import Preprocess
@@ -13,6 +18,8 @@ PIXELS, VALUES, STORED = "pixels", "values", "stored"
 """What the file for an input holds: bytes of decoded pixels, floats as the network means them, or what is stored."""
 COLOURS = ("rgb", "bgr", "gray")
 RANK = 4
+PROGRAMS = ("run.cpp", "run.py")
+"""What a chip's package brings."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +63,24 @@ class Input:
         return tuple(values[index % len(values)] for index in range(self.channels))
 
 
-def examples(model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
-    """The texts of both programs by the names of their files."""
+def programs(package: str, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+    """The texts of all files by their names; `package` holds those of the chip, `run.cpp` and `run.py`."""
     inputs = [Input.of(info, described.get(info.name)) for info in loaded.inputs]
-    wanted = " ".join(f"INPUT{place}" for place in range(1, len(inputs) + 1))
     about = [f"{place}. {_about(one)}" for place, one in enumerate(inputs, 1)]
     cpp = {
-        "usage": wanted,
         "about": "\n".join(f"// {line}" for line in about),
         "model": _c_string(model),
         "inputs": "\n".join(_cpp_input(one) for one in inputs),
         "outputs": "\n".join(_cpp_output(info) for info in loaded.outputs),
     }
     python = {
-        "usage": wanted,
         "about": "\n".join(f"# {line}" for line in about),
         "model": repr(model),
         "inputs": "\n".join(_python_input(one) for one in inputs),
         "outputs": "\n".join(_python_output(info) for info in loaded.outputs),
     }
-    return {"run.cpp": _filled("run.cpp.in", cpp), "run.py": _filled("run.py.in", python)}
+    own = {name: resources.files(package).joinpath(f"{name}.in").read_text(encoding="utf-8") for name in PROGRAMS}
+    return {**own, "network.hpp": _filled("network.hpp.in", cpp), "network.py": _filled("network.py.in", python)}
 
 
 def _takes_pixels(info: TensorInfo, preprocess: Preprocess) -> bool:
@@ -112,31 +117,50 @@ def _bounds(info: TensorInfo) -> tuple[int, int]:
     return info.element.bounds if isinstance(info.element, Uniform) else (0, 0)
 
 
+def _type(info: TensorInfo) -> str:
+    """The name of the stored type; bits that mean themselves and indices are integers too."""
+    element = info.element
+    if isinstance(element, Uniform):
+        return f"{'i' if element.bounds[0] < 0 else 'u'}{element.storage.bits}"
+    assert isinstance(element, ScalarType)
+    return element.name.replace("ui", "u").replace("si", "i")
+
+
+def _size(info: TensorInfo) -> tuple[int, int]:
+    """Elements and bytes."""
+    return prod(info.shape), info.size_bytes
+
+
 def _cpp_input(one: Input) -> str:
     scale, zero_point = _quantisation(one.info)
     low, high = _bounds(one.info)
-    means, scales = (
-        "{" + ", ".join(map(repr, one.per_channel(values))) + "}"
-        for values in (one.preprocess.mean, one.preprocess.scale)
-    )
+    means, scales = (_braces(one.per_channel(values)) for values in (one.preprocess.mean, one.preprocess.scale))
     flags = ", ".join("true" if flag else "false" for flag in (one.is_planar, one.is_turned, one.info.rounds_evenly))
     plane = one.plane if one.form == PIXELS else 1
     return (
-        f"    {{{_c_string(one.info.name)}, Form::{one.form}, {one.channels}, {plane}, "
+        f"    {{{_cpp_tensor(one.info)}, Form::{one.form}, {one.channels}, {plane}, "
         f"{flags}, {means}, {scales}, {scale!r}, {zero_point}, {low}, {high}}},"
     )
 
 
 def _cpp_output(info: TensorInfo) -> str:
     scale, zero_point = _quantisation(info)
-    return f"    {{{_c_string(info.name)}, {scale!r}, {zero_point}}},"
+    return f"    {{{_cpp_tensor(info)}, {scale!r}, {zero_point}}},"
+
+
+def _cpp_tensor(info: TensorInfo) -> str:
+    count, size = _size(info)
+    return f"{_c_string(info.name)}, {_braces(info.shape)}, Type::{_type(info)}, {count}, {size}"
+
+
+def _braces(values: Sequence[float]) -> str:
+    return "{" + ", ".join(map(repr, values)) + "}"
 
 
 def _python_input(one: Input) -> str:
-    scale, zero_point = _quantisation(one.info)
     images = (-1, one.plane, one.channels) if one.form == PIXELS else None
     values = {
-        "name": one.info.name,
+        **_python_tensor(one.info),
         "form": one.form,
         "images": images,
         "planar": one.is_planar,
@@ -144,16 +168,26 @@ def _python_input(one: Input) -> str:
         "evenly": one.info.rounds_evenly,
         "mean": one.per_channel(one.preprocess.mean),
         "factor": one.per_channel(one.preprocess.scale),
-        "scale": scale,
-        "zero_point": zero_point,
         "bounds": _bounds(one.info),
     }
     return f"    {values!r},"
 
 
 def _python_output(info: TensorInfo) -> str:
-    scale, zero_point = _quantisation(info)
-    return f"    {info.name!r}: ({scale!r}, {zero_point}),"
+    return f"    {_python_tensor(info)!r},"
+
+
+def _python_tensor(info: TensorInfo) -> dict[str, Any]:
+    (count, size), (scale, zero_point) = _size(info), _quantisation(info)
+    return {
+        "name": info.name,
+        "shape": info.shape,
+        "type": _type(info),
+        "count": count,
+        "bytes": size,
+        "scale": scale,
+        "zero_point": zero_point,
+    }
 
 
 def _c_string(text: str) -> str:

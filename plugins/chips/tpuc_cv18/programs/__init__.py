@@ -1,0 +1,1 @@
+"""`run.cpp` and `run.py` on the vendor's runtime of CV18xx, for deployment folders."""

@@ -1,0 +1,71 @@
+"""The programs of a deployment folder, built for this machine and run on the vendor's runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+SHOWN = 5
+
+
+def vendor_library() -> Path:
+    """The folder of the vendor's libraries; ask for `oracle_dir` first, which says that they are there."""
+    environment = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer")
+    (found,) = environment.glob("lib/python3.*/site-packages/tpu_mlir/lib")
+    return found
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """How to build and run the programs of one chip: `libraries` to link, of the headers in `headers`, found in
+    `search` before the vendor's folder; with `environment`.
+    """
+
+    libraries: Sequence[str]
+    headers: Path
+    search: Sequence[Path] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def build(self, folder: Path) -> Path:
+        """The program in C++."""
+        libraries = vendor_library()
+        link = ["-L", str(libraries), *self.libraries, f"-Wl,-rpath,{libraries}", "-Wl,--allow-shlib-undefined"]
+        flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-I", str(self.headers)]
+        subprocess.run(["g++", *flags, "run.cpp", *link, "-o", "run"], cwd=folder, check=True)
+        return folder / "run"
+
+    def run(self, command: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
+        """A program in the folder, where it finds the runtime."""
+        paths = os.pathsep.join(map(str, (*self.search, vendor_library())))
+        environment = os.environ | {"LD_LIBRARY_PATH": paths} | dict(self.environment)
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    def check_both(self, folder: Path, wanted_file: Path) -> None:
+        """Compare what the programs print of `input.bin` with the stored output of the simulator."""
+        ((name, stored),) = dict(np.load(wanted_file)).items()
+        (output,) = json.loads((folder / "network.json").read_text("utf-8"))["outputs"]
+        values = stored.reshape(-1).astype(np.float32) * np.float32(output["scale"])
+        order = np.argsort(-values, kind="stable")[:SHOWN]
+        for command in ([self.build(folder)], [sys.executable, "run.py"]):
+            ran = self.run([*command, "input.bin"], folder)
+            assert ran.returncode == 0, ran.stderr
+            places, found = printed(ran.stdout, name)
+            assert places == order.tolist()
+            # A softmax in floats may be the runtime's, on the processor: it adds in another order.
+            assert_allclose(found, values[order], rtol=1e-6)
+
+
+def printed(text: str, output: str) -> tuple[list[int], list[float]]:
+    """The rows that follow the name of an output: places and values."""
+    lines = text.splitlines()
+    start = lines.index(output) + 1
+    rows = [line.split() for line in lines[start : start + SHOWN]]
+    return [int(place) for place, _ in rows], [float(value) for _, value in rows]
