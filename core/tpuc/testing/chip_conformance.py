@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 from tpuc.api.chip import Chip, LoadedModel
-from tpuc.machine import Command, Engine, find_hazards
+from tpuc.machine import Command, Engine, Region
+from tpuc.machine.hazards import iterate_hazards
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import CompiledKernels, Sample, as_stored, check_array, compile_kernels
 from tpuc.testing.op_conformance import check_stated
@@ -37,7 +38,8 @@ class ChipConformance:
 
     def test_the_description_is_registered_under_its_name(self) -> None:
         chip = self._chip
-        assert chip.description.name == self.chip, f"it is registered as {self.chip}, its name is another"
+        name = chip.description.name
+        assert name == self.chip, f"it is registered as {self.chip}, its name is {name}"
         assert chip.profiles, "state a timing model in `profiles`"
         assert set(chip.profile_notes) == set(chip.profiles), "`profile_notes` say of each profile how well it is known"
 
@@ -55,13 +57,13 @@ class ChipConformance:
                 check_array(label, found[label], as_stored(found[name], expected[name]))
 
     def test_nothing_runs_too_early(self) -> None:
-        self._loaded.check()
         commands = self._commands()
         streams = [[command for command in commands if command.engine is engine] for engine in Engine]
-        for hazard in find_hazards(*streams):
+        for hazard in iterate_hazards(*streams):
             raise AssertionError(f"nothing orders {hazard.compute.instruction} and {hazard.dma.instruction}")
         freed = [[replace(command, wait=0) for command in stream] for stream in streams]
-        assert find_hazards(*freed), "no instruction needs its wait: `reads` and `writes` leave out what they touch"
+        assert any(iterate_hazards(*freed)), "no instruction needs a wait: `reads` and `writes` leave things out"
+        self._loaded.check()
 
     def test_instructions_say_what_they_touch(self) -> None:
         commands = self._commands()
@@ -133,10 +135,11 @@ def tile_sizes(compiled: CompiledKernels) -> dict[str, dict[str, int]]:
 
 
 def never_read(commands: Sequence[Command]) -> Command | None:
-    """The first command that writes to local memory what no later command reads, None where there is none."""
-    for position, command in enumerate(commands):
+    """The last command that writes to local memory what no later command reads, None where there is none."""
+    later: dict[Region, None] = {}
+    for command in reversed(commands):
         local = [region for region in command.instruction.writes() if region.space == "lmem"]
-        later = [region for other in commands[position + 1 :] for region in other.instruction.reads()]
         if local and not any(region.overlaps(read) for region in local for read in later):
             return command
+        later.update(dict.fromkeys(region for region in command.instruction.reads() if region.space == "lmem"))
     return None
