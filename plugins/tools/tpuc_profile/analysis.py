@@ -60,6 +60,18 @@ class Step:
     written_bytes: int = 0
     lmem_bytes: int = 0
 
+    @property
+    def busy_cycles(self) -> int:
+        """Of both engines."""
+        return self.compute_cycles + self.dma_cycles
+
+    @property
+    def bound(self) -> str:
+        """What holds it back: the engine that works longer for it, or nothing where it has no commands."""
+        if not self.busy_cycles:
+            return ""
+        return "compute" if self.compute_cycles >= self.dma_cycles else "DDR"
+
     def add(self, entry: TimelineEntry, moved: tuple[int, int]) -> None:
         """Count a command."""
         self.start = min(self.start, entry.start) if self.commands else entry.start

@@ -1,23 +1,47 @@
-"""A page that needs nothing else: maps of both memories over time, and every buffer with the reason for its place."""
+"""A page that needs nothing else: the engines and both memories over time, every layer, and every buffer with the
+reason for its place.
+"""
 
 from __future__ import annotations
 
 import html
-from importlib.resources import files
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from tpuc.api.page import Data, Markup, fill_page
+from tpuc.api import Engine
+from tpuc.api.page import Data, Markup
+from tpuc_pages import page
 
+from tpuc_profile.analysis import Step, Tensor
+from tpuc_profile.colours import colours_of
 from tpuc_profile.report import Report
 
 
 def page_text(report: Report) -> str:
     """The HTML page; all data are inside it."""
+    chip = report.chip.description.name
+    return page(
+        "tpuc_profile",
+        {
+            "TITLE": f"{Path(report.file).name} on {chip}",
+            "SUBTITLE": f"by the timing profile '{report.profile}'",
+            "TILES": Markup("".join(_tile(*one) for one in _tiles(report))),
+            "SUMMARY": report.text(layers=False),
+            "TENSORS": Markup("\n".join(_tensor(report, number) for number in range(len(report.analysis.tensors)))),
+            "LAYERS": Markup("\n".join(_layer(report, *one) for one in enumerate(report.analysis.steps))),
+            "DATA": Data(_data(report)),
+        },
+    )
+
+
+def _data(report: Report) -> dict[str, Any]:
     analysis = report.analysis
-    data = {
+    return {
         "cycles": max(1, report.cycles),
-        "clock": report.chip.description.clock_hz,
-        "lane": report.chip.lmem.lane_bytes,
-        "lanes": report.chip.lmem.lanes,
+        "shown": _shown_bytes(report.chip.lmem.lane_bytes, analysis.lmem_peak_bytes),
+        "engines": [engine.name.lower() for engine in sorted(Engine)],
+        "colours": colours_of(analysis),
         "commands": [
             [int(e.command.engine), e.start, e.end, step, e.command.instruction.describe()]
             for e, step in zip(analysis.timeline.entries, analysis.steps_of, strict=True)
@@ -28,36 +52,70 @@ def page_text(report: Report) -> str:
             for b in analysis.blocks
         ],
         "tensors": [
-            [t.start, t.end, t.born, max(t.read, t.born + 1), name, reason, t.kind]
+            [t.start, t.end, t.born, max(t.read, t.born + 1), name, reason, t.kind, _maker(report, t)]
             for t, name, reason in zip(analysis.tensors, report.names, report.reasons, strict=True)
         ],
     }
-    rows = "\n".join(
-        f"<tr><td>{html.escape(name)}</td><td>{html.escape(t.kind)}</td><td class=n>{t.start:#x}</td>"
-        f"<td class=n>{t.size_bytes:,}</td>"
-        f"<td class=n>{t.born:,}</td><td class=n>{t.read:,}</td><td>{html.escape(reason)}</td></tr>"
-        for t, name, reason in zip(analysis.tensors, report.names, report.reasons, strict=True)
+
+
+def _shown_bytes(lane: int, peak: int) -> int:
+    """The height of the map of local memory: a half of a lane, a quarter or less where no more is used."""
+    while lane // 2 >= max(peak, 1):
+        lane //= 2
+    return lane
+
+
+def _maker(report: Report, tensor: Tensor) -> int:
+    """The step that stores a tensor; -1 for what the host puts there."""
+    return report.analysis.steps_of[tensor.stores[0]] if tensor.stores else -1
+
+
+def _tiles(report: Report) -> Iterable[tuple[str, str]]:
+    analysis, cycles = report.analysis, max(1, report.cycles)
+    yield f"{report.milliseconds:,.3f} ms", f"{report.cycles:,} cycles"
+    for engine in sorted(Engine):
+        busy = analysis.timeline.busy.get(engine, 0)
+        yield f"{busy / cycles:.0%}", f"{engine.name.lower()}, {report.commands(engine):,} commands"
+    yield f"{analysis.overlap_cycles / cycles:.0%}", "both engines at once"
+    over = f"{report.ddr_bytes / report.floor_bytes:.2f}" if report.floor_bytes else "-"
+    yield f"{over} x DDR", f"floor of {report.floor_bytes:,} B"
+    lane = report.chip.lmem.lane_bytes
+    yield f"{analysis.lmem_peak_bytes / lane:.0%}", f"of {lane:,} B per lane"
+
+
+def _tile(figure: str, meaning: str) -> str:
+    return f'<div class="tile"><b>{html.escape(figure)}</b><span>{html.escape(meaning)}</span></div>'
+
+
+def _number(value: int, is_known: bool = True) -> str:
+    return f'<td class="n" data-v="{value}">{value:,}</td>' if is_known else '<td class="n" data-v="">-</td>'
+
+
+def _layer(report: Report, number: int, step: Step) -> str:
+    name, share = report.step_name(step), step.busy_cycles / max(1, _all_busy(report))
+    key = '<span class="key screen">&nbsp;&nbsp;&nbsp;</span>'
+    part = f'<span class="share" data-share="{share:.4f}"></span> {share:.1%}'
+    figures = (step.compute_cycles, step.dma_cycles)
+    return (
+        f'<tr tabindex="0" data-step="{number}" data-name="{html.escape(f"{name} {step.op}".lower())}">'
+        f"<td>{key} {html.escape(name)}</td><td>{html.escape(step.op)}</td>"
+        f"{_number(step.start, step.commands > 0)}{_number(step.end, step.commands > 0)}"
+        f"{''.join(map(_number, figures))}"
+        f'<td class="bar-cell" data-v="{share:.6f}">{part}</td>'
+        f"<td>{step.bound}</td>"
+        f"{''.join(map(_number, (step.read_bytes, step.written_bytes, step.lmem_bytes)))}</tr>"
     )
-    layers = "\n".join(
-        f"<tr><td>{html.escape(report.step_name(s))}</td><td>{html.escape(s.op)}</td>"
-        + "".join(
-            f"<td class=n>{figure:,}</td>"
-            for figure in (
-                *(s.start, s.end, s.compute_cycles, s.dma_cycles),
-                *(s.read_bytes, s.written_bytes, s.lmem_bytes),
-            )
-        )
-        + "</tr>"
-        for s in analysis.steps
-    )
-    template = (files("tpuc_profile") / "page.html").read_text(encoding="utf-8")
-    return fill_page(
-        template,
-        {
-            "TITLE": f"{report.file} on {report.chip.description.name}",
-            "SUMMARY": report.text(layers=False),
-            "TENSORS": Markup(rows),
-            "LAYERS": Markup(layers),
-            "DATA": Data(data),
-        },
+
+
+def _all_busy(report: Report) -> int:
+    return sum(report.analysis.timeline.busy.values())
+
+
+def _tensor(report: Report, number: int) -> str:
+    tensor, name, reason = report.analysis.tensors[number], report.names[number], report.reasons[number]
+    return (
+        f'<tr tabindex="0" data-tensor="{number}" data-name="{html.escape(name.lower())}">'
+        f"<td>{html.escape(name)}</td><td>{html.escape(tensor.kind)}</td>"
+        f'<td class="n" data-v="{tensor.start}">{tensor.start:#x}</td>'
+        f"{''.join(map(_number, (tensor.size_bytes, tensor.born, tensor.read)))}<td>{html.escape(reason)}</td></tr>"
     )

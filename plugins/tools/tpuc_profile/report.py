@@ -178,6 +178,7 @@ class Report:
                     "end": step.end,
                     "compute_cycles": step.compute_cycles,
                     "dma_cycles": step.dma_cycles,
+                    "bound": step.bound,
                     "commands": step.commands,
                     "read_bytes": step.read_bytes,
                     "written_bytes": step.written_bytes,

@@ -6,8 +6,6 @@ import html
 import html.parser
 import json
 import re
-import shutil
-import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from tpuc.session import Session
 from tpuc_profile.command import read_what_if
 
 ROOT = Path(__file__).resolve().parents[3]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 CHIPS = (("bm1684x", "f32"), ("cv183x", "bf16"))
@@ -87,7 +84,7 @@ def test_every_layer_has_its_own_figures(digits: Path, tmp_path: Path, capsys: p
     assert set(begun) == {name for name, layer in layers.items() if layer["commands"]}
     assert begun["maxpool1"]["args"]["compute_cycles"] == pool["compute_cycles"]
     text = page.read_text()
-    assert all(f"<tr><td>{name}</td><td>{layer['op']}</td>" in text for name, layer in layers.items())
+    assert all(f" {name}</td><td>{layer['op']}</td>" in text for name, layer in layers.items())
     assert main(["profile", str(digits), "--plan", str(plan)]) == 0
     printed = capsys.readouterr().out
     assert all(f"  {name} ({layer['op']})\n" in printed + "\n" for name, layer in layers.items())
@@ -255,29 +252,12 @@ def test_names_in_the_page_stay_text(digits: Path, tmp_path: Path, capsys: pytes
     plan_file.write_text(json.dumps(plan))
     profile(capsys, digits, "--html", page, "--plan", plan_file)
     text = page.read_text()
-    assert text.count("<script") == 2
+    assert text.count("<script") == 3
     assert "<img" not in text
     assert text.count('{"cycles": ') == 1
     assert f"<td>{html.escape(hostile)} " in text
     assert "script-src 'sha256-" in html.unescape(text)
     assert not re.search(r' on\w+="| style="', text)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: chromium)")
-def test_a_browser_draws_the_page(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "page.html"
-    values = profile(capsys, digits, "--html", page)
-    assert CHROMIUM is not None
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'user'}",
-        "--virtual-time-budget=2000", "--enable-logging=stderr", "--dump-dom", page.as_uri(),
-    ]  # fmt: skip
-    outcome = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    drawn = dict(re.findall(r'<canvas id="(\w+)"[^>]* data-drawn="(\d+)"', outcome.stdout))
-    assert int(drawn["engines"]) == sum(values["commands"].values())
-    assert int(drawn["lmem"]) > 0
-    assert int(drawn["ddr"]) >= 2
-    assert "CONSOLE" not in outcome.stderr  # neither errors nor warnings of the script
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,24 @@
+"""What pages share: a template is one file of HTML that gets the style and the script which all of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+from tpuc.api.page import Data, Markup, fill_page
+
+_STYLE, _SCRIPT = "<!-- style -->", "<!-- script -->"
+
+
+def template(package: str) -> str:
+    """The page of a package without contents: its `page.html`, with the shared parts where it wants them."""
+    own = (files(package) / "page.html").read_text(encoding="utf-8")
+    shared = files("tpuc_pages")
+    style, script = ((shared / name).read_text(encoding="utf-8") for name in ("shared.css", "shared.js"))
+    whole = own.replace(_STYLE, f"<style>\n{style}</style>", 1)
+    return whole.replace(_SCRIPT, f"<script>\n{script}</script>", 1)
+
+
+def page(package: str, fields: Mapping[str, str | Markup | Data]) -> str:
+    """The page of a package, filled in."""
+    return fill_page(template(package), fields)

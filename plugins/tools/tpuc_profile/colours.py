@@ -1,0 +1,48 @@
+"""Colours of layers: few enough to be told apart, and never the same side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tpuc.api import Engine
+
+from tpuc_profile.analysis import Analysis
+
+COLOURS = 12
+"""That the page has."""
+
+
+def colours_of(analysis: Analysis) -> list[int]:
+    """A number for each step, other than those of its neighbours: the layers before and after it, and those whose
+    commands stand beside its own on an engine. In turn where several are free.
+    """
+    beside = _neighbours(analysis)
+    colours: list[int] = []
+    for step in range(len(analysis.steps)):
+        taken = Counter[int]()
+        for other, times in beside[step].items():
+            if other < step:
+                taken[colours[other]] += times
+        first = colours[-1] + 1 if colours else 0
+        turn = [(first + number) % COLOURS for number in range(COLOURS)]
+        colours.append(min(turn, key=lambda colour: taken[colour]))
+    return colours
+
+
+def _neighbours(analysis: Analysis) -> list[Counter[int]]:
+    """For each step, how often others stand beside it."""
+    beside = [Counter[int]() for _ in analysis.steps]
+
+    def meet(steps: Sequence[int]) -> None:
+        for one, other in pairwise(steps):
+            if one != other:
+                beside[one][other] += 1
+                beside[other][one] += 1
+
+    meet([number for number, step in enumerate(analysis.steps) if step.commands])
+    together = [*zip(analysis.timeline.entries, analysis.steps_of, strict=True)]
+    for engine in Engine:
+        meet([step for entry, step in together if entry.command.engine is engine])
+    return beside
