@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -95,6 +96,11 @@ def test_a_file_is_opened_again(compiled: tpuc.CompiledNetwork, evaluation: Any,
     assert "compiled" in repr(again).lower()
     copied = again.save(tmp_path / "copy.bmodel")
     assert copied.read_bytes() == (tmp_path / "digits.bmodel").read_bytes()
+    bundle = again.bundle(tmp_path / "deploy")
+    assert (bundle / "digits.bmodel").read_bytes() == copied.read_bytes()
+    assert json.loads((bundle / "network.json").read_text("utf-8"))["chip"] == CHIP
+    with pytest.raises(tpuc.TpucError, match=r"the folder is not empty; give the bundle a new one"):
+        again.bundle(bundle)
 
 
 def test_a_module_and_a_table_are_kept_in_files(

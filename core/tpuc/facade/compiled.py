@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from tpuc.facade.remarks import make_session
 from tpuc.facade.shown import Section, html_of
 from tpuc.session import CompileReport, Session
 from tpuc.session.artifacts import Described, read_artifact, write_artifact
+from tpuc.session.bundle import check_bundle, write_bundle
 from tpuc.session.reports import shown_tensor
 from tpuc.session.running import as_stored, compiled_inputs
 
@@ -80,6 +82,19 @@ class CompiledNetwork:
         """Write the compiled file, or the folder of source for a chip of functions; returns its path."""
         target = Path(path)
         self._write(target)
+        return target
+
+    def bundle(self, folder: str | os.PathLike[str]) -> Path:
+        """Write a folder to deploy: the compiled file, its description as JSON, the programs that the chip brings.
+
+        Returns its path; raises UsageError where there is something in it already.
+        """
+        target = Path(folder)
+        check_bundle(target)
+        with TemporaryDirectory() as place:
+            file = Path(place) / f"{Path(self.name).stem}{self._chip.description.suffix}"
+            self._write(file)
+            write_bundle(self._session.opened(file), target)
         return target
 
     def __repr__(self) -> str:

@@ -29,7 +29,7 @@ def check_bundle(folder: Path) -> None:
     elif not folder.is_dir():
         raise UsageError(f"{folder} is a file, and --bundle writes a folder; choose another name.")
     elif any(folder.iterdir()):
-        raise UsageError(f"{folder}: the folder is not empty; give --bundle a new one.")
+        raise UsageError(f"{folder}: the folder is not empty; give the bundle a new one.")
 
 
 def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
