@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from tpuc.api import CompiledLayout, Engine, Recorder, TensorInfo, TensorType, Uniform
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from tpuc_bm1684x.container import BModel, Coefficients, CommandGroup, Net, Stage, SubNet, Tensor
+from tpuc.api import CompiledLayout, Recorder, TensorInfo, TensorType, Uniform
+
+from tpuc_bm1684x.container import BModel, Coefficients, CpuLayer, Net, Stage, SubNet, Tensor
 from tpuc_bm1684x.container import TensorType as FileType
 from tpuc_bm1684x.container.model import DEFAULT_TIME
-from tpuc_bm1684x.isa import encode_stream
+from tpuc_bm1684x.layers import layer_functions
+from tpuc_bm1684x.subnets import Call, command_group, divide
 
 _FILE_TYPES = {
     "f32": FileType.F32,
@@ -24,29 +28,41 @@ _FILE_TYPES = {
 
 
 def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
-    """One net, one stage, one subnet, one command group.
+    """One net, one stage; one subnet with one command group unless the processor computes in between.
 
     Raises IllegalCommand when the ids of one group would overflow.
     """
-    commands = recorder.commands()
-    counts = {engine: sum(1 for command in commands if command.engine is engine) + 1 for engine in Engine}
-    group = CommandGroup(
-        encode_stream(commands, Engine.COMPUTE),
-        encode_stream(commands, Engine.DMA),
-        counts[Engine.COMPUTE],
-        counts[Engine.DMA],
-    )
     inputs = tuple(_tensor(info, is_input=True) for info in layout.inputs)
     outputs = tuple(_tensor(info, is_input=False) for info in layout.outputs)
+    if layout.host_calls:
+        subnets = divide(recorder.instructions, tuple(_calls(layout, (*inputs, *outputs))), inputs, outputs)
+    else:
+        subnets = (SubNet((command_group(recorder.instructions),), inputs, outputs),)
     stage = Stage(
         inputs,
         outputs,
         layout.activations_address,
         layout.activations_bytes,
-        (SubNet((group,), inputs, outputs),),
+        subnets,
         Coefficients(layout.weights, layout.weights_address) if layout.weights else None,
     )
     return BModel((Net(layout.name, (stage,)),), time=layout.build_time or DEFAULT_TIME).to_bytes()
+
+
+def _calls(layout: CompiledLayout, ends: Iterable[Tensor]) -> Iterator[Call]:
+    """Layers with their tensors; of one name and other extents there are several, at the same place."""
+    known = {tensor.name: tensor for tensor in ends}
+
+    def described(info: TensorInfo) -> Tensor:
+        tensor = _tensor(info, is_input=False)
+        if known.setdefault(info.name, tensor).shape != tensor.shape:
+            tensor = replace(tensor, name=f"{info.name}_{'x'.join(map(str, info.shape))}")
+        return known.setdefault(tensor.name, tensor)
+
+    for call in layout.host_calls:
+        function = layer_functions()[call.function]
+        layer = CpuLayer(function.layer, function.pack(call.arguments))
+        yield Call(layer, tuple(map(described, call.inputs)), tuple(map(described, call.outputs)), call.position)
 
 
 def _tensor(info: TensorInfo, *, is_input: bool) -> Tensor:

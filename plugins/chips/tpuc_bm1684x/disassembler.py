@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from tpuc.api import Command, CorruptFile, Engine, IllegalCommand
 
-from tpuc_bm1684x.container import BModel, CommandGroup, Net, Stage, Tensor
+from tpuc_bm1684x.container import BModel, CommandGroup, CpuLayer, Net, Stage, SubNet, Tensor
 from tpuc_bm1684x.isa.stream import decode_stream
+from tpuc_bm1684x.layers import layer_function
 
 
 def disassemble(data: bytes) -> str:
@@ -23,9 +24,14 @@ def _net_lines(net: Net) -> Iterator[str]:
     for number, stage in enumerate(net.stages):
         yield f"net {net.name} stage {number}"
         yield from _stage_lines(stage)
-        for index, group in enumerate(stage.groups):
-            yield f"  group {index}: {group.tiu_count} compute and {group.gdma_count} DMA commands"
-            yield from _group_lines(group)
+        index = 0
+        for subnet in stage.subnets:
+            if subnet.layer is not None:
+                yield _layer_text(subnet, subnet.layer)
+            for group in subnet.groups:
+                yield f"  group {index}: {group.tiu_count} compute and {group.gdma_count} DMA commands"
+                yield from _group_lines(group)
+                index += 1
 
 
 def _stage_lines(stage: Stage) -> Iterator[str]:
@@ -38,6 +44,16 @@ def _stage_lines(stage: Stage) -> Iterator[str]:
     for kind, tensors in (("input", stage.inputs), ("output", stage.outputs)):
         for tensor in tensors:
             yield f"  {kind} {_tensor_text(tensor)}"
+
+
+def _layer_text(subnet: SubNet, layer: CpuLayer) -> str:
+    function = layer_function(layer.number)
+    what = f"layer {layer.number}"
+    if function is not None:
+        arguments = function.unpack(layer.parameters)
+        what += f" {function.function}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+    reads, writes = (", ".join(map(_tensor_text, tensors)) for tensors in (subnet.inputs, subnet.outputs))
+    return f"  processor: {what} of {reads} to {writes}"
 
 
 def _tensor_text(tensor: Tensor) -> str:

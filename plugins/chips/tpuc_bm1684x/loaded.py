@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tpuc.api import Instruction, NetworkEntry, TensorInfo
+from tpuc.api import HostCall, Instruction, NetworkEntry
 from tpuc.api.simulation import SimulatedModel, errors_name
 from tpuc_chip_parts.files import tensor_info
+from tpuc_chip_parts.simulator import host_calls
 
-from tpuc_bm1684x.container import BModel, Tensor
+from tpuc_bm1684x.container import BModel
 from tpuc_bm1684x.container.combining import stages
 from tpuc_bm1684x.disassembler import disassemble
 from tpuc_bm1684x.simulator import Simulator
@@ -22,8 +23,8 @@ class LoadedBModel(SimulatedModel):
         self._model = BModel.from_bytes(data)
         net, stage = list(stages(self._model))[index]
         self._simulator = Simulator(self._model, net.name, source, stage)
-        inputs = [_info(tensor, is_input=True) for tensor in self._simulator.inputs]
-        outputs = [_info(tensor, is_input=False) for tensor in self._simulator.outputs]
+        inputs = [tensor_info(tensor, is_input=True) for tensor in self._simulator.inputs]
+        outputs = [tensor_info(tensor, is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
 
     def cycles(self, instruction: Instruction, profile: str) -> int:
@@ -38,6 +39,10 @@ class LoadedBModel(SimulatedModel):
 
     def disassemble(self) -> str:
         return disassemble(self._data)
+
+    @property
+    def host_calls(self) -> Sequence[HostCall]:
+        return tuple(host_calls(self._simulator.steps))
 
     @property
     def memory(self) -> Mapping[str, int]:
@@ -66,7 +71,3 @@ def networks_in(data: bytes, source: str) -> list[NetworkEntry]:
             NetworkEntry(net.name, tuple(tensor.shape for tensor in net.stages[number].inputs))
             for net, number in stages(model)
         ]
-
-
-def _info(tensor: Tensor, *, is_input: bool) -> TensorInfo:
-    return tensor_info(tensor, tensor.zero_point, is_input=is_input)

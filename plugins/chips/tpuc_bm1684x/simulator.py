@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from tpuc.api import (
@@ -13,13 +13,14 @@ from tpuc.api import (
     Unsupported,
     UsageError,
 )
-from tpuc_chip_parts.simulator import FileSimulator
+from tpuc_chip_parts.simulator import FileSimulator, HostStep, Step, call_function
 
-from tpuc_bm1684x.container import BModel, CommandGroup, Stage, Tensor
+from tpuc_bm1684x.container import BModel, CommandGroup, CpuLayer, Stage, SubNet, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
 from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES
 from tpuc_bm1684x.isa.stream import decode_stream
 from tpuc_bm1684x.isa.types import Array
+from tpuc_bm1684x.layers import layer_function, layer_functions
 from tpuc_bm1684x.machine import Machine
 
 DDR_LIMIT_BYTES = 1 << 32
@@ -35,10 +36,8 @@ class Simulator(FileSimulator):
     def __init__(self, model: BModel, net: str | None = None, source: str = "bmodel", stage: int = 0) -> None:
         self.model = model
         self.stage = _choose_stage(model, net, source, stage)
-        self.groups = tuple(
-            _decode_group(group, f"{source}: group {index}") for index, group in enumerate(self.stage.groups)
-        )
-        self._lmem_bytes = _lmem_high_water(self.groups)
+        self.steps = tuple(_decode_subnets(self.stage.subnets, source))
+        self._lmem_bytes = _lmem_high_water(self.parts)
         first, size = _ddr_extent(self.stage, source)
         self._context = slice(self.stage.writable_address - first, size)
         super().__init__(source, Machine(size))
@@ -54,16 +53,15 @@ class Simulator(FileSimulator):
         return cls(BModel.from_bytes(data), net, source)
 
     @property
-    def parts(self) -> tuple[DecodedStreams, ...]:
-        return self.groups
-
-    @property
     def inputs(self) -> tuple[Tensor, ...]:
         return self.stage.inputs
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
         return self.stage.outputs
+
+    def _computed(self, step: HostStep, inputs: Sequence[Array]) -> Sequence[Array]:
+        return call_function(layer_functions()[step.function], inputs, step.arguments, step.outputs)
 
     def _reset(self) -> None:
         self.machine.reset(self._lmem_bytes)
@@ -100,8 +98,8 @@ def _choose_stage(model: BModel, name: str | None, source: str, number: int) -> 
     if stage.is_dynamic:
         raise Unsupported(f"{source}: a dynamic network; compile it for fixed shapes")
     for subnet in stage.subnets:
-        if subnet.mode is not SubNetMode.TPU:
-            raise Unsupported(f"{source}: a {subnet.mode.name} subnet; the simulator runs TPU code only")
+        if subnet.mode not in (SubNetMode.TPU, SubNetMode.CPU):
+            raise Unsupported(f"{source}: a {subnet.mode.name} subnet; the simulator runs TPU and CPU code only")
     return stage
 
 
@@ -117,12 +115,36 @@ def _ddr_extent(stage: Stage, source: str) -> tuple[int, int]:
         raise CorruptFile(
             f"{source}: context at {stage.context_address:#x}, {stage.context_bytes} bytes; the file is damaged"
         )
-    for tensor in (*stage.inputs, *stage.outputs):
+    layers = [subnet for subnet in stage.subnets if subnet.layer is not None]
+    inner = [tensor for subnet in layers for tensor in (*subnet.inputs, *subnet.outputs)]
+    for tensor in (*stage.inputs, *stage.outputs, *inner):
         if not DDR_BASE <= tensor.address <= tensor.address + tensor.bytes <= end:
             raise CorruptFile(
                 f"{source}: tensor {tensor.name!r} at {tensor.address:#x} is outside the program's memory"
             )
     return DDR_BASE, end - DDR_BASE
+
+
+def _decode_subnets(subnets: Iterable[SubNet], source: str) -> Iterator[Step]:
+    index = 0
+    for subnet in subnets:
+        if subnet.layer is not None:
+            yield _decode_layer(subnet, subnet.layer, source)
+            continue
+        for group in subnet.groups:
+            yield _decode_group(group, f"{source}: group {index}")
+            index += 1
+
+
+def _decode_layer(subnet: SubNet, layer: CpuLayer, source: str) -> HostStep:
+    function = layer_function(layer.number)
+    if function is None:
+        known = ", ".join(sorted(f"{one.layer} ({name})" for name, one in layer_functions().items()))
+        raise Unsupported(
+            f"{source}: layer {layer.number} of the processor is not simulated, only {known}; run this file on the "
+            "vendor's runtime"
+        )
+    return HostStep(function.function, function.unpack(layer.parameters), subnet.inputs, subnet.outputs)
 
 
 def _decode_group(group: CommandGroup, where: str) -> DecodedStreams:

@@ -10,26 +10,29 @@ from typing import Any
 import numpy as np
 from tpuc.api import CorruptFile, CpuFunction, Unsupported, cpu_functions
 from tpuc.api.host import Registry
+from tpuc_chip_parts.files import FileTensor
+from tpuc_chip_parts.simulator import call_function
 from tpuc_ops.quant.arithmetic import Rounding, quantise_product
 
-from tpuc_cv18.container.model import Tensor, TensorType, Value
+from tpuc_cv18.container.model import TensorType, Value
 from tpuc_cv18.isa.target import FAMILY
 from tpuc_cv18.isa.types import Array
 
 _ROUNDING_FACTOR = np.float32(1.001957)
 """What the runtime multiplies float32 by before it leaves out the lower half."""
 
-Evaluator = Callable[[Sequence[Array], Mapping[str, Value], Sequence[Tensor]], list[Array]]
+Evaluator = Callable[[Sequence[Array], Mapping[str, Value], Sequence[FileTensor]], list[Array]]
 """Inputs as stored (bf16 as ml_dtypes), arguments, and what the outputs are; gives the outputs as stored."""
 
 
 def run_function(
-    name: str, inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]
-) -> list[Array]:
+    name: str, inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[FileTensor]
+) -> Sequence[Array]:
     """Evaluate a function of the runtime; raises Unsupported for one that is not simulated."""
     function = FUNCTIONS.get(name)
     if function is None and name in offered_functions():
-        return _offered(name, inputs, arguments, outputs)
+        plain = {key: value for key, value in arguments.items() if isinstance(value, bool | int | float | str)}
+        return call_function(offered_functions()[name], inputs, plain, outputs)
     if function is None:
         known = ", ".join(sorted({*FUNCTIONS, *offered_functions()}))
         raise Unsupported(
@@ -50,24 +53,12 @@ def offered_functions() -> Mapping[str, CpuFunction[Any]]:
     return {function.function: function for function in cpu_functions(Registry(), (FAMILY,))}
 
 
-def _offered(
-    name: str, inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]
-) -> list[Array]:
-    plain = {key: value for key, value in arguments.items() if isinstance(value, bool | int | float | str)}
-    try:
-        return list(offered_functions()[name].run(inputs, plain, [output.shape for output in outputs]))
-    except KeyError as error:
-        raise CorruptFile(f"CPU function {name!r} without {error}; the file is damaged, copy it again") from error
-    except (ValueError, TypeError, IndexError) as error:
-        raise CorruptFile(f"CPU function {name!r} with {error}; the file is damaged, copy it again") from error
-
-
 def _number(arguments: Mapping[str, Value], name: str, default: float) -> float:
     value = arguments.get(name, default)
     return float(value) if isinstance(value, int | float) else default
 
 
-def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[Tensor]) -> list[Array]:
+def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[FileTensor]) -> list[Array]:
     """`quant`: fp32 to int8 by `scale` (half away from zero, saturating), or the way back.
 
     To bf16 the scale means nothing, and a product with a little more than 1 stands for rounding.
@@ -88,7 +79,7 @@ def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Seq
     raise Unsupported(f"the runtime's quantisation to {target.type.name} is not simulated; cast on the chip instead")
 
 
-def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], _: Sequence[Tensor]) -> list[Array]:
+def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], _: Sequence[FileTensor]) -> list[Array]:
     """`softmax` over `axis` in float32."""
     x = inputs[0].astype(np.float32)
     number = _number(arguments, "axis", 1)

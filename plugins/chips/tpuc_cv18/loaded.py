@@ -8,6 +8,7 @@ from dataclasses import replace
 from tpuc.api import F32, HostCall, Instruction, NetworkEntry, ScalarType, TensorInfo, Uniform
 from tpuc.api.simulation import SimulatedModel, errors_name
 from tpuc_chip_parts.files import tensor_info
+from tpuc_chip_parts.simulator import host_calls
 
 from tpuc_cv18.container import CviModel, SectionKind, Tensor, TensorType
 from tpuc_cv18.container.model import THRESHOLD_STEPS
@@ -16,7 +17,7 @@ from tpuc_cv18.isa import Target
 from tpuc_cv18.isa.command import DmaInstruction
 from tpuc_cv18.isa.geometry import FIRST_IO
 from tpuc_cv18.runtimes import parse_version, refusal
-from tpuc_cv18.simulator import CpuStep, Simulator
+from tpuc_cv18.simulator import Simulator
 
 _ROUNDING = 2.0**-22
 """What a float32 and its reciprocal in float32 are off by, at most."""
@@ -33,7 +34,7 @@ class LoadedCviModel(SimulatedModel):
         self._model = CviModel.from_bytes(data, target)
         self._simulator = Simulator(self._model, index, source)
         inputs = [_input_info(tensor) for tensor in self._simulator.inputs]
-        outputs = [tensor_info(tensor, int(tensor.zero_point), is_input=False) for tensor in self._simulator.outputs]
+        outputs = [tensor_info(tensor, is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
 
     def cycles(self, instruction: Instruction, profile: str) -> int:
@@ -84,18 +85,7 @@ class LoadedCviModel(SimulatedModel):
 
     @property
     def host_calls(self) -> Sequence[HostCall]:
-        position, calls = 0, list[HostCall]()
-        for step in self._simulator.steps:
-            if not isinstance(step, CpuStep):
-                position += len(step.order)
-                continue
-            inputs, outputs = (
-                tuple(tensor_info(tensor, int(tensor.zero_point), is_input=False) for tensor in tensors)
-                for tensors in (step.inputs, step.outputs)
-            )
-            arguments = {name: value for name, value in step.arguments.items() if not isinstance(value, tuple)}
-            calls.append(HostCall(step.function, arguments, inputs, outputs, position))
-        return calls
+        return tuple(host_calls(self._simulator.steps))
 
     def refused_by(self, runtime_version: str) -> str | None:
         return refusal(self._model.version, parse_version(runtime_version))
@@ -103,7 +93,7 @@ class LoadedCviModel(SimulatedModel):
 
 def _input_info(tensor: Tensor) -> TensorInfo:
     """The step of an input is the reciprocal of its scale, rounded: a threshold says it exactly."""
-    info = replace(tensor_info(tensor, int(tensor.zero_point), is_input=True), frame=tensor.frame)
+    info = replace(tensor_info(tensor, is_input=True), frame=tensor.frame)
     step, storage = tensor.threshold / THRESHOLD_STEPS, _BYTES.get(tensor.type)
     if storage is None or abs(step * tensor.scale - 1) > _ROUNDING:
         return info

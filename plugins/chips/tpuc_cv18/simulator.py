@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import (
@@ -16,7 +14,7 @@ from tpuc.api import (
     UsageError,
     show_region,
 )
-from tpuc_chip_parts.simulator import FileSimulator, Watcher
+from tpuc_chip_parts.simulator import FileSimulator, HostStep, Step
 
 from tpuc_cv18.container import (
     CpuRoutine,
@@ -28,7 +26,6 @@ from tpuc_cv18.container import (
     TpuRoutine,
     read_arguments,
 )
-from tpuc_cv18.container.model import Value
 from tpuc_cv18.cpu import run_function
 from tpuc_cv18.isa.geometry import FIRST_IO, GMEM_BITS, PRIVATE, SHARED, WEIGHTS, split_gmem
 from tpuc_cv18.isa.stream import Segment, decode_cmdbuf, decode_dmabuf
@@ -38,19 +35,6 @@ from tpuc_cv18.machine import Machine
 
 MEMORY_LIMIT_BYTES = 1 << 32
 """The GMEM window; a file that asks for more is damaged."""
-
-
-@dataclass(frozen=True)
-class CpuStep:
-    """A call of a built-in function."""
-
-    function: str
-    arguments: Mapping[str, Value]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-
-
-Step = DecodedStreams | CpuStep
 
 
 class Simulator(FileSimulator):
@@ -65,7 +49,7 @@ class Simulator(FileSimulator):
         if not 0 <= program < len(model.programs):
             raise UsageError(f"{source}: no program {program}; the file has {len(model.programs)}")
         self.program = model.programs[program]
-        self.steps: tuple[Step, ...] = tuple(
+        self.steps = tuple(
             step
             for number, routine in enumerate(self.program.routines)
             for step in _decode_routine(model, self.program, routine, f"{source}: routine {number}")
@@ -83,10 +67,6 @@ class Simulator(FileSimulator):
         return cls(CviModel.from_bytes(data, target), program, source)
 
     @property
-    def parts(self) -> tuple[DecodedStreams, ...]:
-        return tuple(step for step in self.steps if isinstance(step, DecodedStreams))
-
-    @property
     def inputs(self) -> tuple[Tensor, ...]:
         return tuple(self.program.tensor(name) for name in self.program.inputs)
 
@@ -100,28 +80,8 @@ class Simulator(FileSimulator):
         base, offset = split_gmem(region.start)
         return f"g{base}+{offset:#x}, {region.end - region.start} bytes"
 
-    # -- running -----------------------------------------------------------------------------------------------------
-
-    def _execute(self, watch: Watcher | None) -> None:
-        index = 0
-        for step in self.steps:
-            if isinstance(step, CpuStep):
-                self._run_cpu(step)
-            else:
-                self._run_part(index, step, watch)
-                index += 1
-
-    def _run_cpu(self, step: CpuStep) -> None:
-        results = run_function(
-            step.function, [self.tensor(tensor) for tensor in step.inputs], step.arguments, step.outputs
-        )
-        if [result.size for result in results] != [math.prod(tensor.shape) for tensor in step.outputs]:
-            raise CorruptFile(
-                f"{self.source}: CPU function '{step.function}' does not give the shapes of its outputs; the file is "
-                "damaged, copy it again"
-            )
-        for tensor, result in zip(step.outputs, results, strict=True):
-            self.tensor(tensor)[...] = np.asarray(result).reshape(tensor.shape)
+    def _computed(self, step: HostStep, inputs: Sequence[Array]) -> Sequence[Array]:
+        return run_function(step.function, inputs, step.arguments, step.outputs)
 
     def _reset(self) -> None:
         self.machine.lmem.fill(0)
@@ -154,7 +114,7 @@ def _decode_routine(model: CviModel, program: Program, routine: Routine, where: 
                     tuple(_tensor(model, program, name) for name in names)
                     for names in (routine.inputs, routine.outputs)
                 )
-                return [CpuStep(function, read_arguments(arguments), inputs, outputs)]
+                return [HostStep(function, read_arguments(arguments), inputs, outputs)]
             case TpuRoutine():
                 segments = load_segments(model, routine.body)
     except (CorruptFile, IllegalCommand) as error:

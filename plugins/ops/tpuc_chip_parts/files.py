@@ -42,10 +42,12 @@ class FileTensor(Protocol):
     def bytes(self) -> int: ...
     @property
     def scale(self) -> float: ...
+    @property
+    def zero_point(self) -> float: ...
 
 
-def tensor_info(tensor: FileTensor, zero_point: int = 0, *, is_input: bool) -> TensorInfo:
+def tensor_info(tensor: FileTensor, *, is_input: bool) -> TensorInfo:
     """An input or output of a file as the compiler sees it."""
     name = tensor.type.element
-    element = stored_element(name, _QUANTISED.get(name), tensor.scale, zero_point, is_input=is_input)
+    element = stored_element(name, _QUANTISED.get(name), tensor.scale, int(tensor.zero_point), is_input=is_input)
     return TensorInfo(tensor.name, tensor.shape, element, tensor.address)

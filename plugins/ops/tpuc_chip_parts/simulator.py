@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from tpuc.api import Command, DecodedStreams, Region, StoredInput, show_region, stored_inputs
+from tpuc.api import (
+    Command,
+    CorruptFile,
+    CpuFunction,
+    DecodedStreams,
+    HostArgument,
+    HostCall,
+    Region,
+    StoredInput,
+    show_region,
+    stored_inputs,
+)
 
-from tpuc_chip_parts.files import FileTensor
+from tpuc_chip_parts.files import FileTensor, tensor_info
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,20 +32,36 @@ Watcher: TypeAlias = Callable[[int, Command], None]
 """Called after every executed command with the number of its part."""
 
 
+@dataclass(frozen=True)
+class HostStep:
+    """A function of the runtime that the processor computes between commands."""
+
+    function: str
+    arguments: Mapping[str, Any]
+    inputs: tuple[FileTensor, ...]
+    outputs: tuple[FileTensor, ...]
+
+
+Step: TypeAlias = "DecodedStreams | HostStep"
+
+
 class FileSimulator(ABC):
     """A decoded file with the memories of its chip; `run` may be called many times."""
 
     part_name: ClassVar[str]
     """What sentences call the commands between two full barriers."""
 
+    steps: Sequence[Step]
+    """What runs on the chip, and the functions of the processor, in order."""
+
     def __init__(self, source: str, machine: Any) -> None:
         self.source, self.machine = source, machine
         self._checked = False
 
     @property
-    @abstractmethod
     def parts(self) -> Sequence[DecodedStreams]:
         """Everything that runs on the chip, in order."""
+        return tuple(step for step in self.steps if isinstance(step, DecodedStreams))
 
     @property
     @abstractmethod
@@ -77,9 +105,28 @@ class FileSimulator(ABC):
         self._execute(watch)
         return {tensor.name: self.tensor(tensor).copy() for tensor in self.outputs}
 
+    def _computed(self, step: HostStep, inputs: Sequence[Array]) -> Sequence[Array]:
+        """What a function of the runtime gives; for chips whose files have such."""
+        raise NotImplementedError
+
     def _execute(self, watch: Watcher | None) -> None:
-        for index, part in enumerate(self.parts):
-            self._run_part(index, part, watch)
+        index = 0
+        for step in self.steps:
+            if isinstance(step, HostStep):
+                self._call(step)
+            else:
+                self._run_part(index, step, watch)
+                index += 1
+
+    def _call(self, step: HostStep) -> None:
+        results = self._computed(step, [self.tensor(tensor) for tensor in step.inputs])
+        if [result.size for result in results] != [math.prod(tensor.shape) for tensor in step.outputs]:
+            raise CorruptFile(
+                f"{self.source}: CPU function '{step.function}' does not give the shapes of its outputs; the file is "
+                "damaged, copy it again"
+            )
+        for tensor, result in zip(step.outputs, results, strict=True):
+            self.tensor(tensor)[...] = result.reshape(tensor.shape)
 
     def _run_part(self, index: int, part: DecodedStreams, watch: Watcher | None) -> None:
         part.run(self.machine, self._where(index), partial(watch, index) if watch is not None else None)
@@ -109,3 +156,33 @@ class FileSimulator(ABC):
         for part in self.parts:
             for command in part.dma:
                 yield from command.instruction.writes()
+
+
+def call_function(
+    function: CpuFunction[Any],
+    inputs: Sequence[Array],
+    arguments: Mapping[str, HostArgument],
+    outputs: Iterable[FileTensor],
+) -> Sequence[Array]:
+    """What a function that a package offers gives; raises CorruptFile for arguments that mean nothing."""
+    try:
+        return function.run(inputs, arguments, [output.shape for output in outputs])
+    except KeyError as error:
+        reason = f"without {error}"
+    except (ValueError, TypeError, IndexError) as error:
+        reason = f"with {error}"
+    raise CorruptFile(f"CPU function {function.function!r} {reason}; the file is damaged, copy it again")
+
+
+def host_calls(steps: Iterable[Step]) -> Iterator[HostCall]:
+    """The functions of the processor, as the compiler sees them; positions count all commands."""
+    position = 0
+    for step in steps:
+        if not isinstance(step, HostStep):
+            position += len(step.order)
+            continue
+        inputs, outputs = (
+            tuple(tensor_info(tensor, is_input=False) for tensor in tensors) for tensors in (step.inputs, step.outputs)
+        )
+        arguments = {name: value for name, value in step.arguments.items() if not isinstance(value, tuple)}
+        yield HostCall(step.function, arguments, inputs, outputs, position)

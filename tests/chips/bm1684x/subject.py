@@ -35,11 +35,11 @@ class FileSubject:
     def __init__(self, data: bytes) -> None:
         self._simulator = RandomStart(BModel.from_bytes(data))
         self._inputs = random_inputs(self._simulator.inputs)
-        self.parts: Sequence[DecodedStreams] = self._simulator.groups
+        self.parts: Sequence[DecodedStreams] = self._simulator.parts
 
     def run(self, parts: Sequence[DecodedStreams], first: Engine) -> Memories:
         simulator = self._simulator
-        simulator.groups = tuple(led_by(first, part) for part in parts)
+        simulator.steps = tuple(led_by(first, part) for part in parts)
         with np.errstate(all="ignore"):
             outputs = simulator.run(self._inputs, check=False)
         return with_results({"lmem": simulator.used_lmem(), "ddr": simulator.machine.ddr}, outputs)

@@ -167,7 +167,7 @@ class TestRefusing:
         load, add, store = derive_waits(add_one())
         instruction = replace(cast("TensorCopy", store.instruction), leftover=(("cmd_id_en", 0),))
         simulator = Simulator.from_bytes(program([load, add, replace(store, instruction=instruction)]).to_bytes())
-        assert [command.wait for command in simulator.groups[0].dma] == [0, 0]
+        assert [command.wait for command in simulator.parts[0].dma] == [0, 0]
         with pytest.raises(
             HazardError, match=r"compute command 1 \(ar.add\) and DMA command 2 \(dma.copy\) may run at "
         ):

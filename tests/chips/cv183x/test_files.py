@@ -204,7 +204,8 @@ class TestCpuRoutines:
     def test_an_unknown_function_is_named_with_the_known_ones(self) -> None:
         model = self.file("yolo")
         with pytest.raises(
-            Unsupported, match=r"CPU function 'yolo' is not simulated, only .*quant, .*softmax, topk; run this file on"
+            Unsupported,
+            match=r"CPU function 'yolo' is not simulated, only .*quant, .*softmax, topk, .*; run this",
         ):
             Simulator(model).run({"x": np.zeros(SHAPE, np.float32)})
 

@@ -32,7 +32,7 @@ class OracleSubject:
         self._simulator = Simulator(BModel.from_bytes(data))
         self._inputs = random_inputs(self._simulator.inputs)
         self._oracle = self._module.Oracle(self._simulator.machine.ddr.size)
-        self.parts: Sequence[DecodedStreams] = self._simulator.groups
+        self.parts: Sequence[DecodedStreams] = self._simulator.parts
 
     def close(self) -> None:
         self._oracle.close()

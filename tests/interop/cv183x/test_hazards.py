@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import DecodedStreams, Engine, IllegalCommand
+from tpuc_chip_parts.simulator import HostStep
 from tpuc_cv18.container import CviModel
 from tpuc_cv18.isa.geometry import WEIGHTS, round_up, split_gmem
-from tpuc_cv18.simulator import CpuStep, Simulator
+from tpuc_cv18.simulator import Simulator
 from tpuc_cv183x.chip import CV183X
 
 from tests.chips.cv18.oracle_runner import ORACLE
@@ -34,7 +35,7 @@ class OracleSubject:
         simulator = Simulator(CviModel.from_bytes(data, CV183X))
         self.parts: Sequence[DecodedStreams] = simulator.parts
         assert simulator.steps[: len(self.parts)] == self.parts
-        given = [tensor for step in simulator.steps if isinstance(step, CpuStep) for tensor in step.inputs]
+        given = [tensor for step in simulator.steps if isinstance(step, HostStep) for tensor in step.inputs]
         self._results = given or simulator.outputs
         gmem = simulator.machine.gmem
         self._bases = np.cumsum([0, *(round_up(memory.size, ALIGNMENT) for memory in gmem)])

@@ -6,6 +6,7 @@ from tpuc_bm1684x.container.model import (
     BModel,
     Coefficients,
     CommandGroup,
+    CpuLayer,
     Location,
     Net,
     Stage,
@@ -14,4 +15,15 @@ from tpuc_bm1684x.container.model import (
     TensorType,
 )
 
-__all__ = ["BModel", "Coefficients", "CommandGroup", "Location", "Net", "Stage", "SubNet", "Tensor", "TensorType"]
+__all__ = [
+    "BModel",
+    "Coefficients",
+    "CommandGroup",
+    "CpuLayer",
+    "Location",
+    "Net",
+    "Stage",
+    "SubNet",
+    "Tensor",
+    "TensorType",
+]

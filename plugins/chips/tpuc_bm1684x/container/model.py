@@ -21,6 +21,8 @@ HEADER = struct.Struct("<IIIQ44x")
 SECTION_BYTES = 4096
 RANK_LIMIT = 8
 CHIP = "BM1684X"
+TPU_MEMORY, HOST_MEMORY = 1, 2
+"""Bits that say where a tensor has memory."""
 DEFAULT_TIME = "1970-01-01 00:00:00"
 DEFAULT_VERSION = "2.2+tpuc"
 
@@ -43,7 +45,10 @@ class TensorType(FileType):
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output at DDR `address`; `scale` and `zero_point` are information for users."""
+    """An input or output at DDR `address`; `scale` and `zero_point` are information for users.
+
+    One that a layer of the processor reads or writes is `on_host`: the runtime has memory of its own for it.
+    """
 
     name: str
     type: TensorType
@@ -51,6 +56,7 @@ class Tensor:
     address: int
     scale: float = 1.0
     zero_point: int = 0
+    on_host: bool = False
 
     @property
     def bytes(self) -> int:
@@ -96,13 +102,22 @@ class SubNetMode(enum.IntEnum):
 
 
 @dataclass(frozen=True)
+class CpuLayer:
+    """What the processor computes: the number of a layer of the vendor's library, and the bytes of its parameters."""
+
+    number: int
+    parameters: bytes
+
+
+@dataclass(frozen=True)
 class SubNet:
-    """A part of a net; the command groups of TPU subnets run one after another."""
+    """A part of a net: the command groups of a TPU subnet run one after another, a CPU subnet has one layer."""
 
     groups: tuple[CommandGroup, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     mode: SubNetMode = SubNetMode.TPU
+    layer: CpuLayer | None = None
 
 
 @dataclass(frozen=True)
@@ -241,7 +256,7 @@ def _coefficient_record(coefficients: Coefficients, area: _BinaryArea) -> Record
 
 
 def _subnet_record(subnet: SubNet, index: int, count: int, area: _BinaryArea) -> Record:
-    return {
+    record: Record = {
         "subnet_mode": int(subnet.mode),
         "cmd_group": [_group_record(group, area) for group in subnet.groups],
         "input_tensor": _tensor_records(subnet.inputs, 1),
@@ -251,6 +266,13 @@ def _subnet_record(subnet: SubNet, index: int, count: int, area: _BinaryArea) ->
         "next_subnet_ids": [index + 1 if index + 1 < count else -1],
         "run_core": 1,
     }
+    if subnet.layer is not None:
+        record["cpu_param"] = [_layer_record(subnet.layer, area)]
+    return record
+
+
+def _layer_record(layer: CpuLayer, area: _BinaryArea) -> Record:
+    return {"op_type": layer.number, "binary_param": area.add(layer.parameters), "is_custom": 0}
 
 
 def _group_record(group: CommandGroup, area: _BinaryArea) -> Record:
@@ -273,7 +295,7 @@ def _tensor_records(tensors: Sequence[Tensor], hidden: int) -> list[Record]:
             "device_addr": tensor.address,
             "size": tensor.bytes,
             "shape": [{"dim": list(tensor.shape)}],
-            "mem_type": 1,
+            "mem_type": TPU_MEMORY | HOST_MEMORY if tensor.on_host else TPU_MEMORY,
             "scale": tensor.scale,
             "zero_point": tensor.zero_point,
             "hidden": hidden,
@@ -335,7 +357,15 @@ def _read_subnet(record: Record, area: memoryview) -> SubNet:
         _read_tensors(record.get("input_tensor", [])),
         _read_tensors(record.get("output_tensor", [])),
         SubNetMode(mode),
+        _read_layer(record, area) if mode == SubNetMode.CPU else None,
     )
+
+
+def _read_layer(record: Record, area: memoryview) -> CpuLayer:
+    layers = record.get("cpu_param", [])
+    if len(layers) != 1:
+        raise CorruptFile(f"bmodel: a CPU subnet with {len(layers)} layers, it has one; the file is damaged")
+    return CpuLayer(layers[0].get("op_type", 0), _section(area, layers[0].get("binary_param"), "layer parameters"))
 
 
 def _read_group(record: Record, area: memoryview) -> CommandGroup:
@@ -368,6 +398,7 @@ def _read_tensor(record: Mapping[str, Any]) -> Tensor:
         record.get("device_addr", 0),
         record.get("scale", 1.0),
         record.get("zero_point", 0),
+        bool(record.get("mem_type", 0) & HOST_MEMORY),
     )
 
 

@@ -1,0 +1,1 @@
+"""Layers of the vendor's library that compute ops of TOP on the processor, one file each."""

@@ -1,0 +1,155 @@
+"""Cuts a program into subnets: commands of the TPU, and layers of the processor between them.
+
+The runtime keeps inputs of the network and results of layers in memory of its own. It copies one to where commands
+read it when a TPU subnet that names it as an input begins; a layer reads one by its name, everything else from DDR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tpuc.api import Engine, Instruction, Region, derive_waits
+
+from tpuc_bm1684x.container import CommandGroup, CpuLayer, SubNet, Tensor
+from tpuc_bm1684x.container.model import SubNetMode
+from tpuc_bm1684x.isa import encode_stream
+
+
+@dataclass(frozen=True)
+class Call:
+    """A layer of the processor with its tensors."""
+
+    layer: CpuLayer
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    position: int
+    """Instructions before it."""
+
+
+@dataclass
+class _Part:
+    """Commands of the TPU, or a layer: what it takes over from the runtime, and what it leaves."""
+
+    instructions: Sequence[Instruction]
+    call: Call | None = None
+    inputs: list[Tensor] = field(default_factory=list[Tensor])
+    outputs: list[Tensor] = field(default_factory=list[Tensor])
+
+    def reads(self, tensor: Tensor) -> bool:
+        """Do its commands read a byte of a tensor?"""
+        return _meets(tensor, (region for one in self.instructions for region in one.reads()))
+
+    def writes(self, tensor: Tensor) -> bool:
+        """Does it change a byte of a tensor in DDR?"""
+        copied = self.inputs if self.call is None else self.call.outputs
+        if any(overlap(tensor, other) for other in copied):
+            return True
+        return _meets(tensor, (region for one in self.instructions for region in one.writes()))
+
+
+def command_group(instructions: Sequence[Instruction]) -> CommandGroup:
+    """Both streams of consecutive commands; raises IllegalCommand when their ids would overflow."""
+    commands = derive_waits(instructions)
+    counts = {engine: sum(1 for command in commands if command.engine is engine) + 1 for engine in Engine}
+    return CommandGroup(
+        encode_stream(commands, Engine.COMPUTE),
+        encode_stream(commands, Engine.DMA),
+        counts[Engine.COMPUTE],
+        counts[Engine.DMA],
+    )
+
+
+def divide(
+    instructions: Sequence[Instruction], calls: Sequence[Call], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> tuple[SubNet, ...]:
+    """The subnets in their order."""
+    held = {tensor.name: tensor for tensor in inputs}
+    """Tensors in the runtime's own memory that DDR does not have yet."""
+    parts: list[_Part] = []
+    at = 0
+    for call in calls:
+        if at < call.position:
+            parts.append(_commands(instructions[at : call.position], held))
+            at = call.position
+        _bring(parts, held, call.inputs)
+        parts.append(_Part((), call, list(call.inputs), list(call.outputs)))
+        for tensor in call.outputs:
+            _overwrite(held, tensor)
+        held |= {tensor.name: tensor for tensor in call.outputs}
+    if at < len(instructions):
+        parts.append(_commands(instructions[at:], held))
+    _bring(parts, held, outputs)
+    _name_results(parts, outputs)
+    on_host = {tensor.name for call in calls for tensor in (*call.inputs, *call.outputs)}
+    return tuple(_subnet(part, on_host) for part in parts)
+
+
+def overlap(one: Tensor, other: Tensor) -> bool:
+    """Do two tensors share bytes of DDR?"""
+    return one.address < other.address + other.bytes and other.address < one.address + one.bytes
+
+
+def _commands(instructions: Sequence[Instruction], held: dict[str, Tensor]) -> _Part:
+    """A part that takes over what its commands read."""
+    part = _Part(instructions)
+    part.inputs += [tensor for tensor in held.values() if part.reads(tensor)]
+    for tensor in [*held.values()]:
+        if tensor in part.inputs or part.writes(tensor):
+            del held[tensor.name]
+    return part
+
+
+def _bring(parts: list[_Part], held: dict[str, Tensor], wanted: Sequence[Tensor]) -> None:
+    """The part of the TPU behind which something is wanted under another name, or in part, brings it to DDR; where a
+    layer comes last, one without commands.
+    """
+    missing = [
+        tensor
+        for tensor in held.values()
+        if any(overlap(tensor, other) and other.name != tensor.name for other in wanted)
+    ]
+    if not missing:
+        return
+    if not parts or parts[-1].call is not None:
+        parts.append(_Part(()))
+    parts[-1].inputs += missing
+    for tensor in missing:
+        del held[tensor.name]
+
+
+def _overwrite(held: dict[str, Tensor], by: Tensor) -> None:
+    for tensor in [*held.values()]:
+        if overlap(tensor, by):
+            del held[tensor.name]
+
+
+def _name_results(parts: Sequence[_Part], outputs: Sequence[Tensor]) -> None:
+    """Each part names what layers behind it or the user read of what it was the last to write."""
+    for index, part in enumerate(parts):
+        wanted = part.call.inputs if part.call is not None else ()
+        for tensor in wanted:
+            _name(parts[:index], tensor)
+    for tensor in outputs:
+        _name(parts, tensor)
+
+
+def _name(parts: Sequence[_Part], tensor: Tensor) -> None:
+    writer = next((part for part in reversed(parts) if part.writes(tensor)), None)
+    if writer is not None and all(tensor.name != other.name for other in (*writer.inputs, *writer.outputs)):
+        writer.outputs.append(tensor)
+
+
+def _meets(tensor: Tensor, regions: Iterable[Region]) -> bool:
+    whole = Region("ddr", tensor.address, tensor.address + tensor.bytes)
+    return any(region.space == "ddr" and region.meets(whole) for region in regions)
+
+
+def _subnet(part: _Part, on_host: Iterable[str]) -> SubNet:
+    inputs, outputs = (
+        tuple(replace(tensor, on_host=tensor.name in on_host) for tensor in tensors)
+        for tensors in (part.inputs, part.outputs)
+    )
+    if part.call is not None:
+        return SubNet((), inputs, outputs, SubNetMode.CPU, part.call.layer)
+    return SubNet((command_group(part.instructions),), inputs, outputs)

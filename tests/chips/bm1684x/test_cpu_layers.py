@@ -1,0 +1,128 @@
+"""Layers of the processor in a `.bmodel`: the parts of the file, what they read, and the simulator."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpuc.errors import CorruptFile, Unsupported
+from tpuc.interpreter import Interpreter
+from tpuc.session import Session
+from tpuc_bm1684x.chip import CHIP
+from tpuc_bm1684x.container import BModel, CpuLayer, Stage, SubNet
+from tpuc_bm1684x.container.model import SubNetMode
+
+from tests.chips.bm1684x.layered_networks import TEXTS, read_layered
+from tests.chips.command_line import tpuc
+from tests.chips.cv183x.test_cpu_ops import REGIONS
+
+EMPTY_PARTS = ("behind each other", "reshaped between")
+
+
+def built(case: str, folder: Path, mode: str = "f32") -> bytes:
+    """The file of a network."""
+    return Session(chip="bm1684x", quantize=mode, cpu_ops=("all",)).build(read_layered(case, folder)).data
+
+
+def stage_of(data: bytes) -> Stage:
+    """Its only set of shapes."""
+    return BModel.from_bytes(data).nets[0].stages[0]
+
+
+def with_layer(data: bytes, layer: CpuLayer | None) -> bytes:
+    """The file with another layer, or without one."""
+    model, stage = BModel.from_bytes(data), stage_of(data)
+    subnets = tuple(replace(one, layer=layer) if one.layer is not None else one for one in stage.subnets)
+    return replace(model, nets=(replace(model.nets[0], stages=(replace(stage, subnets=subnets),)),)).to_bytes()
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_parts_of_the_tpu_and_of_the_processor(case: str, tmp_path: Path) -> None:
+    data, expected = built(case, tmp_path), Interpreter(read_layered(case, tmp_path)).run(REGIONS)
+    letters = {SubNetMode.TPU: "T", SubNetMode.CPU: "C"}
+    assert "".join(letters[subnet.mode] for subnet in stage_of(data).subnets) == TEXTS[case][1]
+    results = CHIP.load(data).run(REGIONS)
+    assert results.keys() == expected.keys()
+    for name, array in expected.items():
+        # Nothing lies in some parts of the second grids, where the library gives the lowest number.
+        filled = np.where(results[name] <= np.finfo(np.float32).min, array, results[name])
+        assert np.array_equal(filled, array), name
+        assert np.array_equal(results[name], array) or case in EMPTY_PARTS
+
+
+@pytest.mark.parametrize("mode", ["f16", "bf16", "int8"])
+def test_a_layer_works_on_floats_whatever_the_mode_is(mode: str, tmp_path: Path) -> None:
+    session = Session(chip="bm1684x", quantize=mode, cpu_ops=("ROIPooling",))
+    module, table = read_layered("middle", tmp_path), None
+    if mode == "int8":
+        np.savez(tmp_path / "samples.npz", **REGIONS)
+        table = session.calibrate(module, dataset=tmp_path / "samples.npz")
+    data = session.build(module, table).data
+    (result,) = CHIP.load(data).run(REGIONS).values()
+    (exact,) = Interpreter(read_layered("middle", tmp_path)).run(REGIONS).values()
+    # Numbers up to 255 are those of f16 and bf16; of bytes the step is 2.
+    assert np.abs(result - exact).max() <= (4 if mode == "int8" else 0)
+    (layer,) = (subnet for subnet in stage_of(data).subnets if subnet.layer)
+    assert {tensor.type.name for tensor in (*layer.inputs, *layer.outputs)} == {"F32"}
+
+
+def test_numbers_and_parameters_of_a_layer_are_the_vendors(tmp_path: Path) -> None:
+    (layer,) = (subnet.layer for subnet in stage_of(built("middle", tmp_path)).subnets if subnet.layer)
+    assert layer == CpuLayer(4, struct.pack("<iif", 2, 2, 1.0))
+
+
+def test_results_of_layers_are_named_where_commands_read_them(tmp_path: Path) -> None:
+    def names(subnet: SubNet) -> tuple[list[str], list[str]]:
+        return [one.name for one in subnet.inputs], [one.name for one in subnet.outputs]
+
+    first, layer, last = stage_of(built("result read again", tmp_path)).subnets
+    # Regions have four dimensions there: under another name they are read from DDR, where a part brings them.
+    assert names(first) == (["r"], ["r_2x5x1x1"])
+    assert names(layer) == (["x", "r_2x5x1x1"], ["b"])
+    assert names(last) == (["b"], ["y"])
+    assert [tensor.on_host for subnet in (first, layer, last) for tensor in subnet.inputs] == [False, True, True, True]
+
+
+def test_networks_with_layers_are_combined_and_extracted_as_they_were(tmp_path: Path) -> None:
+    files = [built(case, tmp_path) for case in ("middle", "alone")]
+    model = BModel.from_bytes(files[1])
+    files[1] = replace(model, nets=(replace(model.nets[0], name="other"),)).to_bytes()
+    both = CHIP.combine(files)
+    assert [data for _, data in CHIP.extract(both)] == files
+    for index, case in enumerate(("middle", "alone")):
+        (result,) = CHIP.load_network(both, "both", index).run(REGIONS).values()
+        assert np.array_equal(result, Interpreter(read_layered(case, tmp_path)).run(REGIONS)["y"])
+
+
+def test_without_permission_the_refusal_says_what_a_layer_would_cost(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported) as error:
+        Session(chip="bm1684x", quantize="f32").build(read_layered("middle", tmp_path))
+    assert (
+        "(--cpu-ops ROIPooling leaves it to 'roi_pooling' of the runtime on the processor, which reads 296 B and "
+        "writes 32 B while the TPU waits)"
+    ) in str(error.value)
+
+
+def test_damaged_layers_are_refused(tmp_path: Path) -> None:
+    data = built("alone", tmp_path)
+    with pytest.raises(CorruptFile, match=r"a CPU subnet with 0 layers, it has one; the file is damaged"):
+        BModel.from_bytes(with_layer(data, None))
+    with pytest.raises(Unsupported, match=r"layer 46 of the processor is not simulated, only 4 \(roi_pooling\)"):
+        CHIP.load(with_layer(data, CpuLayer(46, bytes(8))))
+    with pytest.raises(CorruptFile, match="layer 'roi_pooling' with 8 bytes of parameters; the file is damaged"):
+        CHIP.load(with_layer(data, CpuLayer(4, bytes(8))))
+    with pytest.raises(CorruptFile, match=r"CPU function 'roi_pooling' with a grid of 0x0 .* damaged"):
+        CHIP.load(with_layer(data, CpuLayer(4, bytes(12)))).run(REGIONS)
+
+
+def test_the_command_line_shows_layers(tmp_path: Path) -> None:
+    target = tmp_path / "net.bmodel"
+    target.write_bytes(built("middle", tmp_path))
+    line = "processor: 1 call between the TPU's parts, not in the cycles: roi_pooling (296 B read, 32 B written)\n"
+    assert line in tpuc("profile", target).stdout
+    assert (
+        "processor: layer 4 roi_pooling(pooled_height=2, pooled_width=2, spatial_scale=1.0) of a f32 1x1x8x8 at "
+    ) in CHIP.load(target.read_bytes()).disassemble()
