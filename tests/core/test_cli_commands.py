@@ -282,13 +282,11 @@ def test_run_passes_words_about_images_on(tpuc: CommandLine, calls: Calls) -> No
     assert calls[1] == ("run", ("net.bin", "x.npz"), settings)
 
 
-def test_no_post_processing_can_be_fused_yet(tpuc: CommandLine, calls: Calls) -> None:
-    outcome = tpuc(
-        *("transform", "--model-name", "n", "--model-def", "net.onnx", "--mlir", "n.mlir", "--post-handle-type", "yolo")
-    )
-    sentence = "tpuc: --post-handle-type: no post-processing can be fused yet; leave it out.\n"
-    assert (outcome.code, outcome.err) == (2, sentence)
-    assert calls == []
+@pytest.mark.parametrize("option", ["--post", "--post-handle-type"])
+def test_post_processing_has_the_name_of_the_peer_too(tpuc: CommandLine, calls: Calls, option: str) -> None:
+    words = ("transform", "--model-name", "n", "--model-def", "net.onnx", "--mlir", "n.mlir")
+    assert tpuc(*words, option, "yolo").code == 0
+    assert calls[1][2]["post"] == "yolo"
 
 
 def test_calibrate_writes_the_table(tpuc: CommandLine, calls: Calls) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from tpuc.data import SampleInput
+from tpuc.data import FusedPostprocess, SampleInput
 from tpuc.interpreter.interpreter import Array
 from tpuc.registry import Registry
 
@@ -18,7 +18,7 @@ __all__ = ["Answer", "Asked", "RunSample"]
 @dataclass(frozen=True)
 class RunSample:
     """What a network gave of one sample. `outputs` are stored values, `values` what they mean; `files` are those that
-    the sample came from, `picture` the only one where that is a picture.
+    the sample came from, `picture` the only one where that is a picture. `postprocess` is in the network already.
     """
 
     name: str
@@ -27,6 +27,7 @@ class RunSample:
     inputs: Sequence[SampleInput]
     outputs: Mapping[str, Array]
     values: Mapping[str, Array]
+    postprocess: FusedPostprocess | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from tpuc.data import (
     FRACTION_BITS,
     LOW_STEPS,
     VIDEO_FORMATS,
+    FusedPostprocess,
     Preprocess,
     Preset,
     Reader,
@@ -17,16 +18,21 @@ from tpuc.data import (
     centre_crop,
     check_described,
     fit,
+    fused_postprocess,
     inputs_of,
+    is_postprocess,
+    mark_as_postprocess,
     open_samples,
     preprocess_of,
     rounds_evenly,
+    state_fused_postprocess,
     video_terms,
 )
 from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
 from tpuc.interpreter.interpreter import Array
 from tpuc.npz import read_npz, write_npz
 from tpuc.registry import Registry
+from tpuc.schedule.results import POSTPROCESS
 from tpuc.session.compare import real_values, types_of
 from tpuc.session.factors import state_factors, stated_factors
 from tpuc.session.reports import AccuracyReport, OutputCheck, SelfCheck
@@ -50,9 +56,11 @@ __all__ = [
     "ABSENT_SLOT",
     "FRACTION_BITS",
     "LOW_STEPS",
+    "POSTPROCESS",
     "VIDEO_FORMATS",
     "AccuracyReport",
     "Array",
+    "FusedPostprocess",
     "Interpreter",
     "Job",
     "OutputCheck",
@@ -80,9 +88,12 @@ __all__ = [
     "euclidean",
     "finite_pair",
     "fit",
+    "fused_postprocess",
     "give_back_memory",
     "inputs_of",
+    "is_postprocess",
     "make_plan",
+    "mark_as_postprocess",
     "module_runner",
     "one_blas_thread",
     "open_pool",
@@ -98,6 +109,7 @@ __all__ = [
     "small_units_of",
     "sqnr_db",
     "state_factors",
+    "state_fused_postprocess",
     "stated_factors",
     "types_of",
     "units_of",

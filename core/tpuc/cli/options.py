@@ -162,6 +162,18 @@ def preprocess_options(function: Function[R]) -> Function[R]:
     return _gathering(function, "preprocess", _PREPROCESS, gather)
 
 
+def post_option(function: Function[R]) -> Function[R]:
+    """Add the option of post-processing that is put behind the network, as `post`."""
+    option = click.option(
+        "--post",
+        "--post-handle-type",
+        "post",
+        metavar="NAME",
+        help="Put post-processing behind the network: classes, yolo, ssd{score=0.3}, auto.",
+    )
+    return option(function)
+
+
 def boundary_options(function: Function[R]) -> Function[R]:
     """The command gets `boundary`, None when nothing was said; options that do not fit together raise UsageError."""
 

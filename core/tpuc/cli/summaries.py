@@ -29,7 +29,7 @@ SUMMARIES = {
     "eval": "Measure how well networks do on labelled data.",
     "extract": "Write a file for every network of a compiled file, and for every set of its shapes.",
     "matrix": "Show which ops a chip supports, per mode.",
-    "new": "Write the package of a plugin, with a test: a pass, command or frontend.",
+    "new": "Write the package of a plugin, with a test: a chip, command, frontend, kernel,...",
     "npz": "Look into npz files, compare and change them.",
     "opt": "Run passes on a module.",
     "plan": "Plan the memory of networks (.mlir), or of lists of buffers (.json).",

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from tpuc.data.description import Preset, check_described, described
+from tpuc.data.fused import (
+    FusedPostprocess,
+    fused_postprocess,
+    is_postprocess,
+    mark_as_postprocess,
+    network_alone,
+    state_fused_postprocess,
+)
 from tpuc.data.inputs import INPUT_LAYOUT, inputs_of, preprocess_from, preprocess_of, quantiser, rounds_evenly
 from tpuc.data.layout import ArrayLayout, layout_of
 from tpuc.data.preprocess import Preprocess, Reader, centre_crop
@@ -29,6 +37,7 @@ __all__ = [
     "LOW_STEPS",
     "VIDEO_FORMATS",
     "ArrayLayout",
+    "FusedPostprocess",
     "Preprocess",
     "Preset",
     "Reader",
@@ -44,9 +53,13 @@ __all__ = [
     "check_described",
     "described",
     "fit",
+    "fused_postprocess",
     "inputs_of",
     "is_picture",
+    "is_postprocess",
     "layout_of",
+    "mark_as_postprocess",
+    "network_alone",
     "open_samples",
     "preprocess_from",
     "preprocess_of",
@@ -56,5 +69,6 @@ __all__ = [
     "rounds_evenly",
     "rows_in",
     "sets_of",
+    "state_fused_postprocess",
     "video_terms",
 ]

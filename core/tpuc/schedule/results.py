@@ -41,6 +41,8 @@ STORED_INPUTS: ResultKey[frozenset[int]] = ResultKey("stored_inputs")
 """Which network inputs may be given as they are stored, counted from 0; all where nothing is said."""
 STORED_OUTPUTS: ResultKey[frozenset[int]] = ResultKey("stored_outputs")
 """Which network outputs come out as they are stored, counted from 0."""
+POSTPROCESS: ResultKey[str] = ResultKey("postprocess")
+"""The post-processing to put behind the network, as users write it."""
 CONSTANTS: ResultKey[ConstantImage] = ResultKey("constants")
 """The constants of the compiled network, after those of other compilations whose result this was before."""
 MEMORY_PLAN: ResultKey[MemoryPlan] = ResultKey("memory_plan")

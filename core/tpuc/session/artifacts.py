@@ -1,7 +1,7 @@
 """Compiled files on disk: one file, or a folder where the compiled form is source; and what they say of themselves.
 
 The description is text behind the compiled bytes where the container lets anything follow it, else a file beside it,
-which is there for the inputs alone.
+which is there for the inputs and the post-processing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from tpuc.api.chip import Chip
 from tpuc.api.function import FunctionChip
 from tpuc.api.planning import LayerCommands
-from tpuc.data import Preprocess, SampleInput
+from tpuc.data import FusedPostprocess, Preprocess, SampleInput
 from tpuc.errors import CorruptFile
 from tpuc.files import write_atomic
 
@@ -27,10 +27,13 @@ Described: TypeAlias = Mapping[str, Preprocess]
 
 @dataclass(frozen=True)
 class Description:
-    """What a compiled file says of one of its networks: its `inputs`, and which commands are those of its `layers`."""
+    """What a compiled file says of one of its networks: its `inputs`, which commands are those of its `layers`, and the
+    post-processing that is in it.
+    """
 
     inputs: Described = field(default_factory=dict[str, Preprocess])
     layers: tuple[LayerCommands, ...] = ()
+    postprocess: FusedPostprocess | None = None
 
 
 _END = struct.Struct("<Q8s")
@@ -46,7 +49,7 @@ def names_folder(chip: Chip, path: Path) -> bool:
 def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) -> None:
     """Write what was compiled, each file whole, with what is known of each of its networks."""
     if chip.allows_trailer:
-        is_known = any(network.inputs or network.layers for network in networks)
+        is_known = any(one.inputs or one.layers or one.postprocess for one in networks)
         write_atomic(path, data + (_trailer(networks) if is_known else b""))
         return
     if isinstance(chip, FunctionChip) and names_folder(chip, path):
@@ -55,9 +58,9 @@ def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) 
             write_atomic(path / name, content)
     else:
         write_atomic(path, data)
-    if any(network.inputs for network in networks):
-        inputs = [Description(network.inputs) for network in networks]
-        write_atomic(_side_file(path), _text(inputs, hashlib.sha256(data).hexdigest()))
+    if any(network.inputs or network.postprocess for network in networks):
+        told = [Description(network.inputs, postprocess=network.postprocess) for network in networks]
+        write_atomic(_side_file(path), _text(told, hashlib.sha256(data).hexdigest()))
 
 
 def is_compiled_folder(chip: Chip, path: Path) -> bool:
@@ -106,6 +109,8 @@ def _text(networks: Sequence[Description], digest: str = "") -> bytes:
     whole["networks"] = [{name: asdict(one) for name, one in network.inputs.items()} for network in networks]
     if any(network.layers for network in networks):
         whole["layers"] = [_rows(network.layers) for network in networks]
+    if any(network.postprocess for network in networks):
+        whole["postprocess"] = [one.postprocess and asdict(one.postprocess) for one in networks]
     return (json.dumps(whole, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8")
 
 
@@ -135,7 +140,9 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
         networks: list[dict[str, Any]] = whole["networks"]
         inputs = [{name: _preprocess(fields) for name, fields in one.items()} for one in networks]
         layers = [_layers(rows) for rows in whole.get("layers", [[]] * len(networks))]
-        return tuple(Description(*one) for one in zip(inputs, layers, strict=True))
+        fused: list[dict[str, str] | None] = whole.get("postprocess") or [None] * len(networks)
+        posts = [one and FusedPostprocess(**one) for one in fused]
+        return tuple(Description(*one) for one in zip(inputs, layers, posts, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFile(f"{source}: its description of itself is damaged; compile the network again") from error
 

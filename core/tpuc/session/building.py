@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tpuc.api.chip import LoadedModel
 from tpuc.api.planning import MemoryPlan
-from tpuc.data import SampleSource, inputs_of, open_samples, sets_of
+from tpuc.data import SampleSource, fused_postprocess, inputs_of, network_alone, open_samples, sets_of
 from tpuc.errors import CalibrationError, UsageError
 from tpuc.files import file_stem
 from tpuc.ir import Module
@@ -98,7 +98,7 @@ def calibrate(session: Session, module: Module, settings: CalibrationSettings) -
         **(settings.get("options") or {}),
     }
     with session.timed("calibrate"):
-        session.manager(context).run(module, [definition(**options)], "calibrate")
+        session.manager(context).run(network_alone(module), [definition(**options)], "calibrate")
     return Calibrated(context.result(CALIBRATION_TABLE), context.find(CHECK_SAMPLES))
 
 
@@ -110,7 +110,7 @@ def calibrate_and_check(
     table, held_out = calibrate(session, module, {**settings, "options": options})
     samples = _all_samples(session, module, settings) if held_out is None else held_out
     least = settings.get("min_agreement") or 0.0
-    return table, self_check(session, module, None, table, samples, tuned=held_out is None, least=least)
+    return table, self_check(session, network_alone(module), None, table, samples, tuned=held_out is None, least=least)
 
 
 def _all_samples(session: Session, module: Module, settings: SampleSettings) -> SampleSource:
@@ -210,7 +210,7 @@ def write(session: Session, built: Built, model: Path) -> None:
 def described(built: Built) -> Description:
     """What the compiled file says of itself."""
     layers = () if built.memory_plan is None else built.memory_plan.layers
-    return Description(described_inputs(inputs_of(built.module)), layers)
+    return Description(described_inputs(inputs_of(built.module)), layers, fused_postprocess(built.module))
 
 
 def finish(session: Session, module: Module, model: Path, settings: DeploySettings) -> Finished:
@@ -235,7 +235,9 @@ def finish(session: Session, module: Module, model: Path, settings: DeploySettin
     samples, check = settings.get("check_samples"), None
     if samples is not None:
         tuned, least = settings.get("tuned"), settings.get("min_agreement") or 0.0
-        check = self_check(session, module, built.module, table, samples, tuned=tuned, least=least)
+        alone = network_alone(module)
+        lowered = built.module if alone is module else None
+        check = self_check(session, alone, lowered, table, samples, tuned=tuned, least=least)
     report = compile_report(model, session, built, loaded, comparisons)
     return Finished(built, loaded, replace(report, self_check=check, accuracy=settings.get("accuracy")))
 

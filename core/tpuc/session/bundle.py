@@ -36,12 +36,14 @@ def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
     """Write the folder for a compiled file with one network, whole or not at all; the names of the chip's programs."""
     check_bundle(folder)
     model, described, loaded = file.path.name, file.described(0), file.load(0)
+    fused = file.description(0).postprocess
     description = {
         "version": VERSION,
         "chip": file.chip.description.name,
         "model": model,
         "inputs": [_input(info, described) for info in loaded.inputs],
         "outputs": [_tensor(info) for info in loaded.outputs],
+        "postprocess": None if fused is None else asdict(fused),
         "host_functions": [call.function for call in loaded.host_calls],
     }
     programs = file.chip.programs(model, loaded, described)

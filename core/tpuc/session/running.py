@@ -15,8 +15,10 @@ import numpy.typing as npt
 from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel, TensorInfo
 from tpuc.api.frontend import HostEngine
 from tpuc.data import (
+    FusedPostprocess,
     Preprocess,
     SampleInput,
+    fused_postprocess,
     inputs_of,
     layout_of,
     open_samples,
@@ -131,13 +133,14 @@ class Runner:
     """A runnable file: `run` takes one array per input, floats also where integers are stored, and gives values as they
     are stored, of the types `outputs`.
 
-    `compiled_outputs` is what a compiled file says of its outputs.
+    `compiled_outputs` is what a compiled file says of its outputs, `postprocess` which one is in the network.
     """
 
     run: Callable[[Mapping[str, Array]], dict[str, Array]]
     inputs: Sequence[SampleInput]
     outputs: Mapping[str, TensorType]
     compiled_outputs: Sequence[TensorInfo] = ()
+    postprocess: FusedPostprocess | None = None
 
 
 def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
@@ -148,6 +151,7 @@ def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
         lambda one: interpreter.run(as_stored(specs, one), "all" if everything else None),
         specs,
         {name: types[name] for name in (types if everything else interpreter.output_names)},
+        postprocess=fused_postprocess(module),
     )
 
 

@@ -23,7 +23,7 @@ from tpuc.ir.text import read_module, write_module
 from tpuc.ir.text.files import WEIGHT_FILE, weight_file_of
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
-from tpuc.schedule.results import ResultKey
+from tpuc.schedule.results import POSTPROCESS, ResultKey
 from tpuc.session import building
 from tpuc.session.artifacts import Described, is_compiled_folder
 from tpuc.session.boundary import Boundary
@@ -232,7 +232,8 @@ class Session:
                 keep_simplified(self.registry, path, settings, folder)
         self.keep_origin(module, folder)
         with self.timed("optimise"):
-            self.manager(self.context()).run_pipeline("top-optimize", module)
+            context = self.context({POSTPROCESS: settings.get("post") or ""})
+            self.manager(context).run_pipeline("top-optimize", module)
         self.keep(module, "")
         return module
 
@@ -383,7 +384,8 @@ class Session:
             outputs = runner.run(sample)
             picture = files[0] if len(files) == 1 and is_picture(self.registry, files[0]) else None
             values = {name: real_values(array, runner.outputs[name]) for name, array in outputs.items()}
-            yield RunSample(", ".join(map(str, files)), files, picture, runner.inputs, outputs, values)
+            name = ", ".join(map(str, files))
+            yield RunSample(name, files, picture, runner.inputs, outputs, values, runner.postprocess)
 
     def runner(
         self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False, choice: Choice = FIRST
@@ -406,7 +408,8 @@ class Session:
         def run(sample: Mapping[str, Array]) -> dict[str, Array]:
             return self.simulate(chip, loaded, as_stored(specs, sample))
 
-        return Runner(run, specs, types, tuple(loaded.outputs))
+        fused = file.description(place).postprocess
+        return Runner(run, specs, types, tuple(loaded.outputs), fused)
 
     def is_network(self, path: Path) -> bool:
         """Does a front end read files of this type?"""

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class NetworkSettings(TypedDict, total=False):
     """About a network file.
 
-    `batch` becomes the leading extent of every input; `preprocess` says how images become inputs; `random_weights`
-    draws weights where the format keeps them elsewhere. `keep_in` is a folder that receives the network as it was read
-    and simplified.
+    `batch` becomes the leading extent of every input; `preprocess` says how images become inputs, `post` which
+    post-processing is put behind the network; `random_weights` draws weights where the format keeps them elsewhere.
+    `keep_in` is a folder that receives the network as it was read and simplified.
     """
 
     model_name: str
@@ -30,6 +30,7 @@ class NetworkSettings(TypedDict, total=False):
     batch: int | None
     output_names: Sequence[str]
     preprocess: Mapping[str, Any] | None
+    post: str | None
     random_weights: bool
     keep_in: Path | None
 

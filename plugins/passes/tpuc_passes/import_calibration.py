@@ -18,6 +18,7 @@ from tpuc.api import (
     TensorType,
     Value,
 )
+from tpuc.api.host import is_postprocess
 
 from tpuc_passes.calibration.learned import (
     give_scales,
@@ -53,7 +54,8 @@ class ImportCalibration(Pass):
             raise CalibrationError(
                 "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"
             )
-        values = [value for operation in module.main.operations for value in operation.results if _is_float(value)]
+        operations = [operation for operation in module.main.operations if not is_postprocess(operation)]
+        values = [value for operation in operations for value in operation.results if _is_float(value)]
         names = {value.name for value in values}
         entries = own_entries(table, names)
         if table.is_learned:

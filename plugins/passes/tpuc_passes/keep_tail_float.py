@@ -16,6 +16,7 @@ from tpuc.api import (
     PassContext,
     ShapeOnly,
 )
+from tpuc.api.host import is_postprocess
 from tpuc_ops import top
 
 from tpuc_passes.calibration.table import as_table
@@ -117,7 +118,7 @@ def _float_sums(
             fits = stays or sum(result.tensor.size for result in operation.results) <= MOST_MOVED
             is_float = fits and read_as_floats(operation)
         else:
-            is_float = table.get(operation.name) in FLOAT_MODES
+            is_float = table.get(operation.name) in FLOAT_MODES or is_postprocess(operation)
         if is_float:
             floats.add(operation)
     return frozenset(

@@ -100,6 +100,7 @@ def command(
             candidates(app.registry, postprocess or judge.postprocess),
             pool,
             dataset=str(dataset),
+            is_named=bool(postprocess),
             strict=strict,
             progress=app.progress,
             remark=app.remark,

@@ -97,13 +97,17 @@ def evaluate(
     strict: bool,
     progress: Progress,
     remark: Remark,
+    is_named: bool = False,
 ) -> Evaluation:
-    """Run every network over the samples; those that one of them could not be given are left out for all.
+    """Run every network over the samples; those that one of them could not be given are left out for all. `is_named`:
+    did the user name the post-processing?
 
     Raises CalibrationError when nothing remains, or with `strict` for the first sample that cannot be used.
     """
     said = [
-        _predictions(EvaluationJob(network, samples, metric, tuple(candidates)), pool, strict, progress, remark)
+        _predictions(
+            EvaluationJob(network, samples, metric, tuple(candidates), is_named), pool, strict, progress, remark
+        )
         for network in networks
     ]
     reasons = {index: reason for one in reversed(said) for index, reason in one.unusable.items()}

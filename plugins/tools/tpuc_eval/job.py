@@ -9,7 +9,7 @@ from typing import Any
 from tpuc.api import CalibrationError, UsageError
 from tpuc.api.host import Job
 
-from tpuc_eval.protocols import LabelledSamples, Metric, Outputs, Postprocess, Sample
+from tpuc_eval.protocols import LabelledSamples, Metric, Outputs, Postprocess, Sample, plain_shape
 from tpuc_eval.runnable import Runnable
 
 
@@ -24,18 +24,22 @@ class UnitResult:
 
 @dataclass(frozen=True)
 class EvaluationJob(Job[UnitResult]):
-    """One network over the samples. `candidates` are post-processings of which only one may fit the outputs."""
+    """One network over the samples. `candidates` are post-processings of which only one may fit the outputs. Where the
+    user named none, one that is in the network goes before them.
+    """
 
     network: Runnable
     samples: LabelledSamples
     metric: Metric
     candidates: tuple[Postprocess, ...]
+    is_named: bool = False
 
     def prepare(self) -> Callable[[range], UnitResult]:
         remarks: list[str] = []
         opened = self.network.open(remarks.append)
         source = str(self.network.path)
-        chosen: list[Postprocess] = list(self.candidates) if len(self.candidates) == 1 else []
+        known = self.candidates if self.is_named or opened.reader is None else (opened.reader,)
+        chosen: list[Postprocess] = list(known) if len(known) == 1 else []
 
         def run(unit: range) -> UnitResult:
             digests: list[tuple[int, Any]] = []
@@ -70,7 +74,7 @@ class EvaluationJob(Job[UnitResult]):
 
 def fitting(candidates: Sequence[Postprocess], outputs: Outputs, sample: Sample, source: str) -> Postprocess:
     """The only post-processing that fits the outputs; raises UsageError when none or several do."""
-    shapes = [array.shape for array in outputs.values()]
+    shapes = [plain_shape(array.shape) for array in outputs.values()]
     found = [one for one in candidates if one.fits(shapes, sample)]
     if len(found) == 1:
         return found[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from tpuc.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
 
 from tpuc_eval.job import EvaluationJob
 from tpuc_eval.options import candidates, chosen_metric, configured, usual_type
-from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Metric, Postprocess
+from tpuc_eval.protocols import DataRequest, DatasetType
 from tpuc_eval.runnable import RunnableModule
 
 APART = 3
@@ -53,33 +54,33 @@ class Labels(AccuracyMeasure):
         if refusal := metric.refuse(samples.truth(0)):
             raise UsageError(refusal)
         chosen = candidates(registry, self.postprocess or metric.postprocess)
-        return _Opened(measured.module, samples, metric, tuple(chosen), self.figure)
+        job = EvaluationJob(RunnableModule(measured.module), samples, metric, tuple(chosen), bool(self.postprocess))
+        return _Opened(job, self.figure)
 
 
 class _Opened(OpenedMeasure):
-    def __init__(
-        self, module: Module, samples: LabelledSamples, metric: Metric, chosen: tuple[Postprocess, ...], figure: str
-    ) -> None:
-        self._data, self._metric, self._chosen, self._figure = samples, metric, chosen, figure
+    def __init__(self, job: EvaluationJob, figure: str) -> None:
+        self._job, self._figure, samples, metric = job, figure, job.samples, job.metric
         apart = range(APART - 1, len(samples), APART) if len(samples) >= ENOUGH else range(0)
         self._places = [[place for place in range(len(samples)) if place not in apart], list(apart)]
         self.samples, self.held_out = (len(places) for places in self._places)
-        figures = self._figures(module, self._places[0])
+        figures = self._figures(job, self._places[0])
         self._figure = figure or next(iter(figures))
         if self._figure not in figures:
             raise UsageError(f"metric '{metric.name}' has no figure '{figure}'; there are {', '.join(figures)}.")
         self.name, self.exact = self._figure, figures[self._figure]
-        self.exact_held_out = self.of(module, held_out=True) if self.held_out else self.exact
+        self.exact_held_out = self._figures(job, self._places[1])[self._figure] if self.held_out else self.exact
 
     def of(self, tpu: Module, *, held_out: bool = False) -> float:
         """See OpenedMeasure."""
-        return self._figures(tpu, self._places[held_out])[self._figure]
+        job = dataclasses.replace(self._job, network=RunnableModule(tpu))
+        return self._figures(job, self._places[held_out])[self._figure]
 
-    def _figures(self, module: Module, places: Sequence[int]) -> dict[str, float]:
-        run = EvaluationJob(RunnableModule(module), self._data, self._metric, self._chosen).prepare()
+    def _figures(self, job: EvaluationJob, places: Sequence[int]) -> dict[str, float]:
+        run = job.prepare()
         results = [run(range(place, place + 1)) for place in places]
         digests: dict[int, Any] = {index: digest for result in results for index, digest in result.digests}
         if not digests:
             raise CalibrationError(results[0].unusable[0][1])
-        truths = [self._data.truth(index) for index in digests]
-        return dict(self._metric.evaluate(list(digests.values()), truths, self._data.classes))
+        truths = [job.samples.truth(index) for index in digests]
+        return dict(job.metric.evaluate(list(digests.values()), truths, job.samples.classes))

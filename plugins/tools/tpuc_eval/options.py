@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.api.command import build_object, parse_pass_text
-from tpuc.api.host import Registry
+from tpuc.api.host import FusedPostprocess, Registry
 
 from tpuc_eval.protocols import Metric, Postprocess
 
@@ -39,6 +39,11 @@ def chosen_metric(registry: Registry, text: str) -> Metric:
         registry, "tpuc.metrics", ALIASES.get(name.strip().lower().replace("_", "-"), name) + brace + options
     )
     return metric
+
+
+def reader(registry: Registry, fused: FusedPostprocess | None) -> Postprocess | None:
+    """What reads the outputs of a network whose post-processing is in it; None where it has none."""
+    return None if fused is None else configured(registry, "tpuc.postprocess", fused.read_by)
 
 
 def candidates(registry: Registry, text: str) -> Sequence[Postprocess]:

@@ -6,12 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from tpuc.api import UsageError
 from tpuc.api.host import Array, SampleInput
 from tpuc_images.placing import Placement
+
+if TYPE_CHECKING:
+    from tpuc_eval.tail import Tail
 
 Outputs: TypeAlias = Mapping[str, Array]
 
@@ -57,6 +61,11 @@ class DataRequest:
     annotation: Path | None = None
     count: int = 0
     label_offset: int = 0
+
+
+def plain_shape(dims: Sequence[int]) -> tuple[int, ...]:
+    """The extents of an output without a last one that runtimes put behind three dimensions."""
+    return tuple(dims[:-1] if len(dims) == 4 and dims[-1] == 1 else dims)
 
 
 class LabelledSamples(ABC):
@@ -121,6 +130,16 @@ class Postprocess(ABC):
     @abstractmethod
     def __call__(self, outputs: Outputs, sample: Sample) -> Any:
         """The prediction for one sample from real values, each output with the rows of the sample in front."""
+
+    def append(self, tail: Tail) -> Postprocess:
+        """Put it behind a network as ops of TOP, and return what reads the outputs from then on.
+
+        Raises UsageError where the outputs are not of this kind, or it cannot be expressed so.
+        """
+        raise UsageError(
+            f"--post {self.name}: this post-processing cannot be put into a network; leave it out, and name it to "
+            "`tpuc eval` and `tpuc run` with --postprocess."
+        )
 
 
 class Metric(ABC):

@@ -12,14 +12,18 @@ import numpy as np
 from tpuc.api import Module
 from tpuc.api.host import Array, Registry, Runner, SampleInput, Session, module_runner, real_values
 
+from tpuc_eval.options import reader
+from tpuc_eval.protocols import Postprocess
+
 Rows: TypeAlias = Sequence[Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
 class OpenedFile:
-    """A network that is ready to run, whatever its format."""
+    """A network that is ready to run, whatever its format. `reader` reads what its own post-processing gives."""
 
     runner: Runner
+    reader: Postprocess | None = None
 
     @property
     def inputs(self) -> Sequence[SampleInput]:
@@ -59,7 +63,8 @@ class RunnableModule:
 
     def open(self, remark: Callable[[str], None]) -> OpenedFile:
         """See Runnable."""
-        return OpenedFile(module_runner(self.module, False, remark))
+        runner = module_runner(self.module, False, remark)
+        return OpenedFile(runner, reader(Registry(), runner.postprocess))
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class RunnableFile:
         """
         runner = Session(self.registry, input_layout=self.layout, remark=remark).runner(self.path, self.preprocess)
         inputs = [_of_pixels(one, remark) if _takes_bytes(one) else one for one in runner.inputs]
-        return OpenedFile(dataclasses.replace(runner, inputs=inputs))
+        return OpenedFile(dataclasses.replace(runner, inputs=inputs), reader(self.registry, runner.postprocess))
 
 
 def _takes_bytes(one: SampleInput) -> bool:

@@ -14,8 +14,9 @@ from tpuc.api import UsageError
 from tpuc_eval.job import fitting
 from tpuc_eval.postprocess.boxes import overlaps, suppress
 from tpuc_eval.postprocess.faces import BlazeFace, YuNet
+from tpuc_eval.postprocess.rows import DetectionRows
 from tpuc_eval.postprocess.scores import ReconstructionError, Scores
-from tpuc_eval.postprocess.ssd import Boxes, DetectionRows, Ssd
+from tpuc_eval.postprocess.ssd import Boxes, Ssd
 from tpuc_eval.postprocess.yolo_anchors import YoloV3, YoloV5
 from tpuc_eval.postprocess.yolo_free import FastestDet, YoloV8, YoloX
 from tpuc_eval.protocols import Detections, Postprocess, Sample

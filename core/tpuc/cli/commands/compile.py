@@ -14,6 +14,7 @@ from tpuc.cli.options import (
     dataset_option,
     layout_option,
     planning_options,
+    post_option,
     preprocess_options,
     runtime_option,
 )
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @layout_option
 @preprocess_options
+@post_option
 @boundary_options
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")

@@ -10,7 +10,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import layout_option, preprocess_options
+from tpuc.cli.options import layout_option, post_option, preprocess_options
 from tpuc.cli.outputs import beside, check_output
 from tpuc.cli.session import check_inputs, check_outputs, open_session
 from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--test-result", type=OUTPUT, metavar="FILE.npz", help="Write every value of the comparison.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.99,0.99.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
-@click.option("--post-handle-type", type=click.Choice(["yolo", "ssd"]), help="Fuse this post-processing.")
+@post_option
 @click.option("--mlir", type=OUTPUT, required=True, metavar="FILE.mlir", help="The module to write.")
 @pass_app
 def command(
@@ -51,7 +51,6 @@ def command(
     test_result: Path | None,
     tolerance: tuple[float, ...],
     excepts: tuple[str, ...],
-    post_handle_type: str | None,
     mlir: Path,
     **settings: Unpack[NetworkSettings],
 ) -> None:
@@ -63,8 +62,6 @@ def command(
     """
     if not test_input and (test_result is not None or excepts or tolerance):
         raise UsageError("--test-result, --excepts and --tolerance belong to a comparison; add --test-input FILE.")
-    if post_handle_type is not None:
-        raise UsageError("--post-handle-type: no post-processing can be fused yet; leave it out.")
     check_inputs(model_def, settings.get("model_data"), *test_input)
     check_outputs(mlir)
     session = open_session(app, input_layout=input_layout)

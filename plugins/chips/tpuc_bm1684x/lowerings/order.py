@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
+from tpuc_ops.boxes import decoded
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_bm1684x.kernels.rank import LONGEST as LONGEST_ROW
@@ -17,6 +18,9 @@ from tpuc_bm1684x.lowerings.common import ALL, INTEGERS
 from tpuc_bm1684x.lowerings.places import reshaped
 from tpuc_bm1684x.lowerings.reductions import reduced
 from tpuc_bm1684x.lowerings.table import TABLE
+
+LOWEST = -1e30
+"""A threshold that every score is above."""
 
 
 @TABLE.lowers(top.Arg, *ALL)
@@ -65,13 +69,8 @@ class TopKAny(Lowering[top.TopK]):
             value = _permuted(build, value, order, f"{node.name}_turned")
         rows = math.prod(dims) // length
         flat = reshaped(build, value, (rows, length), f"{node.name}_rows")
-        rank = build(tpu.Rank(largest=op.largest), [flat, flat], None, f"{node.name}_rank")
-        numbers = np.broadcast_to(np.arange(length, dtype=np.float32)[:, None], (rows, length, 1))
-        sources = (reshaped(build, flat, (rows, length, 1), f"{node.name}_elements"), build.weight("places", numbers))
         results: list[Value] = []
-        for source, name in zip(sources, node.result_names, strict=True):
-            type_ = source.tensor.with_shape((rows, op.K, 1)).at(None)
-            best = build(tpu.ScatterRows(), [build.none(), rank, source], type_, f"{name}_best")
+        for best, name in zip(best_of(build, flat, op, node.name, node.result_names), node.result_names, strict=True):
             shape = tuple(op.K if index == axis else dims[index] for index in order)
             if axis == len(dims) - 1:
                 results.append(_renamed(build, best, shape, name))
@@ -81,7 +80,56 @@ class TopKAny(Lowering[top.TopK]):
         return results
 
 
-def _renamed(build: LoweringBuilder, value: Value, dims: tuple[int, ...], name: str) -> Value:
+@TABLE.lowers(top.DetectionOutput, *ALL)
+class ClassesOfOneBox(Lowering[top.DetectionOutput]):
+    """With one box per image and no threshold, rows are the best classes; the box is known before."""
+
+    def refuse(self, node: LoweringNode[top.DetectionOutput]) -> str | None:
+        op, (offsets, _, priors) = node.op, node.constants
+        if offsets is None or priors is None or priors.size != 8:
+            return "the chip ranks the classes of one constant box, and does not choose among boxes"
+        if op.confidence_threshold > LOWEST or op.top_k == 0 or op.background_label_id in range(op.num_classes):
+            return "every class of the box must count, whatever its score is"
+        if not op.share_location or not op.keep_top_k <= op.num_classes <= LONGEST_ROW:
+            return f"{op.keep_top_k} rows of {op.num_classes} classes, of which there may be {LONGEST_ROW}"
+        return None
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.AS_IS, Wants.FLOAT, Wants.AS_IS)
+
+    def lower(self, node: LoweringNode[top.DetectionOutput], build: LoweringBuilder) -> Sequence[Value]:
+        op, (offsets, _, priors) = node.op, node.constants
+        assert offsets is not None
+        assert priors is not None
+        images, count = len(offsets), op.keep_top_k
+        place, variances = priors.reshape(2, 1, 4)
+        units = None if op.variance_encoded_in_target else variances
+        boxes = decoded(offsets.reshape(images, 1, 4), np.tile(place, (images, 1)), units, op.code_type)
+        flat = reshaped(build, node.operands[1], (images, op.num_classes), f"{node.name}_scores")
+        best = top.TopK(axis=1, K=count)
+        scores, classes = best_of(build, flat, best, node.name, (f"{node.name}_score", f"{node.name}_class"))
+        numbers = np.broadcast_to(np.arange(images, dtype=np.float32)[:, None, None], (images, count, 1))
+        corners = np.broadcast_to(boxes.astype(np.float32), (images, count, 4))
+        parts = [build.weight("images", numbers), classes, scores, build.weight("boxes", corners)]
+        type_ = scores.tensor.with_shape((images, count, 7)).at(None)
+        return [_renamed(build, build(tpu.Concat(axis=2), parts, type_, f"{node.name}_rows"), node.result_type.dims)]
+
+
+def best_of(build: LoweringBuilder, flat: Value, op: top.TopK, name: str, names: Sequence[str]) -> Sequence[Value]:
+    """The best of every row of `[rows, length]`, then their indices in f32: `[rows, K, 1]` each, as many as names."""
+    rows, length = flat.tensor.dims
+    rank = build(tpu.Rank(largest=op.largest), [flat, flat], None, f"{name}_rank")
+    numbers = np.broadcast_to(np.arange(length, dtype=np.float32)[:, None], (rows, length, 1))
+    sources = (reshaped(build, flat, (rows, length, 1), f"{name}_elements"), build.weight("places", numbers))
+    return [
+        build(
+            tpu.ScatterRows(), [build.none(), rank, one], one.tensor.with_shape((rows, op.K, 1)).at(None), f"{own}_best"
+        )
+        for one, own in zip(sources, names, strict=True)
+    ]
+
+
+def _renamed(build: LoweringBuilder, value: Value, dims: tuple[int, ...], name: str | None = None) -> Value:
     return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
 
 

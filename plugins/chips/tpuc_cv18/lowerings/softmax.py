@@ -14,8 +14,8 @@ from tpuc_cv18.lowerings.casts import cast
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.operands import MAX_EXTENT
 
-_ENDS = (Return, top.Permute)
-"""What may come after the last softmax of a network."""
+_ENDS = (Return, top.Permute, top.DetectionOutput)
+"""What may come after the last softmax of a network; the processor goes on with the last of them itself."""
 
 
 @TABLE.lowers(top.Softmax, "bf16", "int8")

@@ -29,6 +29,7 @@ from tpuc.api import (
     Value,
     cpu_function,
 )
+from tpuc.api.host import is_postprocess
 from tpuc_ops.arrays import Array
 
 from tpuc_passes.planning.kernels import chip_of
@@ -68,7 +69,10 @@ class Cells:
     def mode_of(self, operation: Operation, usual: str | None = None) -> str:
         """The mode in which an operation is lowered: its own, that of the quantise table, or the usual one."""
         own = operation.extra_attributes.get(COMPUTE_TYPE)
-        return own.value if isinstance(own, StringAttr) else self.modes.get(operation.name, usual or self.mode)
+        if isinstance(own, StringAttr):
+            return own.value
+        usual = self.chip.compute_type if is_postprocess(operation) else usual or self.mode
+        return self.modes.get(operation.name, usual)
 
     def lowering(self, op: Op, mode: str) -> Lowering[Any] | None:
         """The chip's own or one of its families', for the op or for its kind."""
@@ -87,7 +91,7 @@ class Cells:
     def goes_to_cpu(self, module: Module, operation: Operation) -> bool:
         """Is the node one that the runtime computes, if the chip does not?"""
         function = self.cpu_function(operation)
-        allowed = {_word(operation), ALL_OPS} & set(self.cpu_ops)
+        allowed = is_postprocess(operation) or {_word(operation), ALL_OPS} & set(self.cpu_ops)
         return bool(allowed) and function is not None and _cpu_refusal(function, module, operation) is None
 
     def cpu_way_out(self, module: Module, operation: Operation) -> str:

@@ -8,6 +8,9 @@ import numpy as np
 from tpuc.api.answers import Answer, Asked, RunSample
 
 from tpuc_eval.answers.naming import naming
+from tpuc_eval.options import reader
+from tpuc_eval.postprocess.classes import ClassRows
+from tpuc_eval.protocols import Sample
 
 SHOWN = 5
 FEWEST = 2
@@ -22,9 +25,13 @@ class Classes(Answer):
         if not (ran.picture or asked.labels) or asked.postprocess or len(ran.values) != 1 or len(ran.inputs) != 1:
             return None
         (values,) = ran.values.values()
+        known = reader(asked.registry, ran.postprocess)
+        if known is not None:
+            values = np.asarray(known(ran.values, Sample(({},)))) if isinstance(known, ClassRows) else np.zeros(0)
         if len(ran.inputs[0].shape) != _PICTURE_AXES or values.size < FEWEST or values.size != max(values.shape):
             return None
         scores, names = values.reshape(-1).astype(np.float64), naming(asked.labels)
         best = np.argsort(-scores, kind="stable")[:SHOWN]
         width = len(str(best.max()))
+        best = best[np.isfinite(scores[best])]
         return [f"{scores[one]:.6g}  {one:>{width}}  {names.of(int(one), scores.size)}" for one in best]

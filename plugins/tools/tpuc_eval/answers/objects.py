@@ -12,9 +12,10 @@ from tpuc_images.images import upright
 
 from tpuc_eval.answers.naming import naming
 from tpuc_eval.datasets.images import sample_of
-from tpuc_eval.options import candidates
-from tpuc_eval.postprocess.boxes import Detector
-from tpuc_eval.protocols import Detections, Postprocess, Sample
+from tpuc_eval.options import candidates, reader
+from tpuc_eval.postprocess.detector import Detector
+from tpuc_eval.postprocess.rows import DetectionRows
+from tpuc_eval.protocols import Detections, Postprocess, Sample, plain_shape
 
 SHOWN_SCORE = 0.25
 """The least score of boxes that are shown where the user asks for no other."""
@@ -45,9 +46,14 @@ class Objects(Answer):
 
 
 def _chosen(ran: RunSample, asked: Asked, sample: Sample) -> Postprocess | None:
-    """The post-processing that was named, or the only detector that fits; None where none does, or several do."""
+    """The post-processing that was named, the one that reads what is in the network, or the only detector that fits;
+    None where none does, or several do.
+    """
     if asked.postprocess:
         return candidates(asked.registry, asked.postprocess)[0]
+    known = reader(asked.registry, ran.postprocess)
+    if known is not None:
+        return dataclasses.replace(known, score=SHOWN_SCORE) if isinstance(known, DetectionRows) else known
     fitting = fitting_detectors(ran, asked, sample)
     if len(fitting) != 1:
         return None
@@ -57,7 +63,7 @@ def _chosen(ran: RunSample, asked: Asked, sample: Sample) -> Postprocess | None:
 
 def fitting_detectors(ran: RunSample, asked: Asked, sample: Sample) -> Sequence[Postprocess]:
     """Those that the outputs may be of, by their shapes."""
-    shapes = [array.shape for array in ran.values.values()]
+    shapes = [plain_shape(array.shape) for array in ran.values.values()]
     return [one for one in candidates(asked.registry, "") if one.fits(shapes, sample)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from tpuc.api import UsageError
 from tpuc_images.placing import Placement
 
-from tpuc_eval.protocols import Detections, Postprocess, Sample
+from tpuc_eval.protocols import Detections, Sample
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -83,22 +82,3 @@ def placement_of(name: str, sample: Sample) -> Placement:
 
 def _area(boxes: NDArray[Any]) -> Floats:
     return np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0).prod(axis=1)
-
-
-@dataclass(frozen=True)
-class Detector(Postprocess):
-    """Base of detectors that leave the choice of boxes to the host. `score`: the least that counts; `iou`: overlap from
-    which a box suppresses others of its class; `keep`: boxes per image; `every_class`: a box may count for several.
-    """
-
-    finds_objects = True
-    score: float = 0.01
-    iou: float = 0.45
-    keep: int = 200
-    every_class: bool = True
-
-    def select(self, boxes: Floats, scores: Floats, place: Placement) -> Detections:
-        """See the function `select`."""
-        return select(
-            boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=self.every_class
-        )

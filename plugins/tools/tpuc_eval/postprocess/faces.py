@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import UsageError
 
-from tpuc_eval.postprocess.boxes import Detector, around, placement_of, sigmoid
+from tpuc_eval.postprocess.boxes import around, placement_of, sigmoid
+from tpuc_eval.postprocess.detector import Detector
 from tpuc_eval.postprocess.grids import all_corners, cell_count
 from tpuc_eval.postprocess.scores import only_row
-from tpuc_eval.protocols import Detections, Outputs, Sample
+from tpuc_eval.protocols import Detections, Outputs, Sample, plain_shape
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class YuNet(Detector):
     def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
         place = placement_of(self.name, sample)
         heads = only_row(outputs)
-        if not self.fits([array.shape for array in outputs.values()], sample):
+        if not self.fits([plain_shape(array.shape) for array in outputs.values()], sample):
             raise UsageError(
                 f"post-processing '{self.name}': {len(heads)} outputs are not its twelve; name another one."
             )

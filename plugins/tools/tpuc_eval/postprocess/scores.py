@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import UsageError
 from tpuc.api.host import Array
 
-from tpuc_eval.protocols import Outputs, Postprocess, Sample
+from tpuc_eval.protocols import Outputs, Postprocess, Sample, plain_shape
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,4 @@ def named_output(name: str, outputs: Outputs, output: str) -> Array:
 
 def only_row(outputs: Outputs) -> list[Any]:
     """Every output without its batch, of which the first place counts."""
-    return [np.asarray(array[0], np.float64) for array in outputs.values()]
+    return [np.asarray(array[0], np.float64).reshape(plain_shape(array.shape)[1:]) for array in outputs.values()]

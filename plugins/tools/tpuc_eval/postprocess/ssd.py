@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc_images.placing import Placement
 
-from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, softmax
+from tpuc_eval.postprocess.boxes import Floats, around, placement_of, softmax
+from tpuc_eval.postprocess.detector import Detector
 from tpuc_eval.postprocess.scores import only_row
-from tpuc_eval.protocols import Detections, Outputs, Postprocess, Sample
+from tpuc_eval.protocols import Detections, Outputs, Sample
 
 VARIANCES = (0.1, 0.1, 0.2, 0.2)
 """By which SSD scales offsets of centres and logarithms of sizes, as its PriorBox layers state them."""
@@ -97,46 +97,12 @@ class Boxes(Detector):
         return self.select(found, scores[0][:, 1:] if self.background else scores[0], place)
 
 
-@dataclass(frozen=True)
-class DetectionRows(Postprocess):
-    """Rows of seven that were found in the network: place in the batch, class, score and a box as fractions of the
-    input. `centre`: the box is centre and size, not corners; `pixels`: in pixels of the input; `background`: class 0 is
-    none.
-    """
-
-    name = "detection-rows"
-    finds_objects = True
-    score: float = 0.0
-    centre: bool = False
-    pixels: bool = False
-    background: bool = True
-
-    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
-        return len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][3] == 7
-
-    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
-        place = placement_of(self.name, sample)
-        if len(outputs) != 1 or (array := next(iter(outputs.values()))).shape[-1] != 7:
-            shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
-            raise UsageError(f"post-processing '{self.name}': {shapes} is not one output of rows of seven.")
-        rows = array.reshape(-1, 7).astype(np.float64)
-        # what is not used is filled with zeros or minus ones
-        rows = rows[(rows[:, 0] == 0) & (rows[:, 2] > self.score) & (rows[:, 1] >= int(self.background))]
-        boxes = around(rows[:, 3:5], rows[:, 5:7]) if self.centre else rows[:, 3:7]
-        return _in_image(boxes, rows, place, self.pixels, int(self.background))
-
-
 def decode_offsets(offsets: NDArray[Any], priors: Floats, variances: NDArray[Any]) -> Floats:
     """Boxes from offsets to priors, all as fractions: centres move by shares of the prior, sizes grow exponentially."""
     size = priors[:, 2:] - priors[:, :2]
     centre = (priors[:, :2] + priors[:, 2:]) / 2
     variances = np.broadcast_to(variances, priors.shape)
     return around(centre + offsets[:, :2] * variances[:, :2] * size, np.exp(offsets[:, 2:] * variances[:, 2:]) * size)
-
-
-def _in_image(boxes: Floats, rows: Floats, place: Placement, pixels: bool, first: int) -> Detections:
-    inner = boxes if pixels else boxes * np.tile(place.input, 2)
-    return Detections(place.to_image(inner), rows[:, 2], rows[:, 1].astype(np.int64) - first)
 
 
 def _is_priors(shape: tuple[int, ...]) -> bool:

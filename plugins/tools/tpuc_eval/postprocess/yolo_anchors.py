@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
 
-from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, sigmoid
+from tpuc_eval.postprocess.boxes import Floats, around, placement_of, sigmoid
+from tpuc_eval.postprocess.detector import Detector
 from tpuc_eval.postprocess.grids import are_maps, as_map, cell_count, corners
 from tpuc_eval.postprocess.scores import only_row
 from tpuc_eval.protocols import Detections, Outputs, Sample

@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
+from tpuc_ops import top
 
-from tpuc_eval.postprocess.boxes import Detector, Floats, around, placement_of, sigmoid, softmax
-from tpuc_eval.postprocess.grids import all_corners, are_maps, as_map, cell_count, cells, corners
+from tpuc_eval.postprocess.boxes import Floats, around, placement_of, sigmoid, softmax
+from tpuc_eval.postprocess.composed import TYPICAL, cell_anchors, pixel_offsets, sorted_rows
+from tpuc_eval.postprocess.detector import Detector
+from tpuc_eval.postprocess.grids import STRIDES, all_corners, are_maps, as_map, cell_count, cells, corners
 from tpuc_eval.postprocess.scores import only_row
 from tpuc_eval.protocols import Detections, Outputs, Sample
+from tpuc_eval.tail import Anchors, Candidates, Tail
 
 _FASTEST_STRIDE = 16
 BINS = 16  # of the distribution of each distance in v8
@@ -54,6 +58,17 @@ class YoloX(Detector):
             centre, extent = (centre + cell) * stride, np.exp(extent) * stride
         scores = rows[:, 4:5] * rows[:, 5:]
         return self.select(around(centre, extent), scores, place)
+
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector."""
+        rows, strides = (tail.outputs[0], STRIDES) if len(tail.outputs) == 1 else sorted_rows(tail, self.name, 1)
+        places, stride = cell_anchors(tail.size, strides)
+        scores = tail(top.Mul(), tail.columns(rows, 4, 5), tail.columns(rows, 5, rows.tensor.dims[2]))
+        if not self.decoded:
+            return Candidates(tail.columns(rows, 0, 4), scores, Anchors(places, np.tile(stride, 2), tail.size))
+        anchors = Anchors(places, np.tile(stride * TYPICAL, 2), tail.size)
+        offsets, anchors = pixel_offsets(tail, tail.columns(rows, 0, 2), tail.columns(rows, 2, 4), anchors)
+        return Candidates(offsets, scores, anchors)
 
 
 @dataclass(frozen=True)

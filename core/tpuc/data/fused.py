@@ -1,0 +1,64 @@
+"""Post-processing that is in a network: the module and the compiled file say so, and nobody has to name it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuc.ir.attributes import BoolAttr, StringAttr
+from tpuc.ir.rewriter import remove_dead
+
+if TYPE_CHECKING:
+    from tpuc.ir import Module, Operation
+
+_APPENDED = "postprocess"
+_MADE_BY, _READ_BY = "module.postprocess", "module.outputs_read_by"
+
+
+@dataclass(frozen=True)
+class FusedPostprocess:
+    """`made_by` is what was put behind the network, `read_by` what reads the outputs that it gives. Both are written as
+    users write post-processings, `NAME{option=value}`.
+    """
+
+    made_by: str
+    read_by: str
+
+
+def fused_postprocess(module: Module) -> FusedPostprocess | None:
+    """What is in a module, None where nothing is."""
+    texts = [module.attributes.get(name) for name in (_MADE_BY, _READ_BY)]
+    found = [text.value for text in texts if isinstance(text, StringAttr)]
+    return FusedPostprocess(*found) if len(found) == len(texts) else None
+
+
+def state_fused_postprocess(module: Module, fused: FusedPostprocess) -> None:
+    """Say what is in a module from now on."""
+    module.attributes |= {_MADE_BY: StringAttr(fused.made_by), _READ_BY: StringAttr(fused.read_by)}
+
+
+def mark_as_postprocess(operation: Operation) -> None:
+    """Say that an operation is behind the network: it computes with floats that nobody calibrates, and where the chip
+    does not compute it, the processor may, whatever `--cpu-ops` says.
+    """
+    operation.extra_attributes[_APPENDED] = BoolAttr(True)
+
+
+def is_postprocess(operation: Operation) -> bool:
+    """Is an operation behind the network?"""
+    return _APPENDED in operation.extra_attributes
+
+
+def network_alone(module: Module) -> Module:
+    """A module as it was before post-processing was put behind it; itself where none was."""
+    if fused_postprocess(module) is None:
+        return module
+    alone = module.clone()
+    behind = [operation for operation in alone.main.operations if is_postprocess(operation)]
+    read = [value for operation in behind for value in operation.operands if value.defining is not None]
+    own = [value for value in read if value.defining not in behind and not value.is_constant]
+    alone.main.terminator.set_operands(list(dict.fromkeys(own)))
+    alone.main.update_type()
+    del alone.attributes[_MADE_BY], alone.attributes[_READ_BY]
+    remove_dead(alone)
+    return alone

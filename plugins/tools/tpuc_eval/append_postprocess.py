@@ -1,0 +1,74 @@
+"""The pass that puts post-processing behind a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuc.api import Module, Pass, PassContext, UsageError
+
+if TYPE_CHECKING:
+    from tpuc_eval.protocols import Postprocess
+    from tpuc_eval.tail import Tail
+
+GROUP = "tpuc.postprocess"
+ANY = "auto"
+
+
+@dataclass(frozen=True)
+class AppendPostprocess(Pass):
+    """Boxes are decoded and chosen, or the most likely classes, by ops of TOP behind the outputs. `post` is a
+    post-processing with its options; `auto`, or the beginning of a name such as `yolo`, is the only one that fits the
+    outputs. Without it, what the run was told, which may be nothing.
+
+    From then on rows are the only output. The module says so, and which post-processing it has.
+    """
+
+    name = "append-postprocess"
+    post: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises UsageError where the post-processing does not fit the network, or cannot be put behind."""
+        from tpuc.api.host import POSTPROCESS, FusedPostprocess, fused_postprocess, state_fused_postprocess
+
+        text = self.post or context.find(POSTPROCESS, "")
+        if not text:
+            return False
+        from tpuc_eval.tail import Tail, text_of
+
+        known = fused_postprocess(module)
+        if known is not None:
+            raise UsageError(f"{module.name}: '{known.made_by}' is in the network already; leave out --post {text}.")
+        tail = Tail(module)
+        quantised = [value.name for value in tail.outputs if value.tensor.is_quantised]
+        if quantised:
+            raise UsageError(
+                f"{module.name}: output '{quantised[0]}' gives quantised integers, and post-processing is put behind "
+                "floats; leave out --post."
+            )
+        chosen = _chosen(context, text, tail)
+        reader = chosen.append(tail)
+        state_fused_postprocess(module, FusedPostprocess(text_of(chosen), text_of(reader)))
+        return True
+
+
+def _chosen(context: PassContext, text: str, tail: Tail) -> Postprocess:
+    """The one that is named, or the only one that fits."""
+    from tpuc_eval.options import configured
+
+    name, brace, options = text.strip().partition("{")
+    known = sorted(context.registry.names(GROUP))
+    typed = name.strip().lower().replace("_", "-")
+    if typed in known:
+        return configured(context.registry, GROUP, text)
+    candidates = [one for one in known if context.registry.get(GROUP, one).finds_objects]
+    candidates = candidates if typed == ANY else [one for one in candidates if typed and one.startswith(typed)]
+    if not candidates:
+        return configured(context.registry, GROUP, text)  # says which there are
+    made = [configured(context.registry, GROUP, f"{one}{brace}{options}") for one in candidates]
+    found = [one for one in made if one.fits(tail.shapes, tail.sample)]
+    if len(found) == 1:
+        return found[0]
+    listed = " and ".join(one.name for one in found) if found else f"none of {', '.join(candidates)}"
+    verb = "fit" if len(found) > 1 else "fits"
+    raise UsageError(f"--post {text}: {listed} {verb} the outputs ({tail.listed}); name the post-processing.")

@@ -1,0 +1,63 @@
+"""Heads of detectors as ops of TOP: rows of maps, and boxes in pixels as offsets to anchors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import Value
+from tpuc_ops import top
+
+from tpuc_eval.postprocess.grids import all_corners, as_map
+from tpuc_eval.tail import Anchors, Tail
+
+SMALLEST = 2.0**-10
+"""Least side of a box, as a share of its anchor's: smaller ones have no logarithm."""
+TYPICAL = 8
+"""Sides of anchors in cells of their map, where boxes are in pixels: a power of two near the sides of usual boxes."""
+
+
+def sorted_rows(tail: Tail, name: str, anchors: int) -> tuple[Value, list[int]]:
+    """The rows `[images, n, values]` of all maps, and the strides of these, the smallest first. In a map the rows are
+    in the order of its lines, columns and anchors.
+    """
+    maps: list[tuple[int, Value]] = []
+    for value in tail.outputs:
+        dims = value.tensor.dims
+        stride, values = as_map(name, np.broadcast_to(np.float32(0), dims[1:]), tail.size, anchors)
+        rows, columns, _, count = values.shape
+        images, cells = dims[0], rows * columns
+        if dims[1:] == (anchors * count, rows, columns):
+            value = tail.permute(tail.reshape(value, images, anchors * count, cells), 0, 2, 1)
+        elif dims[1:] == (anchors, rows, columns, count) and anchors > 1:
+            value = tail.permute(tail.reshape(value, images, anchors, cells, count), 0, 2, 1, 3)
+        maps.append((stride, tail.reshape(value, images, cells * anchors, count)))
+    maps.sort(key=lambda one: one[0])
+    return tail.concat(1, *(value for _, value in maps)), [stride for stride, _ in maps]
+
+
+def cell_anchors(
+    size: tuple[int, int], strides: Sequence[int], shift: float = 0.0
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Places of the cells of all maps in pixels, moved by so many cells, and sides of these `[n, 1]`."""
+    cell, stride = all_corners(size, strides)
+    return (cell + shift) * stride, stride
+
+
+def pixel_offsets(tail: Tail, centres: Value, sizes: Value, anchors: Anchors) -> tuple[Value, Anchors]:
+    """Boxes with these centres and sizes `[images, n, 2]`, in pixels, as offsets to anchors whose sides are powers of
+    two, and the anchors that belong to them.
+    """
+    moved = tail(top.Sub(), centres, tail.constant(anchors.centres[None]))
+    grown = grown_sizes(tail, sizes, anchors.sizes)
+    variances = np.concatenate([1 / anchors.sizes, np.ones_like(anchors.sizes)], axis=1)
+    return tail.concat(2, moved, grown), dataclasses.replace(anchors, variances=variances)
+
+
+def grown_sizes(tail: Tail, sizes: Value, units: NDArray[Any]) -> Value:
+    """The logarithms of `sizes` `[images, n, 2]` in `units` `[n, 2]`."""
+    shares = tail(top.Mul(), sizes, tail.constant(1 / units[None]))
+    return tail(top.Log(), tail(top.MaxConst(const_val=SMALLEST), shares))

@@ -1,0 +1,53 @@
+"""What detectors have in common that choose among boxes on the host, or at the end of the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuc.api import UsageError
+from tpuc_images.placing import Placement
+
+from tpuc_eval.postprocess.boxes import Floats, select
+from tpuc_eval.postprocess.rows import DetectionRows
+from tpuc_eval.protocols import Detections, Postprocess
+
+if TYPE_CHECKING:
+    from tpuc_eval.tail import Candidates, Tail
+
+
+@dataclass(frozen=True)
+class Detector(Postprocess):
+    """Base of detectors that leave the choice of boxes to the host. `score`: the least that counts; `iou`: overlap from
+    which a box suppresses others of its class; `keep`: boxes per image; `every_class`: a box may count for several.
+    """
+
+    finds_objects = True
+    score: float = 0.01
+    iou: float = 0.45
+    keep: int = 200
+    every_class: bool = True
+
+    def append(self, tail: Tail) -> DetectionRows:
+        """See Postprocess."""
+        if not self.fits(tail.shapes, tail.sample):
+            width, height = tail.size
+            raise UsageError(
+                f"--post {self.name}: the outputs ({tail.listed}) of a network for pictures of {width}x{height} are "
+                "not of this kind; name another post-processing."
+            )
+        found = self.compose(tail)
+        if not self.every_class and found.scores.tensor.dims[2] > 1:
+            raise UsageError(f"--post {self.name}: boxes count for every class in a network; leave out every-class.")
+        tail.finish(tail.detections(found, score=self.score, iou=self.iou, keep=self.keep))
+        return DetectionRows(background=False)
+
+    def compose(self, tail: Tail) -> Candidates:
+        """The boxes to choose from, as ops behind outputs that fit."""
+        raise UsageError(f"--post {self.name}: this post-processing cannot be put into a network; leave it out.")
+
+    def select(self, boxes: Floats, scores: Floats, place: Placement) -> Detections:
+        """See the function `select`."""
+        return select(
+            boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=self.every_class
+        )

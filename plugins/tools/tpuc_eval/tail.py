@@ -1,0 +1,171 @@
+"""The end of a network, where a post-processing is put behind it as ops of TOP."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import Builder, Module, Op, UsageError, Value, free_name, remove_dead
+from tpuc.api.host import inputs_of, mark_as_postprocess
+from tpuc_images.placing import Placement
+from tpuc_ops import top
+
+from tpuc_eval.protocols import Sample
+
+if TYPE_CHECKING:
+    from tpuc_eval.protocols import Postprocess
+
+LOWEST = -1e30
+"""A threshold that every score is above."""
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Boxes that offsets are relative to: `centres` and `sizes` `[n, 2]`, x before y, in an image of that width and
+    height. `variances` are `[n, 4]`, or four for all.
+
+    A box has its centre at `centre + variances[:2] * size * offset[:2]`, and the size
+    `size * exp(variances[2:] * offset[2:])`.
+    """
+
+    centres: NDArray[Any]
+    sizes: NDArray[Any]
+    image: tuple[int, int] = (1, 1)
+    variances: NDArray[Any] | tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Boxes to choose from: `offsets` `[images, n, 4]` to anchors, and `scores` `[images, n, classes]`, whose class
+    `background` is none.
+    """
+
+    offsets: Value
+    scores: Value
+    anchors: Anchors
+    background: int | None = None
+
+
+class Tail:
+    """Builds behind the outputs of a module. `finish` makes one value the only output."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.names = [value.name for value in module.main.outputs]
+        self.outputs: Sequence[Value] = module.main.outputs
+        self._taken = {name for operation in module.walk() for name in operation.location.names}
+        self._build = Builder(module, before=module.main.terminator, constant=top.Weight(), absent=top.None_())
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The extents of the outputs."""
+        return [value.tensor.dims for value in self.outputs]
+
+    @property
+    def listed(self) -> str:
+        """The outputs, for sentences."""
+        named = zip(self.names, self.shapes, strict=True)
+        return ", ".join(f"{name} {'x'.join(map(str, dims))}" for name, dims in named)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the only picture that the network takes; raises UsageError for other networks."""
+        pictures = [one for one in inputs_of(self.module) if len(one.shape) == 4]
+        if len(pictures) != 1:
+            raise UsageError(
+                f"{self.module.name}: {len(pictures)} inputs are pictures, and boxes are in one; leave out --post."
+            )
+        (one,) = pictures
+        rows, columns = one.shape[1:3] if one.preprocess.layout == "nhwc" else one.shape[2:]
+        return columns, rows
+
+    @property
+    def sample(self) -> Sample:
+        """A picture that fills the input, for those who ask where it lies."""
+        return Sample((), Placement(self.size, self.size, (1.0, 1.0), (0.0, 0.0)))
+
+    def __call__(self, op: Op, *operands: Value) -> Value:
+        """The result of an op."""
+        operation = self._build.operation(op, operands, None, self._name(op.name.rpartition(".")[2].lower()))
+        mark_as_postprocess(operation)
+        return operation.result
+
+    def constant(self, array: NDArray[Any]) -> Value:
+        """Numbers that are stored with the network."""
+        return self._build.weight(self._name("constant"), array.astype(np.float32))
+
+    def reshape(self, value: Value, *dims: int) -> Value:
+        """The same elements in other extents."""
+        return value if value.tensor.dims == dims else self(top.Reshape(shape=dims), value)
+
+    def permute(self, value: Value, *order: int) -> Value:
+        """The dimensions in another order."""
+        return self(top.Permute(order=order), value)
+
+    def columns(self, value: Value, start: int, end: int) -> Value:
+        """Some elements of the last dimension."""
+        dims = value.tensor.dims
+        if (start, end) == (0, dims[-1]):
+            return value
+        offset = (*(0,) * (len(dims) - 1), start)
+        op = top.Slice(offset=offset, steps=(1,) * len(dims), ends=(*dims[:-1], end))
+        none = self._build.none()
+        return self(op, value, none, none, none)
+
+    def concat(self, axis: int, *values: Value) -> Value:
+        """One behind the other."""
+        return values[0] if len(values) == 1 else self(top.Concat(axis=axis), *values)
+
+    def detections(self, found: Candidates, *, score: float, iou: float, keep: int) -> Value:
+        """Rows of what is found, by `DetectionOutput`: `[images, 1, keep, 7]`. What a score must be above, and from
+        which overlap on boxes of a class suppress each other, is as in `Detector`.
+        """
+        images, count, classes = found.scores.tensor.dims
+        anchors = found.anchors
+        corners = np.concatenate([anchors.centres - anchors.sizes / 2, anchors.centres + anchors.sizes / 2], axis=1)
+        rows = [corners / np.tile(anchors.image, 2), np.broadcast_to(anchors.variances, corners.shape)]
+        op = top.DetectionOutput(
+            num_classes=classes,
+            background_label_id=classes if found.background is None else found.background,
+            nms_threshold=iou,
+            top_k=count,
+            code_type="CENTER_SIZE",
+            keep_top_k=keep,
+            confidence_threshold=score,
+        )
+        return self(
+            op,
+            self.reshape(found.offsets, images, count * 4),
+            self.reshape(found.scores, images, count * classes),
+            self.constant(np.stack(rows).reshape(1, 2, -1)),
+        )
+
+    def finish(self, value: Value) -> None:
+        """Make it the only output."""
+        self.module.main.terminator.set_operands([value])
+        self.module.main.update_type()
+        remove_dead(self.module)
+
+    def _name(self, word: str) -> str:
+        name = free_name(f"post_{word}", self._taken.__contains__)
+        self._taken.add(name)
+        return name
+
+
+def text_of(post: Postprocess) -> str:
+    """A post-processing as users write it, with the options that are not as usual."""
+    fields = dataclasses.fields(post) if dataclasses.is_dataclass(post) else ()
+    given = {one.name: getattr(post, one.name) for one in fields if getattr(post, one.name) != one.default}
+    options = ",".join(f"{name.replace('_', '-')}={_shown(value)}" for name, value in given.items())
+    return f"{post.name}{{{options}}}" if options else post.name
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        parts = cast("tuple[Any, ...]", value)
+        return f"[{','.join(map(_shown, parts))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,124 @@
+"""Post-processing behind the network: the file gives rows, and `tpuc run` and `tpuc eval` know how to read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+from tpuc.cli import main
+from tpuc.data import fused_postprocess
+from tpuc.errors import UsageError
+from tpuc.interpreter import Interpreter
+from tpuc.ir import Module
+from tpuc.session import Session
+
+from tests.frontends.onnx.networks import network, node
+from tests.tools.eval.test_answers import said
+
+LEVELS = np.array([3, 1, 4, 0, 5, 2, 1.5], np.float32)
+
+
+def write_classifier(path: Path, images: int) -> Path:
+    """Seven classes whose scores are so many times the mean of a picture's greys."""
+    nodes = [node("GlobalAveragePool", "image", "mean"), node("Flatten", "mean", "f"), node("Gemm", "f w b", "scores")]
+    weights = {"w": LEVELS[None], "b": 0 * LEVELS}
+    onnx.save(network(nodes, {"image": (images, 1, 4, 4)}, ["scores"], weights), path)
+    return path
+
+
+@pytest.fixture
+def classifier(tmp_path: Path) -> Path:
+    """Of two pictures at once."""
+    return write_classifier(tmp_path / "net.onnx", 2)
+
+
+def rows(module: Module, x: np.ndarray) -> np.ndarray:
+    """What the module gives."""
+    (found,) = Interpreter(module).run({"image": x}).values()
+    return found
+
+
+def test_the_best_classes_are_rows_of_the_file(classifier: Path, tmp_path: Path) -> None:
+    session = Session()
+    module = session.transform(classifier, post="classes{keep=3}")
+    x = np.stack([np.full((1, 4, 4), 2.0), np.full((1, 4, 4), -1.0)]).astype(np.float32)
+    found = rows(module, x)
+    assert found.shape == (2, 1, 3, 7)
+    assert found[0, 0].tolist() == [[0, 4, 10, 0, 0, 1, 1], [0, 2, 8, 0, 0, 1, 1], [0, 0, 6, 0, 0, 1, 1]]
+    assert found[1, 0].tolist() == [[1, 3, 0, 0, 0, 1, 1], [1, 1, -1, 0, 0, 1, 1], [1, 6, -1.5, 0, 0, 1, 1]]
+    session.save(module, tmp_path / "net.mlir")
+    again = session.load(tmp_path / "net.mlir")
+    assert np.array_equal(rows(again, x), found)
+    fused = fused_postprocess(again)
+    assert fused is not None
+    assert (fused.made_by, fused.read_by) == ("classes{keep=3}", "class-rows{classes=7}")
+
+
+@pytest.mark.parametrize(
+    ("chip", "mode"), [("bm1684x", "f32"), ("bm1684x", "int8"), ("cv181x", "bf16"), ("cv183x", "int8")]
+)
+def test_rows_of_the_chip_are_the_best_of_its_raw_scores(
+    chip: str, mode: str, classifier: Path, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(1).normal(0, 3, (2, 1, 4, 4)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", image=x)
+    (tmp_path / "table").write_text("image 6 -6 6\nmean 3 -3 3\nf 3 -3 3\nscores 15 -15 15\n", "utf-8")
+    session = Session(chip=chip, quantize=mode)
+    table = tmp_path / "table" if mode == "int8" else None
+    data = [session.build(session.transform(classifier, post=post), table).data for post in (None, "classes")]
+    (raw,), (found,) = ({**session.chip.load(one).run({"image": x})}.values() for one in data)
+    raw = raw.reshape(2, 7)
+    order = np.argsort(-raw, axis=1, kind="stable")[:, :5]
+    assert np.array_equal(found[:, 0, :, 0], np.array([[0] * 5, [1] * 5]))
+    assert np.array_equal(found[:, 0, :, 1], order)
+    assert np.array_equal(found[:, 0, :, 2], np.take_along_axis(raw, order, 1))
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    Image.new("L", (4, 4), 10).save(tmp_path / "grey.png")
+    return tmp_path / "grey.png"
+
+
+def test_nobody_names_what_is_in_the_file(picture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network, target = write_classifier(tmp_path / "net.onnx", 1), tmp_path / "net.cvimodel"
+    plain = said(capsys, network, picture, "--preprocess=none")
+    options = ("--preprocess", "none", "--chip", "cv181x", "--post", "classes", "-o", target)
+    assert main(["compile", str(network), *map(str, options)]) == 0
+    assert said(capsys, target, picture) == plain[:5]
+    labels = tmp_path / "labels.txt"
+    labels.write_text("grey.png 4\n", "utf-8")
+    assert main(["eval", str(target), "--dataset", str(tmp_path), "--label-file", str(labels)]) == 0
+    assert "top-1" in (told := capsys.readouterr().out)
+    assert "1.0000" in told
+
+
+@pytest.mark.parametrize(
+    ("post", "sentence"),
+    [
+        ("boxed", "no postprocess named 'boxed'"),
+        ("reconstruction-error", "--post reconstruction-error: this post-processing cannot be put into a network"),
+        ("classes{keep=8}", "--post classes: 8 classes are wanted of output 'scores', which is 2x7; it is for one"),
+        (
+            "classes{output=y}",
+            "--post classes: the network has 1 outputs; write classes{output=NAME} with",
+        ),
+        ("yolo", "--post yolo: none of yolov3, yolov5, yolov8, yolox fits the outputs (scores 2x7); name the"),
+    ],
+)
+def test_what_does_not_fit_is_refused(post: str, sentence: str, classifier: Path) -> None:
+    with pytest.raises(UsageError) as error:
+        Session().transform(classifier, post=post)
+    assert sentence in str(error.value)
+
+
+def test_a_second_post_processing_is_refused(classifier: Path) -> None:
+    session = Session()
+    module = session.transform(classifier, post="classes")
+    context = session.context()
+    definition = session.registry.get("tpuc.passes", "append-postprocess")
+    with pytest.raises(UsageError, match="net: 'classes' is in the network already; leave out --post yolox"):
+        session.manager(context).run(module, [definition(post="yolox")], "lower")
