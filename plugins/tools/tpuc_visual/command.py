@@ -44,11 +44,19 @@ def command(
 
     from tpuc_visual.graph import layers_of
     from tpuc_visual.page import Networks
+    from tpuc_visual.pictures import weights_of
     from tpuc_visual.server import Visual, is_private, make_server
     from tpuc_visual.similarity import compare_networks
 
     one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantised))
-    networks = Networks(exact.name, quantised.name, layers_of(one), layers_of(other))
+    networks = Networks(
+        exact.name,
+        quantised.name,
+        layers_of(one),
+        layers_of(other),
+        exact_weights=weights_of(one),
+        quantised_weights=weights_of(other),
+    )
     visual = Visual(networks, lambda: compare_networks(one, other, inputs, app.registry))
     if output is not None:
         if not manual_run:

@@ -6,12 +6,27 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from tpuc.api import Calibrated, Constant, ElementType, Module, Return, TensorType, Uniform, UniformPerAxis, Value
+from tpuc.api import (
+    ArrayAttr,
+    Calibrated,
+    Constant,
+    ElementType,
+    IntegerAttr,
+    Module,
+    Operation,
+    Return,
+    TensorType,
+    Uniform,
+    UniformPerAxis,
+    Value,
+)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One op: `operands` and `name` are names of values; weights are left out of `operands`."""
+    """One op: `operands` and `name` are names of values; weights are left out of `operands`. `resident` are those of
+    the operands that the planner left in local memory.
+    """
 
     name: str
     op: str
@@ -19,6 +34,7 @@ class Layer:
     element: str
     operands: tuple[str, ...]
     attributes: tuple[tuple[str, str], ...]
+    resident: tuple[str, ...] = ()
 
 
 def layers_of(module: Module) -> list[Layer]:
@@ -29,11 +45,12 @@ def layers_of(module: Module) -> list[Layer]:
             continue
         attributes = tuple(_attributes(operation.op))
         operands = tuple(dict.fromkeys(value.name for value in operation.operands if _is_computed(value)))
+        resident = tuple(operation.operands[index].name for index in _resident_in(operation))
         for result in operation.results:
             if isinstance(result.type, TensorType):
                 shape = "x".join(map(str, result.type.dims)) or "scalar"
                 element = element_text(result.type.element)
-                found.append(Layer(result.name, operation.op.name, shape, element, operands, attributes))
+                found.append(Layer(result.name, operation.op.name, shape, element, operands, attributes, resident))
     return found
 
 
@@ -53,6 +70,14 @@ def element_text(element: ElementType) -> str:
 def _attributes(op: Any) -> list[tuple[str, str]]:
     fields = dataclasses.fields(op) if dataclasses.is_dataclass(op) else ()
     return [(field.name, str(getattr(op, field.name))) for field in fields]
+
+
+def _resident_in(operation: Operation) -> list[int]:
+    """The operands that a planned module finds in local memory."""
+    stated = operation.extra_attributes.get("resident_in")
+    values = stated.items if isinstance(stated, ArrayAttr) else ()
+    found = (value.value for value in values if isinstance(value, IntegerAttr))
+    return [index for index in found if index < len(operation.operands)]
 
 
 def _is_computed(value: Value) -> bool:

@@ -3,104 +3,89 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from html import escape
-from importlib.resources import files
+from typing import Any
 
-from tpuc.api.page import Markup, fill_page
+from tpuc.api.page import Data, Markup
+from tpuc_pages import page
 
+from tpuc_visual.drawing import drawings
 from tpuc_visual.graph import Layer
-from tpuc_visual.lanes import Drawn, aligned, draw, width
+from tpuc_visual.pictures import Picture, Weight
+from tpuc_visual.rows import aligned
 from tpuc_visual.similarity import Alike
 
-LANE, ROW = 14, 30  # pixels
 GOOD_DB, FAIR_DB = 30.0, 15.0
 """Signal over error from which a tensor is green and yellow: errors of 3 % and 18 % of the values."""
+FULL_DB = 60.0
+"""That fill a bar."""
 NOT_THERE = "NA"
+Row = tuple[Layer | None, Layer | None]
+Weights = Mapping[str, Sequence[Weight]]
 
 
 @dataclass(frozen=True)
 class Networks:
-    """What is shown: names of both files, their layers, and how alike they are (None: not computed yet)."""
+    """What is shown: names of both files, their layers and weights, and how alike they are (None: not computed yet)."""
 
     exact_name: str
     quantised_name: str
     exact: Sequence[Layer]
     quantised: Sequence[Layer]
     alike: Mapping[str, Alike] | None = None
+    exact_weights: Weights = field(default_factory=dict[str, Sequence[Weight]])
+    quantised_weights: Weights = field(default_factory=dict[str, Sequence[Weight]])
 
 
 def render(networks: Networks) -> str:
     """The whole page. Same networks, same bytes."""
     rows = aligned(networks.exact, networks.quantised)
-    left, right = draw([one for one, _ in rows]), draw([other for _, other in rows])
-    sizes = width(left), width(right)
-    body = "".join(
-        _row(one, other, left[index], right[index], sizes, networks.alike) for index, (one, other) in enumerate(rows)
-    )
+    body = "".join(_row(number, row, networks.alike) for number, row in enumerate(rows))
     fields = {
         "TITLE": f"{networks.exact_name} and {networks.quantised_name}",
-        "EXACT": networks.exact_name,
-        "QUANTISED": networks.quantised_name,
         "SUMMARY": _summary(networks),
-        "CHART": Markup(_chart(networks)),
+        "CHART": Markup(_chart(rows, networks.alike)),
         "ROWS": Markup(body),
         "RUN": Markup("" if networks.alike is not None else '<button id="run">Run both networks</button>'),
+        "GRAPHS": Data(_graphs(networks, rows)),
+        "DETAILS": Data([_details(networks, row) for row in rows]),
     }
-    return fill_page(template(), fields)
+    return page("tpuc_visual", fields)
 
 
-def template() -> str:
-    """The page without networks."""
-    return files("tpuc_visual").joinpath("page.html").read_text(encoding="utf-8")
-
-
-def _row(
-    one: Layer | None,
-    other: Layer | None,
-    left: Drawn,
-    right: Drawn,
-    sizes: tuple[int, int],
-    alike: Mapping[str, Alike] | None,
-) -> str:
-    name = (other or one or _NOBODY).name
+def _row(number: int, row: Row, alike: Mapping[str, Alike] | None) -> str:
+    one, other = row
+    name, shape = _shown_of(row)
     figures = None if alike is None or other is None else alike.get(name)
-    worst = f' data-db="{_sortable(figures.sqnr_db)}"' if figures is not None else ""
     cells = _figures(figures, computed=alike is not None and other is not None)
     return (
-        f'<tr class="{_quality(figures)}" data-name="{escape(name.lower())}"{worst}>'
-        f"<td>{_svg(left, sizes[0])}</td><td>{_layer(one)}</td>{cells}"
-        f"<td>{_svg(right, sizes[1])}</td><td>{_layer(other)}{_ranges(figures)}</td></tr>\n"
+        f'<tr tabindex="0" class="{quality(figures)}" data-row="{number}" data-name="{escape(_searched(row))}">'
+        f'<td data-v="{number}"><b>{escape(name)}</b> <i>{escape(shape)}</i></td>'
+        f"<td>{_op(one)}</td><td>{_op(other)}</td>{cells}</tr>\n"
     )
 
 
-_NOBODY = Layer("", "", "", "", (), ())
+def _shown_of(row: Row) -> tuple[str, str]:
+    layer = row[1] or row[0]
+    assert layer is not None, "a row has a layer on one side at least"
+    return layer.name, layer.shape
 
 
-def _layer(layer: Layer | None) -> str:
-    if layer is None:
-        return ""
-    details = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in layer.attributes)
-    reads = escape(", ".join(layer.operands)) or "nothing"
-    return (
-        f"<details><summary><b>{escape(layer.op)}</b> {escape(layer.name)} <i>{escape(layer.shape)}</i></summary>"
-        f"<dl><dt>stored as</dt><dd>{escape(layer.element)}</dd><dt>reads</dt><dd>{reads}</dd>{details}</dl></details>"
-    )
+def _searched(row: Row) -> str:
+    return " ".join(f"{layer.name} {layer.op}" for layer in row if layer is not None).lower()
 
 
-def _ranges(figures: Alike | None) -> str:
-    if figures is None:
-        return ""
-    low, high = figures.exact_range
-    got_low, got_high = figures.quantised_range
-    return f'<div class="ranges">float {low:.5g} to {high:.5g}; here {got_low:.5g} to {got_high:.5g}</div>'
+def _op(layer: Layer | None) -> str:
+    return "" if layer is None else escape(layer.op)
 
 
 def _figures(figures: Alike | None, *, computed: bool) -> str:
     if figures is None:
-        return f"<td>{NOT_THERE}</td>" * 3 if computed else "<td></td>" * 3
-    return f"<td>{figures.cosine:.6f}</td><td>{figures.euclidean:.4f}</td><td>{_decibels(figures.sqnr_db)}</td>"
+        return f'<td class="n" data-v="">{NOT_THERE if computed else ""}</td>' * 3
+    ratio = f'<td class="n db" data-v="{_sortable(figures.sqnr_db)}">{_decibels(figures.sqnr_db)}</td>'
+    return f'<td class="n">{figures.cosine:.6f}</td><td class="n">{figures.euclidean:.4f}</td>{ratio}'
 
 
 def _decibels(value: float) -> str:
@@ -111,7 +96,8 @@ def _sortable(value: float) -> str:
     return f"{min(max(value, -999.0), 999.0):.3f}"
 
 
-def _quality(figures: Alike | None) -> str:
+def quality(figures: Alike | None) -> str:
+    """How a tensor is coloured."""
     if figures is None:
         return "none"
     if figures.sqnr_db >= GOOD_DB:
@@ -119,28 +105,82 @@ def _quality(figures: Alike | None) -> str:
     return "fair" if figures.sqnr_db >= FAIR_DB else "poor"
 
 
-def _svg(drawn: Drawn, lanes: int) -> str:
-    """The lines of a row, and a dot for its layer."""
-    heights = (0, ROW // 2, ROW)
-    x = [LANE // 2 + LANE * lane for lane in range(lanes)]
-    lines = "".join(
-        f'<path d="M{x[s.from_lane]} {heights[s.from_height]}L{x[s.to_lane]} {heights[s.to_height]}"/>'
-        for s in drawn.strokes
-    )
-    dot = "" if drawn.lane is None else f'<circle cx="{x[drawn.lane]}" cy="{ROW // 2}" r="4"/>'
-    return f'<svg width="{LANE * lanes}" height="{ROW}">{lines}{dot}</svg>'
+def _graphs(networks: Networks, rows: Sequence[Row]) -> dict[str, Any]:
+    """Both networks, the quantised one first: the row and the label of each layer, and the drawings."""
+    return {
+        name: {
+            "rows": [number for number, row in enumerate(rows) if row[side] is not None],
+            "labels": [_label(row[side], networks.alike) for row in rows if row[side] is not None],
+            "drawings": drawings([layer for row in rows if (layer := row[side]) is not None]),
+        }
+        for name, side in (("quantised network", 1), ("float network", 0))
+    }
 
 
-def _compared(networks: Networks) -> list[tuple[str, Alike]]:
-    alike = networks.alike or {}
-    return [(layer.name, alike[layer.name]) for layer in networks.quantised if layer.name in alike]
+def _label(layer: Layer | None, alike: Mapping[str, Alike] | None) -> tuple[str, str, str, str]:
+    assert layer is not None
+    figures = None if alike is None else alike.get(layer.name)
+    ratio = "" if figures is None else _decibels(figures.sqnr_db)
+    return layer.op.partition(".")[2] or layer.op, layer.name, ratio, quality(figures)
+
+
+def _details(networks: Networks, row: Row) -> dict[str, Any]:
+    one, other = row
+    found: dict[str, Any] = {
+        "exact": _side(one, networks.exact_weights),
+        "quantised": _side(other, networks.quantised_weights),
+    }
+    figures = None if other is None or networks.alike is None else networks.alike.get(other.name)
+    if figures is not None:
+        ranges = [f"{value:.5g}" for value in (*figures.exact_range, *figures.quantised_range)]
+        found["ranges"] = ranges
+        found["picture"] = None if figures.picture is None else _picture(figures.picture)
+    return found
+
+
+def _side(layer: Layer | None, weights: Weights) -> dict[str, Any] | None:
+    if layer is None:
+        return None
+    return {
+        "op": layer.op,
+        "stored": layer.element,
+        "reads": layer.operands,
+        "attributes": layer.attributes,
+        "weights": [
+            [one.name, one.shape, one.element, f"{one.low:.5g}", f"{one.high:.5g}", one.counts]
+            for one in weights.get(layer.name, ())
+        ],
+    }
+
+
+def _picture(picture: Picture) -> dict[str, Any]:
+    return {
+        "low": picture.low,
+        "high": picture.high,
+        "points": picture.points,
+        "exact": picture.exact,
+        "quantised": picture.quantised,
+        "limits": picture.limits,
+        "channels": [
+            (index, _decibels(ratio), f"{low:.4g}", f"{high:.4g}")
+            for index, ratio, low, high in (astuple(one) for one in picture.channels)
+        ],
+        "count": picture.channel_count,
+    }
+
+
+def _compared(rows: Iterable[Row], alike: Mapping[str, Alike] | None) -> list[tuple[int, str, Alike]]:
+    """Number, name and figures of the rows that have any."""
+    found = alike or {}
+    layers = [(number, other) for number, (_, other) in enumerate(rows) if other is not None]
+    return [(number, layer.name, found[layer.name]) for number, layer in layers if layer.name in found]
 
 
 def _summary(networks: Networks) -> str:
     if networks.alike is None:
         return "not run yet"
-    found = _compared(networks)
-    name, worst = min(found, key=lambda one: one[1].sqnr_db)
+    found = _compared(((None, layer) for layer in networks.quantised), networks.alike)
+    _, name, worst = min(found, key=lambda one: one[2].sqnr_db)
     missing = len(networks.quantised) - len(found)
     return (
         f"{len(found)} tensors compared, {missing} are not in the float network ({NOT_THERE}); "
@@ -148,13 +188,14 @@ def _summary(networks: Networks) -> str:
     )
 
 
-def _chart(networks: Networks) -> str:
+def _chart(rows: Sequence[Row], alike: Mapping[str, Alike] | None) -> str:
     """A bar per tensor in the order of the network: its SQNR, up to 60 dB."""
-    found = _compared(networks)
+    found = _compared(rows, alike)
     bars = [
-        f'<rect class="{_quality(one)}" x="{index * 4}" width="3" y="{90 - height}" height="{height}">'
+        f'<rect class="{quality(one)}" data-row="{row}" x="{index}" width="0.86" y="{60 - height}" height="{height}">'
         f"<title>{escape(name)}: {_decibels(one.sqnr_db)} dB</title></rect>"
-        for index, (name, one) in enumerate(found)
-        for height in [round(1.5 * min(max(one.sqnr_db, 1.0), 60.0))]
+        for index, (row, name, one) in enumerate(found)
+        for height in [round(min(max(one.sqnr_db, 1.0), FULL_DB), 1)]
     ]
-    return f'<svg class="chart" width="{4 * len(found)}" height="90">{"".join(bars)}</svg>' if bars else ""
+    box = f'viewBox="0 0 {max(1, len(found))} 60" preserveAspectRatio="none"'
+    return f'<svg class="chart" {box}>{"".join(bars)}</svg>' if bars else ""

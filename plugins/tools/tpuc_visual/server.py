@@ -16,8 +16,9 @@ from typing import Any
 
 from tpuc.api import TpucError, UsageError
 from tpuc.api.page import policy_of
+from tpuc_pages import template
 
-from tpuc_visual.page import Networks, render, template
+from tpuc_visual.page import Networks, render
 from tpuc_visual.similarity import Alike
 
 
@@ -54,7 +55,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, visual: Visual, host: str, port: int) -> None:
         self.visual = visual
         self.host = host
-        self.policy = f"{policy_of(template())}; frame-ancestors 'none'"
+        self.policy = f"{policy_of(template('tpuc_visual'))}; frame-ancestors 'none'"
         super().__init__((host, port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:

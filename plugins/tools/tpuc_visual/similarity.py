@@ -21,19 +21,22 @@ from tpuc.api.host import (
     sqnr_db,
 )
 
+from tpuc_visual.pictures import Picture, picture
+
 IMAGE_AXES = 4
 """Axes of inputs that may differ in name: images, which a fused preprocessing takes as pixels."""
 
 
 @dataclass(frozen=True)
 class Alike:
-    """Of one tensor to the float network's; with the range of each."""
+    """Of one tensor to the float network's; with the range of each, and what a page draws of both."""
 
     cosine: float
     euclidean: float
     sqnr_db: float
     exact_range: tuple[float, float]
     quantised_range: tuple[float, float]
+    picture: Picture | None = None
 
 
 def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path], registry: Registry) -> dict[str, Alike]:
@@ -47,7 +50,7 @@ def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path], r
     for name, array in got.items():
         if name in wanted and name in types and name in own and wanted[name].size == array.size and array.size:
             real = real_values(array, types[name])
-            found[name] = _alike(real, real_values(wanted[name], own[name]))
+            found[name] = _alike(real, real_values(wanted[name], own[name]), types[name])
     if not found:
         raise UsageError(
             f"modules '{exact.name}' and '{quantised.name}' have no tensor name in common; give a TOP module and a "
@@ -67,10 +70,10 @@ def _check_inputs(exact: Module, quantised: Module) -> None:
         )
 
 
-def _alike(got: Array, wanted: Array) -> Alike:
+def _alike(got: Array, wanted: Array, kind: TensorType) -> Alike:
     got = got.reshape(wanted.shape)
     figures = cosine(got, wanted), euclidean(got, wanted), sqnr_db(got, wanted)
-    return Alike(*figures, _range(wanted), _range(got))
+    return Alike(*figures, _range(wanted), _range(got), picture(wanted, got, kind.element))
 
 
 def _range(array: Array) -> tuple[float, float]:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tpuc.api import TpucError, UsageError
 from tpuc.cli import main
 from tpuc_visual.graph import Layer
-from tpuc_visual.lanes import Stroke, aligned, draw, width
 from tpuc_visual.page import Networks, render
+from tpuc_visual.rows import aligned
 from tpuc_visual.server import Visual, is_private, make_server
 from tpuc_visual.similarity import Alike
 
@@ -45,25 +45,7 @@ def layer(name: str, *operands: str, op: str = "top.Add") -> Layer:
 A, B, C, D = layer("a"), layer("b", "a"), layer("c", "b"), layer("d", "a", "c")
 
 
-# Drawing
-
-
-def test_a_chain_stays_in_one_lane() -> None:
-    drawn = draw([A, B, C])
-    assert [row.lane for row in drawn] == [0, 0, 0]
-    assert drawn[0].strokes == (Stroke(0, 1, 0, 2),)
-    assert drawn[1].strokes == (Stroke(0, 0, 0, 1), Stroke(0, 1, 0, 2))
-    assert drawn[2].strokes == (Stroke(0, 0, 0, 1),)
-
-
-def test_a_shortcut_takes_a_second_lane() -> None:
-    drawn = draw([A, B, None, C, D])
-    assert [row.lane for row in drawn] == [0, 1, None, 1, 0]
-    assert width(drawn) == 2
-    # b reads a, which goes on to d; the row without a layer lets both lines pass
-    assert drawn[1].strokes == (Stroke(0, 0, 1, 1), Stroke(0, 0, 0, 2), Stroke(1, 1, 1, 2))
-    assert drawn[2].strokes == (Stroke(0, 0, 0, 2), Stroke(1, 0, 1, 2))
-    assert drawn[4].strokes == (Stroke(0, 0, 0, 1), Stroke(1, 0, 0, 1))
+# Rows
 
 
 def test_layers_of_one_name_are_beside_each_other() -> None:
@@ -119,10 +101,10 @@ def test_the_page_says_what_is_known_of_each_tensor() -> None:
     cast = layer("<b>&", "a", op="tpu.Cast")
     page = render(Networks("f.mlir", "q.mlir", [A, C], [A, cast, C], {"a": alike(float("inf")), "c": alike(12.25)}))
     rows = rows_of(page)
-    assert [row[2:5] for row in rows] == [["0.500000", "0.2500", "equal"], ["NA"] * 3, ["0.500000", "0.2500", "12.2"]]
-    assert rows[1][1] == ""
-    assert rows[1][6].startswith("tpu.Cast <b>& 1x4")
-    assert "float 0 to 1; here -0.5 to 2" in rows[2][6]
+    assert [row[3:] for row in rows] == [["0.500000", "0.2500", "equal"], ["NA"] * 3, ["0.500000", "0.2500", "12.2"]]
+    assert rows[1][:3] == ["<b>& 1x4", "", "tpu.Cast"]
+    assert rows[2][:3] == ["c 1x4", "top.Add", "top.Add"]
+    assert '"ranges": ["0", "1", "-0.5", "2"]' in page
     assert "2 tensors compared, 1 are not in the float network (NA); the least alike is c with 12.2 dB" in page
     assert page.count("<rect ") == 2
     assert 'id="run"' not in page
@@ -130,7 +112,7 @@ def test_the_page_says_what_is_known_of_each_tensor() -> None:
 
 def test_before_anything_ran_the_page_has_a_button() -> None:
     page = render(Networks("f.mlir", "@ROWS@", [A], [A]))
-    assert [row[2:5] for row in rows_of(page)] == [["", "", ""]]
+    assert [row[3:] for row in rows_of(page)] == [["", "", ""]]
     assert '<button id="run">' in page
     assert "not run yet" in page
     assert "<title>f.mlir and @ROWS@</title>" in page
@@ -158,11 +140,11 @@ def test_a_page_in_a_file(files: tuple[Path, Path, Path], tmp_path: Path) -> Non
     """The last value is x + relu(x) = 2, 4, 6, -4 against x + abs(x) = 2, 4, 6, 0: the error is 16 of 72, 6.53 dB."""
     target = tmp_path / "page.html"
     assert main([*arguments(files), "-o", str(target)]) == 0
-    rows = {row[6].split()[1] if row[6] else row[1].split()[1]: row for row in rows_of(target.read_text("utf-8"))}
-    assert rows["x"][4] == "equal"
-    assert rows["r"][2:5] == ["", "", ""]
-    assert rows["s"][2:5] == ["NA"] * 3
-    assert rows["y"][4] == "6.5"
+    rows = {row[0].split()[0]: row for row in rows_of(target.read_text("utf-8"))}
+    assert rows["x"][5] == "equal"
+    assert rows["r"][3:] == ["", "", ""]
+    assert rows["s"][3:] == ["NA"] * 3
+    assert rows["y"][5] == "6.5"
     first = target.read_bytes()
     assert main([*(one.replace("fp32_mlir", "f32-mlir") for one in arguments(files)), "-o", str(target)]) == 0
     assert target.read_bytes() == first

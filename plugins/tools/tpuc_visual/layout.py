@@ -1,0 +1,146 @@
+"""Where the nodes of a graph are drawn: in rows from the top, so that edges lead down and cross little.
+
+The same graph has the same layout: nodes are in topological order, ties are broken by it, and nothing is drawn by lot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+SWEEPS, MOVES = 4, 7
+"""Times that rows are ordered down and up again, and that columns are moved towards the neighbours above or below."""
+PASSING = 0.35
+"""Width of an edge that passes by, in widths of a node."""
+
+
+@dataclass(frozen=True)
+class Bend:
+    """Where the edges from a node pass by a row on their way to nodes further down."""
+
+    source: int
+    row: int
+    x: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`rows` and `xs` of the nodes, and the bends of their edges; `x` counts widths of a node from the middle."""
+
+    rows: tuple[int, ...]
+    xs: tuple[float, ...]
+    bends: tuple[Bend, ...]
+
+
+def place(count: int, edges: Iterable[tuple[int, int]]) -> Layout:
+    """A layout of nodes 0 to `count` - 1; every edge leads from a node to one with a higher number."""
+    reads = _readers(count, edges)
+    rows = _rows(count, reads)
+    drawing = _Drawing(rows, reads)
+    drawing.order()
+    xs = drawing.columns()
+    bends = (Bend(source, row, round(xs[item], 3)) for (source, row), item in drawing.bends.items())
+    return Layout(tuple(rows), tuple(round(x, 3) for x in xs[:count]), tuple(bends))
+
+
+def _readers(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    reads: list[list[int]] = [[] for _ in range(count)]
+    for source, target in dict.fromkeys(edges):
+        assert source < target, "nodes are in topological order"
+        reads[source].append(target)
+    return reads
+
+
+def _rows(count: int, reads: Sequence[Sequence[int]]) -> list[int]:
+    """Below everything that is read; what reads nothing stands just above its first reader."""
+    rows = [0] * count
+    is_read_into = [False] * count
+    for source in range(count):
+        for target in reads[source]:
+            rows[target] = max(rows[target], rows[source] + 1)
+            is_read_into[target] = True
+    for source in range(count):
+        if reads[source] and not is_read_into[source]:
+            rows[source] = min(rows[target] for target in reads[source]) - 1
+    return rows
+
+
+class _Drawing:
+    """Nodes and bends as items of rows. Items beyond the nodes are bends."""
+
+    def __init__(self, rows: Sequence[int], reads: Sequence[Sequence[int]]) -> None:
+        self._row_of = list(rows)
+        self.bends: dict[tuple[int, int], int] = {}
+        self._widths = [1.0] * len(rows)
+        self._above: list[list[int]] = [[] for _ in rows]
+        self._below: list[list[int]] = [[] for _ in rows]
+        for source, targets in enumerate(reads):
+            for target in targets:
+                self._connect(source, target)
+        self._rows: list[list[int]] = [[] for _ in range(max(self._row_of, default=-1) + 1)]
+        for item in self._in_reading_order(len(rows)):
+            self._rows[self._row_of[item]].append(item)
+
+    def _connect(self, source: int, target: int) -> None:
+        """An edge by way of the bends that it shares with others of the source."""
+        last = source
+        for row in range(self._row_of[source] + 1, self._row_of[target]):
+            bend = self.bends.get((source, row))
+            if bend is None:
+                bend = self.bends[source, row] = len(self._row_of)
+                self._row_of.append(row)
+                self._widths.append(PASSING)
+                self._above.append([last])
+                self._below.append([])
+                self._below[last].append(bend)
+            last = bend
+        self._below[last].append(target)
+        self._above[target].append(last)
+
+    def _in_reading_order(self, nodes: int) -> list[int]:
+        """Nodes by number, each followed by the bends of its edges."""
+        found: list[int] = []
+        bends_of: dict[int, list[int]] = {}
+        for (source, _), item in self.bends.items():
+            bends_of.setdefault(source, []).append(item)
+        for node in range(nodes):
+            found += [node, *bends_of.get(node, [])]
+        return found
+
+    def order(self) -> None:
+        """Sort each row by the means of the neighbours' places, downwards and upwards in turn."""
+        places = {item: float(number) for row in self._rows for number, item in enumerate(row)}
+        for _ in range(SWEEPS):
+            for rows, beside in ((self._rows, self._above), (self._rows[::-1], self._below)):
+                for row in rows:
+                    wanted = {item: _mean(places, beside[item], places[item]) for item in row}
+                    row.sort(key=lambda item: (wanted[item], places[item]))
+                    places.update((item, float(number)) for number, item in enumerate(row))
+
+    def columns(self) -> list[float]:
+        """Where the middle of each item is."""
+        xs = [0.0] * len(self._row_of)
+        for row in self._rows:
+            self._spread(row, xs, [float(number) for number in range(len(row))])
+        for move in range(MOVES):
+            rows, beside = (self._rows, self._above) if move % 2 == 0 else (self._rows[::-1], self._below)
+            for row in rows:
+                self._spread(row, xs, [_mean(xs, beside[item], xs[item]) for item in row])
+        middle = (min(xs) + max(xs)) / 2 if xs else 0.0
+        return [x - middle for x in xs]
+
+    def _spread(self, row: Sequence[int], xs: list[float], wanted: Sequence[float]) -> None:
+        """Put items where they want to be, as far as they have room: half way between pushing right and left."""
+        gaps = [(self._widths[one] + self._widths[other]) / 2 for one, other in pairwise(row)]
+        right, left = list(wanted), list(wanted)
+        for number, gap in enumerate(gaps, 1):
+            right[number] = max(right[number], right[number - 1] + gap)
+        for number in range(len(row) - 2, -1, -1):
+            left[number] = min(left[number], left[number + 1] - gaps[number])
+        for item, one, other in zip(row, right, left, strict=True):
+            xs[item] = (one + other) / 2
+
+
+def _mean(values: Mapping[int, float] | Sequence[float], items: Sequence[int], otherwise: float) -> float:
+    return sum(values[item] for item in items) / len(items) if items else otherwise

@@ -1,0 +1,23 @@
+"""Layers of two networks side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc_visual.graph import Layer
+
+
+def aligned(exact: Sequence[Layer], quantised: Sequence[Layer]) -> list[tuple[Layer | None, Layer | None]]:
+    """Layers of both networks row by row, those of one name beside each other as far as the orders allow."""
+    places = {layer.name: index for index, layer in enumerate(exact)}
+    rows: list[tuple[Layer | None, Layer | None]] = []
+    done = 0
+    for layer in quantised:
+        place = places.get(layer.name, -1)
+        if place < done:
+            rows.append((None, layer))
+            continue
+        rows += [(one, None) for one in exact[done:place]]
+        rows.append((exact[place], layer))
+        done = place + 1
+    return rows + [(one, None) for one in exact[done:]]
