@@ -16,6 +16,7 @@ from tpuc.ir.types import ScalarType
 from tpuc.registry import Registry
 from tpuc_ops import top, tpu
 from tpuc_ops.top.input import image_input
+from tpuc_passes.boundary.normalising import line_through
 from tpuc_passes.fuse_preprocess import FusePreprocess
 from tpuc_passes.strip_casts import StripCasts
 
@@ -125,3 +126,27 @@ def test_a_second_stored_form_keeps_the_casts() -> None:
         "input 'x' is stored as i8 and needed otherwise too, by 'x_u8': it cannot be given in one stored form. Choose "
         "other inputs with --quant-input-list"
     )
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("seed", range(12))
+def test_products_and_sums_of_integers_give_tables_of_normalised_pixels(dtype: type, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    mean, slope = random.uniform(0, 255), random.uniform(0.05, 3) * random.choice([-1, 1])
+    point = 0 if dtype is np.int8 else int(random.integers(0, 200))
+    limits = np.iinfo(dtype)
+    exact = (np.arange(256, dtype=np.float32) - np.float32(mean)) * np.float32(slope)
+    table = np.clip(np.rint(exact) + point, limits.min, limits.max).astype(dtype)
+    line = line_through(table, point)
+    assert line is not None
+    total = np.arange(256) * line.multiplier + int(line.const_val)
+    assert np.abs(total).max() < 2**31
+    halves_up = (total + 2 ** (line.rshift - 1)) >> line.rshift
+    assert np.array_equal(np.clip(halves_up + point, limits.min, limits.max), table)
+
+
+@pytest.mark.parametrize("power", [2.0, 0.5])
+def test_tables_that_lie_on_no_line(power: float) -> None:
+    curve = (127 * (np.arange(256) / 255) ** power).astype(np.int8)
+    assert line_through(curve, 0) is None
+    assert line_through(np.full(256, 3, np.int8), 0) is None

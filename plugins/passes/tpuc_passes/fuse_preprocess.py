@@ -8,8 +8,9 @@ from typing import Any
 
 from tpuc.api import FrameAlignment, Module, NetworkInput, Operation, Pass, PassContext, UsageError, remove_dead
 
-from tpuc_passes.boundary.images import FORMATS
+from tpuc_passes.boundary.images import FORMATS, ImageTarget
 from tpuc_passes.boundary.normalising import fuse_image
+from tpuc_passes.planning.kernels import has_kernel
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,9 @@ class FusePreprocess(Pass):
                 f"{module.name}: no input says how an image becomes it, so there is nothing to fuse. Transform the "
                 "network with --pixel-format, --mean and --scale."
             )
-        has_f32 = context.chip is None or "f32" in context.chip.description.modes
-        alignment = _alignment(context) if self.aligned else None
+        target = _target(context, _alignment(context) if self.aligned else None)
         for operation in images:
-            fuse_image(module, operation, self._format(operation), has_f32=has_f32, alignment=alignment)
+            fuse_image(module, operation, self._format(operation), target)
         remove_dead(module)
         module.main.update_type()
         return True
@@ -59,6 +59,13 @@ class FusePreprocess(Pass):
                 f"input '{operation.name}' takes {op.pixel_format} images, and {wanted} is not that. {way_out}."
             )
         return wanted
+
+
+def _target(context: PassContext, alignment: FrameAlignment | None) -> ImageTarget:
+    if context.chip is None:
+        return ImageTarget(alignment=alignment)
+    chip = context.chip.description
+    return ImageTarget("f32" in chip.modes, alignment, chip.lanes, lambda node: has_kernel(context, chip, node))
 
 
 def _alignment(context: PassContext) -> FrameAlignment:

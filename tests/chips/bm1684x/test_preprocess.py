@@ -14,6 +14,7 @@ from tpuc.ir import Module
 from tpuc.session import Boundary, Session
 from tpuc.testing.values import build_exposed
 from tpuc_images.images import read_image
+from tpuc_ops import tpu
 
 from tests.chips.bm1684x.small_networks import pixels, write_images, write_two_headed
 from tests.chips.frames import host_frames
@@ -92,11 +93,22 @@ def test_all_256_values_of_every_channel(channel_means: tuple[float, ...], tmp_p
     assert np.array_equal(session.chip.load(data).run({"image_raw": ramp})[name], wanted)
 
 
-def test_one_table_serves_channels_that_are_normalised_alike(tmp_path: Path) -> None:
+def test_one_sum_serves_channels_that_are_normalised_alike(tmp_path: Path) -> None:
     preprocess = {"mean": (127.5,), "scale": (1 / 127.5,), "pixel_format": "rgb"}
     _, _, fused, _, _ = compile_both(tmp_path, "int8", "RGB_PLANAR", preprocess)
-    assert sum(operation.op.name == "tpu.Lut" for operation in fused.walk()) == 1
+    names = [operation.op.name for operation in fused.walk()]
+    assert (names.count("tpu.AddConst"), names.count("tpu.Lut")) == (1, 0)
     assert not any(operation.op.name in ("tpu.Slice", "tpu.Permute", "tpu.Concat") for operation in fused.walk())
+
+
+def test_gray_images_take_a_sum_over_all_lanes(tmp_path: Path) -> None:
+    _, _, fused, _, _ = compile_both(
+        tmp_path, "int8", "GRAYSCALE", {"mean": (33.0,), "scale": (0.017,)}, (1, 1, 48, 40)
+    )
+    (added,) = (operation for operation in fused.walk() if isinstance(operation.op, tpu.AddConst))
+    assert added.result.tensor.dims == (1, 64, 30, 1)
+    assert isinstance(added.op, tpu.AddConst)
+    assert added.op.multiplier > 1
 
 
 def test_gray_images(tmp_path: Path) -> None:

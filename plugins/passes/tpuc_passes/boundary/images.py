@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tpuc.api import FrameAlignment, ImageFrame, Location, Module, Operation, TensorType, UsageError, Value
+from tpuc.api import FrameAlignment, ImageFrame, Location, Module, Node, Operation, TensorType, UsageError, Value
 from tpuc.api.host import VIDEO_FORMATS
 from tpuc_ops import top, tpu
 
@@ -64,6 +65,31 @@ FORMATS = {
 _ORDERS = {("nhwc", "nchw"): (0, 3, 1, 2), ("nchw", "nhwc"): (0, 2, 3, 1)}
 
 
+def _no_kernel(_: Node) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class ImageTarget:
+    """What the chip can do with images.
+
+    Without `has_f32` the network cannot compute in float32. `alignment`: the input is frames of bytes that are aligned
+    so. `lanes` work side by side. `runs` says whether there is a kernel for a node.
+    """
+
+    has_f32: bool = True
+    alignment: FrameAlignment | None = None
+    lanes: int = 1
+    runs: Callable[[Node], bool] = _no_kernel
+
+
+def over_lanes(dims: tuple[int, ...], lanes: int) -> tuple[int, int, int, int] | None:
+    """The same elements as equal rows for more than half of the lanes; None where their number does not divide so."""
+    size = math.prod(dims[1:])
+    rows = next((rows for rows in range(lanes, lanes // 2, -1) if size % rows == 0), 0)
+    return (dims[0], rows, size // rows, 1) if rows else None
+
+
 def rows_of(dims: tuple[int, ...]) -> tuple[int, int, int, int]:
     """The same elements with rows as channels, so that every lane has work."""
     n, *middle, last = (1, *dims) if len(dims) < 2 else dims
@@ -88,9 +114,7 @@ class ImageBytes:
         module: Module,
         operation: Operation,
         format_name: str,
-        *,
-        has_f32: bool = True,
-        alignment: FrameAlignment | None = None,
+        target: ImageTarget,
     ) -> None:
         self.operation = operation
         self.old: Any = operation.op
@@ -105,7 +129,7 @@ class ImageBytes:
                 f"{self.channels}. Transform the network with its own --pixel-format and --channel-format."
             )
         self.build = BoundaryBuilder(module, operation)
-        self._has_f32, self._alignment = has_f32, alignment
+        self.target = target
 
     @cached_property
     def raw(self) -> Value:
@@ -113,8 +137,8 @@ class ImageBytes:
         height, width = (self.dims[self.layout.index(axis)] for axis in "hw")
         rows, columns = self.old.resize_dims or (height, width)
         self._check(rows, columns)
-        if self._alignment is not None:
-            return self._from_camera(rows, columns, self._alignment)
+        if self.target.alignment is not None:
+            return self._from_camera(rows, columns, self.target.alignment)
         op = dataclasses.replace(
             self.old,
             channel_format=self.format.layout,
@@ -163,6 +187,14 @@ class ImageBytes:
                 f"{rows}x{columns}. Transform the network with other --resize-dims; the middle is taken."
             )
 
+    def spread(self, pixels: Value) -> tuple[int, int, int, int]:
+        """Extents of pixels over the lanes: rows as channels, or equal parts of channels that are one piece."""
+        dims = pixels.tensor.dims
+        made_by = pixels.defining
+        is_piece = pixels is self.raw or (made_by is not None and made_by.operands[0] is self.raw)
+        is_whole = self.format.layout == "nchw" and dims[1] == 1 and dims[2:] == self.raw.tensor.dims[2:]
+        return (over_lanes(dims, self.target.lanes) if is_piece and is_whole else None) or rows_of(dims)
+
     @cached_property
     def pixels(self) -> Value:
         """The middle of the image in the network's layout and order of channels."""
@@ -188,7 +220,7 @@ class ImageBytes:
 
     @cached_property
     def _frames(self) -> VideoFrames:
-        return VideoFrames(self.build, self.raw, self.format.pixels, has_f32=self._has_f32)
+        return VideoFrames(self.build, self.raw, self.format.pixels, has_f32=self.target.has_f32)
 
     @property
     def _swaps(self) -> bool:

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
-from tpuc.api import F32, FrameAlignment, Location, Module, Node, Op, Operation, TensorType, Value
+from tpuc.api import F32, Location, Module, Node, Op, Operation, TensorType, Value
 from tpuc.api.host import preprocess_of
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_ops.integers import is_integer, zero_point
 
 from tpuc_passes.boundary.building import PIXELS
-from tpuc_passes.boundary.images import ImageBytes, rows_of
+from tpuc_passes.boundary.images import ImageBytes, ImageTarget
+
+SHIFTS = range(4, 17)
+"""Of products, so that these fit 32 bits."""
 
 
-def fuse_image(
-    module: Module,
-    operation: Operation,
-    format_name: str,
-    *,
-    has_f32: bool = True,
-    alignment: FrameAlignment | None = None,
-) -> None:
+def fuse_image(module: Module, operation: Operation, format_name: str, target: ImageTarget) -> None:
     """Replace `operation`, an image input, by an input of bytes in a format and what makes its values of them.
 
-    Without `has_f32` the network cannot compute in float32: 16-bit floats are made by tables, too. With `alignment` the
-    input is frames of bytes that are aligned so.
+    On chips without float32 16-bit floats are made by tables, too.
     """
-    image = ImageBytes(module, operation, format_name, has_f32=has_f32, alignment=alignment)
+    image = ImageBytes(module, operation, format_name, target)
     result = operation.result
     for user in result.users:
-        if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantised or not has_f32):
+        if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantised or not target.has_f32):
             _take_over(user, _quantised(image, user))
     if result.uses:
         _take_over(operation, _normalised(image))
@@ -63,19 +62,54 @@ def _quantised(image: ImageBytes, cast: Operation) -> Value:
 
 def _look_up(image: ImageBytes, pixels: Value, table: Array, result: TensorType) -> Value:
     """One entry per pixel, in the shape of `result`."""
-    flat = _spread(image, pixels, result.dims)
-    spread = flat.tensor.dims
-    entries = image.build.weight("table", np.ascontiguousarray(table).reshape(1, 1, 1, 256), result.element)
-    found = image.build.op(tpu.Lut(), [flat, entries], TensorType(spread, result.element), "lut")
+    flat = _spread(image, pixels)
+    spread = TensorType(flat.tensor.dims, result.element)
+    line = line_through(table, zero_point(spread)) if is_integer(spread) and image.target.has_f32 else None
+    if line is not None and image.target.runs(Node(line, (flat.tensor,), (spread,), image.name)):
+        found = image.build.op(line, [flat], spread, "sum")
+    else:
+        entries = image.build.weight("table", np.ascontiguousarray(table).reshape(1, 1, 1, 256), result.element)
+        found = image.build.op(tpu.Lut(), [flat, entries], spread, "lut")
     return image.build.op(tpu.Reshape(shape=result.dims), [found], TensorType(result.dims, result.element), "scale_lut")
 
 
-def _spread(image: ImageBytes, pixels: Value, dims: tuple[int, ...]) -> Value:
+def line_through(table: Array, point: int) -> tpu.AddConst | None:
+    """The product and sum of integers that give every entry of a table; None where its entries lie on no such line."""
+    entries, limits = table.astype(np.int64), np.iinfo(table.dtype)
+    inner = np.flatnonzero((entries > entries.min()) & (entries < entries.max()))
+    if len(inner) < 2:
+        return None
+    low, high = _slopes(inner, entries[inner])
+    for shift in SHIFTS:
+        for multiplier in _between(low * 2**shift, high * 2**shift):
+            # The sum lies between these where halves are rounded up to the entry; saturated entries have one bound.
+            rest = (entries - point) * 2**shift - 2 ** (shift - 1) - np.arange(256) * multiplier
+            least = int(rest[entries > limits.min].max(initial=-(2**29)))
+            most = int((rest + 2**shift - 1)[entries < limits.max].min(initial=2**29))
+            if least <= most:
+                return tpu.AddConst(const_val=float((least + most) // 2), multiplier=multiplier, rshift=shift)
+    return None
+
+
+def _slopes(places: Array, entries: Array) -> tuple[float, float]:
+    """Between which the slope of a line lies that is within a half of every entry."""
+    first, second = np.triu_indices(len(places), 1)
+    runs, rises = places[second] - places[first], entries[second] - entries[first]
+    return float(((rises - 1) / runs).max()), float(((rises + 1) / runs).min())
+
+
+def _between(low: float, high: float) -> Sequence[int]:
+    """Whole numbers between two, the middle ones first, at most eight."""
+    found = range(math.ceil(low), math.floor(high) + 1)
+    return sorted(found, key=lambda number: abs(2 * number - low - high))[:8]
+
+
+def _spread(image: ImageBytes, pixels: Value) -> Value:
     """The same pixels over the lanes: as they were computed, or rows as channels."""
     made = pixels.defining
     if made is not None and isinstance(made.op, tpu.Reshape):
         return made.operands[0]
-    spread = rows_of(dims)
+    spread = image.spread(pixels)
     return image.build.op(tpu.Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tpuc.api import (
     Chip,
+    ChipDescription,
     Constant,
     CpuRoutine,
     FunctionChip,
@@ -64,6 +65,15 @@ def find_kernel(
         kernel = kernel.local(node) or kernel
     _check(chip, operation, kernel.refuse(node))
     return kernel
+
+
+def has_kernel(context: PassContext, chip: ChipDescription, node: Node) -> bool:
+    """Is there a kernel cell for a node that does not refuse it?"""
+    cell = context.registry.find_cell("tpuc.kernels", chip.owners, node.op.name.partition(".")[0], node.op.name)
+    if cell is None:
+        return False
+    kernel = cell.value.kernel(node) if isinstance(cell.value, KernelChoice) else cell.value
+    return kernel.refuse(node) is None
 
 
 def find_function(context: PassContext, chip: FunctionChip, operation: Operation) -> FunctionKernel[Any]:
