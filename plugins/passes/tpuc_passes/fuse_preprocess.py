@@ -30,6 +30,11 @@ class FusePreprocess(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises UsageError when no input is an image, or an image cannot have the format."""
+        if self.customization_format.endswith("_RAW"):
+            raise UsageError(
+                f"customization format '{self.customization_format}': how values of a sensor become colours is not "
+                "published exactly, so they are not taken. Let the camera's image processor make RGB or YUV of them."
+            )
         if self.customization_format and self.customization_format not in FORMATS:
             raise UsageError(
                 f"there is no customization format '{self.customization_format}'. Formats: {', '.join(FORMATS)}."
