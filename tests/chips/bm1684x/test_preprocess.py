@@ -186,8 +186,7 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
         (
             {"mean": (1.0,)},
             "RGGB_RAW",
-            "customization format 'RGGB_RAW': how values of a sensor become colours is not published exactly, so they are "
-            "not taken. Let the camera's image processor make RGB or YUV of them.",
+            "customization format 'RGGB_RAW': how values of a sensor become colours is not published exactly, so they",
         ),
         ({"mean": (1.0,)}, "NV12", "there is no customization format 'NV12'. Formats: RGB_PLANAR, RGB_PACKED,"),
         (

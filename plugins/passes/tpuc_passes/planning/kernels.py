@@ -72,7 +72,8 @@ def has_kernel(context: PassContext, chip: ChipDescription, node: Node) -> bool:
     cell = context.registry.find_cell("tpuc.kernels", chip.owners, node.op.name.partition(".")[0], node.op.name)
     if cell is None:
         return False
-    kernel = cell.value.kernel(node) if isinstance(cell.value, KernelChoice) else cell.value
+    found: TileKernel[Any, Any] | MoveKernel[Any] | CpuRoutine[Any] | KernelChoice[Any] = cell.value
+    kernel = found.kernel(node) if isinstance(found, KernelChoice) else found
     return kernel.refuse(node) is None
 
 
