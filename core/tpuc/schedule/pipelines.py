@@ -9,7 +9,7 @@ Pipelines: TypeAlias = Mapping[str, Sequence[str]]
 """Pass texts by stage."""
 
 PIPELINES: Pipelines = {
-    "top-optimize": ("absorb-quantisation", "canonicalize", "append-postprocess", "fold-constants", "count-flops"),
+    "top-optimize": ("absorb-quantisation", "canonicalize", "fold-constants", "append-postprocess", "count-flops"),
     "calibrate": ("move-factors", "import-calibration", "propagate-calibration"),
     "lower": (
         "prepare-quantised",

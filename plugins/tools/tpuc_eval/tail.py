@@ -40,14 +40,11 @@ class Anchors:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Boxes to choose from: `offsets` `[images, n, 4]` to anchors, and `scores` `[images, n, classes]`, whose class
-    `background` is none.
-    """
+    """Boxes to choose from: `offsets` `[images, n, 4]` to anchors, and `scores` `[images, n, classes]`."""
 
     offsets: Value
     scores: Value
     anchors: Anchors
-    background: int | None = None
 
 
 class Tail:
@@ -94,27 +91,40 @@ class Tail:
         mark_as_postprocess(operation)
         return operation.result
 
+    def known(self, value: Value) -> NDArray[Any] | None:
+        """The numbers of a value that is the same for every picture; None for what is computed."""
+        made = value.defining
+        if made is not None and isinstance(made.op, top.Reshape):
+            found = self.known(made.operands[0])
+            return None if found is None else found.reshape(value.tensor.dims)
+        return self.module.constant(value)
+
     def constant(self, array: NDArray[Any]) -> Value:
         """Numbers that are stored with the network."""
         return self._build.weight(self._name("constant"), array.astype(np.float32))
 
     def reshape(self, value: Value, *dims: int) -> Value:
         """The same elements in other extents."""
-        return value if value.tensor.dims == dims else self(top.Reshape(shape=dims), value)
+        if value.tensor.dims == dims:
+            return value
+        constant = self.module.constant(value)
+        return self(top.Reshape(shape=dims), value) if constant is None else self.constant(constant.reshape(dims))
 
     def permute(self, value: Value, *order: int) -> Value:
         """The dimensions in another order."""
         return self(top.Permute(order=order), value)
 
-    def columns(self, value: Value, start: int, end: int) -> Value:
-        """Some elements of the last dimension."""
+    def part(self, value: Value, start: int, end: int | None = None, axis: int = -1) -> Value:
+        """The elements of a dimension, the last one if nothing is said, from `start` to before `end`."""
         dims = value.tensor.dims
-        if (start, end) == (0, dims[-1]):
+        axis %= len(dims)
+        end = dims[axis] if end is None else end
+        if (start, end) == (0, dims[axis]):
             return value
-        offset = (*(0,) * (len(dims) - 1), start)
-        op = top.Slice(offset=offset, steps=(1,) * len(dims), ends=(*dims[:-1], end))
+        offset = tuple(start if index == axis else 0 for index in range(len(dims)))
+        ends = tuple(end if index == axis else extent for index, extent in enumerate(dims))
         none = self._build.none()
-        return self(op, value, none, none, none)
+        return self(top.Slice(offset=offset, steps=(1,) * len(dims), ends=ends), value, none, none, none)
 
     def concat(self, axis: int, *values: Value) -> Value:
         """One behind the other."""
@@ -130,7 +140,7 @@ class Tail:
         rows = [corners / np.tile(anchors.image, 2), np.broadcast_to(anchors.variances, corners.shape)]
         op = top.DetectionOutput(
             num_classes=classes,
-            background_label_id=classes if found.background is None else found.background,
+            background_label_id=classes,  # none is
             nms_threshold=iou,
             top_k=count,
             code_type="CENTER_SIZE",

@@ -58,7 +58,13 @@ def test_the_best_classes_are_rows_of_the_file(classifier: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("chip", "mode"), [("bm1684x", "f32"), ("bm1684x", "int8"), ("cv181x", "bf16"), ("cv183x", "int8")]
+    ("chip", "mode"),
+    [
+        pytest.param("bm1684x", "f32", marks=pytest.mark.chip("bm1684x")),
+        pytest.param("bm1684x", "int8", marks=pytest.mark.chip("bm1684x")),
+        pytest.param("cv181x", "bf16", marks=pytest.mark.chip("cv181x")),
+        pytest.param("cv183x", "int8", marks=pytest.mark.chip("cv183x")),
+    ],
 )
 def test_rows_of_the_chip_are_the_best_of_its_raw_scores(
     chip: str, mode: str, classifier: Path, tmp_path: Path
@@ -83,6 +89,7 @@ def picture(tmp_path: Path) -> Path:
     return tmp_path / "grey.png"
 
 
+@pytest.mark.chip("cv181x")
 def test_nobody_names_what_is_in_the_file(picture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     network, target = write_classifier(tmp_path / "net.onnx", 1), tmp_path / "net.cvimodel"
     plain = said(capsys, network, picture, "--preprocess=none")

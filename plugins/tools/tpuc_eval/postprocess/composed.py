@@ -12,9 +12,9 @@ from tpuc.api import Value
 from tpuc_ops import top
 
 from tpuc_eval.postprocess.grids import all_corners, as_map
-from tpuc_eval.tail import Anchors, Tail
+from tpuc_eval.tail import Anchors, Candidates, Tail
 
-SMALLEST = 2.0**-10
+SMALLEST = 2.0**-16
 """Least side of a box, as a share of its anchor's: smaller ones have no logarithm."""
 TYPICAL = 8
 """Sides of anchors in cells of their map, where boxes are in pixels: a power of two near the sides of usual boxes."""
@@ -47,14 +47,12 @@ def cell_anchors(
     return (cell + shift) * stride, stride
 
 
-def pixel_offsets(tail: Tail, centres: Value, sizes: Value, anchors: Anchors) -> tuple[Value, Anchors]:
-    """Boxes with these centres and sizes `[images, n, 2]`, in pixels, as offsets to anchors whose sides are powers of
-    two, and the anchors that belong to them.
-    """
+def pixel_boxes(tail: Tail, centres: Value, sizes: Value, scores: Value, anchors: Anchors) -> Candidates:
+    """Boxes with these centres and sizes `[images, n, 2]`, in the unit of the anchors."""
     moved = tail(top.Sub(), centres, tail.constant(anchors.centres[None]))
     grown = grown_sizes(tail, sizes, anchors.sizes)
     variances = np.concatenate([1 / anchors.sizes, np.ones_like(anchors.sizes)], axis=1)
-    return tail.concat(2, moved, grown), dataclasses.replace(anchors, variances=variances)
+    return Candidates(tail.concat(2, moved, grown), scores, dataclasses.replace(anchors, variances=variances))
 
 
 def grown_sizes(tail: Tail, sizes: Value, units: NDArray[Any]) -> Value:

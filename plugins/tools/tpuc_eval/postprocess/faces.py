@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import UsageError
+from tpuc_ops import top
 
 from tpuc_eval.postprocess.boxes import around, placement_of, sigmoid
+from tpuc_eval.postprocess.composed import TYPICAL, cell_anchors, grown_sizes
 from tpuc_eval.postprocess.detector import Detector
-from tpuc_eval.postprocess.grids import all_corners, cell_count
+from tpuc_eval.postprocess.grids import STRIDES, all_corners, cell_count
 from tpuc_eval.postprocess.scores import only_row
 from tpuc_eval.protocols import Detections, Outputs, Sample, plain_shape
+from tpuc_eval.tail import Anchors, Candidates, Tail
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,18 @@ class BlazeFace(Detector):
         boxes = around(centres + heads[1][:, :2], heads[1][:, 2:4])
         scores = sigmoid(heads[0])
         return self.select(boxes, scores, place)
+
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector."""
+        sure, boxes = sorted(tail.outputs, key=lambda value: value.tensor.dims[-1])
+        centres = self._centres(tail.size)
+        levels = zip(self.strides, self.anchors, strict=True)
+        sides = [np.full(count * cell_count(tail.size, [stride]), stride * TYPICAL) for stride, count in levels]
+        sizes = np.concatenate(sides).astype(np.float64)[:, None].repeat(2, axis=1)
+        moved, grown = tail.part(boxes, 0, 2), grown_sizes(tail, tail.part(boxes, 2, 4), sizes)
+        variances = np.concatenate([1 / sizes, np.ones_like(sizes)], axis=1)
+        anchors = Anchors(centres, sizes, tail.size, variances)
+        return Candidates(tail.concat(2, moved, grown), tail(top.Sigmoid(), sure), anchors)
 
     def _centres(self, size: tuple[int, int]) -> np.ndarray:
         levels = [all_corners(size, [stride]) for stride in self.strides]
@@ -80,3 +95,11 @@ class YuNet(Detector):
         scores = np.sqrt(np.clip(sure, 0.0, 1.0) * np.clip(real, 0.0, 1.0))
         found = around((cell + boxes[:, :2]) * stride, np.exp(boxes[:, 2:]) * stride)
         return self.select(found, scores, place)
+
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector."""
+        sure, real, boxes = (tail.concat(1, *tail.outputs[start : start + 3]) for start in (0, 3, 6))
+        sure, real = (tail(top.Clip(min=0.0, max=1.0), value) for value in (sure, real))
+        places, stride = cell_anchors(tail.size, STRIDES)
+        scores = tail(top.Sqrt(), tail(top.Mul(), sure, real))
+        return Candidates(boxes, scores, Anchors(places, np.tile(stride, 2), tail.size))

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
+from tpuc_ops import top
 
 from tpuc_eval.postprocess.boxes import Floats, around, placement_of, softmax
+from tpuc_eval.postprocess.composed import grown_sizes
 from tpuc_eval.postprocess.detector import Detector
 from tpuc_eval.postprocess.scores import only_row
 from tpuc_eval.protocols import Detections, Outputs, Sample
+from tpuc_eval.tail import Anchors, Candidates, Tail
 
 VARIANCES = (0.1, 0.1, 0.2, 0.2)
 """By which SSD scales offsets of centres and logarithms of sizes, as its PriorBox layers state them."""
@@ -71,6 +74,31 @@ class Ssd(Detector):
             )
         return heads[0].reshape(-1, 4), heads[1].reshape(count, -1)
 
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector; raises UsageError where the network computes the priors."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, value in zip(tail.names, tail.outputs, strict=True):
+            constant = tail.known(value)
+            arrays[name] = np.broadcast_to(np.float32(0), value.tensor.dims) if constant is None else constant
+            if constant is None and not self.priors and _is_priors(value.tensor.dims):
+                raise UsageError(
+                    f"--post {self.name}: the network computes its prior boxes '{name}'; write "
+                    f"{self.name}{{priors=FILE.npy}} with --output-names that leave them out."
+                )
+        corners, variances, rest = self._split(arrays)
+        self._heads(rest, len(corners))
+        heads = [value for name, value in zip(tail.names, tail.outputs, strict=True) if name in rest]
+        if heads[0].tensor.size != 4 * len(corners) * heads[0].tensor.dims[0]:
+            heads.reverse()
+        images = heads[0].tensor.dims[0]
+        offsets, scores = (
+            tail.reshape(head, images, len(corners), head.tensor.size // len(corners) // images) for head in heads
+        )
+        if self.softmax:
+            scores = tail(top.Softmax(axis=2), scores)
+        centres, sizes = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
+        return Candidates(offsets, tail.part(scores, 1), Anchors(centres, sizes, variances=variances))
+
 
 @dataclass(frozen=True)
 class Boxes(Detector):
@@ -95,6 +123,21 @@ class Boxes(Detector):
             raise UsageError(f"post-processing '{self.name}': {shapes} are not boxes and scores; name another one.")
         found = boxes[0] if self.pixels else boxes[0] * np.tile(place.input, 2)
         return self.select(found, scores[0][:, 1:] if self.background else scores[0], place)
+
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector."""
+        boxes, scores = sorted(tail.outputs, key=lambda value: value.tensor.dims[-1] != 4)
+        images, count = boxes.tensor.dims[0], boxes.tensor.size // boxes.tensor.dims[0] // 4
+        boxes = tail.reshape(boxes, images, count, 4)
+        scores = tail.reshape(scores, images, count, scores.tensor.dims[-1])
+        low, high = tail.part(boxes, 0, 2), tail.part(boxes, 2)
+        image = tail.size if self.pixels else (1, 1)
+        whole = np.tile(np.array(image, np.float64), (count, 1))
+        grown = grown_sizes(tail, tail(top.Sub(), high, low), whole)
+        offsets = tail.concat(2, tail(top.Add(), low, high), grown)
+        variances = np.concatenate([0.5 / whole, np.ones_like(whole)], axis=1)
+        anchors = Anchors(np.zeros_like(whole), whole, image, variances)
+        return Candidates(offsets, tail.part(scores, int(self.background)), anchors)
 
 
 def decode_offsets(offsets: NDArray[Any], priors: Floats, variances: NDArray[Any]) -> Floats:

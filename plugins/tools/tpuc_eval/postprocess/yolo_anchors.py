@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +10,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api import UsageError
+from tpuc.api import UsageError, Value
+from tpuc_ops import top
 
 from tpuc_eval.postprocess.boxes import Floats, around, placement_of, sigmoid
+from tpuc_eval.postprocess.composed import TYPICAL, grown_sizes, pixel_boxes, sorted_rows
 from tpuc_eval.postprocess.detector import Detector
-from tpuc_eval.postprocess.grids import are_maps, as_map, cell_count, corners
+from tpuc_eval.postprocess.grids import STRIDES, all_corners, are_maps, as_map, cell_count, corners
 from tpuc_eval.postprocess.scores import only_row
 from tpuc_eval.protocols import Detections, Outputs, Sample
+from tpuc_eval.tail import Anchors, Candidates, Tail
 
 # width and height of the three anchors of strides 8, 16 and 32 that v3 and v5 were trained on COCO with
 COCO_ANCHORS = (
@@ -80,6 +84,28 @@ class _AnchorYolo(Detector):
             scores.append((sure[..., :1] * sure[..., 1:]).reshape(-1, raw.shape[3] - BOX_AND_OBJECT))
         return np.concatenate(boxes), np.concatenate(scores)
 
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector."""
+        count = self._anchors_per_cell(len(tail.outputs))
+        rows, strides = sorted_rows(tail, self.name, count)
+        cell, stride = all_corners(tail.size, strides)
+        cells = [len(all_corners(tail.size, [one])[0]) for one in strides]
+        own = np.array(self.anchors, np.float64).reshape(len(strides), count, 2)
+        sizes = np.concatenate([np.tile(one, (number, 1)) for one, number in zip(own, cells, strict=True)])
+        sure = tail(top.Sigmoid(), rows)
+        scores = tail(top.Mul(), tail.part(sure, 4, 5), tail.part(sure, 5))
+        offsets, anchors = self.offsets(tail, rows, sure, Anchors(np.repeat(cell, count, 0), sizes, tail.size))
+        strides_of = np.repeat(stride, count, 0)
+        moves = anchors.variances * np.concatenate([strides_of / anchors.sizes, np.ones_like(sizes)], axis=1)
+        anchors = dataclasses.replace(anchors, centres=anchors.centres * strides_of, variances=moves)
+        return Candidates(offsets, scores, anchors)
+
+    @abstractmethod
+    def offsets(self, tail: Tail, rows: Value, sure: Value, anchors: Anchors) -> tuple[Value, Anchors]:
+        """Offsets `[images, n, 4]` from rows, as they are and after the sigmoid, and what they are relative to: centres
+        are in cells, and the first two variances are shares of a cell.
+        """
+
     def _anchors_per_cell(self, heads: int) -> int:
         count, rest = divmod(len(self.anchors), 2 * heads)
         if rest or not count:
@@ -99,6 +125,9 @@ class YoloV3(_AnchorYolo):
     def decode(self, raw: NDArray[Any], cell: Floats, anchors: Floats, stride: int) -> tuple[Floats, Floats]:
         return (sigmoid(raw[..., :2]) + cell) * stride, np.exp(raw[..., 2:4]) * anchors
 
+    def offsets(self, tail: Tail, rows: Value, sure: Value, anchors: Anchors) -> tuple[Value, Anchors]:
+        return tail.concat(2, tail.part(sure, 0, 2), tail.part(rows, 2, 4)), anchors
+
 
 @dataclass(frozen=True)
 class YoloV5(_AnchorYolo):
@@ -111,6 +140,24 @@ class YoloV5(_AnchorYolo):
     def decode(self, raw: NDArray[Any], cell: Floats, anchors: Floats, stride: int) -> tuple[Floats, Floats]:
         inner = sigmoid(raw[..., :4])
         return (2 * inner[..., :2] - 0.5 + cell) * stride, (2 * inner[..., 2:]) ** 2 * anchors
+
+    def offsets(self, tail: Tail, rows: Value, sure: Value, anchors: Anchors) -> tuple[Value, Anchors]:
+        grown = grown_sizes(tail, tail.part(sure, 2, 4), np.full((1, 2), 0.5))
+        offsets = tail.concat(2, tail.part(sure, 0, 2), grown)
+        return offsets, dataclasses.replace(anchors, centres=anchors.centres - 0.5, variances=np.full(4, 2.0))
+
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector."""
+        decoded = [value for value in tail.outputs if _is_decoded(value.tensor.dims[1:], tail.size)]
+        if len(decoded) != 1:
+            return super().compose(tail)
+        (rows,) = decoded
+        levels = [all_corners(tail.size, [one]) for one in STRIDES]
+        places = np.concatenate([np.tile((cell + 0.5) * stride, (3, 1)) for cell, stride in levels])
+        sizes = np.concatenate([np.tile(stride * TYPICAL, (3, 2)) for _, stride in levels])
+        scores = tail(top.Mul(), tail.part(rows, 4, 5), tail.part(rows, 5))
+        anchors = Anchors(places, sizes, tail.size)
+        return pixel_boxes(tail, tail.part(rows, 0, 2), tail.part(rows, 2, 4), scores, anchors)
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
         size = placement_of(self.name, sample).input

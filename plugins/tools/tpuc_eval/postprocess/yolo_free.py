@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from tpuc.api import UsageError
 from tpuc_ops import top
 
 from tpuc_eval.postprocess.boxes import Floats, around, placement_of, sigmoid, softmax
-from tpuc_eval.postprocess.composed import TYPICAL, cell_anchors, pixel_offsets, sorted_rows
+from tpuc_eval.postprocess.composed import TYPICAL, cell_anchors, grown_sizes, pixel_boxes, sorted_rows
 from tpuc_eval.postprocess.detector import Detector
 from tpuc_eval.postprocess.grids import STRIDES, all_corners, are_maps, as_map, cell_count, cells, corners
 from tpuc_eval.postprocess.scores import only_row
@@ -63,12 +64,11 @@ class YoloX(Detector):
         """See Detector."""
         rows, strides = (tail.outputs[0], STRIDES) if len(tail.outputs) == 1 else sorted_rows(tail, self.name, 1)
         places, stride = cell_anchors(tail.size, strides)
-        scores = tail(top.Mul(), tail.columns(rows, 4, 5), tail.columns(rows, 5, rows.tensor.dims[2]))
+        scores = tail(top.Mul(), tail.part(rows, 4, 5), tail.part(rows, 5))
         if not self.decoded:
-            return Candidates(tail.columns(rows, 0, 4), scores, Anchors(places, np.tile(stride, 2), tail.size))
+            return Candidates(tail.part(rows, 0, 4), scores, Anchors(places, np.tile(stride, 2), tail.size))
         anchors = Anchors(places, np.tile(stride * TYPICAL, 2), tail.size)
-        offsets, anchors = pixel_offsets(tail, tail.columns(rows, 0, 2), tail.columns(rows, 2, 4), anchors)
-        return Candidates(offsets, scores, anchors)
+        return pixel_boxes(tail, tail.part(rows, 0, 2), tail.part(rows, 2, 4), scores, anchors)
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,36 @@ class YoloV8(Detector):
             scores.append(sigmoid(values[..., 4 * BINS :]).reshape(-1, values.shape[2] - 4 * BINS))
         return np.concatenate(boxes), np.concatenate(scores)
 
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector."""
+        return self._compose_decoded(tail) if len(tail.outputs) == 1 else self._compose_maps(tail)
+
+    def _compose_decoded(self, tail: Tail) -> Candidates:
+        (rows,) = tail.outputs
+        places, stride = cell_anchors(tail.size, STRIDES, 0.5)
+        anchors = Anchors(places, np.tile(stride * TYPICAL, 2), tail.size)
+        centres, sizes, scores = (
+            tail.permute(tail.part(rows, start, end, axis=1), 0, 2, 1) for start, end in ((0, 2), (2, 4), (4, None))
+        )
+        return pixel_boxes(tail, centres, sizes, scores, anchors)
+
+    def _compose_maps(self, tail: Tail) -> Candidates:
+        rows, strides = sorted_rows(tail, self.name, 1)
+        places, stride = cell_anchors(tail.size, strides, 0.5)
+        images, count, _ = rows.tensor.dims
+        bins = tail.reshape(tail.part(rows, 0, 4 * BINS), images, count * 4, BINS)
+        shares = tail(top.Softmax(axis=2), bins)
+        weighted = tail(top.Mul(), shares, tail.constant(np.arange(BINS).reshape(1, 1, BINS)))
+        distances = tail(top.Reduce(axes=(2,), mode="ReduceSum", keepdims=False), weighted)
+        distances = tail.reshape(distances, images, count, 4)
+        before, behind = tail.part(distances, 0, 2), tail.part(distances, 2)
+        anchors = Anchors(places, np.tile(stride * TYPICAL, 2), tail.size)
+        grown = grown_sizes(tail, tail(top.Add(), before, behind), np.full((1, 2), TYPICAL))
+        offsets = tail.concat(2, tail(top.Sub(), behind, before), grown)
+        moved = np.array([0.5 / TYPICAL, 0.5 / TYPICAL, 1, 1])
+        scores = tail(top.Sigmoid(), tail.part(rows, 4 * BINS))
+        return Candidates(offsets, scores, dataclasses.replace(anchors, variances=moved))
+
 
 @dataclass(frozen=True)
 class FastestDet(Detector):
@@ -142,6 +172,18 @@ class FastestDet(Detector):
         boxes = around(centre, sigmoid(values[:, 3:5])) * np.tile(place.input, 2)
         scores = np.maximum(values[:, :1], 0) ** 0.6 * np.maximum(values[:, 5:], 0) ** 0.4
         return self.select(boxes, scores, place)
+
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector."""
+        rows, strides = sorted_rows(tail, self.name, 1)
+        places, stride = cell_anchors(tail.size, strides)
+        anchors = Anchors(places, np.tile(stride * TYPICAL, 2), tail.size)
+        moved, grown = tail(top.Tanh(), tail.part(rows, 1, 3)), tail(top.Sigmoid(), tail.part(rows, 3, 5))
+        grown = grown_sizes(tail, grown, anchors.sizes / np.array(tail.size))
+        real, sure = (tail(top.MaxConst(const_val=0.0), tail.part(rows, *ends)) for ends in ((0, 1), (5, None)))
+        scores = tail(top.Mul(), tail(top.Pow(exponent=0.6), real), tail(top.Pow(exponent=0.4), sure))
+        moves = np.array([1 / TYPICAL, 1 / TYPICAL, 1, 1])
+        return Candidates(tail.concat(2, moved, grown), scores, dataclasses.replace(anchors, variances=moves))
 
 
 def _no_head(name: str, shape: tuple[int, ...], count: int, values: str) -> UsageError:
