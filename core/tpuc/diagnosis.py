@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpuc.errors import PluginError
+from tpuc.cli.summaries import BUILT_IN
 from tpuc.extras import PACKAGE, install_command
 from tpuc.registry import Registry
+from tpuc.registry.problems import find_problems
 from tpuc.version import installed_version
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)[^;]*(;.*extra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")
@@ -106,23 +107,8 @@ def doctor(registry: Registry | None = None) -> Diagnosis:
         packages,
         extras,
         {registry.group(group).kind: names for group in registry.groups if (names := registry.names(group))},
-        (*missing, *broken_plugins(registry)),
+        (*missing, *(problem.sentence for problem in find_problems(registry, BUILT_IN))),
     )
-
-
-def broken_plugins(registry: Registry) -> list[str]:
-    """One sentence per plugin that cannot be used; loads each."""
-    from tpuc.registry.registry import load_checked
-
-    problems: list[str] = []
-    for offer in registry.offers:
-        if offer.group not in registry.groups:
-            continue  # of a tool that is not installed
-        try:
-            load_checked(offer, registry.group(offer.group))
-        except PluginError as error:
-            problems.append(str(error))
-    return problems
 
 
 def _requirements() -> tuple[tuple[Requirement, ...], tuple[Extra, ...]]:

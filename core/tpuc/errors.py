@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 def visible(text: str) -> str:
     """Text in which line breaks, control characters and what reverses writing stand as escapes (`\\n`)."""
@@ -15,10 +17,19 @@ class TpucError(Exception):
 
     exit_code = 1
     """Of the process; 2, as of command lines that cannot be parsed, where the network has no part in the error."""
+    culprit: object | None = None
+    """The object or class of a plugin that broke a promise, where one did."""
+    fault: str = ""
+    """What the culprit did, as one clause."""
 
     def sentence(self) -> str:
         """Its text on one line; a line break in it comes from a name."""
         return visible(str(self))
+
+    def blaming(self, culprit: object, fault: str) -> Self:
+        """The same error, with the plugin that is at fault if it is none of ours."""
+        self.culprit, self.fault = culprit, fault
+        return self
 
 
 class UsageError(TpucError):
@@ -71,6 +82,20 @@ class PluginError(TpucError):
     """A plugin that cannot be found, loaded or used."""
 
     exit_code = 2
+
+
+class BrokenPromise(PluginError):
+    """What a plugin gives is not what its base class promises; `culprit` is its object or class."""
+
+    exit_code = 1
+
+    def __init__(self, text: str, culprit: object) -> None:
+        super().__init__(text)
+        self.blaming(culprit, text)
+
+    def __reduce__(self) -> tuple[type[BrokenPromise], tuple[str, None]]:
+        """On the way to another process the culprit is left behind."""
+        return BrokenPromise, (str(self), None)
 
 
 class PluginConflict(PluginError):

@@ -242,10 +242,16 @@ def test_a_command_of_two_packages_conflicts_on_use(tpuc: CommandLine) -> None:
     assert tpuc("--prefer", "two", "show").code == 0
 
 
-def test_a_built_in_command_yields_to_prefer_only(tpuc: CommandLine) -> None:
-    tpuc.install(offer("commands", "plugins", show, "other"))
-    assert "other:plugins" in tpuc("plugins").out
+def test_a_command_with_the_name_of_a_built_in_one_is_an_error_unless_prefer_chooses(tpuc: CommandLine) -> None:
+    tpuc.install(offer("commands", "plugins", show, "other"), offer("chips", "mine", None, "tpuc"))
+    outcome = tpuc("plugins")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (
+        "tpuc: command 'plugins' of other 1.0 has the name of one of tpuc's own. Its author must rename it; until then "
+        "uninstall it, or choose with --prefer PACKAGE.\n"
+    )
     assert tpuc("--prefer", "other", "plugins").out.startswith("None 1 [] ")
+    assert "other:plugins" in tpuc("--prefer", "tpuc", "plugins").out
 
 
 def test_a_command_may_have_commands_of_its_own(tpuc: CommandLine) -> None:

@@ -128,13 +128,18 @@ def test_one_package_that_offers_a_name_twice_must_decide() -> None:
     )
 
 
+INSTALL = "Install what it needs, or uninstall acme."
+MEND = "Its author must mend acme, or what it imports; until then uninstall acme."
+
+
 @pytest.mark.parametrize(
     ("cause", "shown"),
     [
-        (ModuleNotFoundError("No module named 'foo'"), "ModuleNotFoundError: No module named 'foo'"),
-        (SyntaxError("invalid syntax"), "SyntaxError: invalid syntax"),
-        (RuntimeError("two\nlines."), "RuntimeError: two lines"),
-        (SystemExit(), "SystemExit"),
+        (ModuleNotFoundError("No module named 'foo'"), f"ModuleNotFoundError: No module named 'foo'. {INSTALL}"),
+        (OSError("libfoo.so: no such file"), f"OSError: libfoo.so: no such file. {INSTALL}"),
+        (SyntaxError("invalid syntax"), f"SyntaxError: invalid syntax. {MEND}"),
+        (RuntimeError("two\nlines."), f"RuntimeError: two lines. {MEND}"),
+        (SystemExit(), f"SystemExit. {MEND}"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -142,10 +147,7 @@ def test_a_plugin_that_fails_to_import_is_named_with_version_cause_and_way_out(
     cause: BaseException, shown: str
 ) -> None:
     registry = Registry(offers=[offer("chips", "broken", cause), chip("whole", "other")])
-    assert (
-        sentence(PluginError, registry, "chips", "broken")
-        == f"chip 'broken' of acme 1.0 cannot be loaded: {shown}. Install what it needs, or uninstall acme."
-    )
+    assert sentence(PluginError, registry, "chips", "broken") == f"chip 'broken' of acme 1.0 cannot be loaded: {shown}"
     assert registry.get("tpuc.chips", "whole").description.name == "whole"
 
 

@@ -64,10 +64,13 @@ class Watcher:
         self.events.append(("dumped", path.name))
 
 
-def context(work_dir: Path | None = None, watcher: Watcher | None = None, log: Any = print) -> PassContext:
+def context(
+    work_dir: Path | None = None, watcher: Watcher | None = None, log: Any = print, package: str = "tpuc"
+) -> PassContext:
+    """With passes of `package`."""
     offers = [
-        offer("passes", "rename", Rename),
-        offer("passes", "nothing", Nothing),
+        offer("passes", "rename", Rename, package),
+        offer("passes", "nothing", Nothing, package),
         offer("passes", "misnamed", Misnamed),
         offer("hooks", "watcher", watcher),
     ]
@@ -108,6 +111,15 @@ def test_an_invalid_module_names_what_made_it_so(verify_each: bool, where: str) 
     with pytest.raises(VerifyError) as caught:
         manager.run_pipeline("tidy", Net("net"))
     assert str(caught.value) == f"after {where}: value '%3' is used before it is defined"
+
+
+def test_a_pass_of_another_package_is_verified_at_once_and_named() -> None:
+    manager = PassManager(context(package="acme"), pipelines={"tidy": ["rename{to=invalid}", "nothing"]})
+    with pytest.raises(VerifyError) as caught:
+        manager.run_pipeline("tidy", Net("net"))
+    assert str(caught.value) == "after pass 'rename': value '%3' is used before it is defined"
+    assert isinstance(caught.value.culprit, Rename)
+    assert caught.value.fault == "pass 'rename' breaks the module: value '%3' is used before it is defined"
 
 
 def test_unknown_passes_and_pipelines_are_refused_before_anything_runs() -> None:

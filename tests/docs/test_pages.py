@@ -72,7 +72,7 @@ def test_figures_are_those_of_the_committed_results(generate: Any) -> None:
 @pytest.mark.parametrize("page", HOWTOS, ids=lambda path: path.stem)
 def test_code_of_a_howto_comes_from_tested_files(page: Path) -> None:
     included = re.findall(r"<!-- include: (\S+?)(?:::\S+)? -->\n```", text(page))
-    assert included
+    assert included or "```" not in text(page)
     assert len(re.findall(r"^```(?:python|mlir)", text(page), re.MULTILINE)) <= len(included)
     assert all(path.startswith(("tests/", "plugins/tools/tpuc_new/packages/")) for path in included)
 
@@ -151,7 +151,7 @@ def test_every_page_is_reached_from_the_first() -> None:
 
 @each_page
 def test_lines_fit_a_window(page: Path) -> None:
-    assert [line for line in text(page).splitlines() if len(line) > WIDTH] == []
+    assert [line for line in text(page).splitlines() if len(line) > WIDTH and not line.startswith("| ")] == []
 
 
 def test_the_architecture_names_every_group_and_what_its_objects_are() -> None:

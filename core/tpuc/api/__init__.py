@@ -99,6 +99,7 @@ from tpuc.api.table import (
     import_modules,
 )
 from tpuc.errors import (
+    BrokenPromise,
     CalibrationError,
     CorruptFile,
     HazardError,
@@ -115,12 +116,7 @@ from tpuc.errors import (
     visible,
 )
 from tpuc.extras import install_command
-from tpuc.files import (
-    file_stem,
-    read_text,
-    undone_on_failure,
-    write_atomic,
-)
+from tpuc.files import file_stem, read_text, undone_on_failure, write_atomic
 from tpuc.ir import (
     ABSENT,
     BF16,
@@ -302,6 +298,7 @@ __all__ = [
     "Bool",
     "BoolAttr",
     "Box",
+    "BrokenPromise",
     "BufferInfo",
     "Builder",
     "Calibrated",

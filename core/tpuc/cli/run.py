@@ -18,6 +18,7 @@ from tpuc.cli.text import one_line, sentence
 from tpuc.cli.warned import warnings_as_remarks
 from tpuc.errors import TpucError, UsageError
 from tpuc.files import reason, way_out
+from tpuc.registry.blame import Blame
 
 NAME = "tpuc"
 COMPLETION = "_TPUC_COMPLETE"
@@ -37,7 +38,7 @@ def run(arguments: Sequence[str] | None, interrupt: Interrupt) -> int:
     except Exception as error:  # noqa: BLE001 # the outermost frame: a traceback is shown with -v only
         if interrupt.pressed:
             return _fail(app, "interrupted", INTERRUPTED)
-        return _fail(app, *_explanation(error))
+        return _fail(app, *_explanation(error, app))
     return result if isinstance(result, int) else 0
 
 
@@ -53,8 +54,12 @@ def _dispatch(arguments: list[str], app: App) -> Any:
         return end.exit_code
 
 
-def _explanation(error: Exception) -> tuple[str, int]:
+def _explanation(error: Exception, app: App) -> tuple[str, int]:
     """The sentence about an error, and the exit code."""
+    if not isinstance(error, (click.ClickException, OSError, MemoryError)):
+        blamed = Blame(app.make_registry().offers).explain(error)
+        if blamed is not None:
+            return blamed, error.exit_code if isinstance(error, TpucError) else FAILED
     match error:
         case click.UsageError():
             return usage_sentence(error), UsageError.exit_code

@@ -16,10 +16,9 @@ from tpuc.cli.text import dashed
 from tpuc.cli.values import ListedType, ShapesType
 from tpuc.errors import UsageError
 from tpuc.registry import Registry
-from tpuc.registry.offers import normalise
+from tpuc.registry.offers import OURS, normalise
 
 COMMANDS = "tpuc.commands"
-OURS = "tpuc"
 
 
 class Shell(click.Group):
@@ -40,14 +39,22 @@ class Shell(click.Group):
         return sorted({*BUILT_IN, *_registry(ctx).names(COMMANDS)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command that a name or an alias stands for. A built-in one yields only to `--prefer`."""
+        """The command that a name or an alias stands for.
+
+        Raises PluginConflict for a built-in one that a package offers, too, unless `--prefer` chooses.
+        """
         name = command_name(cmd_name)
         registry = _registry(ctx)
-        preferred = {normalise(package) for package in registry.prefer}
-        rivals = {normalise(row.package) for row in registry.describe(COMMANDS) if row.name == name}
-        if name in BUILT_IN and not preferred & rivals:
-            return import_module(BUILT_IN[name]).command
-        return registry.get(COMMANDS, name) if registry.has(COMMANDS, name) else None
+        if name not in BUILT_IN:
+            return registry.get(COMMANDS, name) if registry.has(COMMANDS, name) else None
+        rivals = [offer for offer in registry.offers if (offer.group, offer.name) == (COMMANDS, name)]
+        known = {OURS, *(normalise(offer.package) for offer in rivals)}
+        chosen = next((package for package in map(normalise, registry.prefer) if package in known), None)
+        if rivals and chosen is None:
+            from tpuc.registry.problems import shadowed
+
+            raise shadowed(name, ", ".join(sorted(offer.provider for offer in rivals)))
+        return import_module(BUILT_IN[name]).command if chosen in (None, OURS) else registry.get(COMMANDS, name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

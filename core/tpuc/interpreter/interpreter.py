@@ -194,4 +194,7 @@ def _suggestion(name: str, known: Collection[str]) -> str:
 
 
 def _fail(operation: Operation, reason: str, cause: BaseException | None = None) -> NoReturn:
-    raise EvaluationError(f"op '{operation.name}' ({operation.op.name}): {reason}") from cause
+    error = EvaluationError(f"op '{operation.name}' ({operation.op.name}): {reason}")
+    if cause is None:  # it tells more than this
+        error.blaming(operation.op, f"{operation.op.name} '{operation.name}': {reason.removesuffix('; correct one')}")
+    raise error from cause

@@ -6,6 +6,7 @@ import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 API_VERSION = 1
@@ -18,7 +19,8 @@ class Group:
 
     `kind` is the word for one of its names in a sentence. `base` is the class that its objects
     are instances of (subclasses, when `is_class`), as `module:Class`; None leaves that open. `owners` is the group of
-    the first part of a table's name (`<chip>.<dialect>`), None where entries are not tables.
+    the first part of a table's name (`<chip>.<dialect>`), None where entries are not tables. `states` is the attribute
+    in which an object states its own name, empty where it states none.
     """
 
     name: str
@@ -26,6 +28,12 @@ class Group:
     base: str | None = None
     is_class: bool = False
     owners: str | None = None
+    states: str = ""
+
+    def misnamed(self, value: Any, name: str) -> str | None:
+        """The name that an object registered as `name` states instead, None where it is the same or states none."""
+        stated = attrgetter(self.states)(value) if self.states else name
+        return None if stated == name else str(stated)
 
     def misfit(self, value: Any) -> str | None:
         """Why `value` is not what this group needs, as the end of 'it is ...'; None when it fits."""
@@ -38,11 +46,11 @@ class Group:
         base: type[Any] = getattr(importlib.import_module(module), attribute)
         if self.is_class:
             fits = isinstance(value, type) and issubclass(value, base)
-            return None if fits else f"{_shown(value)}, not a subclass of {attribute}"
-        return None if isinstance(value, base) else f"{_shown(value)}, not an instance of {attribute}"
+            return None if fits else f"{shown(value)}, not a subclass of {attribute}"
+        return None if isinstance(value, base) else f"{shown(value)}, not an instance of {attribute}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """How a sentence speaks of an object of the wrong kind."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
@@ -52,16 +60,16 @@ def _shown(value: Any) -> str:
 GROUPS: Mapping[str, Group] = {
     group.name: group
     for group in (
-        Group("tpuc.dialects", "dialect", "tpuc.ir.dialect:Dialect"),
+        Group("tpuc.dialects", "dialect", "tpuc.ir.dialect:Dialect", states="name"),
         Group("tpuc.frontends", "front end", "tpuc.api.frontend:Frontend"),
         Group("tpuc.importers", "importer", owners="tpuc.frontends"),
-        Group("tpuc.chips", "chip", "tpuc.api.chip:Chip"),
+        Group("tpuc.chips", "chip", "tpuc.api.chip:Chip", states="description.name"),
         Group("tpuc.boards", "board", "tpuc.api.board:Board"),
         Group("tpuc.lowerings", "lowering", owners="tpuc.chips"),
         Group("tpuc.legalisations", "legalisation", owners="tpuc.chips"),
         Group("tpuc.kernels", "kernel", owners="tpuc.chips"),
         Group("tpuc.cpu_functions", "CPU function", "tpuc.api.cpu:CpuFunction"),
-        Group("tpuc.passes", "pass", "tpuc.schedule.passes:Pass", is_class=True),
+        Group("tpuc.passes", "pass", "tpuc.schedule.passes:Pass", is_class=True, states="name"),
         Group("tpuc.calibrators", "calibration method"),
         Group("tpuc.planners", "memory planner"),
         Group("tpuc.engines", "engine", "tpuc.api.frontend:HostEngine"),

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+OURS = "tpuc"
+"""The package that core and the bundled plugins are in."""
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -25,6 +28,11 @@ class Offer:
     def provider(self) -> str:
         """The package as a sentence shows it."""
         return f"{self.package} {self.version}"
+
+    @property
+    def is_ours(self) -> bool:
+        """Is it part of tpuc itself?"""
+        return normalise(self.package) == OURS
 
     def load(self) -> Any:
         """Import the object; raises whatever the plugin raises."""

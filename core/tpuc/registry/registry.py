@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpuc.errors import PluginError, UsageError
-from tpuc.registry.groups import API_VERSION, GROUPS, Group, added_group
+from tpuc.registry.groups import API_VERSION, GROUPS, Group, added_group, shown
 from tpuc.registry.offers import Offer, installed_offers, normalise
 from tpuc.registry.tables import Cell, MergedTable, TableName, conflict, ranked
 
@@ -133,7 +133,15 @@ class Registry:
         prefix, _, name = full_name.partition(".")
         if not self.has("tpuc.dialects", prefix):
             return None
-        return self.get("tpuc.dialects", prefix).op(name)
+        offer, dialect = self.offer("tpuc.dialects", prefix), self.get("tpuc.dialects", prefix)
+        what = f"op '{full_name}' of {offer.provider}"
+        try:
+            op: Any = dialect.op(name)
+        except Exception as error:
+            raise _not_loaded(what, error, offer, dialect.ops.get(name, offer.path)) from error
+        if op is not None and not dialect.others:
+            _check_op(what, full_name, op)
+        return op
 
     # Tables
 
@@ -261,10 +269,7 @@ def load_checked(offer: Offer, group: Group) -> Any:
     try:
         value = offer.load()
     except (Exception, SystemExit) as error:
-        cause = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
-        raise PluginError(
-            f"{what} cannot be loaded: {cause.rstrip('.')}. Install what it needs, or uninstall {offer.package}."
-        ) from error
+        raise _not_loaded(what, error, offer, offer.path) from error
     version = getattr(value, "api_version", None)
     if version is None:
         raise PluginError(
@@ -279,7 +284,36 @@ def load_checked(offer: Offer, group: Group) -> Any:
     misfit = group.misfit(value) or _misplaced(offer, group, value)
     if misfit:
         raise PluginError(f"{what} cannot be used: {offer.path} is {misfit}. Its author must correct the entry point.")
+    other = group.misnamed(value, offer.name)
+    if other is not None:
+        raise PluginError(f"{what} calls itself '{other}'. Its author must use one name for both.")
     return value
+
+
+def _not_loaded(what: str, error: BaseException, offer: Offer, path: str) -> PluginError:
+    """The error about something of a package that cannot be imported from `path`."""
+    cause = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ").rstrip(".")
+    module, _, attribute = path.partition(":")
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing is not None and f"{module}.".startswith(f"{missing}."):
+        cure = f"There is no module {missing}: its author must correct {path}, or its list of files."
+    elif isinstance(error, AttributeError) and getattr(error, "name", None) == attribute:
+        cure = f"Its author must correct {path}, or define {attribute}."
+    elif isinstance(error, (ImportError, OSError)):
+        cure = f"Install what it needs, or uninstall {offer.package}."
+    else:
+        cure = f"Its author must mend {module}, or what it imports; until then uninstall {offer.package}."
+    return PluginError(f"{what} cannot be loaded: {cause}. {cure}")
+
+
+def _check_op(what: str, full_name: str, op: Any) -> None:
+    """Raise PluginError for a definition that is none, or that has another name than its dialect gives it."""
+    from tpuc.ir import Op
+
+    if not (isinstance(op, type) and issubclass(op, Op)):
+        raise PluginError(f"{what} cannot be used: it is {shown(op)}, no subclass of Op. Its author must correct it.")
+    if op.name != full_name:
+        raise PluginError(f"{what} calls itself '{op.name}'. Its author must use one name for both.")
 
 
 def _misplaced(offer: Offer, group: Group, value: Any) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from tpuc.errors import InvalidModel, PluginError, UsageError, VerifyError
+from tpuc.errors import InvalidModel, UsageError, VerifyError
 from tpuc.files import write_atomic
 from tpuc.ir.dtypes import shown
 from tpuc.ir.types import DYNAMIC, ShapeNotStatic, TensorType
@@ -99,12 +99,6 @@ class PassManager:
         """The pass object of a text such as `fuse-relu{keep-limit}`."""
         parsed = parse_pass_text(text)
         definition: type[Pass] = self.context.registry.get("tpuc.passes", parsed.name)
-        if definition.name != parsed.name:
-            offer = self.context.registry.offer("tpuc.passes", parsed.name)
-            raise PluginError(
-                f"pass '{parsed.name}' of {offer.provider} calls itself '{definition.name}'. "
-                "Its author must use one name for both."
-            )
         return build_object("pass", definition, parsed)
 
     def _run_one(self, item: Pass, module: Module, stage: str) -> bool:
@@ -121,9 +115,14 @@ class PassManager:
         self.context.log(f"{item.name}: {'changed' if changed else 'no change'}, {seconds * 1000:.1f} ms")
         if item.name in self._dump_after or ALL in self._dump_after:
             self._dump(item, module)
-        if self._verify_each:
-            self._verify(module, f"pass '{item.name}'")
+        if self._verify_each or self._is_foreign(item):
+            self._verify(module, f"pass '{item.name}'", item)
         return changed
+
+    def _is_foreign(self, item: Pass) -> bool:
+        """Is the pass of another package? Then what it breaks is found before a pass of ours meets it."""
+        registry = self.context.registry
+        return registry.has("tpuc.passes", item.name) and not registry.offer("tpuc.passes", item.name).is_ours
 
     def _dump(self, item: Pass, module: Module) -> None:
         from tpuc.ir.text import print_module
@@ -134,11 +133,12 @@ class PassManager:
         write_atomic(path, print_module(module))
         self.context.registry.hooks.hook.module_dumped(path=path, module=module)
 
-    def _verify(self, module: Module, what: str) -> None:
+    def _verify(self, module: Module, what: str, culprit: Pass | None = None) -> None:
         try:
             module.verify()
         except VerifyError as error:
-            raise VerifyError(f"after {what}: {error}") from error
+            said = f"after {what}: {error}"
+            raise VerifyError(said).blaming(culprit, f"{what} breaks the module: {error}") from error
 
 
 def _without_shape(item: Pass, module: Module) -> InvalidModel | None:

@@ -93,7 +93,10 @@ class OpConformance:
         expected = self.flops
         if isinstance(expected, int):
             expected = tuple(expected * node.result_types[0].size for node in nodes)
-        assert found == list(expected), f"of {self.op!r}"
+        definition = type(self.op)
+        has_flops = definition.flops is not Op.flops or not any(expected)
+        assert has_flops, f"{self.op.name} ({definition.__module__}) has no `flops`; add one"
+        assert found == list(expected), f"flops of {self.op!r}: {found}, the formula says {list(expected)}"
         assert all(type(count) is int for count in found)
 
     def test_attributes_round_trip_through_text(self) -> None:

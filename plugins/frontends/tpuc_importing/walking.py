@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from tpuc.api import ForeignNode, InvalidModel, Unsupported
+from tpuc.api import BrokenPromise, ForeignNode, InvalidModel, Unsupported
 
 from tpuc_importing.building import TopBuilder
 from tpuc_importing.finding import Importer, ImporterFinder
@@ -49,6 +49,8 @@ class Walk(Generic[BuilderT]):
             return ()
         except self.contradictions as error:
             raise self.contradicted(node, error) from error
+        if made is None:
+            raise BrokenPromise(f"{place_of(node)}: its importer returns None, not its results", importer)
         return cast("Sequence[Any]", made) if isinstance(made, Sequence) else (made,)
 
     def contradicted(self, node: ForeignNode, error: Exception) -> InvalidModel:

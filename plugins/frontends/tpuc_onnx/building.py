@@ -27,6 +27,8 @@ class OnnxBuilder(TopBuilder):
     def __init__(self, source: ModuleSource, inputs: Sequence[tuple[str, TensorType]], types: TypeTable) -> None:
         self.types = types
         self.stored: dict[str, StoredConstant] = {}
+        self.left_out: dict[str, tuple[object, str]] = {}
+        """Results of nodes that importers do not give: the importer, and what it did."""
         self._integers: dict[StoredConstant, Value] = {}
         super().__init__(source, inputs)
 
@@ -35,11 +37,16 @@ class OnnxBuilder(TopBuilder):
         if name and name not in self.values:
             array = self.types.constants.get(name)
             if array is None:
-                raise self._error(f"it reads the result '{name}' of another node, which only training needs")
+                refused = self._error(f"it reads the result '{name}' of another node, which only training needs")
+                raise self.blamed(refused, name)
             if array.dtype.kind in "OSU":
                 raise self._error(f"tensor '{name}' holds text, and networks compute numbers")
             self.values[name] = self._stored_value(name) if name in self.stored else self.foreign_weight(name, array)
         return super().value(name)
+
+    def blamed(self, error: TpucError, name: str) -> TpucError:
+        """An error about a missing result, with the importer that left it out."""
+        return error.blaming(*self.left_out[name]) if name in self.left_out else error
 
     def plain_constant(self, name: str) -> Array | None:
         """As `constant`, None also for integers with a scale: whoever makes another constant of it would lose them."""

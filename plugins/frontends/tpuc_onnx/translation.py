@@ -69,7 +69,8 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
         why = "is a result that only training needs" if value is None else "does not depend on any input"
         if constant is not None:
             why = "does not depend on any input" if constant.size else f"has no elements ({show_shape(constant.shape)})"
-        raise InvalidModel(f"{graph.source}: output '{name}' {why}. Choose other outputs with --output-names.")
+        refused = InvalidModel(f"{graph.source}: output '{name}' {why}. Choose other outputs with --output-names.")
+        raise build.blamed(refused, name)
     return value
 
 
@@ -176,6 +177,9 @@ class _Walk(Walk[OnnxBuilder]):
         foreign = node.foreign
         importer = self.importer(importer_key(foreign), foreign.name, node.reads, foreign.outputs)
         results = self.results(foreign, importer) if importer else ()
+        for name in foreign.outputs[len(results) :]:
+            what = f"{place_of(foreign)}: its importer gives {len(results)} results, and '{name}' is not among them"
+            self.build.left_out[name] = importer, what
         for name, value in zip(foreign.outputs, results, strict=False):
             if name and name not in self._types.constants:
                 self._accept(foreign, name, value)

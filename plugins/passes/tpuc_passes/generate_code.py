@@ -76,7 +76,7 @@ class GenerateCode(Pass):
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
         cycles = Cycles(chip, Plan.of(module).order_profiles)
-        emitter = Emitter(cycles, asm, address_of, _coefficients)
+        emitter = Emitter(cycles, asm, address_of, _coefficients, is_test=bool(context.options.get("is_test")))
         emitter.run(PlannedFunction.of(context, module))
         plan = context.find(MEMORY_PLAN)
         if plan is not None:

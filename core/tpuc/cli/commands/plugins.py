@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
+from tpuc.cli.summaries import BUILT_IN
 from tpuc.cli.text import columns
 
 if TYPE_CHECKING:
     from tpuc.registry import Registry, Row
+    from tpuc.registry.problems import Problem
 
 
 @click.command(
@@ -26,10 +30,12 @@ if TYPE_CHECKING:
 @pass_app
 def command(app: App, check: bool, as_json: bool) -> int:
     """List installed plugins."""
-    from tpuc.diagnosis import broken_plugins
+    from tpuc.registry.problems import find_problems
 
     rows = [row for group in app.registry.groups for row in app.registry.describe(group)]
-    problems = broken_plugins(app.registry) if check else []
+    found = find_problems(app.registry, BUILT_IN) if check else []
+    rows = with_broken(rows, found)
+    problems = [problem.sentence for problem in found]
     if as_json:
         listed = [dataclasses.asdict(row) for row in rows]
         app.result_json({"plugins": listed, "problems": problems} if check else {"plugins": listed})
@@ -40,12 +46,28 @@ def command(app: App, check: bool, as_json: bool) -> int:
     return 1 if problems else 0
 
 
+def with_broken(rows: Sequence[Row], problems: Sequence[Problem]) -> list[Row]:
+    """The rows, the state of those with a problem `broken`, then the entry points that are in no group."""
+    from tpuc.registry import Row
+
+    broken = {(offer.group, offer.name, offer.package): offer for offer in (problem.offer for problem in problems)}
+    keys = [(row.group, row.name, row.package) for row in rows]
+    marked = [replace(row, state="broken") if key in broken else row for key, row in zip(keys, rows, strict=True)]
+    others = [offer for key, offer in broken.items() if key not in keys]
+    return [*marked, *(Row(o.group, o.name, o.package, o.version, o.path, "broken") for o in others)]
+
+
 def show(registry: Registry, rows: list[Row]) -> str:
     """One line per plugin, under the word for its group."""
     if not rows:
         return "no plugins are installed"
     head = ("kind", "name", "package", "object", "state")
-    return columns([head, *(_cells(registry.group(row.group).kind, row) for row in rows)])
+    return columns([head, *(_cells(_kind(registry, row.group), row) for row in rows)])
+
+
+def _kind(registry: Registry, group: str) -> str:
+    """The word for a group; the group itself where there is none of that name."""
+    return registry.group(group).kind if group in registry.groups else group
 
 
 def _cells(kind: str, row: Row) -> tuple[str, ...]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from tpuc.api import (
     ALL_OPS,
     QUANTISE_TABLE,
+    BrokenPromise,
     ChipDescription,
     Constant,
     CpuFunction,
@@ -25,6 +26,7 @@ from tpuc.api import (
     PassContext,
     ShapeOnly,
     StringAttr,
+    TensorType,
     UsageError,
     Value,
     cpu_function,
@@ -174,6 +176,26 @@ def users_of(value: Value) -> Iterator[Op]:
             yield from users_of(user.result)
         else:
             yield user.op
+
+
+def check_results(kind: str, operation: Operation, culprit: object, results: object) -> None:
+    """Raise BrokenPromise unless these values can stand for the results of an operation."""
+    said = f"{kind} of {operation.op.name} '{operation.name}' returns"
+    values = cast("Sequence[Any]", results) if isinstance(results, Sequence) else None
+    if values is None or not all(isinstance(value, Value) for value in values):
+        shown = [type(value).__name__ for value in values] if values is not None else f"a {_kind_of(results)}"
+        raise BrokenPromise(f"{said} {shown}; return a sequence of what the builder gave", culprit)
+    if len(values) != len(operation.results):
+        raise BrokenPromise(f"{said} {len(values)} values; the op has {len(operation.results)} results", culprit)
+    for value, result in zip(values, operation.results, strict=True):
+        if isinstance(result.type, TensorType) and value.tensor.shape != result.type.shape:
+            raise BrokenPromise(
+                f"{said} a value of {value.tensor.shape}; the op's result is {result.type.shape}", culprit
+            )
+
+
+def _kind_of(value: Any) -> str:
+    return type(value).__name__
 
 
 def is_kept(operation: Operation) -> bool:

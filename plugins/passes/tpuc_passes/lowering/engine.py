@@ -34,7 +34,7 @@ from tpuc.api import (
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_passes.lowering.cells import Array, Cells, as_array, is_kept, together
+from tpuc_passes.lowering.cells import Array, Cells, as_array, check_results, is_kept, together
 
 _WHOLE = (Wants.INDEX, Wants.EXACT)
 _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
@@ -196,6 +196,7 @@ class Lowerer:
             results = cell.lower(node, build)
         except ValueError as error:
             raise Unsupported(f"node '{operation.name}': {operation.op.name} {mode}: {error}") from error
+        check_results(f"{mode} lowering", operation, cell, results)
         for old, new in zip(operation.results, results, strict=True):
             self.values[old] = new
 

@@ -25,7 +25,7 @@ from tpuc.api import (
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_passes.lowering.cells import COMPUTE_TYPE, Array, Cells, as_array, is_kept, together
+from tpuc_passes.lowering.cells import COMPUTE_TYPE, Array, Cells, as_array, check_results, is_kept, together
 
 
 @dataclass
@@ -85,6 +85,7 @@ class Legaliser:
         except ValueError as error:
             self._refuse(origin, str(error))
             return
+        check_results("legalisation", operation, legalisation, results)
         for old, new in zip(operation.results, results, strict=True):
             assert new.name == old.name, f"{operation.op.name}: '{new.name}' stands for '{old.name}'"
             old.replace_with(new)

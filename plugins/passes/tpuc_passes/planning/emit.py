@@ -9,6 +9,7 @@ from tpuc.api import Assembler, DdrTensor, HostCall, LocalBlock, Operation, Tens
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.host import constant_element, constant_offsets
 from tpuc_passes.planning.planned import PlannedFunction
+from tpuc_passes.planning.promises import check_step
 from tpuc_passes.planning.region import AddressOf, record_moves, schedule_and_place
 from tpuc_passes.planning.schedule import Item
 from tpuc_passes.planning.steps import Addresses, BlockLoad, Step, Store, TensorLoad
@@ -19,16 +20,24 @@ class Emitter:
     """Emits a planned function. Program order is the order of meaning; the assembler derives the wait ids from it.
 
     `cycles`: by which the order is chosen. `constants_of`: the DDR address of an operation's packed constants.
+    `is_test`: kernels are asked to keep to the memory that was placed for them.
     """
 
     def __init__(
-        self, cycles: Cycles, asm: Assembler, address_of: AddressOf, constants_of: Callable[[Operation], int]
+        self,
+        cycles: Cycles,
+        asm: Assembler,
+        address_of: AddressOf,
+        constants_of: Callable[[Operation], int],
+        *,
+        is_test: bool = False,
     ) -> None:
         self.chip = cycles.chip
         self.asm = asm
         self.address_of = address_of
         self.constants_of = constants_of
         self._cycles = cycles
+        self._is_test = is_test
         self.host_calls: list[HostCall] = []
         self.operations: list[Operation] = []
         """For which operation each instruction is."""
@@ -46,7 +55,10 @@ class Emitter:
     def _emit(self, item: Item, addresses: Addresses) -> None:
         match item:
             case Step():
-                item.task.kernel.emit(item.task.node, item.placed(addresses), item.phase, self.asm)
+                placed, before = item.placed(addresses), len(self.asm.instructions)
+                item.task.kernel.emit(item.task.node, placed, item.phase, self.asm)
+                if self._is_test:
+                    check_step(item, placed, self.asm.instructions[before:], self.chip.lmem)
             case TensorLoad():
                 base = (
                     self.constants_of(item.task.operation) + item.constant

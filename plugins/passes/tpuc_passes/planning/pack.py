@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import PackedConstant, RowMove, Tile
+from tpuc.api import BrokenPromise, PackedConstant, RowMove, Tile
 from tpuc_ops.arrays import Array
 
 from tpuc_passes.planning.alignment import align
@@ -104,9 +104,10 @@ def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:
             data = task.kernel.pack(task.node, constant.name, block.tile, arrays)
             expected = task.kernel.constant_shape(task.node, constant.name, block.tile)
             if data.shape != expected or data.dtype != np.uint8:
-                raise TypeError(
+                raise BrokenPromise(
                     f"kernel of {task.node.op.name}: constant '{constant.name}' packs to {data.dtype} {data.shape}, "
-                    f"its constant_shape says uint8 {expected}"
+                    f"its constant_shape says uint8 {expected}; make `pack` and `constant_shape` agree",
+                    task.kernel,
                 )
             lanes[: data.shape[0], offset : offset + count] = data
         packed[block.offset : block.offset + block.stored_bytes] = lanes.reshape(-1)[: block.stored_bytes]

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from tpuc.api import (
     NO_PADS,
     Box,
+    BrokenPromise,
     Candidate,
     Chip,
     CpuRoutine,
@@ -105,6 +106,23 @@ class Side:
         return None if part is None or part[0] % self.alignment else part
 
 
+def checked_boxes(kernel: TileKernel[Any, Any], node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+    """Per operand the part that a tile reads; raises BrokenPromise for parts that are not of the operands."""
+    boxes = kernel.reads(node, space, tile)
+    said = f"kernel of {node.op.name} '{node.name}': `reads` gives"
+    if len(boxes) != len(space.operands):
+        wanted = f"the op has {len(space.operands)} operands; give a Box or None for each"
+        raise BrokenPromise(f"{said} {len(boxes)} parts, {wanted}", kernel)
+    for index, (box, view) in enumerate(zip(boxes, space.operands, strict=True)):
+        if box is None or view is None:
+            continue
+        ends = [first + extent for first, extent in zip(box.start, box.shape, strict=True)]
+        if min(box.start) < 0 or any(end > extent for end, extent in zip(ends, view.shape, strict=True)):
+            part = f"{box.start} to {tuple(ends)} of operand {index}, which has {view.shape}"
+            raise BrokenPromise(f"{said} {part}; keep to the operand and leave the rest to `padding`", kernel)
+    return boxes
+
+
 class KernelFacts:
     """What a candidate says of its node whatever the tiling, asked once. `view`: its number among the node's."""
 
@@ -151,7 +169,7 @@ class KernelFacts:
     def boxes(self, tile: Tile) -> Sequence[Box | None]:
         """Per operand the part that a tile reads."""
         if tile not in self._boxes:
-            self._boxes[tile] = self.kernel.reads(self.node, self.space, tile)
+            self._boxes[tile] = checked_boxes(self.kernel, self.node, self.space, tile)
         return self._boxes[tile]
 
     def scratch(self, tile: Tile) -> Sequence[Scratch]:
