@@ -111,6 +111,16 @@ def doctor(registry: Registry | None = None) -> Diagnosis:
     )
 
 
+def versions() -> dict[str, str]:
+    """Of tpuc, Python and the packages that tpuc always needs."""
+    packages, _ = _requirements()
+    return {
+        "tpuc": installed_version(),
+        "Python": platform.python_version(),
+        **{one.name: one.version for one in packages},
+    }
+
+
 def _requirements() -> tuple[tuple[Requirement, ...], tuple[Extra, ...]]:
     """What the package needs always, and its extras."""
     try:

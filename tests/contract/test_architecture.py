@@ -23,7 +23,10 @@ from tests.contract.tree import (
     plugin_packages,
 )
 
-LIBRARIES = {"tpuc_chip_parts", "tpuc_cv18", "tpuc_images", "tpuc_importing", "tpuc_ops", "tpuc_pages", "tpuc_tflite"}
+LIBRARIES = {
+    *("tpuc_chip_parts", "tpuc_cv18", "tpuc_images", "tpuc_importing", "tpuc_ops", "tpuc_pages", "tpuc_profile"),
+    "tpuc_tflite",
+}
 """Of the plugins, those that other plugins are written with; TensorFlow's operators are read as TFLite's."""
 
 TESTED_WITH = ("tpuc.cli", "tpuc.testing")

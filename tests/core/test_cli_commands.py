@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,8 @@ MODULE = """module @net attributes {module.name = "net"} {
 
 
 class FakeReport:
+    model = "o.bin"
+
     def text(self) -> str:
         return "a report"
 
@@ -130,8 +133,14 @@ def test_compile_passes_everything_on(tpuc: CommandLine, calls: Calls) -> None:
 
 
 def test_compile_writes_its_report_for_programs(tpuc: CommandLine, calls: Calls) -> None:
-    assert tpuc("compile", "net.onnx", "--chip", "newchip", "--model", "o.bin", "--report", "r.json").code == 0
-    assert json.loads((tpuc.folder / "r.json").read_text()) == {"cycles": 7}
+    words = ("--model", "o.bin", "--report", "r.json")
+    assert tpuc("compile", "net.onnx", "--chip", "newchip", *words).code == 0
+    written = json.loads((tpuc.folder / "r.json").read_text())
+    assert written.pop("command") == ["tpuc", "compile", "net.onnx", "--chip", "newchip", *words]
+    assert written.pop("versions")["Python"] == platform.python_version()
+    assert written == {"cycles": 7}
+    assert tpuc("compile", "net.onnx", "--chip", "newchip", "-o", "o.bin", "--work-dir", "kept").code == 0
+    assert json.loads((tpuc.folder / "kept" / "o.bin.json").read_text())["cycles"] == 7
 
 
 COMPILE = ("compile", "net.onnx", "--chip", "newchip")

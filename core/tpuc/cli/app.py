@@ -6,7 +6,7 @@ import functools
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -25,12 +25,15 @@ T = TypeVar("T")
 
 @dataclass
 class App:
-    """One run of the command line. `enabled` and `prefer` gather `--with` and `--prefer` from wherever they stand."""
+    """One run of the command line. `enabled` and `prefer` gather `--with` and `--prefer` from wherever they stand;
+    `arguments` are the words that the user typed.
+    """
 
     verbose: bool = False
     enabled: list[str] = field(default_factory=list[str])
     prefer: list[str] = field(default_factory=list[str])
     settings: Settings | None = None
+    arguments: Sequence[str] = ()
 
     def make_registry(self) -> Registry:
         """The installed plugins under the choices made so far; those of the command line come before tpuc.toml's."""

@@ -45,6 +45,7 @@ def run(arguments: Sequence[str] | None, interrupt: Interrupt) -> int:
 def _dispatch(arguments: list[str], app: App) -> Any:
     """As `click.Command.main` does, but the interruptions and ends of files that it would take for one are ours."""
     shell = Shell()
+    app.arguments = tuple(arguments)
     if COMPLETION in os.environ:
         return shell.main(arguments, prog_name=NAME, standalone_mode=False, obj=app)
     try:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tpuc.cli.app import App
 from tpuc.errors import HazardError, IllegalCommand, PluginError, UsageError
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from tpuc.cli.pools import PoolChoice
     from tpuc.data import SampleSet
     from tpuc.session import CompileReport, Session
-
-
-class Report(Protocol):
-    """A result for programs."""
-
-    def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
-        ...
 
 
 def open_session(
@@ -164,14 +156,30 @@ def check_one_data_source(
         raise UsageError("no samples to calibrate with; give --dataset DIR or --data-list FILE.")
 
 
-def show_report(app: App, report: CompileReport, report_path: Path | None, memory_plan: Path | None) -> None:
-    """Show how a compilation went; with paths also as JSON files, and where everything lies in memory."""
-    if report_path is not None:
-        _write_json(report, report_path)
+def show_report(
+    app: App, report: CompileReport, report_path: Path | None, memory_plan: Path | None, work_dir: Path | None
+) -> None:
+    """Show how a compilation went; with paths also as JSON files, and where everything lies in memory.
+
+    In the folder of intermediate files the report is called as the compiled file, with `.json` behind.
+    """
+    paths = [] if report_path is None else [report_path]
+    if work_dir is not None:
+        work_dir.mkdir(parents=True, exist_ok=True)
+        paths.append(work_dir / f"{Path(report.model).name}.json")
+    for path in paths:
+        _write_json({**report.to_json(), **_made_by(app)}, path)
     if memory_plan is not None and report.memory_plan is not None:
-        _write_json(report.memory_plan, memory_plan)
+        _write_json(report.memory_plan.to_json(), memory_plan)
     app.result(report.text())
 
 
-def _write_json(report: Report, path: Path) -> None:
-    write_atomic(path, json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n")
+def _made_by(app: App) -> dict[str, Any]:
+    """How to make the file again."""
+    from tpuc.diagnosis import versions
+
+    return {"command": ["tpuc", *app.arguments], "versions": versions()}
+
+
+def _write_json(values: Mapping[str, Any], path: Path) -> None:
+    write_atomic(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")

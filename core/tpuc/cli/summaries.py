@@ -38,6 +38,7 @@ SUMMARIES = {
     "qtable": "Find the layers to keep in float.",
     "reduce": "Take everything from a failing network that its failure does not need.",
     "regress": "Take the networks that a folder describes through their commands.",
+    "report": "Write a page for a colleague about a compiled file.",
     "run": "Execute a network on inputs and say what it answers.",
     "transform": "Turn a network into a TOP module (.mlir and .npz).",
     "visual": "Show float and quantised network side by side.",
@@ -46,7 +47,7 @@ SUMMARIES = {
 SECTIONS = {
     "Compile": ["check", "combine", "compile", "extract", "reduce"],
     "Step by step": ["calibrate", "deploy", "transform"],
-    "Run and measure": ["npz", "profile", "regress", "run"],
+    "Run and measure": ["npz", "profile", "regress", "report", "run"],
     "Accuracy": ["compare", "eval", "qtable", "visual"],
     "Look inside": ["disasm", "opt", "plan"],
     "Installation": ["doctor", "matrix", "new", "plugins"],

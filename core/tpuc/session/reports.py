@@ -181,6 +181,8 @@ class CompileReport:
     memory_plan: MemoryPlan | None = None
     self_check: SelfCheck | None = None
     accuracy: AccuracyReport | None = None
+    network: str = ""
+    """As files of its stages are called."""
 
     def text(self) -> str:
         """A few lines."""
@@ -206,6 +208,7 @@ class CompileReport:
         """Plain values."""
         return {
             "model": self.model,
+            "network": self.network,
             "chip": self.chip,
             "mode": self.mode,
             "ops": self.ops,

@@ -26,6 +26,7 @@ from tpuc.data import (
     quantiser,
 )
 from tpuc.errors import UsageError
+from tpuc.files import file_stem
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module, Operation, TensorType, Value
 from tpuc.ir.attributes import StringAttr
@@ -264,6 +265,7 @@ def compile_report(
         tuple(loaded.outputs),
         dict(session.seconds),
         built.memory_plan,
+        network=file_stem(built.module.name),
     )
 
 

@@ -10,13 +10,16 @@ from tpuc.api import Engine
 
 from tpuc_profile.analysis import Analysis
 
-COLOURS = 12
-"""That the page has."""
+PALETTE = (
+    *("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7"),
+    *("#a463f2", "#97bbf5", "#b58863", "#9498a0", "#c2d04a", "#2b9fc4"),
+)
+"""Colours that show on light and dark ground."""
 
 
 def colours_of(analysis: Analysis) -> list[int]:
-    """A number for each step, other than those of its neighbours: the layers before and after it, and those whose
-    commands stand beside its own on an engine. In turn where several are free.
+    """A place in the palette for each step, other than those of its neighbours: the layers before and after it, and
+    those whose commands stand beside its own on an engine. In turn where several are free.
     """
     beside = _neighbours(analysis)
     colours: list[int] = []
@@ -26,7 +29,7 @@ def colours_of(analysis: Analysis) -> list[int]:
             if other < step:
                 taken[colours[other]] += times
         first = colours[-1] + 1 if colours else 0
-        turn = [(first + number) % COLOURS for number in range(COLOURS)]
+        turn = [(first + number) % len(PALETTE) for number in range(len(PALETTE))]
         colours.append(min(turn, key=lambda colour: taken[colour]))
     return colours
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,31 +50,18 @@ def command(
     for path in (trace, page):
         if path is not None:
             check_writable(path)
-    from tpuc_profile.analysis import analyse, by_layer, name_tensors
-    from tpuc_profile.report import Report
+    from tpuc_profile.making import make_report, profile_named
 
     factors = read_what_if(what_if)
     chip, loaded = open_compiled(app, file)
-    name = _profile(chip, profile_name)
-    analysis = analyse(loaded, loaded.timeline(name), (chip.description.ddr_base, loaded.memory.get("weights", 0)))
-    places, layers = ([], loaded.layers) if plan is None else _read_plan(plan)
-    reasons = name_tensors(analysis, places or None)
-    if layers:
-        try:
-            analysis = by_layer(analysis, layers)
-        except ValueError as error:
-            raise _other_layers(file, plan, error) from error
-    report = Report(
-        str(file),
-        chip,
-        name,
-        loaded,
-        analysis,
-        [tensor.name for tensor in analysis.tensors],
-        reasons,
-        _time_again(chip, loaded, name, factors) if factors else None,
-        _totals(chip, loaded, name, analysis.timeline.cycles),
-    )
+    name = profile_named(chip, profile_name)
+    places, layers = ([], None) if plan is None else _read_plan(plan)
+    try:
+        report = make_report(file, chip, loaded, name, places, layers or None)
+    except ValueError as error:
+        raise _other_layers(file, plan if layers else None, error) from error
+    if factors:
+        report = replace(report, what_if=_time_again(chip, loaded, name, factors))
     if trace is not None:
         from tpuc_profile.trace import trace_text
 
@@ -112,22 +100,6 @@ def _other_layers(file: Path, plan: Path | None, why: ValueError) -> TpucError:
     if plan is None:
         return CorruptFile(f"{file}: its description of itself is damaged: {why}; compile the network again")
     return UsageError(f"{plan} is the plan of another file than {file}: {why}; give its own.")
-
-
-def _profile(chip: Chip, name: str | None) -> str:
-    if not chip.profiles:
-        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network where it runs.")
-    name = name or chip.profiles[0]
-    if name not in chip.profiles:
-        raise UsageError(
-            f"chip '{chip.description.name}' has no timing profile '{name}'. Its profiles: {', '.join(chip.profiles)}."
-        )
-    return name
-
-
-def _totals(chip: Chip, loaded: LoadedModel, known: str, cycles: int) -> dict[str, int]:
-    """Cycles by every profile of the chip, of which one is known."""
-    return {name: cycles if name == known else loaded.timeline(name).cycles for name in chip.profiles}
 
 
 def _time_again(chip: Chip, loaded: LoadedModel, profile: str, factors: dict[str, float]) -> WhatIf:

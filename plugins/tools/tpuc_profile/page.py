@@ -14,7 +14,7 @@ from tpuc.api.page import Data, Markup
 from tpuc_pages import page
 
 from tpuc_profile.analysis import Step, Tensor
-from tpuc_profile.colours import colours_of
+from tpuc_profile.colours import PALETTE, colours_of
 from tpuc_profile.report import Report
 
 
@@ -41,6 +41,7 @@ def _data(report: Report) -> dict[str, Any]:
         "cycles": max(1, report.cycles),
         "shown": _shown_bytes(report.chip.lmem.lane_bytes, analysis.lmem_peak_bytes),
         "engines": [engine.name.lower() for engine in sorted(Engine)],
+        "palette": PALETTE,
         "colours": colours_of(analysis),
         "commands": [
             [int(e.command.engine), e.start, e.end, step, e.command.instruction.describe()]

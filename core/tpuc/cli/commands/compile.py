@@ -155,7 +155,7 @@ def command(
     ]
     for session, (_, path) in zip(sessions, wanted, strict=True):
         if len(shapes) < 2:
-            show_report(app, session.compile(network, path, **settings), report_path, memory_plan)
+            show_report(app, session.compile(network, path, **settings), report_path, memory_plan, work_dir)
             continue
         for report in session.compile_shapes(network, path, shapes, **settings):
             app.result(report.text())

@@ -96,7 +96,7 @@ def command(
     module = session.load(mlir)
     with beside(output) as settings["keep_in"]:
         report = session.deploy(module, output, **settings)
-    show_report(app, report, report_path, memory_plan)
+    show_report(app, report, report_path, memory_plan, work_dir)
 
 
 def asymmetric_mode(mode: str | None) -> str:

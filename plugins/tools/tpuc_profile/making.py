@@ -1,0 +1,51 @@
+"""The report of a compiled file: its program timed, its data followed, its layers named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tpuc.api import Chip, LayerCommands, LoadedModel, UsageError
+
+from tpuc_profile.analysis import PlannedPlace, analyse, by_layer, name_tensors
+from tpuc_profile.report import Report
+
+
+def make_report(
+    file: Path,
+    chip: Chip,
+    loaded: LoadedModel,
+    profile: str,
+    places: Sequence[PlannedPlace] = (),
+    layers: Sequence[LayerCommands] | None = None,
+) -> Report:
+    """By a timing profile of the chip. `places` are those of a memory plan, `layers` the file's own if None.
+
+    Raises ValueError for layers that have other commands than the file.
+    """
+    timeline = loaded.timeline(profile)
+    analysis = analyse(loaded, timeline, (chip.description.ddr_base, loaded.memory.get("weights", 0)))
+    reasons = name_tensors(analysis, places or None)
+    known = loaded.layers if layers is None else layers
+    if known:
+        analysis = by_layer(analysis, known)
+    names = [tensor.name for tensor in analysis.tensors]
+    totals = _totals(chip, loaded, profile, timeline.cycles)
+    return Report(str(file), chip, profile, loaded, analysis, names, reasons, None, totals)
+
+
+def profile_named(chip: Chip, name: str | None) -> str:
+    """A timing profile of the chip, the first one if none is named; raises UsageError where there is none."""
+    if not chip.profiles:
+        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network where it runs.")
+    name = name or chip.profiles[0]
+    if name not in chip.profiles:
+        raise UsageError(
+            f"chip '{chip.description.name}' has no timing profile '{name}'. Its profiles: {', '.join(chip.profiles)}."
+        )
+    return name
+
+
+def _totals(chip: Chip, loaded: LoadedModel, known: str, cycles: int) -> dict[str, int]:
+    """Cycles by every profile of the chip, of which one is known."""
+    return {name: cycles if name == known else loaded.timeline(name).cycles for name in chip.profiles}

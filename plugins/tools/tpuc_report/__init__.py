@@ -1,0 +1,1 @@
+"""One page about a compiled file, for a colleague: `tpuc report`."""

@@ -1,0 +1,106 @@
+"""How near the lowered network comes to the float one on samples: its layers, its outputs, and what they decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tpuc.api import CHECK_SAMPLES, QUANTISED, SELF_CHECK, Module, UsageError
+from tpuc.api.host import (
+    Array,
+    Interpreter,
+    SelfCheck,
+    Session,
+    cosine,
+    decibels,
+    finite_pair,
+    inputs_of,
+    open_samples,
+    pair_inputs,
+    real_values,
+    types_of,
+)
+
+if TYPE_CHECKING:
+    from tpuc_report.sources import Modules
+
+
+@dataclass
+class Error:
+    """Of one tensor over all samples: energies of its values and of their error, lowest cosine, largest error."""
+
+    signal: float = 0.0
+    noise: float = 0.0
+    cosine: float = 1.0
+    largest: float = 0.0
+
+    @property
+    def sqnr_db(self) -> float:
+        """Signal over error."""
+        return decibels(self.signal, self.noise)
+
+    def add(self, got: Array, wanted: Array) -> None:
+        """One sample."""
+        self.cosine = min(self.cosine, cosine(got, wanted))
+        pair = finite_pair(got, wanted)
+        if pair is None:
+            self.noise = self.largest = math.inf
+            return
+        error = np.abs(pair[0] - pair[1])
+        self.signal += float((pair[1] ** 2).sum())
+        self.noise += float((error**2).sum())
+        self.largest = max(self.largest, float(error.max()))
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """On some samples: `layers`, and `outputs` by their names in the float network, and the decisions that are kept."""
+
+    dataset: str
+    samples: int
+    layers: Mapping[str, Error]
+    outputs: Mapping[str, Error]
+    check: SelfCheck | None
+
+
+def measure(session: Session, modules: Modules, dataset: Path, count: int) -> Accuracy:
+    """Run both networks on the first samples of a data set; raises UsageError where there are none."""
+    exact, lowered = modules.exact, modules.lowered
+    specs = [
+        one if one.name == other.name else other
+        for one, other in zip(inputs_of(exact), inputs_of(lowered), strict=True)
+    ]
+    found: dict[str, Error] = {}
+    outputs: dict[str, Error] = {}
+    ends = [*zip(exact.main.outputs, lowered.main.outputs, strict=True)]
+    samples = 0
+    own, types = types_of(exact), types_of(lowered)
+    plain, quantised = Interpreter(exact), Interpreter(lowered)
+    for sample in session.progress(open_samples(specs, dataset, None, count, session.registry), "comparing", None):
+        for_exact, for_lowered = pair_inputs(exact, lowered, sample)
+        wanted, got = plain.run(for_exact, "all"), quantised.run(for_lowered, "all")
+        samples += 1
+        for name, array in got.items():
+            if name in wanted and name in types and name in own and wanted[name].size == array.size > 0:
+                real = real_values(array, types[name]), real_values(wanted[name], own[name])
+                found.setdefault(name, Error()).add(*real)
+        for one, other in ends:
+            if wanted[one.name].size == got[other.name].size > 0:
+                real = real_values(got[other.name], other.tensor), real_values(wanted[one.name], one.tensor)
+                outputs.setdefault(one.name, Error()).add(*real)
+    if not samples:
+        raise UsageError(f"--dataset {dataset}: there is no sample in it; give a folder of images or arrays.")
+    return Accuracy(str(dataset), samples, found, outputs, _check(session, exact, lowered, dataset, count))
+
+
+def _check(session: Session, exact: Module, lowered: Module, dataset: Path, count: int) -> SelfCheck | None:
+    """The decisions that the lowered network keeps; None where the two cannot be compared so."""
+    samples = open_samples(inputs_of(exact), dataset, None, count, session.registry)
+    context = session.context({CHECK_SAMPLES: samples, QUANTISED: lowered})
+    definition = session.registry.get("tpuc.passes", "check-decisions")
+    session.manager(context).run(exact, [definition()], "verify")
+    return context.find(SELF_CHECK)

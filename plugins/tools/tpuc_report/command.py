@@ -1,0 +1,63 @@
+"""`tpuc report`: accuracy, time, memory and decisions of a compiled file on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from tpuc.api import write_atomic
+from tpuc.api.command import (
+    FILE,
+    OUTPUT,
+    POSITIVE,
+    App,
+    Command,
+    check_inputs,
+    check_writable,
+    open_compiled,
+    open_session,
+    pass_app,
+)
+
+
+@click.command(
+    "report",
+    cls=Command,
+    section="Run and measure",
+    examples=("tpuc report FILE --work-dir work/ --dataset images/ -o report.html",),
+)
+@click.argument("file", type=FILE)
+@click.option("--work-dir", type=FILE, metavar="DIR", help="The folder that `compile --work-dir` kept.")
+@click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy) for the accuracy.")
+@click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="At most so many samples.")
+@click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one if not given.")
+@click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE.html", help="The page to write.")
+@pass_app
+def command(
+    app: App,
+    file: Path,
+    work_dir: Path | None,
+    dataset: Path | None,
+    input_num: int,
+    profile_name: str | None,
+    output: Path,
+) -> None:
+    """Write a page for a colleague about a compiled file.
+
+    Cycles and memory are read from the file. What was decided, the error of every layer and the command that made the
+    file need the folder of intermediate files; accuracy needs samples too.
+    """
+    check_inputs(file, work_dir, dataset)
+    check_writable(output)
+    from tpuc_report.accuracy import measure
+    from tpuc_report.page import page_text
+    from tpuc_report.sources import Subject, read_origin, timed
+
+    chip, loaded = open_compiled(app, file)
+    origin = read_origin(app.registry, file, work_dir, chip.description.name)
+    accuracy = None
+    if dataset is not None:
+        accuracy = measure(open_session(app, chip=chip.description.name), origin.modules(dataset), dataset, input_num)
+    subject = Subject(file.name, chip, loaded, timed(file, chip, loaded, profile_name), origin, accuracy)
+    write_atomic(output, page_text(subject))
+    app.remark(f"{output}: open it in a browser; it needs nothing else")

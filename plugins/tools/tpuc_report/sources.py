@@ -1,0 +1,104 @@
+"""What a page about a compiled file is made of: the file itself, and what its compilation left in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import Chip, CorruptFile, InvalidModel, LoadedModel, Module, UsageError, read_module
+from tpuc.api.host import Registry
+from tpuc_profile.making import make_report, profile_named
+from tpuc_profile.report import Report
+
+from tpuc_report.accuracy import Accuracy
+
+
+@dataclass(frozen=True)
+class Modules:
+    """The float network, and the one that the file computes."""
+
+    exact: Module
+    lowered: Module
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a file comes from. `report` is what the compilation told, `remarks` are those of its calibration table by
+    their subjects; all empty where nothing was kept.
+    """
+
+    report: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    remarks: tuple[tuple[str, str], ...] = ()
+    found: Modules | None = None
+
+    def modules(self, wanted_for: Path) -> Modules:
+        """Raises UsageError where none were kept."""
+        if self.found is None:
+            raise UsageError(
+                f"--dataset {wanted_for} needs the network that the file was made of; compile with --work-dir DIR and "
+                "give that folder here."
+            )
+        return self.found
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything that the page tells. Without a timing model of the chip nothing is `timed`."""
+
+    name: str
+    chip: Chip
+    loaded: LoadedModel
+    timed: Report | None
+    origin: Origin
+    accuracy: Accuracy | None
+
+
+def timed(file: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> Report | None:
+    """The profile of a file; raises UsageError for one that the chip does not have."""
+    if not chip.profiles and profile is None:
+        return None
+    try:
+        return make_report(file, chip, loaded, profile_named(chip, profile))
+    except ValueError as error:
+        raise CorruptFile(
+            f"{file}: its description of itself is damaged: {error}; compile the network again"
+        ) from error
+
+
+def read_origin(registry: Registry, file: Path, folder: Path | None, chip: str) -> Origin:
+    """What a folder of intermediate files says of a compiled file; raises UsageError where it is of another one."""
+    if folder is None:
+        return Origin()
+    path = folder / f"{file.name}.json"
+    if not path.is_file():
+        raise UsageError(f"{folder} has no {path.name}: it was kept for another file than {file}; give its own.")
+    try:
+        report: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        name, mode = str(report["network"]), str(report["mode"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidModel(
+            f"{path} is no report of a compilation ({type(error).__name__}: {error}); compile with --work-dir again"
+        ) from error
+    paths = [folder / f"{name}.mlir", folder / f"{name}_{chip}_{_tag(mode)}_tpu.mlir"]
+    modules = None
+    if all(one.is_file() for one in paths):
+        modules = Modules(*(read_module(one, registry.resolve_op) for one in paths))
+    return Origin(report, _remarks(folder / f"{name}_cali_table"), modules)
+
+
+def _tag(mode: str) -> str:
+    """A mode in names of files."""
+    is_symmetric = mode.startswith("int") and not mode.endswith("-asym")
+    return f"{mode}_sym" if is_symmetric else mode.replace("-", "_")
+
+
+def _remarks(table: Path) -> tuple[tuple[str, str], ...]:
+    """The lines at the head of a calibration table, each with its subject before the colon."""
+    if not table.is_file():
+        return ()
+    lines = [line[2:] for line in table.read_text(encoding="utf-8").splitlines() if line.startswith("# ")]
+    pairs = (line.partition(": ") for line in lines)
+    return tuple((subject, text) for subject, colon, text in pairs if colon)

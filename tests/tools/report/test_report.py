@@ -1,0 +1,215 @@
+"""`tpuc report`: what the page tells, from where it knows it, and how it looks in a browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from tpuc.api import Chip, LoadedModel
+from tpuc.cli import main
+from tpuc_report.accuracy import Accuracy, Error
+from tpuc_report.page import page_text
+from tpuc_report.sources import Origin, Subject
+from tpuc_report.strips import quality
+
+from tests.browser import Browser, Page
+from tests.tools.conftest import Keep
+from tests.tools.profile.test_page import report_of
+
+ROOT = Path(__file__).resolve().parents[3]
+DIGITS = ROOT / "examples" / "digits"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits network in int8, with everything that its compilation kept."""
+    pytest.importorskip("tpuc_bm1684x")
+    folder = tmp_path_factory.mktemp("report")
+    words = ["--chip", "bm1684x", "--quantize", "int8", "--dataset", str(DIGITS / "digits_calib.npz")]
+    target = ["-o", str(folder / "digits.bmodel"), "--work-dir", str(folder / "work")]
+    assert main(["compile", str(DIGITS / "digits.onnx"), *words, *target]) == 0
+    return folder
+
+
+def text_of(page: str) -> str:
+    """What a reader sees, without tags."""
+    body = page.partition("<main>")[2].partition("</main>")[0]
+    return html.unescape(re.sub(r"<[^>]+>", " ", body))
+
+
+def test_everything_is_told_of_a_file_with_its_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = folder / "page.html"
+    file, samples = folder / "digits.bmodel", DIGITS / "digits_eval.npz"
+    words = ["report", str(file), "--work-dir", str(folder / "work"), "--dataset", str(samples), "-o", str(page)]
+    assert main(words) == 0
+    told = text_of(page.read_text("utf-8"))
+    capsys.readouterr()
+    assert main(["profile", str(file), "--json"]) == 0
+    timed = json.loads(capsys.readouterr().out)
+    assert f"{timed['cycles']:,} cycles, 'vendor'" in told
+    for name, size in timed["memory_bytes"].items():
+        assert re.search(rf"\b{name}\s+{size:,}\b", told), name
+    assert re.search(r"probabilities\s+6\d\.\d dB\s+1\.000000", told)
+    assert "self-check of bm1684x int8 on 8 samples: 8 of 8 decisions as in float" in told
+    assert re.search(r"tables\s+thresholds by outputs", told)  # a remark of the calibration table
+    assert "In floats: scores_floats, scores, probabilities." in told
+    kept = json.loads((folder / "work" / "digits.bmodel.json").read_text())
+    assert " ".join(kept["command"]) in told
+    assert re.search(rf"numpy\s+{re.escape(np.__version__)}", told)
+    rows = re.findall(r'<tr tabindex="0" data-row="\d+" data-name="[^"]*">(.*?)</tr>', page.read_text("utf-8"))
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
+    assert [(one[0], one[4], one[5]) for one in cells] == [
+        (layer["name"], f"{layer['compute_cycles']:,}", f"{layer['dma_cycles']:,}") for layer in timed["layers"]
+    ]
+    errors = {one[0]: one[3] for one in cells}
+    assert errors["image_u8"] == ""  # the float network has no such tensor
+    assert all(20 < float(errors[name]) < 80 for name in ("relu1", "relu2", "relu3"))
+    first = page.read_bytes()
+    assert main(words) == 0
+    assert page.read_bytes() == first
+
+
+def test_without_a_folder_the_file_speaks_for_itself(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert main(["report", str(folder / "digits.bmodel"), "-o", str(page)]) == 0
+    told = text_of(page.read_text("utf-8"))
+    assert "Not measured here: give samples with --dataset." in told
+    assert told.count("compile with --work-dir DIR, and give that folder here") == 2
+    assert "tpu.Softmax" in told
+
+
+def test_without_samples_the_compilation_tells_its_accuracy(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ["--work-dir", str(folder / "work"), "-o", str(page)]
+    assert main(["report", str(folder / "digits.bmodel"), *words]) == 0
+    told = text_of(page.read_text("utf-8"))
+    assert "What the compilation found:" in told
+    assert "on 16 samples that tuning has not seen: 16 of 16 decisions as in float" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["--dataset", "DATA"],
+            "--dataset DATA needs the network that the file was made of; compile with --work-dir DIR",
+        ),
+        (
+            ["--work-dir", "OTHER"],
+            "OTHER has no digits.bmodel.json: it was kept for another file than FILE; give its own.",
+        ),
+        (
+            ["--work-dir", "BROKEN"],
+            "BROKEN/digits.bmodel.json is no report of a compilation (KeyError: 'network'); compile",
+        ),
+        (["--profile", "fast"], "chip 'bm1684x' has no timing profile 'fast'. Its profiles: vendor."),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    words: list[str], sentence: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {
+        "DATA": DIGITS / "digits_eval.npz",
+        "OTHER": tmp_path / "other",
+        "BROKEN": tmp_path / "broken",
+        "FILE": folder / "digits.bmodel",
+    }
+    for name in ("OTHER", "BROKEN"):
+        places[name].mkdir()
+    (places["BROKEN"] / "digits.bmodel.json").write_text("{}")
+    given = [str(places.get(word, word)) for word in words]
+    assert main(["report", str(places["FILE"]), *given, "-o", str(tmp_path / "page.html")]) != 0
+    for name, path in places.items():
+        sentence = sentence.replace(name, str(path))
+    assert sentence in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_errors_add_up_over_samples() -> None:
+    error = Error()
+    error.add(np.array([3.0, 4.5]), np.array([3.0, 4.0]))
+    error.add(np.array([0.0, 10.0]), np.array([1.0, 10.0]))
+    assert (error.signal, error.noise, error.largest) == (9 + 16 + 1 + 100, 0.25 + 1, 1.0)
+    assert error.sqnr_db == pytest.approx(10 * math.log10(126 / 1.25), rel=1e-12)  # logarithms in floats
+    assert error.cosine == pytest.approx(10 / math.sqrt(101), rel=1e-12)
+    error.add(np.array([np.nan]), np.array([1.0]))
+    assert error.sqnr_db == -math.inf
+    assert [quality(one) for one in (None, math.inf, 30.0, 29.9, 15.0, 14.9)] == [
+        *("none", "good", "good", "fair", "fair", "poor")
+    ]
+
+
+class Plain(LoadedModel):
+    """What a page asks of a file."""
+
+    def __init__(self) -> None:
+        self.inputs = self.outputs = ()
+
+    @property
+    def memory(self) -> dict[str, int]:
+        return {"weights": 3000, "activations": 1000, "file": 5000}
+
+    def run(self, *_: Any, **__: Any) -> Any: ...
+    def read(self, *_: Any) -> Any: ...
+    def timeline(self, profile: str) -> Any: ...
+    def disassemble(self) -> str:
+        return ""
+
+
+def subject(layers: int) -> Subject:
+    timed = replace(report_of(layers), file="<b>net</b>.bin")
+    names = [timed.step_name(step) for step in timed.analysis.steps]
+    errors = {name: Error(1.0, 10 ** -(1 + 4 * number / layers)) for number, name in enumerate(names)}
+    accuracy = Accuracy("data", 3, errors, {names[-1]: errors[names[-1]]}, None)
+    chip = cast(Chip, SimpleNamespace(description=SimpleNamespace(name="chip")))
+    origin = Origin({"command": ["tpuc", "compile", "a b.onnx"], "versions": {"tpuc": "1"}, "mode": "int8"})
+    return Subject("<b>net</b>.bin", chip, Plain(), timed, origin, accuracy)
+
+
+def rows_shown(page: Page) -> int:
+    return page.value("[...document.querySelectorAll('#layers tbody tr')].filter(one => !one.hidden).length")
+
+
+@pytest.mark.parametrize("layers", [300, 2000])
+def test_bars_lead_to_rows(layers: int, chrome: Browser, keep: Keep, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page_text(subject(layers)), "utf-8")
+    with chrome.open(path.as_uri(), height=1000) as page:
+        keep(page, f"report-{layers}")
+        assert page.value("document.querySelector('h1').textContent") == "<b>net</b>.bin"
+        assert page.value("document.querySelector('pre').textContent") == "tpuc compile 'a b.onnx'"
+        assert page.value("document.querySelectorAll('.strip:first-of-type rect').length") >= layers
+        page.click(".strip rect[data-row='150']")
+        assert page.value("document.querySelector('#layers tr.chosen').cells[0].textContent") == "block15.conv150"
+        keep(page, f"report-{layers}-chosen")
+        page.press("/")
+        page.type("conv77")
+        assert rows_shown(page) == (1 if layers == 300 else 11)
+        page.press("Escape")
+        assert rows_shown(page) == layers
+        page.click("#layers th:nth-child(4) button")
+        assert page.value("document.querySelector('#layers tbody tr').cells[3].textContent") == "10.0"
+        page.click("#layers th:nth-child(4) button")
+        assert float(page.value("document.querySelector('#layers tbody tr').cells[3].textContent")) > 49
+        page.prefer(dark=True)
+        assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
+
+
+def test_a_network_of_the_zoo(folder: Path, chrome: Browser, keep: Keep, tmp_path: Path) -> None:
+    page_file = tmp_path / "page.html"
+    words = ["--work-dir", str(folder / "work"), "--dataset", str(DIGITS / "digits_eval.npz"), "-o", str(page_file)]
+    assert main(["report", str(folder / "digits.bmodel"), *words]) == 0
+    with chrome.open(page_file.as_uri(), height=1500) as page:
+        keep(page, "report-digits")
+        page.click("a[href='#all-layers']")
+        assert page.value("scrollY") > 0
+    with chrome.open(page_file.as_uri(), height=1500, dark=True) as page:
+        keep(page, "report-digits-dark")
