@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tpuc_eval.tail import Tail
 
 GROUP = "tpuc.postprocess"
-ANY = "auto"
+ANY, CLASSES = "auto", "classes"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class AppendPostprocess(Pass):
                 f"{module.name}: output '{quantised[0]}' gives quantised integers, and post-processing is put behind "
                 "floats; leave out --post."
             )
-        chosen = _chosen(context, text, tail)
+        chosen = _chosen(context, text, tail).recognised(tail)
         reader = chosen.append(tail)
         state_fused_postprocess(module, FusedPostprocess(text_of(chosen), text_of(reader)))
         return True
@@ -61,7 +61,7 @@ def _chosen(context: PassContext, text: str, tail: Tail) -> Postprocess:
     typed = name.strip().lower().replace("_", "-")
     if typed in known:
         return configured(context.registry, GROUP, text)
-    candidates = [one for one in known if context.registry.get(GROUP, one).finds_objects]
+    candidates = [one for one in known if context.registry.get(GROUP, one).finds_objects or one == CLASSES]
     candidates = candidates if typed == ANY else [one for one in candidates if typed and one.startswith(typed)]
     if not candidates:
         return configured(context.registry, GROUP, text)  # says which there are

@@ -131,6 +131,10 @@ class Postprocess(ABC):
     def __call__(self, outputs: Outputs, sample: Sample) -> Any:
         """The prediction for one sample from real values, each output with the rows of the sample in front."""
 
+    def recognised(self, tail: Tail) -> Postprocess:
+        """Itself, with the options that the end of a network tells by its ops."""
+        return self
+
     def append(self, tail: Tail) -> Postprocess:
         """Put it behind a network as ops of TOP, and return what reads the outputs from then on.
 

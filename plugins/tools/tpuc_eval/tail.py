@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api import Builder, Module, Op, UsageError, Value, free_name, remove_dead
+from tpuc.api import Builder, Module, Op, Operation, UsageError, Value, free_name, remove_dead
 from tpuc.api.host import inputs_of, mark_as_postprocess
 from tpuc_images.placing import Placement
 from tpuc_ops import top
@@ -84,6 +84,20 @@ class Tail:
     def sample(self) -> Sample:
         """A picture that fills the input, for those who ask where it lies."""
         return Sample((), Placement(self.size, self.size, (1.0, 1.0), (0.0, 0.0)))
+
+    def computes(self, *kinds: type[Op]) -> bool:
+        """Is an op of these behind the last convolutions and products?"""
+        seen: set[Operation] = set()
+        left = [value.defining for value in self.outputs]
+        while left:
+            operation = left.pop()
+            if operation is None or operation in seen or isinstance(operation.op, (top.Conv, top.MatMul)):
+                continue
+            if isinstance(operation.op, kinds):
+                return True
+            seen.add(operation)
+            left += [value.defining for value in operation.operands]
+        return False
 
     def __call__(self, op: Op, *operands: Value) -> Value:
         """The result of an op."""

@@ -122,6 +122,12 @@ def test_what_does_not_fit_is_refused(post: str, sentence: str, classifier: Path
     assert sentence in str(error.value)
 
 
+def test_classes_are_what_fits_a_vector(classifier: Path) -> None:
+    fused = fused_postprocess(Session().transform(classifier, post="auto"))
+    assert fused is not None
+    assert fused.made_by == "classes"
+
+
 def test_a_second_post_processing_is_refused(classifier: Path) -> None:
     session = Session()
     module = session.transform(classifier, post="classes")

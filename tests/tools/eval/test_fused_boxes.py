@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import NodeProto
 from tpuc.data import fused_postprocess
+from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.registry import Registry
@@ -94,6 +95,21 @@ def yolov5_pixels(heads: Heads) -> Sequence[str]:
     return [heads.op("Mul", f"{heads.op('Concat', ' '.join(parts), 'three', axis=1)} {scale}", "rows")]
 
 
+def yolox_grid(heads: Heads) -> Sequence[str]:
+    """Decoded as by exporters that put the grid into the network."""
+    cells = [np.indices((32 // s, 64 // s))[::-1].reshape(2, -1).T for s in STRIDES]
+    sides = [np.full((len(one), 1), s) for one, s in zip(cells, STRIDES, strict=True)]
+    (rows,) = yolox(heads)
+    for part, start, end in (("xy", 0, 2), ("wh", 2, 4), ("rest", 4, 5 + CLASSES)):
+        ends = [heads.constant(f"{part}{index}", np.array([number])) for index, number in enumerate((start, end, 2))]
+        heads.op("Slice", f"{rows} {' '.join(ends)}", part)
+    grid = heads.constant("grid", np.concatenate(cells)[None].astype(np.float32))
+    side = heads.constant("side", np.concatenate(sides)[None].astype(np.float32))
+    centre = heads.op("Mul", f"{heads.op('Add', f'xy {grid}', 'moved')} {side}", "centre")
+    size = heads.op("Mul", f"{heads.op('Exp', 'wh', 'grown')} {side}", "extent")
+    return [heads.op("Concat", f"{centre} {size} rest", "pixels", axis=2)]
+
+
 def maps(channels: int) -> Callable[[Heads], Sequence[str]]:
     """A map per stride, the coarsest first."""
     return lambda heads: [heads.map(f"map{stride}", channels, stride) for stride in reversed(STRIDES)]
@@ -139,9 +155,32 @@ def fastestdet(heads: Heads) -> Sequence[str]:
     return [heads.op("Where", f"{picked} {sure} {raw}", "map")]
 
 
+def retinaface(heads: Heads) -> Sequence[str]:
+    outputs: list[str] = []
+    for name, values in (("bbox", 4), ("class", 2), ("points", 10)):
+        parts: list[str] = []
+        for stride in STRIDES:
+            one = heads.map(f"{name}{stride}", 2 * values, stride)
+            turned = heads.op("Transpose", one, one + "t", perm=[0, 2, 3, 1])
+            parts.append(heads.op("Reshape", f"{turned} {heads.constant(one + 's', [1, -1, values])}", one + "r"))
+        outputs.append(heads.op("Concat", " ".join(parts), name, axis=1))
+    return [outputs[0], heads.op("Softmax", outputs[1], "sure", axis=2), outputs[2]]
+
+
+def centernet(heads: Heads) -> Sequence[str]:
+    heat, size, offset = (heads.map(name, values, 4) for name, values in (("h", CLASSES), ("s", 2), ("o", 2)))
+    return [heads.op("Sigmoid", heat, "heat"), heads.op("Exp", size, "sizes"), heads.op("Sigmoid", offset, "offsets")]
+
+
+def nanodet(heads: Heads) -> Sequence[str]:
+    sure = heads.op("Sigmoid", heads.rows("sure", CLASSES), "sures")
+    return [heads.op("Concat", f"{sure} {heads.rows('bins', 32)}", "rows", axis=2)]
+
+
 HEADS: dict[str, Callable[[Heads], Sequence[str]]] = {
     "yolox": yolox,
     "yolox{decoded}": yolox_pixels,
+    "yolox{score=0.2}": yolox_grid,
     "yolov3": maps(3 * (5 + CLASSES)),
     "yolov5": maps(3 * (5 + CLASSES)),
     "yolov5{keep=10}": yolov5_pixels,
@@ -151,6 +190,9 @@ HEADS: dict[str, Callable[[Heads], Sequence[str]]] = {
     "blazeface": blazeface,
     "boxes": boxes,
     "fastestdet": fastestdet,
+    "retinaface": retinaface,
+    "centernet": centernet,
+    "nanodet{strides=[8,16,32]}": nanodet,
 }
 
 
@@ -247,3 +289,28 @@ def test_single_shot_boxes_have_the_priors_of_the_network(tmp_path: Path) -> Non
     assert score < 1e-6
     assert box < 1e-5
     assert len(wanted.scores) > 5
+
+
+def test_whether_boxes_are_decoded_is_seen_by_the_ops(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    plain, decoded = (
+        fused_postprocess(Session().transform(path, post=post))
+        for post, path in (
+            ("yolox", write_heads("yolox", tmp_path / "plain")),
+            ("yolox{score=0.2}", write_heads("yolox{score=0.2}", tmp_path)),
+        )
+    )
+    assert plain is not None
+    assert decoded is not None
+    assert (plain.made_by, decoded.made_by) == ("yolox", "yolox{score=0.2,decoded=true}")
+
+
+def test_offsets_are_no_corners(tmp_path: Path) -> None:
+    heads = Heads()
+    heads.save(tmp_path / "net.onnx", [heads.rows("boxes", 4), heads.rows("scores", 2)])
+    with pytest.raises(UsageError) as error:
+        Session().transform(tmp_path / "net.onnx", post="boxes")
+    assert str(error.value) == (
+        "--post boxes: boxes 1x42x4, scores 1x42x2 come from convolutions as they are, so they are offsets from prior "
+        "boxes; write ssd{priors=FILE.npy}."
+    )

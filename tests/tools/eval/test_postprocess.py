@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from tpuc.api import UsageError
 from tpuc_eval.job import fitting
 from tpuc_eval.postprocess.boxes import overlaps, suppress
-from tpuc_eval.postprocess.faces import BlazeFace, YuNet
+from tpuc_eval.postprocess.centernet import CenterNet
+from tpuc_eval.postprocess.faces import BlazeFace, RetinaFace, YuNet
+from tpuc_eval.postprocess.nanodet import NanoDet
 from tpuc_eval.postprocess.rows import DetectionRows
 from tpuc_eval.postprocess.scores import ReconstructionError, Scores
 from tpuc_eval.postprocess.ssd import Boxes, Ssd
@@ -205,6 +207,40 @@ def test_yunet() -> None:
     assert_found(YuNet()(heads, SAMPLE), (image_box((36, 24), (32, 16)), 0.5, 0))
 
 
+def test_retinaface() -> None:
+    """64 x 64: two priors in each of 64, 16 and 4 cells; that of 128 pixels in stride 16, row 1, column 2."""
+    offsets, sure = np.zeros((1, 168, 4)), np.tile([1.0, 0.0], (1, 168, 1))
+    index = 128 + (1 * 4 + 2) * 2 + 1
+    offsets[0, index], sure[0, index] = [0.5, -0.25, -10 * LN2, 5 * -LN2], [0.25, 0.75]
+    box = image_box((2.5 * 16 + 0.05 * 128, 1.5 * 16 - 0.025 * 128), (128 / 4, 128 / 2))
+    assert_found(RetinaFace()({"b": offsets, "c": sure, "l": np.zeros((1, 168, 10))}, SAMPLE), (box, 0.75, 0))
+
+
+def test_centernet() -> None:
+    """Of two neighbours the higher is a peak; those of another class and farther ones are peaks as well."""
+    heat = np.zeros((1, CLASSES, 16, 16))
+    heat[0, 0, 5, 6], heat[0, 0, 5, 7], heat[0, 0, 9, 6], heat[0, 1, 5, 7] = 0.5, 0.75, 0.25, 0.125
+    sizes, offsets = np.full((1, 2, 16, 16), 3.0), np.full((1, 2, 16, 16), 0.5)
+    sizes[0, 0], offsets[0, 1] = 2.0, 0.25
+    middle, lower = image_box((7.5 * 4, 5.25 * 4), (8, 12)), image_box((6.5 * 4, 9.25 * 4), (8, 12))
+    wanted = (middle, 0.75, 0), (lower, 0.25, 0), (middle, 0.125, 1)
+    assert_found(CenterNet()({"hm": heat, "wh": sizes, "reg": offsets}, SAMPLE), *wanted)
+    with np.errstate(divide="ignore"):
+        logits = np.log(heat / (1 - heat))
+    assert_found(CenterNet(sigmoid=True)({"hm": logits, "wh": sizes, "reg": offsets}, SAMPLE), *wanted)
+
+
+def test_nanodet() -> None:
+    """Distances 1, 0.5 (half zero, half one), 2 and 7 cells from the corner of cell (row 1, column 2) of stride 16."""
+    rows, bins = np.zeros((1, 64 + 16 + 4 + 1, CLASSES + 32)), np.full((4, 8), -1000.0)
+    bins[0, 1] = bins[1, 0] = bins[1, 1] = bins[2, 2] = bins[3, 7] = 0
+    rows[0, 64 + 1 * 4 + 2] = [0.25, 0.5, *bins.reshape(-1)]
+    corners = [(2 - 1) * 16, (1 - 0.5) * 16, (2 + 2) * 16, (1 + 7) * 16]
+    x1, y1, x2, y2 = (2 * (value - shift) for value, shift in zip(corners, (0, 8, 0, 8), strict=True))
+    box = [x1, y1, min(x2, 120), min(y2, 96)]
+    assert_found(NanoDet()({"output": rows}, SAMPLE), (box, 0.5, 1), (box, 0.25, 0))
+
+
 # What they share
 
 
@@ -221,6 +257,7 @@ def test_overlap_and_suppression_by_hand() -> None:
 
 DETECTORS: tuple[Postprocess, ...] = (
     *(YoloV3(), YoloV5(), YoloV8(), YoloX(), FastestDet(), Ssd(), Boxes(), DetectionRows(), BlazeFace(), YuNet()),
+    *(RetinaFace(), CenterNet(), NanoDet()),
 )
 
 
@@ -238,6 +275,9 @@ DETECTORS: tuple[Postprocess, ...] = (
         ([(1, 5, 4), (1, 5, 2)], "boxes"),
         ([(1, 1, 200, 7)], "detection-rows"),
         ([(1, 224, 16), (1, 224, 1)], "blazeface"),
+        ([(1, 168, 4), (1, 168, 2), (1, 168, 10)], "retinaface"),
+        ([(1, 5, 16, 16), (1, 2, 16, 16), (1, 2, 16, 16)], "centernet"),
+        ([(1, 85, 112)], "nanodet"),
         ([(1, 64, 1), (1, 16, 1), (1, 4, 1)] * 4, "yunet"),
         ([(1, 1000)], ""),
     ],

@@ -27,6 +27,9 @@ class Classes(Scores):
     name = "classes"
     keep: int = 5
 
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        return len(shapes) == 1 and self.keep <= max(shapes[0][1:], default=0) == np.prod(shapes[0][1:])
+
     def append(self, tail: Tail) -> ClassRows:
         """See Postprocess."""
         from tpuc_eval.tail import LOWEST, Anchors, Candidates

@@ -55,6 +55,22 @@ def pixel_boxes(tail: Tail, centres: Value, sizes: Value, scores: Value, anchors
     return Candidates(tail.concat(2, moved, grown), scores, dataclasses.replace(anchors, variances=variances))
 
 
+def distance_boxes(tail: Tail, bins: Value, scores: Value, places: NDArray[Any], stride: NDArray[Any]) -> Candidates:
+    """Boxes by their distances from `places` `[n, 2]`, left, top, right, bottom: means of distributions over whole
+    numbers of cells, `[images, n, 4 * bins]` before the softmax.
+    """
+    images, count, columns = bins.tensor.dims
+    shares = tail(top.Softmax(axis=2), tail.reshape(bins, images, count * 4, columns // 4))
+    weighted = tail(top.Mul(), shares, tail.constant(np.arange(columns // 4)[None, None]))
+    distances = tail(top.Reduce(axes=(2,), mode="ReduceSum", keepdims=False), weighted)
+    distances = tail.reshape(distances, images, count, 4)
+    before, behind = tail.part(distances, 0, 2), tail.part(distances, 2)
+    grown = grown_sizes(tail, tail(top.Add(), before, behind), np.full((1, 2), TYPICAL))
+    variances = np.array([0.5 / TYPICAL, 0.5 / TYPICAL, 1, 1])
+    anchors = Anchors(places, np.tile(stride * TYPICAL, 2), tail.size, variances)
+    return Candidates(tail.concat(2, tail(top.Sub(), behind, before), grown), scores, anchors)
+
+
 def grown_sizes(tail: Tail, sizes: Value, units: NDArray[Any]) -> Value:
     """The logarithms of `sizes` `[images, n, 2]` in `units` `[n, 2]`."""
     shares = tail(top.Mul(), sizes, tail.constant(1 / units[None]))

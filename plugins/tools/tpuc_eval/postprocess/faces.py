@@ -9,11 +9,12 @@ import numpy as np
 from tpuc.api import UsageError
 from tpuc_ops import top
 
-from tpuc_eval.postprocess.boxes import around, placement_of, sigmoid
+from tpuc_eval.postprocess.boxes import Floats, around, placement_of, sigmoid
 from tpuc_eval.postprocess.composed import TYPICAL, cell_anchors, grown_sizes
 from tpuc_eval.postprocess.detector import Detector
 from tpuc_eval.postprocess.grids import STRIDES, all_corners, cell_count
 from tpuc_eval.postprocess.scores import only_row
+from tpuc_eval.postprocess.ssd import VARIANCES, decode_offsets
 from tpuc_eval.protocols import Detections, Outputs, Sample, plain_shape
 from tpuc_eval.tail import Anchors, Candidates, Tail
 
@@ -65,6 +66,54 @@ class BlazeFace(Detector):
             np.repeat((cell + 0.5) * stride, count, axis=0)
             for (cell, stride), count in zip(levels, self.anchors, strict=True)
         ]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class RetinaFace(Detector):
+    """Offsets `[n, 4]` from prior boxes, probabilities of no face and of a face `[n, 2]`, and points `[n, 10]`. Every
+    cell of `strides` has priors of its share of the `sizes`, in pixels.
+    """
+
+    name = "retinaface"
+    score: float = 0.02  # this and the next as in the evaluation by its authors
+    iou: float = 0.4
+    strides: tuple[int, ...] = (8, 16, 32)
+    sizes: tuple[float, ...] = (16, 32, 64, 128, 256, 512)
+
+    def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
+        count = len(self._priors(placement_of(self.name, sample).input))
+        return sorted(shape[1:] for shape in shapes) == [(count, 2), (count, 4), (count, 10)]
+
+    def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
+        place = placement_of(self.name, sample)
+        priors = self._priors(place.input)
+        heads = {head.shape[1:]: head for head in only_row(outputs)}
+        if not self.fits([plain_shape(array.shape) for array in outputs.values()], sample):
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
+            raise UsageError(
+                f"post-processing '{self.name}': {shapes} are not offsets, scores and points of {len(priors)} priors; "
+                "correct its options strides and sizes, or name another one."
+            )
+        corners = around(priors[:, :2], priors[:, 2:])
+        boxes = decode_offsets(heads[4,], corners, np.array(VARIANCES))
+        return self.select(boxes, heads[2,][:, 1:], place)
+
+    def compose(self, tail: Tail) -> Candidates:
+        """See Detector."""
+        sure, offsets, _ = sorted(tail.outputs, key=lambda value: value.tensor.dims[-1])
+        priors = self._priors(tail.size)
+        anchors = Anchors(priors[:, :2], priors[:, 2:], tail.size, np.array(VARIANCES))
+        return Candidates(offsets, tail.part(sure, 1), anchors)
+
+    def _priors(self, size: tuple[int, int]) -> Floats:
+        """Centres and sizes `[n, 4]` in pixels of the input."""
+        own = np.array(self.sizes, np.float64).reshape(len(self.strides), -1)
+        parts: list[Floats] = []
+        for stride, sides in zip(self.strides, own, strict=True):
+            places, _ = cell_anchors(size, [stride], 0.5)
+            extents = np.tile(sides, len(places))[:, None].repeat(2, axis=1)
+            parts.append(np.concatenate([np.repeat(places, len(sides), axis=0), extents], axis=1))
         return np.concatenate(parts)
 
 

@@ -19,6 +19,7 @@ from tpuc_eval.postprocess.scores import only_row
 from tpuc_eval.protocols import Detections, Outputs, Sample
 from tpuc_eval.tail import Anchors, Candidates, Tail
 
+_DECODING = (top.Exp, top.Sigmoid, top.Add, top.AddConst, top.Sub, top.SubConst, top.Mul, top.MulConst)
 VARIANCES = (0.1, 0.1, 0.2, 0.2)
 """By which SSD scales offsets of centres and logarithms of sizes, as its PriorBox layers state them."""
 
@@ -123,6 +124,15 @@ class Boxes(Detector):
             raise UsageError(f"post-processing '{self.name}': {shapes} are not boxes and scores; name another one.")
         found = boxes[0] if self.pixels else boxes[0] * np.tile(place.input, 2)
         return self.select(found, scores[0][:, 1:] if self.background else scores[0], place)
+
+    def recognised(self, tail: Tail) -> Boxes:
+        """Raises UsageError where nothing behind the last convolutions can have made corners of offsets."""
+        if not tail.computes(*_DECODING):
+            raise UsageError(
+                f"--post {self.name}: {tail.listed} come from convolutions as they are, so they are offsets from prior "
+                "boxes; write ssd{priors=FILE.npy}."
+            )
+        return self
 
     def compose(self, tail: Tail) -> Candidates:
         """See Detector."""

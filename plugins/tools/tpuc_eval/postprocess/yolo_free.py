@@ -13,7 +13,7 @@ from tpuc.api import UsageError
 from tpuc_ops import top
 
 from tpuc_eval.postprocess.boxes import Floats, around, placement_of, sigmoid, softmax
-from tpuc_eval.postprocess.composed import TYPICAL, cell_anchors, grown_sizes, pixel_boxes, sorted_rows
+from tpuc_eval.postprocess.composed import TYPICAL, cell_anchors, distance_boxes, grown_sizes, pixel_boxes, sorted_rows
 from tpuc_eval.postprocess.detector import Detector
 from tpuc_eval.postprocess.grids import STRIDES, all_corners, are_maps, as_map, cell_count, cells, corners
 from tpuc_eval.postprocess.scores import only_row
@@ -59,6 +59,10 @@ class YoloX(Detector):
             centre, extent = (centre + cell) * stride, np.exp(extent) * stride
         scores = rows[:, 4:5] * rows[:, 5:]
         return self.select(around(centre, extent), scores, place)
+
+    def recognised(self, tail: Tail) -> YoloX:
+        """Boxes are in pixels where sums or exponentials are behind the last convolutions."""
+        return dataclasses.replace(self, decoded=self.decoded or tail.computes(top.Exp, top.Add, top.AddConst))
 
     def compose(self, tail: Tail) -> Candidates:
         """See Detector."""
@@ -132,20 +136,8 @@ class YoloV8(Detector):
 
     def _compose_maps(self, tail: Tail) -> Candidates:
         rows, strides = sorted_rows(tail, self.name, 1)
-        places, stride = cell_anchors(tail.size, strides, 0.5)
-        images, count, _ = rows.tensor.dims
-        bins = tail.reshape(tail.part(rows, 0, 4 * BINS), images, count * 4, BINS)
-        shares = tail(top.Softmax(axis=2), bins)
-        weighted = tail(top.Mul(), shares, tail.constant(np.arange(BINS).reshape(1, 1, BINS)))
-        distances = tail(top.Reduce(axes=(2,), mode="ReduceSum", keepdims=False), weighted)
-        distances = tail.reshape(distances, images, count, 4)
-        before, behind = tail.part(distances, 0, 2), tail.part(distances, 2)
-        anchors = Anchors(places, np.tile(stride * TYPICAL, 2), tail.size)
-        grown = grown_sizes(tail, tail(top.Add(), before, behind), np.full((1, 2), TYPICAL))
-        offsets = tail.concat(2, tail(top.Sub(), behind, before), grown)
-        moved = np.array([0.5 / TYPICAL, 0.5 / TYPICAL, 1, 1])
         scores = tail(top.Sigmoid(), tail.part(rows, 4 * BINS))
-        return Candidates(offsets, scores, dataclasses.replace(anchors, variances=moved))
+        return distance_boxes(tail, tail.part(rows, 0, 4 * BINS), scores, *cell_anchors(tail.size, strides, 0.5))
 
 
 @dataclass(frozen=True)
