@@ -21,5 +21,5 @@ PIPELINES: Pipelines = {
         "convert-top-to-tpu",
     ),
     "tpu-optimize": (),
-    "finalize": ("group-layers", "pack-weights", "assign-addresses"),
+    "finalize": ("subnet-divide", "group-layers", "pack-weights", "assign-addresses"),
 }

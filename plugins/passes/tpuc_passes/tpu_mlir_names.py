@@ -12,7 +12,6 @@ from tpuc_passes.generate_code import GenerateCode
 from tpuc_passes.group_layers import GroupLayers
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.pack_weights import PackWeights
-from tpuc_passes.planning.kernels import find_kernel, runs_on_chip
 
 
 @dataclass(frozen=True)
@@ -36,20 +35,6 @@ class WeightReorder(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; changes nothing."""
-        return False
-
-
-@dataclass(frozen=True)
-class SubnetDivide(Pass):
-    """Everything is one subnet: it holds what the chip computes, and the routines of the host that belong to it."""
-
-    name = "subnet-divide"
-
-    def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; changes nothing. Raises Unsupported for the first op that neither computes."""
-        for operation in module.main.operations:
-            if runs_on_chip(operation):
-                find_kernel(context, operation)
         return False
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
-from tpuc.api import Chip, Engine, HostCall, LoadedModel, TensorType
+from tpuc.api import Chip, Engine, HostCall, LoadedModel, TensorInfo, TensorType
 
 from tpuc_profile.analysis import Analysis, Step
 
@@ -98,6 +99,7 @@ class Report:
             shown = ", ".join(_call_text(call) for call in calls)
             count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
             lines.append(f"processor: {count} between the TPU's parts, not in the cycles: {shown}")
+            lines.append(_crossings_text(calls))
         ratio = self.ddr_bytes / self.floor_bytes if self.floor_bytes else 0.0
         lines.append(
             f"DDR: {self.analysis.read_bytes:,} B read, {self.analysis.written_bytes:,} B written, {ratio:.2f} times "
@@ -199,8 +201,24 @@ def _cycle(step: Step, cycle: int) -> str:
 
 def _call_text(call: HostCall) -> str:
     """What a function of the runtime moves."""
-    read, written = (
-        sum(math.prod(info.shape) * TensorType(info.shape, info.element).storage.bits // 8 for info in infos)
-        for infos in (call.inputs, call.outputs)
-    )
-    return f"{call.function} ({read:,} B read, {written:,} B written)"
+    return f"{call.function} ({_bytes_of(call.inputs):,} B read, {_bytes_of(call.outputs):,} B written)"
+
+
+def _crossings_text(calls: Sequence[HostCall]) -> str:
+    """How often the program goes to the processor and back, and what goes with it: calls at one position hand their
+    results to each other.
+    """
+    there, back, visits = list[TensorInfo](), list[TensorInfo](), 0
+    for _, visit in groupby(calls, key=lambda call: call.position):
+        known = set[int]()
+        for call in visit:
+            there += [info for info in call.inputs if info.address not in known]
+            back += call.outputs
+            known |= {info.address for info in (*call.inputs, *call.outputs)}
+        visits += 1
+    count = "1 crossing" if visits == 1 else f"{visits} crossings"
+    return f"processor: {count}, {_bytes_of(there):,} B there and {_bytes_of(back):,} B back"
+
+
+def _bytes_of(infos: Iterable[TensorInfo]) -> int:
+    return sum(math.prod(info.shape) * TensorType(info.shape, info.element).storage.bits // 8 for info in infos)

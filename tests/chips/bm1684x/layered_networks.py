@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from tpuc.api import Module
 
-from tests.chips.cv183x.test_cpu_ops import REGIONS, ROI_POOLING
+from tests.chips.regions import REGIONS, ROI_POOLING
 from tests.frontends.caffe.files import Array, inputs, layer, read
 
 DOUBLE = "power_param { power: 1 scale: 2 shift: 1 }"
@@ -47,6 +47,14 @@ TEXTS: dict[str, tuple[str, str]] = {
         "TCT",
     ),
     "joined": (_pooled("x r", "b") + _doubled("b", "c") + layer("Concat", "", "b c", "y", "join"), "TCT"),
+    "parallel": (
+        _doubled("x", "a")
+        + _pooled("a r", "b")
+        + _doubled("a", "c")
+        + _pooled("c r", "d")
+        + layer("Eltwise", SUM, "b d", "y", "sum"),
+        "TCCT",
+    ),
     "two results": (_doubled("x", "a") + _pooled("a r", "b") + _doubled("b", "y") + _doubled("a", "z"), "TCT"),
 }
 """Layers, and the parts that they become: T commands of the TPU, C a layer of the processor."""

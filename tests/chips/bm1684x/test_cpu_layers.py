@@ -18,7 +18,7 @@ from tpuc_bm1684x.container.model import SubNetMode
 
 from tests.chips.bm1684x.layered_networks import TEXTS, read_detections, read_layered
 from tests.chips.command_line import tpuc
-from tests.chips.cv183x.test_cpu_ops import REGIONS
+from tests.chips.regions import REGIONS
 
 EMPTY_PARTS = ("behind each other", "reshaped between")
 
@@ -155,7 +155,10 @@ def test_the_command_line_shows_layers(tmp_path: Path) -> None:
     target = tmp_path / "net.bmodel"
     target.write_bytes(built("middle", tmp_path))
     line = "processor: 1 call between the TPU's parts, not in the cycles: roi_pooling (296 B read, 32 B written)\n"
-    assert line in tpuc("profile", target).stdout
+    shown = tpuc("profile", target).stdout
+    assert f"{line}processor: 1 crossing, 296 B there and 32 B back\n" in shown
+    target.write_bytes(built("parallel", tmp_path))
+    assert "processor: 1 crossing, 552 B there and 64 B back\n" in tpuc("profile", target).stdout
     assert (
         "processor: layer 4 roi_pooling(pooled_height=2, pooled_width=2, spatial_scale=1.0) of a f32 1x1x8x8 at "
     ) in CHIP.load(target.read_bytes()).disassemble()

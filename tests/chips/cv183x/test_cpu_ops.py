@@ -18,13 +18,9 @@ from tpuc_cv183x.chip import CV183X
 
 from tests.chips.command_line import tpuc
 from tests.chips.cv18.op_networks import Array, Net
+from tests.chips.regions import REGIONS, ROI_POOLING
 from tests.frontends.caffe.files import inputs, layer, read
 
-ROI_POOLING = "roi_pooling_param { pooled_h: 2 pooled_w: 2 spatial_scale: 1 }"
-REGIONS = {
-    "x": np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8),
-    "r": np.array([[0, 0, 0, 7, 7], [0, 4, 2, 7, 5]], np.float32),
-}
 X = np.random.default_rng(3).integers(-9, 9, (2, 5, 12)).astype(np.float32)
 
 
