@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from tpuc.api import Module
 
-from tests.chips.regions import REGIONS, ROI_POOLING
+from tests.chips.pooled_regions import REGIONS, ROI_POOLING
 from tests.frontends.caffe.files import Array, inputs, layer, read
 
 DOUBLE = "power_param { power: 1 scale: 2 shift: 1 }"

@@ -18,7 +18,7 @@ from tpuc_bm1684x.container.model import SubNetMode
 
 from tests.chips.bm1684x.layered_networks import TEXTS, read_detections, read_layered
 from tests.chips.command_line import tpuc
-from tests.chips.regions import REGIONS
+from tests.chips.pooled_regions import REGIONS
 
 EMPTY_PARTS = ("behind each other", "reshaped between")
 

@@ -18,7 +18,7 @@ from tpuc_cv183x.chip import CV183X
 
 from tests.chips.command_line import tpuc
 from tests.chips.cv18.op_networks import Array, Net
-from tests.chips.regions import REGIONS, ROI_POOLING
+from tests.chips.pooled_regions import REGIONS, ROI_POOLING
 from tests.frontends.caffe.files import inputs, layer, read
 
 X = np.random.default_rng(3).integers(-9, 9, (2, 5, 12)).astype(np.float32)

@@ -10,7 +10,7 @@ from tpuc_bm1684x.chip import CHIP
 
 from tests.chips.bm1684x.layered_networks import TEXTS, read_detections
 from tests.chips.bm1684x.test_cpu_layers import built, built_detections
-from tests.chips.regions import REGIONS
+from tests.chips.pooled_regions import REGIONS
 from tests.conftest import RunVendor
 
 pytestmark = pytest.mark.interop

@@ -10,7 +10,7 @@ import pytest
 from tpuc.session import Session
 
 from tests.chips.cv183x.test_cpu_ops import PARTS, X, write_best, write_parts
-from tests.chips.regions import REGIONS, ROI_POOLING
+from tests.chips.pooled_regions import REGIONS, ROI_POOLING
 from tests.conftest import RunVendor
 from tests.frontends.caffe.files import Array, inputs, layer, read
 from tests.frontends.caffe.test_detection import CASES
