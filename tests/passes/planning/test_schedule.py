@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -9,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import DdrTensor, LocalTensor, Phase, Tile, Value
 from tpuc.ir.types import I8
+from tpuc_passes.planning.placement import Unplaced, place_buffers
+from tpuc_passes.planning.region import Region, schedule_and_place
 from tpuc_passes.planning.schedule import Item, Scheduler, buffer_of, live_bytes
 from tpuc_passes.planning.steps import BlockLoad, Buffer, Place, Step, Steps, Store, TensorLoad
+
+from tests.passes.planning.tiny import TinyLmem
 
 ALIGNMENT = 4
 TENSOR = LocalTensor(0, (1, 1, 1, 1), "aligned", I8)
@@ -89,3 +94,28 @@ def test_idle_time_is_used_for_later_loads() -> None:
     assert eager.cycles == 10 + 300  # both later loads run beside the first two tiles
     tight = Scheduler(chain([(100, 10, 4, False, False), (100, 90, 4, False, False)]), {}, 0, ALIGNMENT).run()
     assert tight.cycles == 10 + 100 + 100 + 90  # no room for an early load: it waits until the tile before it ends
+
+
+@given(ROWS, st.integers(0, 11))
+def test_nothing_early_or_late_lies_where_local_memory_is_reserved(
+    rows: list[tuple[int, int, int, bool, bool]], step: int
+) -> None:
+    steps = chain(rows)
+    step = min(step, len(rows) - 1)
+    reserved = np.zeros(len(rows) + 1, np.int64)
+    reserved[step] = 400
+    live = Scheduler(steps, {}, 400, ALIGNMENT, reserved).run().live
+    assert live_bytes(live, len(rows), ALIGNMENT)[step] == live_bytes(steps.live, len(rows), ALIGNMENT)[step]
+
+
+def test_one_step_that_is_hard_to_place_does_not_keep_the_others_from_loading_early() -> None:
+    sizes = [(10, 10, 36), (10, 10, 44), (20, 5, 100), (10, 5, 60), (20, 5, 120), (20, 5, 100), (10, 20, 36)]
+    steps = chain([(*row, True, False) for row in (*sizes, (10, 20, 100))])
+    lmem = TinyLmem()
+    evenly: list[int] = []
+    for percent in (100, 97, 92, 84, 70, 50, 0):
+        schedule = Scheduler(steps, {}, lmem.lane_bytes * percent // 100, lmem.alignment).run()
+        if not isinstance(place_buffers(schedule.live, lmem), Unplaced):
+            evenly.append(schedule.cycles)
+    chip = cast(Any, SimpleNamespace(lmem=lmem))
+    assert schedule_and_place(Region(steps), chip).cycles < min(evenly)

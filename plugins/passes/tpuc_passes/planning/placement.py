@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
-import numpy as np
 from tpuc.api import LmemModel
 
 from tpuc_passes.planning.alignment import align
@@ -12,18 +13,37 @@ from tpuc_passes.planning.schedule import LiveRanges
 from tpuc_passes.planning.steps import Addresses, BankConflict, Buffer
 
 
-def place_buffers(live: LiveRanges, lmem: LmemModel) -> Addresses | None:
-    """An aligned address in local memory for every buffer; None when no order of placing them led to that.
+@dataclass(frozen=True)
+class Unplaced:
+    """The buffers that found no gap, by the order of placing that left the fewest."""
 
-    Banks are respected as far as the orders leave gaps for it; where none does, buffers lie as low as they can.
+    buffers: Sequence[Buffer]
+
+
+def place_buffers(live: LiveRanges, lmem: LmemModel, retries: int = 0) -> Addresses | Unplaced:
+    """An aligned address in local memory for every buffer, or those that found none whatever the order of placing.
+
+    Banks are respected as far as the orders leave gaps for it; where none does, buffers lie as low as they can. In each
+    of the `retries` those that found none come first.
     """
     banks = [lmem.bank_bytes, 0] if lmem.bank_bytes and any(buffer.conflicts for buffer in live) else [0]
+    best: tuple[Sequence[Buffer], Sequence[Buffer]] | None = None
     for bank_bytes in banks:
         for order in _orders(live):
-            addresses = _place_in_order(order, live, lmem, bank_bytes)
-            if addresses is not None:
+            addresses, left = _place_in_order(order, live, lmem, bank_bytes)
+            if not left:
                 return addresses
-    return None
+            best = (left, order) if best is None or len(left) < len(best[0]) else best
+    assert best is not None
+    left, order = best
+    fewest = left
+    for _ in range(retries):
+        order = _below_first([*left, *order])
+        addresses, left = _place_in_order(order, live, lmem, 0)
+        if not left:
+            return addresses
+        fewest = left if len(left) < len(fewest) else fewest
+    return Unplaced(fewest)
 
 
 def _orders(live: LiveRanges) -> Iterator[list[Buffer]]:
@@ -44,25 +64,38 @@ def _below_first(buffers: Sequence[Buffer]) -> list[Buffer]:
     return list(dict.fromkeys(item for buffer in buffers for item in (buffer.above, buffer) if item is not None))
 
 
-def _place_in_order(buffers: Sequence[Buffer], live: LiveRanges, lmem: LmemModel, bank_bytes: int) -> Addresses | None:
-    alignment, capacity = lmem.alignment, lmem.lane_bytes
-    count = len(buffers)
-    first, last = np.array([live[buffer] for buffer in buffers]).reshape(-1, 2).T
-    size = np.array([align(buffer.size, alignment) for buffer in buffers])
-    start = np.zeros(count, np.int64)
+def _place_in_order(
+    buffers: Sequence[Buffer], live: LiveRanges, lmem: LmemModel, bank_bytes: int
+) -> tuple[Addresses, Sequence[Buffer]]:
+    """Addresses, and the buffers that found no gap."""
+    taken: list[list[tuple[int, int]]] = [[] for _ in range(max((last for _, last in live.values()), default=0) + 1)]
     addresses: dict[Buffer, int] = {}
-    for index, buffer in enumerate(buffers):
-        beside = np.flatnonzero((first[:index] <= last[index]) & (last[:index] >= first[index]))
-        beside = beside[np.argsort(start[beside], kind="stable")]
-        low = 0 if buffer.above is None else align(addresses[buffer.above] + 1, alignment)
-        ends = np.maximum.accumulate(np.concatenate(([low], start[beside] + size[beside])))
-        gaps = np.concatenate((start[beside], [capacity])) - ends
-        fitting = np.flatnonzero(gaps >= size[index])
-        if not fitting.size:
-            return None
-        gaps_at = [(int(ends[gap]), int(ends[gap] + gaps[gap] - size[index])) for gap in fitting]
-        start[index] = addresses[buffer] = _with_fewest_conflicts(buffer, gaps_at, addresses, bank_bytes)
-    return addresses
+    left: list[Buffer] = []
+    for buffer in buffers:
+        first, last = live[buffer]
+        size = align(buffer.size, lmem.alignment)
+        low = align(addresses[buffer.above] + 1, lmem.alignment) if buffer.above in addresses else 0
+        beside = set(chain.from_iterable(taken[first : last + 1]))
+        gaps = _gaps(beside, size, low, lmem.lane_bytes)
+        if not gaps:
+            left.append(buffer)
+            continue
+        addresses[buffer] = start = _with_fewest_conflicts(buffer, gaps, addresses, bank_bytes)
+        for step in range(first, last + 1):
+            taken[step].append((start, start + size))
+    return addresses, left
+
+
+def _gaps(taken: Iterable[tuple[int, int]], size: int, low: int, capacity: int) -> list[tuple[int, int]]:
+    """First and last possible address in each gap from `low` on that is large enough, lowest first."""
+    gaps: list[tuple[int, int]] = []
+    for start, end in sorted(taken):
+        if start - low >= size:
+            gaps.append((low, start - size))
+        low = max(low, end)
+    if capacity - low >= size:
+        gaps.append((low, capacity - size))
+    return gaps
 
 
 def _with_fewest_conflicts(

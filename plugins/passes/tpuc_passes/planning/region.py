@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
 
+import numpy as np
 from tpuc.api import Assembler, Chip, DdrTensor, IntegerAttr, LmemOverflow, RowMove, Value
 
 from tpuc_passes.planning.aliases import AliasSets, Concat
@@ -14,16 +16,26 @@ from tpuc_passes.planning.cascade_steps import CascadeSteps
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.kernels import COEFFICIENTS_ADDRESS
 from tpuc_passes.planning.pack import move_constants
-from tpuc_passes.planning.placement import place_buffers
+from tpuc_passes.planning.placement import Unplaced, place_buffers
 from tpuc_passes.planning.schedule import Item, Moves, Scheduler, live_bytes
-from tpuc_passes.planning.steps import Addresses, StepBuilder, Steps
+from tpuc_passes.planning.steps import Addresses, Buffer, StepBuilder, Steps
 from tpuc_passes.planning.stripes import Cascade
 from tpuc_passes.planning.task import MoveTask, Task, TileTask
 
 AddressOf: TypeAlias = "Callable[[Value], int]"
 
-_FILLINGS = (100, 97, 92, 84, 70, 50, 0)
-"""Percent of local memory that early loads may fill, tried in this order: the fuller, the harder to place."""
+_FILLINGS, _EMPTIER = (100, 97, 92), (84, 70, 50, 0)
+"""Percent of local memory that early loads may fill, tried in this order: the fuller, the harder to place. Instead of
+the emptier ones less may be filled around those steps alone whose buffers find no place.
+"""
+_PARTS = 16
+"""Of local memory; one is left alone there first, and twice as much each further time."""
+_ATTEMPTS = 12
+"""Schedules that are made for that."""
+_RETRIES = 4
+"""Orders of placing that are tried beside, for each of them."""
+_WORTH = 8
+"""Percent by which such a schedule must end earlier than one that leaves the same alone at every step."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +84,12 @@ def _cascade_of(task: Task) -> int | None:
 
 def schedule_and_place(region: Region, chip: Chip) -> Placed:
     """The schedule of a region under which its buffers can be placed; raises LmemOverflow when none was found."""
+    placed = _filled(region, chip, _FILLINGS) or _faster(
+        _filled_unevenly(region, chip), _filled(region, chip, _EMPTIER)
+    )
+    if placed is not None:
+        return placed
     lmem, steps = chip.lmem, region.steps
-    for percent in _FILLINGS:
-        capacity = lmem.lane_bytes * percent // 100
-        schedule = Scheduler(steps, region.moves, capacity, lmem.alignment).run()
-        addresses = place_buffers(schedule.live, lmem)
-        if addresses is not None:
-            return Placed(schedule.order, schedule.cycles, addresses)
     first, *others = sorted({step.task.node.name for step in steps.steps})
     nodes = f"nodes '{first}' and {len(others)} more: their" if others else f"node '{first}': its"
     most = int(live_bytes(steps.live, len(steps.steps), lmem.alignment).max())
@@ -86,6 +97,44 @@ def schedule_and_place(region: Region, chip: Chip) -> Placed:
         f"{nodes} buffers, up to {most} bytes at once, cannot be placed in "
         f"{lmem.lane_bytes} bytes of local memory per lane; cut {'the largest' if others else 'it'} in the network"
     )
+
+
+def _faster(uneven: Placed | None, even: Placed | None) -> Placed | None:
+    """The uneven one only where it ends clearly earlier."""
+    if uneven is None or even is None:
+        return uneven or even
+    return uneven if 100 * uneven.cycles < (100 - _WORTH) * even.cycles else even
+
+
+def _filled(region: Region, chip: Chip, percents: Sequence[int]) -> Placed | None:
+    """The first schedule that can be placed, filling so much of local memory."""
+    lmem = chip.lmem
+    for percent in percents:
+        capacity = lmem.lane_bytes * percent // 100
+        schedule = Scheduler(region.steps, region.moves, capacity, lmem.alignment).run()
+        found = place_buffers(schedule.live, lmem)
+        if not isinstance(found, Unplaced):
+            return Placed(schedule.order, schedule.cycles, found)
+    return None
+
+
+def _filled_unevenly(region: Region, chip: Chip) -> Placed | None:
+    """A schedule that leaves ever more of local memory alone around the steps whose buffers find no place."""
+    lmem = chip.lmem
+    reserved = np.zeros(len(region.steps.steps) + 1, np.int64)
+    failures: Counter[Buffer] = Counter()
+    for _ in range(_ATTEMPTS):
+        schedule = Scheduler(region.steps, region.moves, lmem.lane_bytes, lmem.alignment, reserved).run()
+        found = place_buffers(schedule.live, lmem, retries=_RETRIES)
+        if not isinstance(found, Unplaced):
+            return Placed(schedule.order, schedule.cycles, found)
+        for buffer in found.buffers:
+            (first, last), times = schedule.live[buffer], failures[buffer]
+            reserved[max(first - times, 0) : last + times + 1] += lmem.lane_bytes // _PARTS << times
+        failures.update(found.buffers)
+        if all(_PARTS >> failures[buffer] == 0 for buffer in found.buffers):
+            return None  # nothing is left there to give up
+    return None
 
 
 def _moves(task: MoveTask, cycles: Cycles, aliases: AliasSets, address_of: AddressOf) -> Moves:

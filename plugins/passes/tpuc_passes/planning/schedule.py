@@ -65,16 +65,25 @@ def live_bytes(live: LiveRanges, count: int, alignment: int) -> np.ndarray:
 
 
 class Scheduler:
-    """Orders the steps of a region by a simulation of both engines in time."""
+    """Orders the steps of a region by a simulation of both engines in time. `reserved`: bytes per lane at each step
+    that early loads and late stores leave alone.
+    """
 
-    def __init__(self, steps: Steps, moves: Mapping[int, Sequence[Moves]], capacity: int, alignment: int) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        moves: Mapping[int, Sequence[Moves]],
+        capacity: int,
+        alignment: int,
+        reserved: np.ndarray | int = 0,
+    ) -> None:
         self.steps = steps
         self.moves = moves
         self.capacity = capacity
         self.alignment = alignment
         self.first = {buffer: buffer.first for buffer in steps.buffers}
         self.last = {buffer: buffer.last for buffer in steps.buffers}
-        self.bytes = live_bytes(steps.live, len(steps.steps), alignment)
+        self.bytes = live_bytes(steps.live, len(steps.steps), alignment) + reserved
         self.order: list[Item] = []
         self.dma = 0
         self.compute = 0
