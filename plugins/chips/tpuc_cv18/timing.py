@@ -13,7 +13,7 @@ from tpuc_cv18.isa.command import Cv18Instruction, DmaInstruction
 from tpuc_cv18.isa.conv import Conv
 from tpuc_cv18.isa.depthwise import Depthwise
 from tpuc_cv18.isa.finish import PartialSum
-from tpuc_cv18.isa.geometry import EU_BYTES
+from tpuc_cv18.isa.geometry import EU_BYTES, REQUANTISE_LEAST
 from tpuc_cv18.isa.lookup import ChannelSum, Lookup
 from tpuc_cv18.isa.matmul import MatMul
 from tpuc_cv18.isa.pool import AveragePool, MaxPool
@@ -25,8 +25,6 @@ WINDOW_START, ELEMENT_START = 41, 26
 """Cycles before the first vector of a product, and of an element-wise command."""
 FINISH, FINISH_REQUANTISE = 12, 31
 """Cycles after the last vector."""
-REQUANTISE_LEAST = 16
-"""A vector that is requantised per channel takes at least this long."""
 _PARTIAL = {PartialSum.OFF: 0, PartialSum.LAST: 4, PartialSum.FIRST: 4, PartialSum.MIDDLE: 8}
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tpuc.api import BF16
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
 
 from tests.chips.cv18.kernel_samples import I8, conv
-from tests.chips.cv18.kernel_values import bias, byte_filter, half_filter, halves, stored_bytes
+from tests.chips.cv18.kernel_values import QDM, U8, bias, byte_filter, factors, half_filter, halves, stored_bytes
 
 
 def _bias(columns: int) -> Fixed:
@@ -33,6 +35,48 @@ ROWS = {
     ),
 }
 """Few rows of floats times a constant matrix: the chip's own product on two lanes, a convolution on eight."""
+
+
+def _by_column(columns: int, terms: int) -> tpu.MatMul:
+    """A product of integers whose columns have multipliers and shifts of their own."""
+    found = factors(columns, terms)
+    return tpu.MatMul(multipliers=found["multiplier"], rshifts=found["rshift"], **QDM)
+
+
+BYTE_ROWS = {
+    "row": Sample(
+        _by_column(640, 128),
+        [stored_bytes(1, 128), byte_filter(128, 640), bias(1, 640), *NONE],
+        I8,
+        [{"k": 3, "c": 6}, {"c": 10}],
+    ),
+    "row_of_unsigned": Sample(
+        replace(_by_column(248, 704), do_relu=True, right_transpose=True),
+        [stored_bytes(1, 704, dtype="uint8"), byte_filter(248, 704), bias(1, 248), *NONE],
+        U8,
+        [{"k": 5}],
+    ),
+    "row_of_classes": Sample(
+        _by_column(1000, 640), [stored_bytes(1, 640), byte_filter(640, 1000), None, *NONE], I8, [{"k": 2}]
+    ),
+    "row_of_primes": Sample(
+        replace(_by_column(401, 624), do_relu=True, relu_limit=3.0),
+        [stored_bytes(1, 624), byte_filter(624, 401), bias(1, 401), *NONE],
+        U8,
+    ),
+    "row_of_one_multiplier": Sample(
+        tpu.MatMul(multipliers=(1 << 30,), rshifts=(9,), **QDM),
+        [stored_bytes(1, 512), byte_filter(512, 96), bias(1, 96), *NONE],
+        I8,
+    ),
+}
+"""One row of integers, as above, with few columns on one lane, an odd number of them, and gaps behind them."""
+SEPARATE = {
+    "rows": Sample(_by_column(640, 128), [stored_bytes(2, 128), byte_filter(128, 640), bias(1, 640), *NONE], I8),
+    "untileable": Sample(_by_column(401, 620), [stored_bytes(1, 620), byte_filter(620, 401), bias(1, 401), *NONE], I8),
+    "little": Sample(_by_column(40, 64), [stored_bytes(1, 64), byte_filter(64, 40), bias(1, 40), *NONE], I8),
+}
+"""What stays a convolution on few lanes."""
 STRIDES = {
     "far": Sample(
         conv((16, 16), 12, 3, strides=(16, 31)),

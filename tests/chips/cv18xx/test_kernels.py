@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from tpuc.registry import Registry
@@ -11,11 +12,13 @@ from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18xx import NAMES
-from tests.chips.cv18xx.kernel_cases import ROWS, STRIDES
+from tests.chips.cv18xx.kernel_cases import BYTE_ROWS, ROWS, SEPARATE, STRIDES
 
 FEWEST_LANES = "cv180x"
 RUNS = [
     *(pytest.param(chip, ROWS, id=f"{chip}-rows") for chip in NAMES),
+    pytest.param(FEWEST_LANES, BYTE_ROWS, id=f"{FEWEST_LANES}-byte-rows"),
+    pytest.param(FEWEST_LANES, SEPARATE, id=f"{FEWEST_LANES}-separate"),
     *(pytest.param(chip, STRIDES, id=f"{chip}-strides") for chip in NAMES),
     pytest.param(FEWEST_LANES, INTEGERS, id=f"{FEWEST_LANES}-integers"),
     pytest.param(FEWEST_LANES, FLOATS, id=f"{FEWEST_LANES}-floats"),
@@ -32,10 +35,18 @@ def test_the_simulator_equals_the_evaluation(chip: str, samples: Mapping[str, Sa
     assert integers + floats == sum(1 + len(sample.tilings) for sample in samples.values())
 
 
-@pytest.mark.parametrize(("chip", "instruction"), [("cv180x", "matmul"), ("cv181x", "conv")])
-def test_few_rows_use_the_matrix_product_where_a_convolution_is_slower_than_memory(chip: str, instruction: str) -> None:
-    registry = Registry()
-    compiled = compile_kernels({"row": ROWS["row"]}, chip, registry)
-    text = registry.get("tpuc.chips", chip).load(compiled.data, "kernels").disassemble()
-    found = {name for name in ("conv", "matmul") if f" {name} " in text}
-    assert found == {instruction}
+@pytest.mark.parametrize(
+    ("chip", "samples", "products"),
+    [
+        *(("cv180x", {"row": ROWS["row"]}, True), ("cv181x", {"row": ROWS["row"]}, False)),
+        *(("cv180x", BYTE_ROWS, True), ("cv180x", SEPARATE, False), ("cv181x", {"row": BYTE_ROWS["row"]}, False)),
+    ],
+)
+def test_few_rows_use_the_matrix_product_where_a_convolution_is_slower(
+    chip: str, samples: Mapping[str, Sample], products: bool
+) -> None:
+    for name, sample in samples.items():
+        registry = Registry()
+        compiled = compile_kernels({name: replace(sample, tilings=[])}, chip, registry)
+        text = registry.get("tpuc.chips", chip).load(compiled.data, "kernels").disassemble()
+        assert (" matmul " in text) == products

@@ -5,6 +5,8 @@ from __future__ import annotations
 LANE_BYTES = 1 << 15
 EU_BYTES = 16
 """A lane handles 16 bytes per cycle: 16 int8 or 8 bf16 elements."""
+REQUANTISE_LEAST = 16
+"""Cycles that a vector takes at least that is requantised per channel."""
 GMEM_BASE = 1 << 32
 """What a descriptor adds to an offset in GMEM."""
 GMEM_BITS = 40

@@ -8,6 +8,7 @@ from tpuc_ops import tpu
 
 from tpuc_cv18.isa import Target
 from tpuc_cv18.kernels.activation import ClipKernel, ReluKernel
+from tpuc_cv18.kernels.any_matmul import AnyMatMulKernel
 from tpuc_cv18.kernels.cast import CastKernel
 from tpuc_cv18.kernels.deconv import DeconvKernel
 from tpuc_cv18.kernels.depthwise import AnyConvKernel
@@ -16,7 +17,6 @@ from tpuc_cv18.kernels.half_tables import AnyLutKernel
 from tpuc_cv18.kernels.pads import AnyPadKernel
 from tpuc_cv18.kernels.pool import PoolKernel
 from tpuc_cv18.kernels.powers import ActiveKernel, DivisionKernel
-from tpuc_cv18.kernels.rows import AnyMatMulKernel
 from tpuc_cv18.kernels.shape import AnyPermuteKernel, ConcatKernel, SliceKernel
 from tpuc_cv18.kernels.softmax import SoftmaxRoutine
 from tpuc_cv18.kernels.unary import (

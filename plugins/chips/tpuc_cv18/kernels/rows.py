@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from tpuc.api import (
     ABSENT,
     Axis,
     Box,
-    KernelChoice,
     Node,
     PackedConstant,
     Phase,
@@ -18,7 +16,6 @@ from tpuc.api import (
     Scratch,
     Space,
     Tile,
-    TileKernel,
     View,
 )
 from tpuc_chip_parts.tiles import RowsFilter, tile_shape
@@ -27,32 +24,36 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.window import Pair
 
 from tpuc_cv18.assembler import Cv18Assembler
-from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, MatMul, Operand, Target
+from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, MatMul, Operand
 from tpuc_cv18.isa.geometry import EU_BYTES, round_up
 from tpuc_cv18.kernels.activation import emit_limit, has_relu
-from tpuc_cv18.kernels.batched import BatchedMatMulKernel, steps_of
+from tpuc_cv18.kernels.batched import steps_of
 from tpuc_cv18.kernels.common import LaneKernel
-from tpuc_cv18.kernels.product import PARTIAL, MatMulKernel, constant_matrix_refusal
+from tpuc_cv18.kernels.product import PARTIAL, constant_matrix_refusal
 from tpuc_cv18.operands import MAX_EXTENT, operand
 
 _ITEM_BYTES = 2
 _VECTOR = EU_BYTES // _ITEM_BYTES
 
 
-def spread_narrow(columns: int, lanes: int) -> Pair:
-    """(channels, width) by which columns lie over the lanes: of the splits that take the fewest steps, or a tenth more,
-    the one that takes the least memory, and then the narrowest, which leaves most to cut. The width divides the
-    columns, so that a row is dense.
+def dense_splits(columns: int) -> list[Pair]:
+    """(channels, width) by which columns may lie over the lanes: the width divides them, so that a row is dense."""
+    return [(columns // width, width) for width in range(1, columns + 1) if columns % width == 0]
+
+
+def narrowest(splits: Sequence[Pair], lanes: int, item_bytes: int) -> Pair:
+    """Of the splits that take the fewest steps, or a tenth more, the one that takes the least memory, and then the
+    narrowest, which leaves most to cut.
     """
-    splits = [(columns // width, width) for width in range(1, columns + 1) if columns % width == 0]
-    fewest = min(steps_of(split, _VECTOR, lanes) for split in splits)
-    good = [split for split in splits if 10 * steps_of(split, _VECTOR, lanes) <= 11 * fewest]
-    return min(good, key=lambda split: (split[0] * _padded(split[1]), split[1]))
+    vector = EU_BYTES // item_bytes
+    fewest = min(steps_of(split, vector, lanes) for split in splits)
+    good = [split for split in splits if 10 * steps_of(split, vector, lanes) <= 11 * fewest]
+    return min(good, key=lambda split: (split[0] * padded(split[1], item_bytes), split[1]))
 
 
-def _padded(width: int) -> int:
+def padded(width: int, item_bytes: int) -> int:
     """Bytes of a channel's columns, on 16 bytes of their own."""
-    return round_up(width * _ITEM_BYTES, EU_BYTES)
+    return round_up(width * item_bytes, EU_BYTES)
 
 
 class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
@@ -61,6 +62,8 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
 
     Sums are float32, and so is the bias.
     """
+
+    item_bytes = _ITEM_BYTES
 
     def serves(self, node: Node[tpu.MatMul]) -> bool:
         """Are there few rows of floats, and would a convolution take longer than loading the matrix?"""
@@ -80,7 +83,7 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
         return node.operand_types[0].size // depth, depth, width
 
     def _spread(self, columns: int) -> Pair:
-        return spread_narrow(columns, self.lanes.count)
+        return narrowest(dense_splits(columns), self.lanes.count, self.item_bytes)
 
     def _splits(self, node: Node) -> tuple[Pair, Pair]:
         """Of the left matrix and of the result."""
@@ -111,7 +114,7 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
         channels = tile.size("c")
         inner, outer = self._splits(node)
         rows = 2 if name == "bias" else tile.size("k") * inner[1]
-        return min(channels, self.lanes.count), rows * self.lanes.slots_of(channels) * _padded(outer[1])
+        return min(channels, self.lanes.count), rows * self.lanes.slots_of(channels) * padded(outer[1], self.item_bytes)
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         (_, step), (_, width) = self._splits(node)
@@ -127,9 +130,10 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
     def _by_lane(self, matrix: Array, width: int) -> Array:
         """Bytes per lane of rows whose columns are cut into channels."""
         rows, columns = matrix.shape
-        padded = np.zeros((rows, columns // width, _padded(width) // _ITEM_BYTES), matrix.dtype)
-        padded[..., :width] = matrix.reshape(rows, -1, width)
-        return np.concatenate([self.lanes.by_lane(row) for row in padded], axis=1)
+        size = padded(width, self.item_bytes) // self.item_bytes
+        spread = np.zeros((rows, columns // width, size), matrix.dtype)
+        spread[..., :width] = matrix.reshape(rows, -1, width)
+        return np.concatenate([self.lanes.by_lane(row) for row in spread], axis=1)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         inner, outer = self._splits(node)
@@ -164,19 +168,3 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
         if phase is Phase.LAST:
             asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=operand(result), left=target))
         emit_limit(node, result, asm)
-
-
-class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
-    """A right operand of two dimensions is a constant; of more, computed."""
-
-    def __init__(self, target: Target) -> None:
-        self._rows, self._constant, self._computed = (
-            RowsKernel(target),
-            MatMulKernel(target),
-            BatchedMatMulKernel(target),
-        )
-
-    def kernel(self, node: Node) -> TileKernel[Any, Cv18Assembler]:
-        if len(node.operand_types[1].dims) > 2:
-            return self._computed
-        return self._rows if self._rows.serves(node) else self._constant

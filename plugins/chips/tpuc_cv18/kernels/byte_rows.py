@@ -1,0 +1,145 @@
+"""One row of integers times a constant matrix by the chip's own matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import ABSENT, Axis, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile
+from tpuc_chip_parts.tiles import tile_shape
+from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
+from tpuc_ops.window import Pair
+
+from tpuc_cv18.assembler import Cv18Assembler
+from tpuc_cv18.isa import Arithmetic, ArithmeticOp, ChannelBlock, Conv, DType, Layout, MatMul, Operand, PartialSum
+from tpuc_cv18.isa.geometry import EU_BYTES, LANE_BYTES, REQUANTISE_LEAST
+from tpuc_cv18.kernels.activation import emit_limit, has_relu
+from tpuc_cv18.kernels.batched import steps_of
+from tpuc_cv18.kernels.packing import BLOCK_BYTES, BLOCK_WITH_BIAS_BYTES, channel_blocks
+from tpuc_cv18.kernels.rows import RowsKernel, dense_splits, narrowest, padded
+from tpuc_cv18.operands import MAX_EXTENT, dtype_of, operand
+
+_SUM_PLANES = 4
+_LEAST_TILES = 4
+"""Of the smallest parts of the matrix that local memory has to hold."""
+_WORTH = 500
+"""Cycles that it must gain: a layer around it may have to bring its values into another layout."""
+
+
+class ByteRowsKernel(RowsKernel):
+    """The matrix product has one multiplier for all columns, so it only sums up, in planes of bytes. A convolution that
+    sees nothing but padding then adds 0 to the sums and requantises them: its channel b * lanes + l is byte b of lane l
+    where channels have one element and no gaps.
+    """
+
+    item_bytes = 1
+
+    def serves(self, node: Node[tpu.MatMul]) -> bool:
+        """Is there one row, and would a convolution take longer?"""
+        rows, depth, width = self._extents(node)
+        if rows != 1 or any(type_.storage.is_float for type_ in node.operand_types[:2]) or not node.op.multipliers:
+            return False
+        split, lanes = self._spread(width), self.lanes.count
+        least = self._spread(depth)[1] * padded(split[1], 1)
+        if lanes * padded(split[1], 1) > MAX_EXTENT or least > LANE_BYTES // _LEAST_TILES:
+            return False
+        loading = depth * width / self.target.bytes_per_cycle
+        convolution = self.lanes.slots_of(width) * max(-(-depth // 2), REQUANTISE_LEAST)
+        product = depth * steps_of(split, EU_BYTES, lanes) + self._lane_bytes(split) * REQUANTISE_LEAST
+        return max(loading, convolution) - max(loading, product) >= _WORTH
+
+    def _spread(self, columns: int) -> Pair:
+        """Without gaps between the columns of a lane."""
+        whole = [
+            (channels, width)
+            for channels, width in dense_splits(columns)
+            if channels <= self.lanes.count or width % EU_BYTES == 0
+        ]
+        return narrowest(whole, self.lanes.count, 1)
+
+    def _lane_bytes(self, split: Pair) -> int:
+        """Of one plane of so many columns."""
+        channels, width = split
+        return self.lanes.slots_of(channels) * padded(width, 1)
+
+    def space(self, node: Node) -> Space:
+        space, lanes = super().space(node), self.lanes.count
+        channels, width = self._splits(node)[1]
+        limit = MAX_EXTENT // (lanes * padded(width, 1)) * lanes
+        axes = tuple(Axis("c", channels, granularity=lanes, limit=limit) if a.name == "c" else a for a in space.axes)
+        return Space(axes, space.operands, space.results)
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        return (PackedConstant("matrix", ("c", "k")), PackedConstant("block", ("c",)))
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        if name != "block":
+            return super().constant_shape(node, name, tile)
+        size = BLOCK_BYTES if node.operand_types[2] is ABSENT else BLOCK_WITH_BIAS_BYTES
+        return self.lanes.count, self._lane_bytes((tile.size("c"), self._splits(node)[1][1])) * size
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        if name != "block":
+            return super().pack(node, name, tile, arrays)
+        width = self._splits(node)[1][1]
+        first, last = tile.range("c")
+        bias = arrays[2]
+        rows = np.zeros((3, self.lanes.slots_of(last - first) * self.lanes.count, padded(width, 1)), np.int64)
+        columns = slice(first * width, last * width)
+        requantisation = _requantisation(node)
+        for row, values in zip(rows, (bias, *requantisation), strict=True):
+            if values is not None:
+                row[: last - first, :width] = np.asarray(values).reshape(-1)[columns].reshape(-1, width)
+        # From (group of lanes, lane, byte) to (group of lanes, byte, lane): the channels of the convolution.
+        by_channel = rows.reshape(3, -1, self.lanes.count, padded(width, 1)).transpose(0, 1, 3, 2).reshape(3, -1)
+        biases, multipliers, shifts = by_channel
+        return channel_blocks(self.lanes, None if bias is None else biases, multipliers.tolist(), shifts.tolist())
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        shape = (*tile_shape(tile)[:3], self._splits(node)[1][1])
+        return (Scratch("sums", _SUM_PLANES * self.planes_bytes(shape)),)
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
+        left, result = placed.operand(0), placed.result
+        _, channels, _, width = result.shape
+        matrix = Operand(placed.constants["matrix"].address, dtype_of(node.operand_types[1].storage))
+        sums = placed.scratch["sums"].address
+        asm.record(
+            MatMul(
+                rows=1,
+                depth=left.shape[1] * left.shape[3],
+                result=Operand(sums, DType.INT8),
+                result_split=(channels, width),
+                left=operand(left),
+                left_split=(left.shape[1], left.shape[3]),
+                right=matrix,
+                partial=PartialSum.FIRST if phase in (Phase.ONLY, Phase.FIRST) else PartialSum.MIDDLE,
+            )
+        )
+        if not phase.ends:
+            return
+        asm.record(
+            Conv(
+                result=Operand(sums, operand(result).dtype, Layout.COMPACT),
+                result_shape=(1, self._lane_bytes((channels, width)) * self.lanes.count, 1, 1),
+                input=operand(left),
+                input_shape=(1, 1, 1),
+                weight=Operand(matrix.address, matrix.dtype, Layout.COMPACT),
+                stride=(2, 1),
+                pads=(1, 0, 0, 0),
+                block=ChannelBlock(placed.constants["block"].address, node.operand_types[2] is not ABSENT),
+                relu=has_relu(node),
+                partial=PartialSum.LAST,
+            )
+        )
+        done = Operand(sums, operand(result).dtype)
+        asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=operand(result), left=done))
+        emit_limit(node, result, asm)
+
+
+def _requantisation(node: Node[tpu.MatMul]) -> tuple[Sequence[int], Sequence[int]]:
+    """A multiplier and a shift per column."""
+    op, width = node.op, node.result_type.dims[-1]
+    many = width if len(op.multipliers) == 1 else 1
+    return (*op.multipliers,) * many, (*op.rshifts,) * many
