@@ -65,7 +65,8 @@ class LoadOptions(TypedDict, total=False):
 
     `model_data` is the file of its weights, where they are apart; `batch` becomes the leading extent of every input;
     `output_names` cut the network; `preprocess` says how images become inputs, as a preset by its name
-    (`"imagenet-torch"`) or by mean, std, scale, pixel_format, ...; `random_weights` draws weights that are not there.
+    (`"imagenet-torch"`) or by mean, std, scale, pixel_format, ..., `post` which post-processing to put behind it;
+    `random_weights` draws weights that are not there.
     """
 
     model_data: str | Path | None
@@ -73,6 +74,7 @@ class LoadOptions(TypedDict, total=False):
     batch: int | None
     output_names: Sequence[str]
     preprocess: str | Mapping[str, Any] | None
+    post: str | None
     random_weights: bool
 
 

@@ -202,6 +202,15 @@ def write_heads(post: str, folder: Path) -> Path:
     return heads.save(folder / "net.onnx", HEADS[post](heads))
 
 
+def write_table(module: Module, path: Path) -> Path:
+    """The ranges of all values of a network for the picture."""
+    limits = {
+        name: float(np.abs(values).max()) or 1.0 for name, values in Interpreter(module).run(IMAGE, "all").items()
+    }
+    path.write_text("".join(f"{name} {limit} {-limit} {limit}\n" for name, limit in limits.items()), "utf-8")
+    return path
+
+
 def host(module: Module) -> Postprocess:
     """What does on the host what is in a module."""
     fused = fused_postprocess(module)
@@ -256,6 +265,8 @@ def test_boxes_in_the_network_are_those_of_the_host(post: str, tmp_path: Path) -
         pytest.param("bm1684x", "f16", "yolov8{score=0.2}", 1e-6, 1e-5, marks=pytest.mark.chip("bm1684x")),
         pytest.param("cv181x", "bf16", "yolox", 2**-8, 1e-5, marks=pytest.mark.chip("cv181x")),
         pytest.param("cv183x", "bf16", "yolov5", 2**-7, 2**-5, marks=pytest.mark.chip("cv183x")),
+        pytest.param("bm1684x", "int8", "yunet", 1e-6, 1e-5, marks=pytest.mark.chip("bm1684x")),
+        pytest.param("cv182x", "int8", "yunet", 2**-8, 1e-5, marks=pytest.mark.chip("cv182x")),
     ],
 )
 def test_boxes_in_the_file_are_those_of_the_host(
@@ -263,7 +274,8 @@ def test_boxes_in_the_file_are_those_of_the_host(
 ) -> None:
     path, session = write_heads(post, tmp_path), Session(chip=chip, quantize=mode)
     raw, module = session.transform(path), session.transform(path, post=post)
-    loaded = [session.chip.load(session.build(one).data) for one in (raw, module)]
+    table = write_table(raw, tmp_path / "table") if mode == "int8" else None
+    loaded = [session.chip.load(session.build(one, table).data) for one in (raw, module)]
     wanted = host(module)(loaded[0].run(IMAGE), SAMPLE)
     found = reader(module)(loaded[1].run(IMAGE), SAMPLE)
     score, box = worst(wanted, found)

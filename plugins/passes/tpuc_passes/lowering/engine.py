@@ -31,6 +31,7 @@ from tpuc.api import (
     Wants,
     free_name,
 )
+from tpuc.api.host import is_postprocess
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
@@ -185,10 +186,11 @@ class Lowerer:
 
     def _lower(self, choice: Choice, cell: Lowering[Any]) -> None:
         operation, mode = choice.operation, choice.mode
-        bare = self._node(operation, (), mode)
+        wants = cell.requires(self._node(operation, (), mode))
+        if is_postprocess(operation):
+            wants = [self._float_instead(*one) for one in zip(operation.operands, wants, strict=True)]
         operands = tuple(
-            self._operand(operand, want, mode)
-            for operand, want in zip(operation.operands, cell.requires(bare), strict=True)
+            self._operand(operand, want, mode) for operand, want in zip(operation.operands, wants, strict=True)
         )
         node = self._node(operation, operands, mode)
         build = _Builder(self, operation.name)
@@ -199,6 +201,12 @@ class Lowerer:
         check_results(f"{mode} lowering", operation, cell, results)
         for old, new in zip(operation.results, results, strict=True):
             self.values[old] = new
+
+    def _float_instead(self, operand: Value, want: Wants) -> Wants:
+        """Post-processing has no scales: what it moves are the floats that the host would get."""
+        value = self.values[operand]
+        is_stored = isinstance(value.type, TensorType) and value.type.is_quantised
+        return Wants.FLOAT if want is Wants.AS_IS and is_stored else want
 
     def _operand(self, operand: Value, want: Wants, mode: str) -> Value:
         value = self.values[operand]
