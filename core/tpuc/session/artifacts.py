@@ -141,7 +141,7 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
         inputs = [{name: _preprocess(fields) for name, fields in one.items()} for one in networks]
         layers = [_layers(rows) for rows in whole.get("layers", [[]] * len(networks))]
         fused: list[dict[str, str] | None] = whole.get("postprocess") or [None] * len(networks)
-        posts = [one and FusedPostprocess(**one) for one in fused]
+        posts = [FusedPostprocess(**one) if one else None for one in fused]
         return tuple(Description(*one) for one in zip(inputs, layers, posts, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFile(f"{source}: its description of itself is damaged; compile the network again") from error
