@@ -310,9 +310,20 @@ class _Builder:
             if inferred is None:
                 raise TpucError(f"node '{self._name}': {op.name} needs a declared result type; pass one to build()")
             result = inferred[0]
+        self._refuse_float(result)
         operation = Operation(op, operands, [result], Location((name or self._name,)))
         self._lowerer.append(operation)
         return operation.result
+
+    def _refuse_float(self, result: TensorType) -> None:
+        """Floats of 16 bits on a chip that has none. Those of 32 bits may be the runtime's."""
+        chip, element = self._lowerer.chip, result.storage
+        if element.bits == 16 and element.name in FLOAT_MODES and element.name not in chip.modes:
+            raise Unsupported(
+                f"node '{self._name}': it is computed in {element.name} in mode {self._lowerer.mode}, which "
+                f"{chip.name} does not have (its modes: {', '.join(chip.modes)}); "
+                "change the node, or choose another chip"
+            )
 
     def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
         name = self._lowerer.unique(f"{self._name}_{suffix}")
