@@ -10,7 +10,7 @@ from tpuc.session import Session
 
 from tests.conftest import RunVendor
 from tests.tools.eval.test_fused import write_classifier
-from tests.tools.eval.test_fused_boxes import HEADS, IMAGE, SAMPLE, reader, worst, write_heads
+from tests.tools.eval.test_fused_boxes import HEADS, IMAGE, SAMPLE, reader, worst, write_heads, write_single_shot
 
 pytestmark = pytest.mark.interop
 
@@ -18,10 +18,11 @@ CHIPS = [("bm1684x", "f32"), ("cv183x", "bf16"), ("cv181x", "bf16")]
 
 
 @pytest.mark.parametrize(("chip", "mode"), CHIPS)
-@pytest.mark.parametrize("post", HEADS)
+@pytest.mark.parametrize("post", [*HEADS, "ssd"])
 def test_boxes(chip: str, mode: str, post: str, run_vendor: RunVendor, tmp_path: Path) -> None:
     session = Session(chip=chip, quantize=mode)
-    module = session.transform(write_heads(post, tmp_path), post=post)
+    path = write_single_shot(tmp_path) if post == "ssd" else write_heads(post, tmp_path)
+    module = session.transform(path, post=post, random_weights=True)
     target = tmp_path / f"net{session.chip.description.suffix}"
     target.write_bytes(session.build(module).data)
     (ours,) = session.chip.load(target.read_bytes()).run(IMAGE).values()

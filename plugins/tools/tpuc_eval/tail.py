@@ -168,6 +168,10 @@ class Tail:
             self.constant(np.stack(rows).reshape(1, 2, -1)),
         )
 
+    def leave(self, operation: Operation) -> None:
+        """Make an operation of the network one of the post-processing."""
+        mark_as_postprocess(operation)
+
     def finish(self, value: Value) -> None:
         """Make it the only output."""
         self.module.main.terminator.set_operands([value])

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from tpuc.api import UsageError
 from tpuc.api.host import Array
+from tpuc_eval.postprocess.scores import Scores
 from tpuc_eval.protocols import Metric, Outputs, Postprocess, Sample
+from tpuc_eval.tail import Tail
+from tpuc_ops import top
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,9 @@ class Yes(Postprocess):
     def __call__(self, outputs: Outputs, sample: Sample) -> Array:
         (probability,) = (array.reshape(-1)[0] for array in outputs.values())
         return np.array([1 - probability, probability])
+
+    def append(self, tail: Tail) -> Postprocess:
+        (probability,) = tail.outputs
+        other = tail(top.SubConst(const_val=1.0, is_reverse=True), probability)
+        tail.finish(tail.concat(1, other, probability))
+        return Scores()

@@ -47,6 +47,10 @@ def test_metric_and_postprocess_of_another_package(
     assert main([*command, "--metric=balanced"]) == 0
     figures = json.loads(capsys.readouterr().out)["models"][0]["figures"]
     assert figures == {"balanced accuracy": pytest.approx((2 / 3 + 1) / 2)}
+    inside = str(tmp_path / "inside.mlir")
+    assert main(["transform", "--model-name=yes", f"--model-def={network}", "--post=yes", f"--mlir={inside}"]) == 0
+    assert main(["eval", inside, *command[2:4], "--metric=balanced", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["models"][0]["figures"] == figures
     assert main([*command, "--metric=balanced{least=2}"]) == 0
     assert json.loads(capsys.readouterr().out)["models"][0]["figures"] == {"balanced accuracy": pytest.approx(2 / 3)}
     assert main([*command, "--metric=balanced{least=4}"]) == 2

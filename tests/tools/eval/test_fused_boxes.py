@@ -18,6 +18,7 @@ from tpuc.ir import Module
 from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc_eval.options import configured
+from tpuc_eval.postprocess.ssd import Ssd
 from tpuc_eval.protocols import Detections, Postprocess, Sample
 from tpuc_images.placing import Placement
 
@@ -326,3 +327,52 @@ def test_offsets_are_no_corners(tmp_path: Path) -> None:
         "--post boxes: boxes 1x42x4, scores 1x42x2 come from convolutions as they are, so they are offsets from prior "
         "boxes; write ssd{priors=FILE.npy}."
     )
+
+
+SINGLE_SHOT = (
+    "detection_output_param { num_classes: 3 code_type: CENTER_SIZE keep_top_k: 9 confidence_threshold: 0.34 "
+    "nms_param { nms_threshold: 0.45 top_k: 50 } }"
+)
+
+
+def write_single_shot(folder: Path) -> Path:
+    """A network of Caffe with a layer of detections: a picture, two convolutions, boxes."""
+    kernel = "kernel_size: 8 stride: 8 bias_term: false weight_filler { type: 'gaussian' std: 0.1 }"
+    priors = "prior_box_param { min_size: 16 aspect_ratio: 2 flip: true variance: 0.1 }"
+    order = "permute_param { order: 0 order: 2 order: 3 order: 1 }"
+    text = inputs(image=(1, 3, 32, 64))
+    for name, values in (("l", 4), ("s", 3)):
+        text += layer("Convolution", f"convolution_param {{ num_output: {3 * values} {kernel} }}", "image", f"{name}m")
+        text += layer("Permute", order, f"{name}m", f"{name}p") + layer("Flatten", "", f"{name}p", f"{name}f")
+    text += layer("Reshape", "reshape_param { shape { dim: 0 dim: -1 dim: 3 } }", "sf", "sr")
+    text += layer("Softmax", "softmax_param { axis: 2 }", "sr", "ss") + layer("Flatten", "", "ss", "sure")
+    text += layer("PriorBox", priors, "lm image", "p") + layer("DetectionOutput", SINGLE_SHOT, "lf sure p", "found")
+    (folder / "net.prototxt").write_text(text, "utf-8")
+    return folder / "net.prototxt"
+
+
+@pytest.mark.parametrize(
+    ("chip", "mode"),
+    [
+        pytest.param("bm1684x", "int8", marks=pytest.mark.chip("bm1684x")),
+        pytest.param("cv181x", "bf16", marks=pytest.mark.chip("cv181x")),
+    ],
+)
+@pytest.mark.parametrize("post", ["ssd", "auto"])
+def test_a_network_with_a_layer_of_detections_needs_no_other_option(
+    chip: str, mode: str, post: str, tmp_path: Path
+) -> None:
+    session, path = Session(chip=chip, quantize=mode), write_single_shot(tmp_path)
+    module = session.transform(path, post=post, random_weights=True)
+    raw = session.transform(path, random_weights=True, output_names=["lf", "sure"])
+    table = write_table(raw, tmp_path / "table") if mode == "int8" else None
+    loaded = [session.chip.load(session.build(one, table).data) for one in (raw, module)]
+    found = module.main.outputs[0].defining
+    priors = found and module.constant(found.operands[2])
+    assert priors is not None
+    np.save(tmp_path / "priors.npy", priors[0, 0].reshape(-1, 4))
+    decoded = Ssd(priors=str(tmp_path / "priors.npy"), variances=(0.1,) * 4, score=0.34, iou=0.45, keep=9)
+    score, box = worst(decoded(loaded[0].run(IMAGE), SAMPLE), reader(module)(loaded[1].run(IMAGE), SAMPLE))
+    assert score < 2**-8
+    assert box < 1e-5
+    assert fused_postprocess(module).read_by == "detection-rows"

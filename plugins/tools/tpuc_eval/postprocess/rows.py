@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import UsageError
 from tpuc_images.placing import Placement
+from tpuc_ops import top
 
 from tpuc_eval.postprocess.boxes import Floats, around, placement_of
 from tpuc_eval.protocols import Detections, Outputs, Postprocess, Sample
+from tpuc_eval.tail import Tail
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,17 @@ class DetectionRows(Postprocess):
         rows = rows[(rows[:, 0] == 0) & (rows[:, 2] > self.score) & (rows[:, 1] >= int(self.background))]
         boxes = around(rows[:, 3:5], rows[:, 5:7]) if self.centre else rows[:, 3:7]
         return _in_image(boxes, rows, place, self.pixels, int(self.background))
+
+    def append(self, tail: Tail) -> DetectionRows:
+        """The network ends with what finds them, which the processor may compute from now on."""
+        found = [value.defining for value in tail.outputs if value.defining is not None]
+        if len(found) != 1 or not isinstance(found[0].op, top.DetectionOutput):
+            raise UsageError(
+                f"--post {self.name}: the network does not end with a DetectionOutput ({tail.listed}); name the "
+                "post-processing that its outputs are for."
+            )
+        tail.leave(found[0])
+        return dataclasses.replace(self, background=found[0].op.background_label_id == 0)
 
 
 def _in_image(boxes: Floats, rows: Floats, place: Placement, pixels: bool, first: int) -> Detections:
