@@ -83,8 +83,11 @@ class Browser:
 
     @contextlib.contextmanager
     def open(self, address: str, *, width: int = 1280, height: int = 800, dark: bool = False) -> Generator[Page]:
-        """A loaded page; at the end it must not have complained, nor asked for anything but itself."""
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        """A loaded page that remembers nothing of others; at the end it must not have complained, nor asked for
+        anything but itself.
+        """
+        context = self.send("Target.createBrowserContext")["browserContextId"]
+        target = self.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.events.clear()
         page = Page(self, session, address)
@@ -94,13 +97,14 @@ class Browser:
         page.prefer(dark=dark)
         page.send("Page.navigate", url=address)
         page.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
+        page.settle()
         try:
             yield page
             page.settle()
             assert page.complaints() == []
             assert page.requests() == []
         finally:
-            self.send("Target.closeTarget", targetId=target)
+            self.send("Target.disposeBrowserContext", browserContextId=context)
 
     def close(self) -> None:
         """End the browser."""

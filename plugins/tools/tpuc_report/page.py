@@ -234,7 +234,7 @@ def _row(number: int, layer: Layer) -> str:
     if ratio is not None:
         shown = min(max(ratio, -999.0), 999.0)
         text = _decibels(ratio).removesuffix(" dB")
-        error = f'<td class="n {strips.quality(ratio)}" data-v="{shown:.3f}">{text}</td>'
+        error = f'<td class="n db {strips.quality(ratio)}" data-v="{shown:.3f}">{text}</td>'
     return (
         f'<tr tabindex="0" data-row="{number}" data-name="{escape(f"{layer.name} {layer.op}".lower())}">{words}{error}'
         f"{''.join(map(_count, figures))}<td>{'' if step is None else step.bound}</td>"

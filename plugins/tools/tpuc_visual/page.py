@@ -198,4 +198,4 @@ def _chart(rows: Sequence[Row], alike: Mapping[str, Alike] | None) -> str:
         for height in [round(min(max(one.sqnr_db, 1.0), FULL_DB), 1)]
     ]
     box = f'viewBox="0 0 {max(1, len(found))} 60" preserveAspectRatio="none"'
-    return f'<svg class="chart" {box}>{"".join(bars)}</svg>' if bars else ""
+    return f'<svg class="strip" {box}>{"".join(bars)}</svg>' if bars else ""

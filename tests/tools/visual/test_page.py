@@ -66,7 +66,7 @@ def count_of(page: Page, selector: str) -> int:
 def chosen(page: Page) -> dict[str, Any]:
     """The tensor that each part of the page has chosen."""
     names = "[...document.querySelectorAll('#layers tr.chosen')].map(one => one.querySelector('b').textContent)"
-    marked = "[...document.querySelectorAll('svg.chart rect.chosen')].map(one => Number(one.dataset.row))"
+    marked = "[...document.querySelectorAll('svg.strip rect.chosen')].map(one => Number(one.dataset.row))"
     drawn = "[...document.querySelectorAll('#picture .node.chosen')].map(one => Number(one.dataset.row))"
     shown = "document.querySelector('#details').hidden ? null : document.querySelector('#name').textContent"
     return {
@@ -147,7 +147,7 @@ def test_the_parts_of_the_page_lead_to_each_other(chrome: Browser, keep: Keep, t
         assert found["shown"] == found["table"][0]
         page.click("#shut")
         assert count_of(page, "#picture .frame") == 0
-        page.click("svg.chart rect[data-row='8']")
+        page.click("svg.strip rect[data-row='8']")
         name = "/stage0/block0/conv7/out"
         assert chosen(page) == {"table": [name], "bars": [8], "graph": [8], "shown": name}
         headings = texts(page, "#parts h3")
