@@ -10,6 +10,7 @@ import pytest
 from tests.chips.command_line import tpuc
 from tests.docs.test_milk_v_duo import DIGITS
 from tests.interop.bundles import Runtime, vendor_library
+from tests.tools.eval.test_fused_boxes import IMAGE, write_heads
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("oracle_dir")]
 NORMALISED = ("--mean", "3", "--scale", "0.125", "--pixel-format", "gray")
@@ -55,3 +56,20 @@ def test_it_says_what_is_missing(runtime: Runtime, tmp_path: Path) -> None:
     ran = runtime.run([program, "short.bin"], tmp_path / "out")
     assert (ran.returncode, ran.stderr.splitlines()[-1]) == (1, "short.bin has 255 bytes, and input image takes 256")
     assert runtime.run([program], tmp_path / "out").returncode == 2
+
+
+@pytest.mark.parametrize("post", ["classes", "yolox"])
+def test_both_print_the_rows_of_the_simulator(post: str, runtime: Runtime, tmp_path: Path) -> None:
+    network = DIGITS / "digits.onnx" if post == "classes" else write_heads(post, tmp_path)
+    done = tpuc(
+        *("compile", network, "--chip", "bm1684x", "--post", post),
+        *("-o", tmp_path / "net.bmodel", "--bundle", tmp_path / "out"),
+    )
+    assert done.returncode == 0, done.stderr
+    image = (
+        np.load(DIGITS / "digits_eval.npz")["x"][:1, None].astype(np.float32) if post == "classes" else IMAGE["image"]
+    )
+    np.savez(tmp_path / "image.npz", image=image)
+    tpuc("run", "--model", tmp_path / "net.bmodel", "--input", tmp_path / "image.npz", "-o", tmp_path / "wanted.npz")
+    (tmp_path / "out" / "input.bin").write_bytes(image.tobytes())
+    runtime.check_both(tmp_path / "out", tmp_path / "wanted.npz")

@@ -12,6 +12,7 @@ from tests.chips.command_line import tpuc
 from tests.chips.cv18xx.test_frames import network
 from tests.docs.test_milk_v_duo import DIGITS
 from tests.interop.bundles import Runtime
+from tests.tools.eval.test_fused_boxes import IMAGE, write_heads
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("oracle_dir")]
 NORMALISED = ("--mean", "3", "--scale", "0.125", "--pixel-format", "gray")
@@ -82,6 +83,23 @@ def test_files_that_normalise_take_the_bytes(tmp_path: Path) -> None:
     (said,) = json.loads((tmp_path / "out" / "network.json").read_text("utf-8"))["inputs"]
     assert (said["type"], said["scale"]) == ("u8", 1.0)
     np.savez(tmp_path / "image.npz", **{said["name"]: image})
+    tpuc("run", "--model", tmp_path / "net.cvimodel", "--input", tmp_path / "image.npz", "-o", tmp_path / "wanted.npz")
+    (tmp_path / "out" / "input.bin").write_bytes(image.tobytes())
+    RUNTIME.check_both(tmp_path / "out", tmp_path / "wanted.npz")
+
+
+@pytest.mark.parametrize("post", ["classes", "yolox"])
+def test_both_print_the_rows_of_the_simulator(post: str, tmp_path: Path) -> None:
+    network = DIGITS / "digits.onnx" if post == "classes" else write_heads(post, tmp_path)
+    done = tpuc(
+        *("compile", network, "--chip", "cv181x", "--post", post),
+        *("-o", tmp_path / "net.cvimodel", "--bundle", tmp_path / "out"),
+    )
+    assert done.returncode == 0, done.stderr
+    image = (
+        np.load(DIGITS / "digits_eval.npz")["x"][:1, None].astype(np.float32) if post == "classes" else IMAGE["image"]
+    )
+    np.savez(tmp_path / "image.npz", image=image)
     tpuc("run", "--model", tmp_path / "net.cvimodel", "--input", tmp_path / "image.npz", "-o", tmp_path / "wanted.npz")
     (tmp_path / "out" / "input.bin").write_bytes(image.tobytes())
     RUNTIME.check_both(tmp_path / "out", tmp_path / "wanted.npz")

@@ -17,7 +17,7 @@ from tpuc.api.host import Preprocess
 PIXELS, VALUES, STORED = "pixels", "values", "stored"
 """What the file for an input holds: bytes of decoded pixels, floats as the network means them, or what is stored."""
 COLOURS = ("rgb", "bgr", "gray")
-RANK = 4
+RANK, ROW = 4, 7
 PROGRAMS = ("run.cpp", "run.py")
 """What a chip's package brings."""
 
@@ -99,6 +99,11 @@ def _takes_values(info: TensorInfo) -> bool:
     return isinstance(info.element, ScalarType) and info.element.name == "f32"
 
 
+def _has_rows(info: TensorInfo) -> bool:
+    """Are these rows of objects or classes, as `DetectionOutput` gives them?"""
+    return len(info.shape) == RANK and info.shape[1] == 1 and info.shape[3] == ROW and _type(info) == "f32"
+
+
 def _about(one: Input) -> str:
     extents = "x".join(map(str, one.info.shape))
     name = ascii(one.info.name)
@@ -145,7 +150,7 @@ def _cpp_input(one: Input) -> str:
 
 def _cpp_output(info: TensorInfo) -> str:
     scale, zero_point = _quantisation(info)
-    return f"    {{{_cpp_tensor(info)}, {scale!r}, {zero_point}}},"
+    return f"    {{{_cpp_tensor(info)}, {scale!r}, {zero_point}, {'true' if _has_rows(info) else 'false'}}},"
 
 
 def _cpp_tensor(info: TensorInfo) -> str:
@@ -174,7 +179,7 @@ def _python_input(one: Input) -> str:
 
 
 def _python_output(info: TensorInfo) -> str:
-    return f"    {_python_tensor(info)!r},"
+    return f"    { ({**_python_tensor(info), 'rows': _has_rows(info)})!r},"
 
 
 def _python_tensor(info: TensorInfo) -> dict[str, Any]:
