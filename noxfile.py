@@ -86,8 +86,8 @@ def newcomer(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The site, in build/site; warnings are errors."""
-    session.install(*DOCS)
+    """The site, in build/site, with its notebooks executed; warnings are errors."""
+    session.install("-e", ".", *DOCS)
     session.run("mkdocs", "build", "--strict", *session.posargs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,10 @@ if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
+
+sys.path.append(str(Path(__file__).parent))
+
+from notebook_pages import page_of  # it lies beside this file, which mkdocs loads by its path
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -23,16 +28,21 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """The repository's own pages become pages of the site."""
+    """The repository's own pages and its notebooks become pages of the site."""
     from mkdocs.structure.files import File
 
     for name in PROJECT:
         files.append(File.generated(config, f"project/{name}", content=(ROOT / name).read_text(encoding="utf-8")))
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        page, pictures = page_of(path, ROOT)
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
+        for name, content in pictures.items():
+            files.append(File.generated(config, f"notebooks/{name}", content=content))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  # mkdocs calls it by name
-    """Links to pages that the site has lead there; of others, such as sources, the text stays."""
+    """Links to pages and notebooks that the site has lead there; of others, such as sources, the text stays."""
     source = page.file.src_uri
     folder = ROOT if source.startswith("project/") else ROOT / "docs" / Path(source).parent
 
@@ -40,6 +50,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         text, target, anchor = match.group(1), (folder / match.group(2)).resolve(), match.group(3) or ""
         if target.is_dir():
             target /= "README.md"
+        if target.suffix == ".ipynb":
+            target = target.with_suffix(".md")
         place = _place(target)
         if files.get_file_from_path(place) is None:
             return text

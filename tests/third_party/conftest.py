@@ -15,9 +15,10 @@ from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.registry import Registry
 from tpuc.session import Session
+from tpuc.testing.packages import make_importable, offers_of
 from tpuc.testing.values import build_exposed
 
-from tests.third_party.distributions import ACME_OPS, ROOT, TOY_CHIP, make_importable, offers_of
+from tests.third_party.distributions import ACME_OPS, ROOT, TOY_CHIP
 
 make_importable(TOY_CHIP, ACME_OPS)
 

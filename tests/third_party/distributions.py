@@ -5,15 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import subprocess
-import sys
-import tomllib
 import venv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
-from tpuc.registry.offers import Offer
+from tpuc.testing.packages import offers_of
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent
@@ -24,23 +22,6 @@ ACME_OPS = TEMPLATES / "acme_ops"
 ACME_TOOLS = TEMPLATES / "acme_tools"
 BROKEN_PLUGIN = FOLDER / "broken_plugin"
 DUP_CHIP = FOLDER / "dup_chip"
-
-
-def make_importable(*folders: Path) -> None:
-    """Put the packages of distributions on the import path."""
-    for folder in folders:
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))
-
-
-def offers_of(*folders: Path) -> list[Offer]:
-    """What distributions would offer once they are installed, read from their pyproject.toml."""
-    offers: list[Offer] = []
-    for folder in folders:
-        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        for group, entries in project["entry-points"].items():
-            offers += [Offer(group, name, project["name"], project["version"], path) for name, path in entries.items()]
-    return sorted(offers, key=lambda offer: (offer.group, offer.name, offer.package))
 
 
 def chips_with_acme_cells() -> list[str]:

@@ -19,9 +19,10 @@ from tpuc.errors import Unsupported
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
+from tpuc.testing.packages import offers_of
 
 from tests.third_party.conftest import Compiled, random_inputs
-from tests.third_party.distributions import ROOT, TOY_CHIP, chips_with_acme_cells, offers_of
+from tests.third_party.distributions import ROOT, TOY_CHIP, chips_with_acme_cells
 
 CompileGraph = Callable[..., Compiled]
 

@@ -21,9 +21,10 @@ from tpuc.schedule import PIPELINES, PassContext, PassManager
 from tpuc.session import Session
 from tpuc.session.building import Built
 from tpuc.testing.golden import run_golden
+from tpuc.testing.packages import make_importable, offers_of
 from tpuc.testing.planner_conformance import PlannerConformance
 
-from tests.third_party.distributions import ACME_TOOLS, ROOT, TOY_CHIP, make_importable, offers_of
+from tests.third_party.distributions import ACME_TOOLS, ROOT, TOY_CHIP
 
 make_importable(TOY_CHIP, ACME_TOOLS)
 

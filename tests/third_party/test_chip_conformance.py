@@ -17,9 +17,10 @@ from tpuc.api import BrokenPromise, HazardError, Instruction, Node, Phase, Place
 from tpuc.testing import integers, quantised, quantised_element
 from tpuc.testing.chip_conformance import ChipConformance
 from tpuc.testing.kernel_conformance import Sample
+from tpuc.testing.packages import offers_of
 from tpuc_ops import tpu
 
-from tests.third_party.distributions import ROOT, TOY_CHIP, offers_of
+from tests.third_party.distributions import ROOT, TOY_CHIP
 
 BYTES = quantised_element("int8", 0.05)
 

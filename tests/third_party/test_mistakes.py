@@ -16,9 +16,10 @@ import onnx
 import pytest
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 from tpuc.cli import main
+from tpuc.testing.packages import offers_of
 from tpuc_new.writing import files_of, kinds, write
 
-from tests.third_party.distributions import ROOT, offers_of
+from tests.third_party.distributions import ROOT
 
 PAGE = ROOT / "docs" / "howto" / "mistakes.md"
 NAME = "gadget"

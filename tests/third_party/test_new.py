@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from tpuc.cli import main
+from tpuc.testing.packages import offers_of
 from tpuc_new.writing import FOLDER, files_of, kinds
 
-from tests.third_party.distributions import ROOT, offers_of
+from tests.third_party.distributions import ROOT
 
 KINDS = sorted(kinds())
 OTHERS = {

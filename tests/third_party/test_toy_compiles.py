@@ -21,11 +21,12 @@ from tpuc.errors import CorruptFile, LmemOverflow, Unsupported, UsageError
 from tpuc.ir import Module
 from tpuc.registry import Registry
 from tpuc.session import Session
+from tpuc.testing.packages import offers_of
 from tpuc.testing.values import build_exposed
 
 from tests.models.datasets import calibration_set, evaluation_set
 from tests.third_party.conftest import Compiled, random_inputs
-from tests.third_party.distributions import ROOT, TOY_CHIP, offers_of
+from tests.third_party.distributions import ROOT, TOY_CHIP
 
 CompileGraph = Callable[..., Compiled]
 

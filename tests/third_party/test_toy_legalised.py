@@ -9,10 +9,11 @@ from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Operand, Sample, sample_module
+from tpuc.testing.packages import offers_of
 from tpuc_ops import top
 
 from tests.core.fakes import offer
-from tests.third_party.distributions import ROOT, offers_of
+from tests.third_party.distributions import ROOT
 from tests.third_party.float_toy import KERNELS, LOWERINGS, NAME, FloatToy
 
 H = 5

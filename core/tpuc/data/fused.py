@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuc.ir.attributes import BoolAttr, StringAttr
 from tpuc.ir.rewriter import remove_dead
+from tpuc.ir.types import TensorType
 
 if TYPE_CHECKING:
     from tpuc.ir import Module, Operation
@@ -56,7 +57,8 @@ def network_alone(module: Module) -> Module:
     alone = module.clone()
     behind = [operation for operation in alone.main.operations if is_postprocess(operation)]
     read = [value for operation in behind for value in operation.operands if value.defining is not None]
-    own = [value for value in read if value.defining not in behind and not value.is_constant]
+    computed = [value for value in read if isinstance(value.type, TensorType) and not value.is_constant]
+    own = [value for value in computed if value.defining not in behind]
     alone.main.terminator.set_operands(list(dict.fromkeys(own)))
     alone.main.update_type()
     del alone.attributes[_MADE_BY], alone.attributes[_READ_BY]

@@ -19,12 +19,14 @@ class ChipConformance:
     """Inherit, and state `chip`, `samples` and `growing`; everything that a chip promises is then tested.
 
     `samples` are ops of the TPU dialect by name, at least one of them under `tilings` of its own. `growing` are samples
-    by name that do more and more of the same work, as `[small, larger, largest]`.
+    by name that do more and more of the same work, as `[small, larger, largest]`. `registry` has the chip; without one
+    it is among the installed packages.
     """
 
     chip: ClassVar[str]
     samples: ClassVar[Mapping[str, Sample]]
     growing: ClassVar[Mapping[str, Sequence[Sample]]]
+    registry: ClassVar[Registry | None] = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -77,7 +79,7 @@ class ChipConformance:
             raise AssertionError(f"{said}; correct the `reads` of the instructions behind it")
 
     def test_the_same_input_gives_the_same_bytes(self) -> None:
-        again = compile_kernels(self.samples, self.chip)
+        again = compile_kernels(self.samples, self.chip, self.registry)
         assert again.data == self._compiled.data, "two compilations of the same samples differ"
         first, second = (self._loaded.run(self._compiled.inputs) for _ in range(2))
         for name, array in first.items():
@@ -94,7 +96,9 @@ class ChipConformance:
 
     def test_more_work_never_takes_fewer_cycles(self) -> None:
         for name, samples in self.growing.items():
-            files = [self._chip.load(compile_kernels({name: sample}, self.chip).data) for sample in samples]
+            files = [
+                self._chip.load(compile_kernels({name: sample}, self.chip, self.registry).data) for sample in samples
+            ]
             for profile in self._chip.profiles:
                 cycles = [loaded.timeline(profile).cycles for loaded in files]
                 assert cycles == sorted(cycles), f"{name}: {profile} says {cycles} cycles for more and more work"
@@ -102,7 +106,7 @@ class ChipConformance:
 
     @property
     def _chip(self) -> Chip:
-        return Registry().get("tpuc.chips", self.chip)
+        return (self.registry or Registry()).get("tpuc.chips", self.chip)
 
     @property
     def _compiled(self) -> CompiledKernels:
@@ -120,7 +124,7 @@ class ChipConformance:
 @cache
 def _compiled(definition: type[ChipConformance]) -> CompiledKernels:
     """The file of a class: pytest makes an object for each of its tests."""
-    return compile_kernels(definition.samples, definition.chip)
+    return compile_kernels(definition.samples, definition.chip, definition.registry)
 
 
 def tile_sizes(compiled: CompiledKernels) -> dict[str, dict[str, int]]:
