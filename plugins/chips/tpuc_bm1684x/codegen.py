@@ -62,7 +62,8 @@ def _calls(layout: CompiledLayout, ends: Iterable[Tensor]) -> Iterator[Call]:
     for call in layout.host_calls:
         function = layer_functions()[call.function]
         layer = CpuLayer(function.layer, function.pack(call.arguments))
-        yield Call(layer, tuple(map(described, call.inputs)), tuple(map(described, call.outputs)), call.position)
+        inputs, outputs = (tuple(map(described, infos)) for infos in (call.inputs, call.outputs))
+        yield Call(layer, inputs, outputs, call.position, function.is_partial)
 
 
 def _tensor(info: TensorInfo, *, is_input: bool) -> Tensor:

@@ -27,6 +27,9 @@ class LayerFunction(CpuFunction[OpT]):
     fields: ClassVar[Mapping[str, str]]
     """Names of parameters, and their types as `struct` calls them: `i`, `f` or `?`."""
 
+    is_partial: ClassVar[bool] = False
+    """May it leave the end of its results as it was?"""
+
     def pack(self, arguments: Mapping[str, HostArgument]) -> bytes:
         """The structure, as long as its alignment makes it."""
         return struct.pack(self._format, *(arguments[name] for name in self.fields))

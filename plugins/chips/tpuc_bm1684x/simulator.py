@@ -144,7 +144,9 @@ def _decode_layer(subnet: SubNet, layer: CpuLayer, source: str) -> HostStep:
             f"{source}: layer {layer.number} of the processor is not simulated, only {known}; run this file on the "
             "vendor's runtime"
         )
-    return HostStep(function.function, function.unpack(layer.parameters), subnet.inputs, subnet.outputs)
+    made = {tensor.name for tensor in subnet.outputs}
+    inputs = tuple(tensor for tensor in subnet.inputs if tensor.name not in made)
+    return HostStep(function.function, function.unpack(layer.parameters), inputs, subnet.outputs)
 
 
 def _decode_group(group: CommandGroup, where: str) -> DecodedStreams:

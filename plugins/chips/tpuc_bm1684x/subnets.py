@@ -13,7 +13,7 @@ from tpuc.api import Engine, Instruction, Region, derive_waits
 
 from tpuc_bm1684x.container import CommandGroup, CpuLayer, SubNet, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
-from tpuc_bm1684x.isa import encode_stream
+from tpuc_bm1684x.isa import DType, Fill, encode_stream
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Call:
     outputs: tuple[Tensor, ...]
     position: int
     """Instructions before it."""
+    is_partial: bool = False
+    """May it leave the end of its results as it was?"""
 
 
 @dataclass
@@ -73,7 +75,10 @@ def divide(
             parts.append(_commands(instructions[at : call.position], held))
             at = call.position
         _bring(parts, held, call.inputs)
-        parts.append(_Part((), call, list(call.inputs), list(call.outputs)))
+        cleared = [tensor for tensor in outputs if _is_cleared(tensor, call, calls, instructions)]
+        if cleared:
+            _clear(parts, cleared, call)
+        parts.append(_Part((), call, [*call.inputs, *cleared], list(call.outputs)))
         for tensor in call.outputs:
             _overwrite(held, tensor)
         held |= {tensor.name: tensor for tensor in call.outputs}
@@ -116,6 +121,28 @@ def _bring(parts: list[_Part], held: dict[str, Tensor], wanted: Sequence[Tensor]
     parts[-1].inputs += missing
     for tensor in missing:
         del held[tensor.name]
+
+
+def _is_cleared(tensor: Tensor, call: Call, calls: Iterable[Call], instructions: Sequence[Instruction]) -> bool:
+    """Is an output of the network what a layer may leave as it was, and nobody else reads it?"""
+    if not call.is_partial or all(tensor.name != other.name for other in call.outputs):
+        return False
+    read = [other for one in calls if one.position >= call.position for other in one.inputs]
+    behind = (region for one in instructions[call.position :] for region in one.reads())
+    return not any(overlap(tensor, other) for other in read) and not _meets(tensor, behind)
+
+
+def _clear(parts: list[_Part], tensors: Sequence[Tensor], call: Call) -> None:
+    """The part before a layer writes zeros that the layer reads as if they were an operand: so they come to where the
+    runtime keeps its result. A part has an input in any case: the runtime stops at one without.
+    """
+    if not parts or parts[-1].call is not None:
+        parts.append(_Part((), inputs=[call.inputs[0]]))
+    fills = [
+        Fill(destination=one.address, shape=(1, 1, 1, one.bytes // 4), dtype=DType.INT32, value=0) for one in tensors
+    ]
+    parts[-1].instructions = [*parts[-1].instructions, *fills]
+    parts[-1].outputs += tensors
 
 
 def _overwrite(held: dict[str, Tensor], by: Tensor) -> None:

@@ -66,7 +66,13 @@ def read_layered(case: str, folder: Path) -> Module:
 
 
 def read_detections(
-    folder: Path, code: str = "CENTER_SIZE", threshold: float = 0.5, images: int = 1, *, shared: bool = True
+    folder: Path,
+    code: str = "CENTER_SIZE",
+    threshold: float = 0.5,
+    images: int = 1,
+    *,
+    shared: bool = True,
+    behind: str = "",
 ) -> tuple[Module, dict[str, Array]]:
     """The end of a single-shot network of 3 classes and 30 boxes, with its operands."""
     random = np.random.default_rng(0)
@@ -82,4 +88,4 @@ def read_detections(
         f"share_location: {str(shared).lower()} nms_param {{ nms_threshold: 0.45 top_k: 20 }} }}"
     )
     shapes = {name: array.shape for name, array in operands.items()}
-    return read(inputs(**shapes) + layer("DetectionOutput", body, "l s p"), folder), operands
+    return read(inputs(**shapes) + layer("DetectionOutput", body, "l s p") + behind, folder), operands

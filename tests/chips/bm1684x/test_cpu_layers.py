@@ -8,17 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.api import Module
+from tpuc.api import Engine, Module
 from tpuc.errors import CorruptFile, Unsupported
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
 from tpuc_bm1684x.chip import CHIP
 from tpuc_bm1684x.container import BModel, CpuLayer, Stage, SubNet
 from tpuc_bm1684x.container.model import SubNetMode
+from tpuc_bm1684x.isa import DType, Fill
+from tpuc_bm1684x.isa.stream import decode_stream
 
 from tests.chips.bm1684x.layered_networks import TEXTS, read_detections, read_layered
 from tests.chips.command_line import tpuc
 from tests.chips.pooled_regions import REGIONS
+from tests.frontends.caffe.files import layer
 
 EMPTY_PARTS = ("behind each other", "reshaped between")
 
@@ -105,6 +108,27 @@ def test_without_detections_one_row_says_so(tmp_path: Path) -> None:
     module, operands = read_detections(tmp_path, threshold=1.0)
     (rows,) = CHIP.load(built_detections(module)).run(operands).values()
     assert rows.reshape(-1, 7).tolist() == [[0, -1, -1, -1, -1, -1, -1], *[[0] * 7] * 9]
+
+
+def test_rows_of_the_last_run_are_cleared_where_they_go_out(tmp_path: Path) -> None:
+    module, _ = read_detections(tmp_path)
+    stage = stage_of(built_detections(module))
+    (rows,) = stage.outputs
+    first, last = stage.subnets
+    (command,) = decode_stream(Engine.DMA, first.groups[0].gdma).commands
+    assert command.instruction == Fill(destination=rows.address, shape=(1, 1, 1, 70), dtype=DType.INT32, value=0)
+    assert [[one.name for one in ends] for ends in (first.outputs, last.outputs)] == [["y"], ["y"]]
+    assert [one.name for one in last.inputs] == ["l", "s", "p", "y"]
+
+
+def test_rows_that_the_network_reads_are_not_cleared(tmp_path: Path) -> None:
+    text = layer("Power", "power_param { power: 1 scale: 2 shift: 1 }", "y", "z", "double")
+    module, operands = read_detections(tmp_path, behind=text)
+    parts = stage_of(built_detections(module)).subnets
+    assert [[one.name for one in part.inputs] for part in parts] == [["l", "s", "p"], ["y"]]
+    (result,) = CHIP.load(built_detections(module)).run(operands).values()
+    (expected,) = Interpreter(module).run(operands).values()
+    assert np.abs(np.sort(result.reshape(-1)) - np.sort(expected.reshape(-1))).max() < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,24 @@ from tests.chips.pooled_regions import REGIONS
 from tests.conftest import RunVendor
 
 pytestmark = pytest.mark.interop
+
+PEER = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer")
+RUN_TWICE = """
+import sys
+import numpy as np
+package, model, source, target = sys.argv[1:]
+sys.path.append(package + "/python")
+import pyruntime_bm
+loaded = pyruntime_bm.Model(model, 0, "")
+net, found = loaded.Net(loaded.networks[0]), {}
+for run in "01":
+    with np.load(source) as arrays:
+        for tensor in net.inputs:
+            tensor.data[:] = arrays[tensor.name + run].reshape(tensor.data.shape)
+    net.forward_dynamic([tuple(tensor.data.shape) for tensor in net.inputs])
+    found[run] = np.array(net.outputs[0].data)
+np.savez(target, **found)
+"""
 
 
 @pytest.mark.parametrize("case", TEXTS)
@@ -36,3 +56,25 @@ def test_detections(code: str, threshold: float, run_vendor: RunVendor, tmp_path
     (theirs,) = run_vendor(target, operands).values()
     # Boxes in float32, whose products are taken in another order.
     np.testing.assert_allclose(theirs.reshape(ours.shape), ours, rtol=0, atol=1e-6)
+
+
+def test_rows_of_the_last_run_do_not_come_again(oracle_dir: Path, tmp_path: Path) -> None:
+    module, operands = read_detections(tmp_path)
+    model, source, target = (tmp_path / name for name in ("net.bmodel", "in.npz", "out.npz"))
+    model.write_bytes(built_detections(module))
+    fewer = {**operands, "s": operands["s"] * np.float32(0.55)}
+    np.savez(
+        source, **{name + run: one[name] for run, one in zip("01", (operands, fewer), strict=True) for name in one}
+    )
+    package = next(PEER.glob("lib/python3.*/site-packages/tpu_mlir"))
+    (tmp_path / "libcmodel.so").symlink_to(package / "lib" / "libcmodel_bm1684x.so")
+    command = [PEER / "bin" / "python", "-c", RUN_TWICE, package, model, source, target]
+    # It may fail when it ends, after it has written the results.
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    subprocess.run([*map(str, command)], env=environment, capture_output=True, timeout=200, check=False)
+    with np.load(target) as runs:
+        found = [runs[run].reshape(-1, 7) for run in "01"]
+    counts = [int((rows[:, 2] > 0).sum()) for rows in found]
+    assert 0 < counts[1] < counts[0]
+    (ours,) = CHIP.load(model.read_bytes()).run(fewer).values()
+    np.testing.assert_allclose(found[1], ours.reshape(-1, 7), rtol=0, atol=1e-6)

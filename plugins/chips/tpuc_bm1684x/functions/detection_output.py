@@ -19,12 +19,11 @@ CODES = {"CORNER": 1, "CENTER_SIZE": 2, "CORNER_SIZE": 3}
 
 
 class DetectionOutputLayer(EvaluatedLayer["top.DetectionOutput"]):
-    """Layer 0: rows class by class, best first; without any a row (0, -1, ...). Behind them the runtime leaves what the
-    last run wrote, and says how many rows count by the shape that it returns; here there are zeros.
-    """
+    """Layer 0: rows class by class, best first; without any a row (0, -1, ...)."""
 
     function = "ssd_detection_output"
     layer = 0
+    is_partial = True
     fields: ClassVar[Mapping[str, str]] = {
         "num_classes": "i",
         "share_location": "?",
