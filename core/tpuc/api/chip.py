@@ -252,6 +252,10 @@ class LoadedModel(ABC):
     """Names of the memory spaces of regions that are in DDR."""
     layers: Sequence[LayerCommands] = ()
     """What the file says of the layers that its commands compute; empty where it says nothing."""
+    inner_tensors: Sequence[TensorInfo] = ()
+    """Tensors in DDR that the file names beside its inputs and outputs, in the order of the network. Several may lie at
+    one place, one after the other.
+    """
 
     @abstractmethod
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:

@@ -36,6 +36,9 @@ class LoadedCviModel(SimulatedModel):
         inputs = [_input_info(tensor) for tensor in self._simulator.inputs]
         outputs = [tensor_info(tensor, is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
+        border = {info.name for info in (*inputs, *outputs)}
+        inner = [one for one in self._simulator.program.tensors if one.tag is not None and one.name not in border]
+        self.inner_tensors = [tensor_info(tensor, is_input=False) for tensor in inner]
 
     def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_cv18.timing import cycles

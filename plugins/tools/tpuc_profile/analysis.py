@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tpuc.api import Engine, LayerCommands, LoadedModel, Region, Timeline, TimelineEntry
+from tpuc.api import Engine, LayerCommands, LoadedModel, Region, TensorInfo, Timeline, TimelineEntry
 
 LMEM = "lmem"
 
@@ -313,8 +313,14 @@ class PlannedPlace:
     reason: str
 
 
-def name_tensors(analysis: Analysis, plan: Sequence[PlannedPlace] | None) -> list[str]:
-    """Give each tensor of DDR a name; returns the reasons for their places. With a memory plan both are its own."""
+def name_tensors(
+    analysis: Analysis, plan: Sequence[PlannedPlace] | None, inner: Sequence[TensorInfo] = ()
+) -> list[str]:
+    """Give each tensor of DDR a name; returns the reasons for their places. With a memory plan both are its own, else
+    the names are those of the file's `inner` tensors.
+    """
+    if plan is None:
+        _name_inner(analysis.tensors, inner)
     reasons = [_own_reason(analysis.tensors, number) for number in range(len(analysis.tensors))]
     for number, tensor in enumerate(analysis.tensors):
         tensor.name = tensor.name or f"{tensor.kind} {number}"
@@ -327,6 +333,17 @@ def name_tensors(analysis: Analysis, plan: Sequence[PlannedPlace] | None) -> lis
                 places.remove(place)
                 break
     return reasons
+
+
+def _name_inner(tensors: Sequence[Tensor], inner: Sequence[TensorInfo]) -> None:
+    """Tensors at the same address follow each other in the order of the program, as their names do in the file."""
+    names = [*inner]
+    for tensor in tensors:
+        for info in names:
+            if not tensor.name and (info.address, info.size_bytes) == (tensor.start, tensor.size_bytes):
+                tensor.name = info.name
+                names.remove(info)
+                break
 
 
 def _own_reason(tensors: Sequence[Tensor], number: int) -> str:

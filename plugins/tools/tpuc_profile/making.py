@@ -25,7 +25,7 @@ def make_report(
     """
     timeline = loaded.timeline(profile)
     analysis = analyse(loaded, timeline, (chip.description.ddr_base, loaded.memory.get("weights", 0)))
-    reasons = name_tensors(analysis, places or None)
+    reasons = name_tensors(analysis, places or None, loaded.inner_tensors)
     known = loaded.layers if layers is None else layers
     if known:
         analysis = by_layer(analysis, known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tpuc.api import Engine, LayerCommands, Unsupported
+from tpuc.api import Engine, LayerCommands, ScalarType, TensorInfo, Unsupported
 from tpuc_profile.analysis import Analysis, PlannedPlace, analyse, by_layer, name_tensors
 
 from tests.tools.profile.programs import ACTIVATIONS, WEIGHTS, Loaded, Move, Work, ddr, lmem
@@ -57,6 +57,17 @@ def test_tensors_of_ddr(analysis: Analysis) -> None:
         "nothing was there before",
         "takes over bytes of 'x', last used in cycle 10",
     ]
+
+
+def test_inner_tensors_have_the_names_that_the_file_gives_them(analysis: Analysis) -> None:
+    place, kind = ACTIVATIONS + 64, ScalarType("si8")
+    inner = [
+        *(TensorInfo("small", (4, 10), kind, place), TensorInfo("first", (4, 30), kind, place)),
+        *(TensorInfo("second", (4, 30), kind, place), TensorInfo("x2", (4, 10), kind, ACTIVATIONS)),
+    ]
+    reasons = name_tensors(analysis, None, inner)
+    assert [tensor.name for tensor in analysis.tensors] == ["x", "first", "y"]
+    assert reasons[2] == "takes over bytes of 'x', last used in cycle 10"
 
 
 def test_what_the_host_put_there_and_what_is_stored_in_parts() -> None:

@@ -288,4 +288,8 @@ def test_a_network_of_the_vendor_in_both_profiles(oracle_dir: Path, capsys: pyte
     for name in ("vendor", "measured"):
         values = profile(capsys, file, "--profile", name, "--what-if", "ddr=2")
         assert values["what_if"]["cycles"] < values["cycles"]
+        # The file names its tensors; the processor computes one of them.
+        assert [layer["name"] for layer in values["layers"]][:6] == [
+            *("n_LeakyRelu", "o_Transpose", "q_Gemm", "q_Gemmy_Softmax_bf16", "y_Softmax", "y_Softmax_f32")
+        ]
         assert sum(layer["written_bytes"] for layer in values["layers"]) == values["ddr_bytes"]["written"]

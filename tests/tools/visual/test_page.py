@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from tpuc.cli import main
 from tpuc_visual.graph import Layer
 from tpuc_visual.page import Networks, render
 from tpuc_visual.pictures import STEPS, Weight, picture
+from tpuc_visual.server import Visual, make_server
 from tpuc_visual.similarity import Alike
 
 from tests.browser import Browser, Page
@@ -192,6 +195,26 @@ def test_a_network_of_the_zoo(chrome: Browser, keep: Keep, tmp_path: Path) -> No
         assert chosen(page)["shown"] == "relu1"
         assert "16x1x3x3 si8" in " ".join(texts(page, "#parts td"))
         keep(page, "visual-digits")
+
+
+def test_a_served_page_runs_the_networks_when_asked(chrome: Browser) -> None:
+    networks = network(20)
+    asked = Visual(replace(networks, alike=None), lambda: dict(networks.alike or {}))
+    server = make_server(asked, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with chrome.open(f"http://127.0.0.1:{server.server_port}/") as page:
+            assert count_of(page, "svg.strip rect") == 0
+            page.click("#layers tbody tr[data-row='3']")
+            assert texts(page, "#said") == ["not in both networks, or not run"]
+            page.click("#run")
+            page.wait("document.querySelector('svg.strip') && !document.querySelector('#run')")
+            assert count_of(page, "svg.strip rect") == 20
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_a_picture_of_values_by_hand() -> None:
