@@ -176,7 +176,7 @@ def test_ssd_with_priors_from_a_file(tmp_path: Path) -> None:
 
 
 def test_rows_of_detections() -> None:
-    rows = np.array([[0, 1, 0.75, 0.25, 0.5, 0.5, 0.75], [0, 2, 0.5, 0, 0.125, 1, 1], [-1] + [0] * 6])[None, None]
+    rows = np.array([[0, 2, 0.5, 0, 0.125, 1, 1], [0, 1, 0.75, 0.25, 0.5, 0.5, 0.75], [-1] + [0] * 6])[None, None]
     wanted = ([32, 48, 64, 80], 0.75, 0), ([0, 0, 120, 96], 0.5, 1)
     assert_found(DetectionRows()({"out": rows}, SAMPLE), *wanted)
     pixels = np.array([[0, 3, 0.5, 30, 40, 20, 16]])[None, None]

@@ -41,6 +41,7 @@ class DetectionRows(Postprocess):
         rows = array.reshape(-1, 7).astype(np.float64)
         # what is not used is filled with zeros or minus ones
         rows = rows[(rows[:, 0] == 0) & (rows[:, 2] > self.score) & (rows[:, 1] >= int(self.background))]
+        rows = rows[np.argsort(-rows[:, 2], kind="stable")]
         boxes = around(rows[:, 3:5], rows[:, 5:7]) if self.centre else rows[:, 3:7]
         return _in_image(boxes, rows, place, self.pixels, int(self.background))
 
