@@ -21,6 +21,8 @@ HEADER = struct.Struct("<IIIQ44x")
 SECTION_BYTES = 4096
 RANK_LIMIT = 8
 CHIP = "BM1684X"
+GIVEN, WANTED, INNER = 1, 2, 5
+"""Roles of tensors, as `hidden` says them: inputs and outputs of the network, and those between subnets."""
 TPU_MEMORY, HOST_MEMORY = 1, 2
 """Bits that say where a tensor has memory."""
 DEFAULT_TIME = "1970-01-01 00:00:00"
@@ -226,10 +228,14 @@ def _net_record(net: Net, area: _BinaryArea) -> Record:
 
 
 def _stage_record(stage: Stage, area: _BinaryArea) -> Record:
-    subnets = [_subnet_record(subnet, index, len(stage.subnets), area) for index, subnet in enumerate(stage.subnets)]
+    inputs, outputs = _tensor_records(stage.inputs, GIVEN), _tensor_records(stage.outputs, WANTED)
+    ends = {record["name"]: record for record in (*outputs, *inputs)}
+    subnets = [
+        _subnet_record(subnet, index, len(stage.subnets), ends, area) for index, subnet in enumerate(stage.subnets)
+    ]
     record: Record = {
-        "input_tensor": _tensor_records(stage.inputs, 1),
-        "output_tensor": _tensor_records(stage.outputs, 2),
+        "input_tensor": inputs,
+        "output_tensor": outputs,
         "ctx_addr": stage.context_address,
         "ctx_size": stage.context_bytes,
         "is_dynamic": int(stage.is_dynamic),
@@ -255,12 +261,12 @@ def _coefficient_record(coefficients: Coefficients, area: _BinaryArea) -> Record
     }
 
 
-def _subnet_record(subnet: SubNet, index: int, count: int, area: _BinaryArea) -> Record:
+def _subnet_record(subnet: SubNet, index: int, count: int, ends: Mapping[str, Record], area: _BinaryArea) -> Record:
     record: Record = {
         "subnet_mode": int(subnet.mode),
         "cmd_group": [_group_record(group, area) for group in subnet.groups],
-        "input_tensor": _tensor_records(subnet.inputs, 1),
-        "output_tensor": _tensor_records(subnet.outputs, 2),
+        "input_tensor": [_part_record(tensor, ends) for tensor in subnet.inputs],
+        "output_tensor": [_part_record(tensor, ends) for tensor in subnet.outputs],
         "is_dynamic": 0,
         "id": index,
         "next_subnet_ids": [index + 1 if index + 1 < count else -1],
@@ -286,23 +292,30 @@ def _group_record(group: CommandGroup, area: _BinaryArea) -> Record:
     }
 
 
-def _tensor_records(tensors: Sequence[Tensor], hidden: int) -> list[Record]:
-    return [
-        {
-            "name": tensor.name,
-            "data_type": int(tensor.type),
-            "gmem_stmode": 0,
-            "device_addr": tensor.address,
-            "size": tensor.bytes,
-            "shape": [{"dim": list(tensor.shape)}],
-            "mem_type": TPU_MEMORY | HOST_MEMORY if tensor.on_host else TPU_MEMORY,
-            "scale": tensor.scale,
-            "zero_point": tensor.zero_point,
-            "hidden": hidden,
-            "index": index,
-        }
-        for index, tensor in enumerate(tensors)
-    ]
+def _part_record(tensor: Tensor, ends: Mapping[str, Record]) -> Record:
+    """What a subnet takes or gives: an end of the network, or a tensor between two of them."""
+    end = ends.get(tensor.name)
+    return _tensor_record(tensor, INNER, 0) if end is None else _tensor_record(tensor, end["hidden"], end["index"])
+
+
+def _tensor_records(tensors: Sequence[Tensor], role: int) -> list[Record]:
+    return [_tensor_record(tensor, role, index) for index, tensor in enumerate(tensors)]
+
+
+def _tensor_record(tensor: Tensor, role: int, index: int) -> Record:
+    return {
+        "name": tensor.name,
+        "data_type": int(tensor.type),
+        "gmem_stmode": 0,
+        "device_addr": tensor.address,
+        "size": tensor.bytes,
+        "shape": [{"dim": list(tensor.shape)}],
+        "mem_type": TPU_MEMORY | HOST_MEMORY if tensor.on_host else TPU_MEMORY,
+        "scale": tensor.scale,
+        "zero_point": tensor.zero_point,
+        "hidden": role,
+        "index": index,
+    }
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
