@@ -33,6 +33,25 @@ def test_random_networks_compute_the_same_and_come_to_rest(data: st.DataObject) 
     assert not PASS.run(module, CONTEXT)
 
 
+@pytest.mark.parametrize(
+    ("shape", "tile", "expected"),
+    [
+        ((1, 3, 1, 4), (1, 1, 4, 1), ["Div"]),
+        ((1, 1, 1, 1), (1, 3, 4, 4), ["Div"]),
+        ((1, 3, 2, 4), (1, 1, 2, 1), ["Tile", "Div"]),  # an op that broadcasts repeats extents of 1 alone
+        ((1, 3, 1, 4), (2, 1, 4, 1), ["Tile", "Div"]),  # it would give one image for two
+    ],
+)
+def test_repetitions_are_left_to_ops_that_broadcast(
+    shape: tuple[int, ...], tile: tuple[int, ...], expected: list[str]
+) -> None:
+    net = Network(1, 3, 4, 4)
+    weight = net.weight(*shape, low=0.5)
+    repeated = net.op(top.Tile(tile=tile), net.op(top.Abs(), weight))
+    found = canonicalized(net.finish(net.op(top.Div(), net.input, repeated)))
+    assert [name for name in found if name != "Abs"] == expected
+
+
 def test_relu_moves_into_its_producer_which_takes_its_name() -> None:
     net = Network(1, 3, 4, 4)
     conv = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(2, 3, 1, 1), net.none)

@@ -22,7 +22,7 @@ from tpuc_passes.canonicalisation.patches import PatchesIntoChannels
 from tpuc_passes.canonicalisation.pooling import SingleWindowStride
 from tpuc_passes.canonicalisation.recognition import GatedProducts, HardSigmoidFromRelu
 from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer
-from tpuc_passes.canonicalisation.shape import MergePermutes, MergeReshapes
+from tpuc_passes.canonicalisation.shape import MergePermutes, MergeReshapes, TileBeforeBroadcast
 from tpuc_passes.canonicalisation.space_to_depth import SpaceToDepthIntoConv
 from tpuc_passes.canonicalisation.window import PadBeforeConv, PadIntoConv, ReduceToPool
 
@@ -31,7 +31,7 @@ from tpuc_passes.canonicalisation.window import PadBeforeConv, PadIntoConv, Redu
 class Canonicalize(Pass):
     """Recognise activations, normalisations and softmax that are spelled out; fuse relus; fold BatchNorm, scales and
     summands into convolutions and products, and pads into convolutions; see space to depth through convolutions; merge
-    reshapes and permutations; drop the dead.
+    reshapes and permutations; leave repetitions to ops that broadcast; drop the dead.
 
     An op that swallows the one behind it takes its name, because it now computes that value.
     """
@@ -43,6 +43,7 @@ class Canonicalize(Pass):
         patterns = [
             MergeReshapes(),
             MergePermutes(),
+            TileBeforeBroadcast(),
             PermuteBeforeConcat(names),
             SingleWindowStride(),
             PadIntoConv(),

@@ -109,6 +109,7 @@ SIZES = {
     "linear_same": _interp("linear", "half_pixel", 4, 6),
     "linear_far": _interp("linear", "half_pixel", 36, 54, steps=SHARES, error=CURVE),
     "tile": LayerCase(top.Tile(tile=(1, 2, 3, 1)), [IMAGE]),
+    "tile_often": LayerCase(top.Tile(tile=(1, 1, 37, 1)), [IMAGE]),
     "pad_edge": LayerCase(top.Pad(paddings=(0, 0, 1, 2, 0, 0, 2, 1), mode="edge"), [IMAGE]),
     "pad_reflect": LayerCase(top.Pad(paddings=(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect"), [IMAGE]),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isqrt
 
 from tpuc.api import LoweringBuilder, LoweringNode, Value
 from tpuc_chip_parts.lowering import ShapeLowering, SplitAny
@@ -11,6 +12,9 @@ from tpuc_ops import top, tpu
 from tpuc_cv18.lowerings.table import TABLE
 
 TABLE.lowers(top.Split, "bf16", "int8")(SplitAny)
+
+AT_ONCE = 32
+"""Copies that are made of the tensor itself; of more, most are copies of copies."""
 
 
 @TABLE.lowers(top.Tile, "bf16", "int8")
@@ -22,8 +26,17 @@ class TileAny(ShapeLowering):
         repeated = [axis for axis, count in enumerate(node.op.tile) if count != 1] or [0]
         for axis in repeated:
             count = node.op.tile[axis]
-            dims = list(value.tensor.dims)
-            dims[axis] *= count
             name = node.name if axis == repeated[-1] else f"{node.name}_axis{axis}"
-            value = build(tpu.Concat(axis=axis), [value] * count, value.tensor.with_shape(tuple(dims)).at(None), name)
+            if count > AT_ONCE:
+                whole, rest = divmod(count, isqrt(count))
+                several = _beside([value] * isqrt(count), axis, build, f"{name}_part")
+                value = _beside([several] * whole + [value] * rest, axis, build, name)
+            else:
+                value = _beside([value] * count, axis, build, name)
         return [value]
+
+
+def _beside(values: Sequence[Value], axis: int, build: LoweringBuilder, name: str) -> Value:
+    dims = list(values[0].tensor.dims)
+    dims[axis] = sum(value.tensor.dims[axis] for value in values)
+    return build(tpu.Concat(axis=axis), values, values[0].tensor.with_shape(tuple(dims)).at(None), name)

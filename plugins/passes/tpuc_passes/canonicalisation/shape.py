@@ -1,9 +1,10 @@
-"""Reshapes and permutations: chains become one, and those that change nothing go."""
+"""Reshapes, permutations and repetitions: chains become one, and those that change nothing go."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tpuc.api import Operation, Pattern, Rewriter
 from tpuc_ops import top
 
@@ -49,4 +50,26 @@ class MergePermutes(Pattern):
         if long_axes == sorted(long_axes):
             rewriter.change(operation, top.Reshape(shape=operation.result.tensor.dims))
             return True
+        return False
+
+
+class TileBeforeBroadcast(Pattern):
+    """An op that broadcasts repeats its operand itself, where the other one has the full extent."""
+
+    matches = (top.Add, top.Sub, top.Mul, top.Div, top.Max, top.Min, top.Compare, top.Where)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        for place, value in enumerate(operation.operands):
+            before = value.defining
+            if before is None or not isinstance(before.op, top.Tile):
+                continue
+            source = before.operands[0]
+            repeated = [extent for extent, count in zip(source.tensor.dims, before.op.tile, strict=True) if count > 1]
+            others = [other.tensor.dims for index, other in enumerate(operation.operands) if index != place]
+            if (
+                set(repeated) == {1}
+                and np.broadcast_shapes(source.tensor.dims, *others) == operation.result.tensor.dims
+            ):
+                rewriter.set_operand(operation, place, source)
+                return True
         return False
