@@ -9,7 +9,7 @@ import pytest
 from tpuc.session import Session
 
 from tests.conftest import RunVendor
-from tests.tools.eval.test_fused import write_classifier
+from tests.tools.eval.test_fused import GREYS, SEGMENTS, write_classifier, write_segmenter
 from tests.tools.eval.test_fused_boxes import HEADS, IMAGE, SAMPLE, reader, worst, write_heads, write_single_shot
 
 pytestmark = pytest.mark.interop
@@ -47,3 +47,13 @@ def test_classes(chip: str, mode: str, run_vendor: RunVendor, tmp_path: Path) ->
     ours, theirs = (rows.reshape(2, 5, 7) for rows in (ours, theirs))
     for mine, other in zip(ours, theirs, strict=True):
         assert sorted(mine.tolist()) == sorted(other.tolist())
+
+
+@pytest.mark.parametrize(("chip", "mode"), CHIPS)
+def test_segments(chip: str, mode: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    session = Session(chip=chip, quantize=mode)
+    module = session.transform(write_segmenter(tmp_path / "net.onnx"), post="segmentation")
+    target = tmp_path / f"net{session.chip.description.suffix}"
+    target.write_bytes(session.build(module).data)
+    (found,) = run_vendor(target, {"image": GREYS}).values()
+    assert found.reshape(4, 4).tolist() == SEGMENTS

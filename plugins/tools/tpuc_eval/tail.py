@@ -100,10 +100,10 @@ class Tail:
         return False
 
     def __call__(self, op: Op, *operands: Value) -> Value:
-        """The result of an op."""
+        """The first result of an op."""
         operation = self._build.operation(op, operands, None, self._name(op.name.rpartition(".")[2].lower()))
         mark_as_postprocess(operation)
-        return operation.result
+        return operation.results[0]
 
     def known(self, value: Value) -> NDArray[Any] | None:
         """The numbers of a value that is the same for every picture; None for what is computed."""

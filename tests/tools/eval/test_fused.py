@@ -135,3 +135,44 @@ def test_a_second_post_processing_is_refused(classifier: Path) -> None:
     definition = session.registry.get("tpuc.passes", "append-postprocess")
     with pytest.raises(UsageError, match="net: 'classes' is in the network already; leave out --post yolox"):
         session.manager(context).run(module, [definition(post="yolox")], "lower")
+
+
+def write_segmenter(path: Path) -> Path:
+    """Three classes: bright, dark, and neither, whose score is between."""
+    weights = {"w": np.array([0, 1, -1], np.float32).reshape(3, 1, 1, 1), "b": np.array([0.75, 0, 0], np.float32)}
+    onnx.save(network([node("Conv", "image w b", "scores")], {"image": (1, 1, 4, 4)}, ["scores"], weights), path)
+    return path
+
+
+GREYS = np.array([[-2, -1, 0, 1], [2, 3, 0.5, -0.5], [4, -4, 0, 0], [0.7, 0.8, -0.7, -0.8]], np.float32)[None, None]
+SEGMENTS = [[2, 2, 0, 1], [1, 1, 0, 0], [1, 2, 0, 0], [0, 1, 0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("chip", "mode"),
+    [
+        pytest.param("bm1684x", "f16", marks=pytest.mark.chip("bm1684x")),
+        pytest.param("cv181x", "bf16", marks=pytest.mark.chip("cv181x")),
+    ],
+)
+def test_the_class_of_every_pixel(chip: str, mode: str, tmp_path: Path) -> None:
+    session = Session(chip=chip, quantize=mode)
+    module = session.transform(write_segmenter(tmp_path / "net.onnx"), post="segmentation")
+    fused = fused_postprocess(module)
+    assert fused is not None
+    assert fused.read_by == "class-map{classes=3}"
+    loaded = session.chip.load(session.build(module).data)
+    (found,) = loaded.run({"image": GREYS}).values()
+    assert found.reshape(4, 4).tolist() == SEGMENTS
+    assert not loaded.host_calls
+
+
+def test_a_map_of_classes_is_told_as_one_of_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, inside, image = write_segmenter(tmp_path / "net.onnx"), tmp_path / "net.mlir", tmp_path / "image.png"
+    Image.fromarray(np.arange(0, 160, 10, dtype=np.uint8).reshape(4, 4)).save(image)
+    options = ("--mean", "70", "--scale", "0.1", "--pixel-format", "gray")
+    words = ("--model-name", "net", "--model-def", str(path), "--post", "segmentation", "--mlir", str(inside))
+    assert main(["transform", *words, *options]) == 0
+    lines = said(capsys, inside, image)
+    assert lines == said(capsys, path, image, *options)
+    assert [line.split()[:2] for line in lines] == [["50.0%", "1"], ["43.8%", "2"], ["6.2%", "0"]]

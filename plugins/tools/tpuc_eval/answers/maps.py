@@ -15,7 +15,9 @@ from tpuc_images.images import upright
 from tpuc_eval.answers.naming import naming
 from tpuc_eval.answers.objects import COLOURS, fitting_detectors
 from tpuc_eval.datasets.images import sample_of
+from tpuc_eval.options import reader
 from tpuc_eval.postprocess.boxes import placement_of
+from tpuc_eval.postprocess.segmentation import ClassMap
 
 COARSEST = 8
 """Pixels of the input per place of a map; coarser outputs are features or heads of detectors."""
@@ -39,16 +41,22 @@ class Maps(Answer):
             return None
         (values,) = ran.values.values()
         sample = sample_of(ran.picture, ran.inputs)
+        known = reader(asked.registry, ran.postprocess)
+        if known is not None and not isinstance(known, ClassMap):
+            return None
         place = placement_of("maps", sample)
         colours = any(COLOURED in one.shape for one in ran.inputs)
         if not _is_map(values.shape, place.input, colours=colours) or fitting_detectors(ran, asked, sample):
             return None
         rows, columns = place.places(*values.shape[2:])
         seen = (rows >= 0)[:, None] & (columns >= 0)
-        if values.shape[1] == 1:
+        if values.shape[1] == 1 and known is None:
             return _strengths(values[0, 0][rows][:, columns].astype(np.float64), seen, ran.picture, asked.draw)
-        found = values[0].argmax(axis=0)[rows][:, columns]
-        return _classes(found, seen, values.shape[1], ran.picture, asked)
+        if known is not None:
+            found, count = known(ran.values, sample), known.classes
+        else:
+            found, count = values[0].argmax(axis=0), values.shape[1]
+        return _classes(found[rows][:, columns], seen, count, ran.picture, asked)
 
 
 def _is_map(shape: tuple[int, ...], size: tuple[int, int], *, colours: bool) -> bool:
