@@ -94,7 +94,7 @@ def measure(session: Session, modules: Modules, dataset: Path, count: int) -> Ac
                 outputs.setdefault(one.name, Error()).add(*real)
     if not samples:
         raise UsageError(f"--dataset {dataset}: there is no sample in it; give a folder of images or arrays.")
-    return Accuracy(str(dataset), samples, found, outputs, _check(session, exact, lowered, dataset, count))
+    return Accuracy(dataset.name, samples, found, outputs, _check(session, exact, lowered, dataset, count))
 
 
 def _check(session: Session, exact: Module, lowered: Module, dataset: Path, count: int) -> SelfCheck | None:

@@ -100,6 +100,7 @@ def memory(sizes: Mapping[str, int]) -> str:
     """Parts of the bytes by purpose, and what their colours mean."""
     total, at = sum(sizes.values()) or 1, 0.0
     bars: list[str] = []
+    keys: list[str] = []
     for colour, (name, size) in zip(PALETTE, sizes.items(), strict=False):
         width = 1000 * size / total
         bars.append(
@@ -107,4 +108,7 @@ def memory(sizes: Mapping[str, int]) -> str:
             f"<title>{escape(name)}: {size:,} B</title></rect>"
         )
         at += width
-    return f'<svg class="memory" viewBox="0 0 1000 10" preserveAspectRatio="none">{"".join(bars)}</svg>\n'
+        key = f'<svg width="11" height="11"><rect width="11" height="11" rx="3" fill="{colour}"/></svg>'
+        keys.append(f'<span class="bar">{key} {escape(name)} {size / total:.0%}</span>')
+    bar = f'<svg class="memory" viewBox="0 0 1000 10" preserveAspectRatio="none">{"".join(bars)}</svg>\n'
+    return f'{bar}<div class="bar keys">{"".join(keys)}</div>\n'
