@@ -167,11 +167,11 @@ def ground(page: Page) -> str:
     return page.value("getComputedStyle(document.body).backgroundColor")
 
 
+@pytest.mark.chip("bm1684x")
 def test_it_is_dark_where_the_system_or_the_reader_says_so(
     chrome: Browser, keep: Keep, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, path = tmp_path / "digits.bmodel", tmp_path / "page.html"
-    pytest.importorskip("tpuc_bm1684x")
     network = ROOT / "examples" / "digits" / "digits.onnx"
     assert main(["compile", str(network), "--chip", "bm1684x", "-o", str(file)]) == 0
     assert main(["profile", str(file), "--html", str(path)]) == 0

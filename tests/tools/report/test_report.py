@@ -31,7 +31,6 @@ DIGITS = ROOT / "examples" / "digits"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The digits network in int8, with everything that its compilation kept."""
-    pytest.importorskip("tpuc_bm1684x")
     folder = tmp_path_factory.mktemp("report")
     words = ["--chip", "bm1684x", "--quantize", "int8", "--dataset", str(DIGITS / "digits_calib.npz")]
     target = ["-o", str(folder / "digits.bmodel"), "--work-dir", str(folder / "work")]
@@ -45,6 +44,7 @@ def text_of(page: str) -> str:
     return html.unescape(re.sub(r"<[^>]+>", " ", body))
 
 
+@pytest.mark.chip("bm1684x")
 def test_everything_is_told_of_a_file_with_its_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = folder / "page.html"
     file, samples = folder / "digits.bmodel", DIGITS / "digits_eval.npz"
@@ -77,6 +77,7 @@ def test_everything_is_told_of_a_file_with_its_folder(folder: Path, capsys: pyte
     assert page.read_bytes() == first
 
 
+@pytest.mark.chip("bm1684x")
 def test_without_a_folder_the_file_speaks_for_itself(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert main(["report", str(folder / "digits.bmodel"), "-o", str(page)]) == 0
@@ -86,6 +87,7 @@ def test_without_a_folder_the_file_speaks_for_itself(folder: Path, tmp_path: Pat
     assert "tpu.Softmax" in told
 
 
+@pytest.mark.chip("bm1684x")
 def test_without_samples_the_compilation_tells_its_accuracy(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     words = ["--work-dir", str(folder / "work"), "-o", str(page)]
@@ -113,6 +115,7 @@ def test_without_samples_the_compilation_tells_its_accuracy(folder: Path, tmp_pa
         (["--profile", "fast"], "chip 'bm1684x' has no timing profile 'fast'. Its profiles: vendor."),
     ],
 )
+@pytest.mark.chip("bm1684x")
 def test_what_does_not_belong_together_is_refused(
     words: list[str], sentence: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +206,7 @@ def test_bars_lead_to_rows(layers: int, chrome: Browser, keep: Keep, tmp_path: P
         assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_network_of_the_zoo(folder: Path, chrome: Browser, keep: Keep, tmp_path: Path) -> None:
     page_file = tmp_path / "page.html"
     words = ["--work-dir", str(folder / "work"), "--dataset", str(DIGITS / "digits_eval.npz"), "-o", str(page_file)]

@@ -65,7 +65,6 @@ def test_errors_and_cycles_are_node_data(module: Path, tmp_path: Path) -> None:
     other, samples = tmp_path / "other.mlir", tmp_path / "x.npz"
     other.write_text(MODULE.replace('"top.Relu"', '"top.Abs"'))
     np.savez(samples, x=np.array([[1, 2, 3, -4]], np.float32))
-    network = PACKAGE.parents[1] / "examples" / "digits" / "digits.onnx"
     words = [str(module), str(other), "--input", str(samples), "-o", str(tmp_path / "data")]
     command.main(words, standalone_mode=False, obj=App())
     data = json.loads((tmp_path / "data" / "errors.json").read_text())
@@ -74,12 +73,24 @@ def test_errors_and_cycles_are_node_data(module: Path, tmp_path: Path) -> None:
         "/block/r": -0.58,  # 16 of 14; the input is equal, for which there is no number
         "/block/y": 6.53,
     }
-    pytest.importorskip("tpuc_bm1684x")
-    file = tmp_path / "digits.bmodel"
+
+
+@pytest.mark.chip("bm1684x")
+def test_cycles_are_those_of_the_profile(module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tpuc_model_explorer.command import command
+
+    samples, file = tmp_path / "x.npz", tmp_path / "digits.bmodel"
+    np.savez(samples, x=np.array([[1, 2, 3, -4]], np.float32))
+    network = PACKAGE.parents[1] / "examples" / "digits" / "digits.onnx"
     assert main(["compile", str(network), "--chip", "bm1684x", "-o", str(file)]) == 0
-    command.main([*words, "--compiled", str(file)], standalone_mode=False, obj=App())
+    words = [str(module), str(module), "--input", str(samples), "--compiled", str(file), "-o", str(tmp_path / "data")]
+    command.main(words, standalone_mode=False, obj=App())
     cycles = json.loads((tmp_path / "data" / "cycles.json").read_text())["net"]["results"]
-    assert cycles["relu1"]["value"] > 0
+    capsys.readouterr()
+    assert main(["profile", str(file), "--json"]) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    wanted = {one["name"]: one["compute_cycles"] + one["dma_cycles"] for one in layers}
+    assert {name: one["value"] for name, one in cycles.items()} == wanted
 
 
 def test_the_adapter_hands_the_graph_on(module: Path) -> None:

@@ -181,8 +181,8 @@ def test_head_and_colours(chrome: Browser, keep: Keep, tmp_path: Path) -> None:
         assert page.value(ground) == "rgb(255, 255, 255)"
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_network_of_the_zoo(chrome: Browser, keep: Keep, tmp_path: Path) -> None:
-    pytest.importorskip("tpuc_bm1684x")
     example = ROOT / "examples" / "digits"
     work, path = tmp_path / "work", tmp_path / "page.html"
     samples = str(example / "digits_calib.npz")
