@@ -134,7 +134,7 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
     if settings.get("min_accuracy") is not None:
         if settings.get("quantize_table") is not None:
             raise UsageError("--min-accuracy finds the modes of ops itself; leave out --quantize-table.")
-        found = meet_accuracy(session, module, settings)
+        found = meet_accuracy(session, network_alone(module), settings)
         deploy |= DeploySettings(calibration_table=found.table, quantize_table=found.modes, accuracy=found.report)
         if found.held_out is not None:
             deploy |= DeploySettings(check_samples=found.held_out, tuned=False)

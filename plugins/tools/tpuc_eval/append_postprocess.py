@@ -40,12 +40,6 @@ class AppendPostprocess(Pass):
         if known is not None:
             raise UsageError(f"{module.name}: '{known.made_by}' is in the network already; leave out --post {text}.")
         tail = Tail(module)
-        quantised = [value.name for value in tail.outputs if value.tensor.is_quantised]
-        if quantised:
-            raise UsageError(
-                f"{module.name}: output '{quantised[0]}' gives quantised integers, and post-processing is put behind "
-                "floats; leave out --post."
-            )
         chosen = _chosen(context, text, tail).recognised(tail)
         reader = chosen.append(tail)
         state_fused_postprocess(module, FusedPostprocess(text_of(chosen), text_of(reader)))

@@ -13,6 +13,7 @@ from tpuc.api import Builder, Module, Op, Operation, UsageError, Value, free_nam
 from tpuc.api.host import inputs_of, mark_as_postprocess
 from tpuc_images.placing import Placement
 from tpuc_ops import top
+from tpuc_ops.quant.casts import Dequantise
 
 from tpuc_eval.protocols import Sample
 
@@ -48,14 +49,18 @@ class Candidates:
 
 
 class Tail:
-    """Builds behind the outputs of a module. `finish` makes one value the only output."""
+    """Builds behind the outputs of a module, which are floats: what quantised ones mean. `finish` makes one value the
+    only output.
+    """
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.names = [value.name for value in module.main.outputs]
-        self.outputs: Sequence[Value] = module.main.outputs
         self._taken = {name for operation in module.walk() for name in operation.location.names}
         self._build = Builder(module, before=module.main.terminator, constant=top.Weight(), absent=top.None_())
+        self.outputs: Sequence[Value] = [
+            self(Dequantise(), value) if value.tensor.is_quantised else value for value in module.main.outputs
+        ]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:

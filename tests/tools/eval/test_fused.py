@@ -176,3 +176,23 @@ def test_a_map_of_classes_is_told_as_one_of_scores(tmp_path: Path, capsys: pytes
     lines = said(capsys, inside, image)
     assert lines == said(capsys, path, image, *options)
     assert [line.split()[:2] for line in lines] == [["50.0%", "1"], ["43.8%", "2"], ["6.2%", "0"]]
+
+
+@pytest.mark.parametrize(
+    "chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv181x", "cv183x")]
+)
+def test_classes_of_a_network_that_gives_integers(chip: str, tmp_path: Path) -> None:
+    """Scores have steps of a half."""
+    weights = {"half": np.array(0.5, np.float32), "zero": np.array(0, np.int8)}
+    nodes = [node("QuantizeLinear", "x half zero", "q"), node("DequantizeLinear", "q half zero", "d")]
+    nodes += [node("Relu", "d", "r"), node("QuantizeLinear", "r half zero", "scores")]
+    onnx.save(network(nodes, {"x": (1, 6)}, ["scores"], weights), tmp_path / "net.onnx")
+    session = Session(chip=chip)
+    module = session.transform(tmp_path / "net.onnx", post="classes{keep=3}")
+    x = np.array([[1.1, -3, 2.2, 0.4, 7, 1.6]], np.float32)
+    loaded = session.chip.load(session.build(module).data)
+    (info,) = loaded.inputs
+    given = np.rint(2 * x).astype(np.int8) if info.size_bytes == x.size else x
+    for found in (Interpreter(module).run({"x": x}), loaded.run({"x": given.reshape(info.shape)})):
+        (rows_found,) = found.values()
+        assert rows_found.reshape(3, 7)[:, 1:3].tolist() == [[4, 7], [2, 2], [5, 1.5]]
