@@ -378,6 +378,8 @@ class CpuRoutine(Generic[OpT]):
     """Its name in the runtime."""
     integers: ClassVar[frozenset[int]] = frozenset()
     """Positions of operands that it reads as 32-bit integers; these are constants."""
+    integer_results: ClassVar[frozenset[int]] = frozenset()
+    """Positions of results that it writes as 32-bit integers."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
         """Why the function cannot compute the node; None: it can."""

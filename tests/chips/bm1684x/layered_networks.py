@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from onnx import helper
 from tpuc.api import Module
 
+from tests.chips.cv18.op_networks import Net
 from tests.chips.pooled_regions import REGIONS, ROI_POOLING
 from tests.frontends.caffe.files import Array, inputs, layer, read
 
@@ -89,3 +91,17 @@ def read_detections(
     )
     shapes = {name: array.shape for name, array in operands.items()}
     return read(inputs(**shapes) + layer("DetectionOutput", body, "l s p") + behind, folder), operands
+
+
+def write_best(path: Path, *, largest: int = 1) -> tuple[Path, dict[str, Array]]:
+    """Twice the best seven of 40,000 whole numbers along the middle dimension, and their places; with the numbers."""
+    net = Net()
+    two, count = net.constant("two", np.array(2, np.float32)), net.constant("count", np.array([7], np.int64))
+    doubled = net.op("Mul", ["x", two], "doubled")
+    net.nodes.append(
+        helper.make_node("TopK", [doubled, count], ["best", "places"], name="best", axis=1, largest=largest)
+    )
+    net.op("Mul", ["best", two], "y")
+    net.op("Cast", ["places"], "where", to=1)
+    x = np.random.default_rng(5).integers(-9000, 9000, (1, 40000, 2)).astype(np.float32)
+    return net.save(path, {"x": x.shape}, ["y", "where"]), {"x": x}

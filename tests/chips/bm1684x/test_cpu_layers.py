@@ -18,7 +18,7 @@ from tpuc_bm1684x.container.model import SubNetMode
 from tpuc_bm1684x.isa import DType, Fill
 from tpuc_bm1684x.isa.stream import decode_stream
 
-from tests.chips.bm1684x.layered_networks import TEXTS, read_detections, read_layered
+from tests.chips.bm1684x.layered_networks import TEXTS, read_detections, read_layered, write_best
 from tests.chips.command_line import tpuc
 from tests.chips.pooled_regions import REGIONS
 from tests.frontends.caffe.files import layer
@@ -141,6 +141,28 @@ def test_rows_that_the_network_reads_are_not_cleared(tmp_path: Path) -> None:
 def test_detections_that_the_layer_does_not_give(images: int, shared: bool, reason: str, tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match=reason):
         built_detections(read_detections(tmp_path, images=images, shared=shared)[0])
+
+
+def test_the_best_of_more_than_the_chip_ranks(tmp_path: Path) -> None:
+    path, given = write_best(tmp_path / "net.onnx")
+    session = Session(chip="bm1684x", quantize="f32", cpu_ops=("TopK",))
+    data = session.build(session.transform(path)).data
+    first, best, last = stage_of(data).subnets
+    assert best.layer == CpuLayer(17, struct.pack("<ii???x", 7, 1, True, True, False))
+    assert [one.type.name for one in best.outputs] == [one.type.name for one in last.inputs] == ["F32", "INT32"]
+    assert first.layer is None
+    results = CHIP.load(data).run(given)
+    x = given["x"]
+    places = np.argsort(-x, axis=1, kind="stable")[:, :7]
+    assert np.array_equal(results["y"], 4 * np.take_along_axis(x, places, 1))
+    assert np.array_equal(results["where"], places)
+
+
+def test_the_smallest_are_not_left_to_the_layer(tmp_path: Path) -> None:
+    session = Session(chip="bm1684x", quantize="f32", cpu_ops=("TopK",))
+    module = session.transform(write_best(tmp_path / "net.onnx", largest=0)[0])
+    with pytest.raises(Unsupported, match=r"'topk' .* either: it gives the largest elements, these are the smallest"):
+        session.build(module)
 
 
 def test_networks_with_layers_are_combined_and_extracted_as_they_were(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tpuc.session import Session
 from tpuc_bm1684x.chip import CHIP
 
-from tests.chips.bm1684x.layered_networks import TEXTS, read_detections
+from tests.chips.bm1684x.layered_networks import TEXTS, read_detections, write_best
 from tests.chips.bm1684x.test_cpu_layers import built, built_detections
 from tests.chips.pooled_regions import REGIONS
 from tests.conftest import RunVendor
@@ -42,6 +43,16 @@ def test_parts_of_the_tpu_and_of_the_processor(case: str, run_vendor: RunVendor,
     target.write_bytes(built(case, tmp_path))
     ours, theirs = CHIP.load(target.read_bytes()).run(REGIONS), run_vendor(target, REGIONS)
     assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        assert np.array_equal(theirs[name].reshape(array.shape), array), name
+
+
+def test_the_best_of_more_than_the_chip_ranks(run_vendor: RunVendor, tmp_path: Path) -> None:
+    path, given = write_best(tmp_path / "net.onnx")
+    session = Session(chip="bm1684x", quantize="f32", cpu_ops=("TopK",))
+    target = tmp_path / "net.bmodel"
+    target.write_bytes(session.build(session.transform(path)).data)
+    ours, theirs = CHIP.load(target.read_bytes()).run(given), run_vendor(target, given)
     for name, array in ours.items():
         assert np.array_equal(theirs[name].reshape(array.shape), array), name
 

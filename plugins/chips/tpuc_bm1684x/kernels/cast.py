@@ -43,6 +43,8 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 _NARROW = (DType.F16, DType.BF16)
+_WIDE = 32
+"""Bits of the integers that layers of the processor give."""
 
 
 class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
@@ -56,6 +58,9 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
         source, result = node.operand_types[0], node.result_type
         if source.is_quantised and result.is_quantised:
             return "one side must be a float, both are quantised"
+        wide = next((one for one in (source, result) if one.is_quantised and one.storage.bits == _WIDE), None)
+        if wide is not None and (wide is result or (wide.uniform.scale, wide.uniform.zero_point) != (1, 0)):
+            return "32-bit integers that mean themselves become floats, these are others"
         return None
 
     def space(self, node: Node) -> Space:
@@ -105,7 +110,7 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
     def _cast(
         self, node: Node, placed: PlacedTile, shape: Shape4, source: Operand, result: Operand, asm: Bm1684xAssembler
     ) -> None:
-        if source.dtype is result.dtype:
+        if source.dtype is result.dtype or source.dtype is DType.INT32:
             convert(asm, shape, result, source)
             return
         middle = Operand(placed.scratch["f32"].address, DType.F32) if "f32" in placed.scratch else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import I64, Bool, Node, Op, Types
+from tpuc.api import I64, Bool, Node, Op, Types, numpy_dtype
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import positive_axis
@@ -35,7 +35,7 @@ class TopK(Op):
         keys = as_float(x)
         order = np.argsort(-keys if self.largest else keys, axis=self.axis, kind="stable")
         places = np.take(order, np.arange(self.K), self.axis)
-        return [np.take_along_axis(x, places, self.axis), places.astype(np.float32)]
+        return [np.take_along_axis(x, places, self.axis), places.astype(numpy_dtype(node.result_types[1].storage))]
 
     def flops(self, node: Node) -> int:
         return node.operand_types[0].size

@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuc.api import (
     ABSENT,
+    F32,
     FLOAT_MODES,
     NO_LOWERING,
     Calibrated,
@@ -25,6 +26,7 @@ from tpuc.api import (
     TensorType,
     TpucError,
     Types,
+    Uniform,
     UniformPerAxis,
     Unsupported,
     Value,
@@ -38,6 +40,8 @@ from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_passes.lowering.cells import Array, Cells, as_array, check_results, is_kept, together
 
 _WHOLE = (Wants.INDEX, Wants.EXACT)
+_WHOLE_NUMBERS = Uniform(ScalarType("i32"), F32, 1.0, 0)
+"""32-bit integers that mean themselves."""
 _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
 
 
@@ -177,12 +181,21 @@ class Lowerer:
         return self.cells.node(self.module, operation, mode, operands)
 
     def _leave(self, operation: Operation) -> None:
-        """An operation that the runtime computes on the processor, in float32: it means what it did."""
+        """An operation that the runtime computes on the processor, in float32: it means what it did. What it gives as
+        integers is cast behind it.
+        """
         operands = [self._operand(operand, Wants.FLOAT, self.mode) for operand in operation.operands]
-        results = [self.chip.float_type(result.tensor, "f32") for result in operation.results]
+        function = self.cells.cpu_function(operation)
+        whole = frozenset[int]() if function is None else function.integer_results
+        results = [
+            result.tensor.with_element(_WHOLE_NUMBERS) if index in whole else self.chip.float_type(result.tensor, "f32")
+            for index, result in enumerate(operation.results)
+        ]
         new = Operation(operation.op, operands, results, operation.location)
         self.append(new)
-        self.values |= dict(zip(operation.results, new.results, strict=True))
+        for old, result in zip(operation.results, new.results, strict=True):
+            is_cast = result.tensor.is_quantised and old.uses
+            self.values[old] = self._as_float(result) if is_cast else result
 
     def _lower(self, choice: Choice, cell: Lowering[Any]) -> None:
         operation, mode = choice.operation, choice.mode
