@@ -156,6 +156,17 @@ def fastestdet(heads: Heads) -> Sequence[str]:
     return [heads.op("Where", f"{picked} {sure} {raw}", "map")]
 
 
+def yolov10(heads: Heads) -> Sequence[str]:
+    """Boxes, a score and a whole number of each cell."""
+    shares = heads.op("Sigmoid", heads.rows("raw", 6), "shares")
+    scale = heads.constant("scale", np.array([32, 16, 64, 32, 1, CLASSES], np.float32))
+    scaled = heads.op("Mul", f"{shares} {scale}", "scaled")
+    ends = [heads.constant(f"end{index}", np.array([number])) for index, number in enumerate((0, 20, 1))]
+    chosen = heads.op("Slice", f"{scaled} {' '.join(ends)}", "chosen")
+    whole = heads.constant("whole", np.arange(6)[None, None] == 5)
+    return [heads.op("Where", f"{whole} {heads.op('Floor', chosen, 'classes')} {chosen}", "rows")]
+
+
 def retinaface(heads: Heads) -> Sequence[str]:
     outputs: list[str] = []
     for name, values in (("bbox", 4), ("class", 2), ("points", 10)):
@@ -191,6 +202,7 @@ HEADS: dict[str, Callable[[Heads], Sequence[str]]] = {
     "blazeface": blazeface,
     "boxes": boxes,
     "fastestdet": fastestdet,
+    "yolov10{score=0.4}": yolov10,
     "retinaface": retinaface,
     "centernet": centernet,
     "nanodet{strides=[8,16,32]}": nanodet,

@@ -14,6 +14,7 @@ from tpuc.api import UsageError
 from tpuc_eval.job import fitting
 from tpuc_eval.postprocess.boxes import overlaps, suppress
 from tpuc_eval.postprocess.centernet import CenterNet
+from tpuc_eval.postprocess.end_to_end import YoloV10
 from tpuc_eval.postprocess.faces import BlazeFace, RetinaFace, YuNet
 from tpuc_eval.postprocess.nanodet import NanoDet
 from tpuc_eval.postprocess.rows import DetectionRows
@@ -207,6 +208,12 @@ def test_yunet() -> None:
     assert_found(YuNet()(heads, SAMPLE), (image_box((36, 24), (32, 16)), 0.5, 0))
 
 
+def test_yolov10() -> None:
+    rows = np.array([[15, 24, 30, 40, 0.25, 1], [0, 8, 60, 56, 0.5, 0], [1, 1, 2, 2, 0.0005, 0]])[None]
+    wanted = ([0, 0, 120, 96], 0.5, 0), ([30, 32, 60, 64], 0.25, 1)
+    assert_found(YoloV10()({"output0": rows}, SAMPLE), *wanted)
+
+
 def test_retinaface() -> None:
     """64 x 64: two priors in each of 64, 16 and 4 cells; that of 128 pixels in stride 16, row 1, column 2."""
     offsets, sure = np.zeros((1, 168, 4)), np.tile([1.0, 0.0], (1, 168, 1))
@@ -257,7 +264,7 @@ def test_overlap_and_suppression_by_hand() -> None:
 
 DETECTORS: tuple[Postprocess, ...] = (
     *(YoloV3(), YoloV5(), YoloV8(), YoloX(), FastestDet(), Ssd(), Boxes(), DetectionRows(), BlazeFace(), YuNet()),
-    *(RetinaFace(), CenterNet(), NanoDet()),
+    *(RetinaFace(), CenterNet(), NanoDet(), YoloV10()),
 )
 
 
@@ -278,6 +285,8 @@ DETECTORS: tuple[Postprocess, ...] = (
         ([(1, 168, 4), (1, 168, 2), (1, 168, 10)], "retinaface"),
         ([(1, 5, 16, 16), (1, 2, 16, 16), (1, 2, 16, 16)], "centernet"),
         ([(1, 85, 112)], "nanodet"),
+        ([(1, 300, 6)], "yolov10"),
+        ([(1, 84, 6)], "yolox"),
         ([(1, 64, 1), (1, 16, 1), (1, 4, 1)] * 4, "yunet"),
         ([(1, 1000)], ""),
     ],
