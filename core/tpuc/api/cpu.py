@@ -10,7 +10,6 @@ from tpuc.api.kernel import CpuRoutine, HostArgument, OpT
 from tpuc.errors import UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from tpuc.api.chip import ChipDescription
@@ -36,9 +35,9 @@ class CpuFunction(CpuRoutine[OpT], ABC):
     @abstractmethod
     def run(
         self, inputs: Sequence[NDArray[Any]], arguments: Mapping[str, HostArgument], outputs: Sequence[tuple[int, ...]]
-    ) -> Sequence[NDArray[np.float32]]:
-        """What the runtime computes of inputs in the extents that the file states; raises ValueError for arguments that
-        mean nothing.
+    ) -> Sequence[NDArray[Any]]:
+        """What the runtime computes of inputs in the extents that the file states: float32 numbers, or integers where
+        it gives these; raises ValueError for arguments that mean nothing.
         """
 
 
