@@ -113,7 +113,10 @@ def test_nobody_names_what_is_in_the_file(picture: Path, tmp_path: Path, capsys:
             "classes{output=y}",
             "--post classes: the network has 1 outputs; write classes{output=NAME} with",
         ),
-        ("yolo", "--post yolo: none of yolov3, yolov5, yolov8, yolox fits the outputs (scores 2x7); name the"),
+        (
+            "yolo",
+            "--post yolo: none of yolo-rows, yolov10, yolov3, yolov5, yolov8, yolox fits the outputs (scores 2x7)",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(post: str, sentence: str, classifier: Path) -> None:

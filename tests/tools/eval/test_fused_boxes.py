@@ -23,6 +23,7 @@ from tpuc_eval.protocols import Detections, Postprocess, Sample
 from tpuc_images.placing import Placement
 
 from tests.frontends.caffe.files import inputs, layer, read
+from tests.frontends.caffe.test_detection import YOLO
 from tests.frontends.onnx.networks import network, node
 
 SIZE = (64, 32)
@@ -388,3 +389,20 @@ def test_a_network_with_a_layer_of_detections_needs_no_other_option(
     assert score < 2**-8
     assert box < 1e-5
     assert fused_postprocess(module).read_by == "detection-rows"
+
+
+@pytest.mark.chip("cv181x")
+def test_layers_of_caffe_that_find_boxes_are_left_to_the_processor(tmp_path: Path) -> None:
+    text = inputs(image=(1, 3, 64, 64))
+    kernel = "bias_term: false weight_filler { type: 'gaussian' std: 0.1 }"
+    for name, stride in (("c", 8), ("b", 16), ("a", 32)):
+        sizes = f"num_output: 24 kernel_size: {stride} stride: {stride}"
+        text += layer("Convolution", f"convolution_param {{ {sizes} {kernel} }}", "image", name)
+    (tmp_path / "net.prototxt").write_text(text + layer("YoloDetection", YOLO, "b a c"), "utf-8")
+    session = Session(chip="cv181x", quantize="bf16")
+    module = session.transform(tmp_path / "net.prototxt", post="auto", random_weights=True)
+    fused = fused_postprocess(module)
+    assert fused is not None
+    assert (fused.made_by, fused.read_by) == ("yolo-rows", "yolo-rows")
+    loaded = session.chip.load(session.build(module).data)
+    assert [call.function for call in loaded.host_calls] == ["yolo_detection"]

@@ -17,7 +17,7 @@ from tpuc_eval.postprocess.centernet import CenterNet
 from tpuc_eval.postprocess.end_to_end import YoloV10
 from tpuc_eval.postprocess.faces import BlazeFace, RetinaFace, YuNet
 from tpuc_eval.postprocess.nanodet import NanoDet
-from tpuc_eval.postprocess.rows import DetectionRows
+from tpuc_eval.postprocess.rows import DetectionRows, FaceRows, YoloRows
 from tpuc_eval.postprocess.scores import ReconstructionError, Scores
 from tpuc_eval.postprocess.ssd import Boxes, Ssd
 from tpuc_eval.postprocess.yolo_anchors import YoloV3, YoloV5
@@ -185,6 +185,13 @@ def test_rows_of_detections() -> None:
     assert_found(seen, (image_box((30, 40), (20, 16)), 0.5, 3))
 
 
+def test_rows_of_layers_of_caffe() -> None:
+    rows = np.array([[0, 0, 0, 0, 0, 0], [0.5, 0.625, 0.25, 0.25, 3, 0.75]])[None, None]
+    assert_found(YoloRows()({"out": rows}, SAMPLE), (image_box((32, 40), (16, 16)), 0.75, 3))
+    face = np.array([[24, 32, 40, 48, 0.5, *range(10)], [0] * 15])[None, None]
+    assert_found(FaceRows()({"out": face}, SAMPLE), (image_box((32, 40), (16, 16)), 0.5, 0))
+
+
 def test_boxes_decoded_in_the_network() -> None:
     outputs = {"scores": np.array([[[0.5, 0.5], [1, 0]]]), "boxes": np.array([[[0.25, 0.5, 0.5, 0.75], [0, 0, 1, 1]]])}
     assert_found(Boxes()(outputs, SAMPLE), ([32, 48, 64, 80], 0.5, 0))
@@ -264,7 +271,7 @@ def test_overlap_and_suppression_by_hand() -> None:
 
 DETECTORS: tuple[Postprocess, ...] = (
     *(YoloV3(), YoloV5(), YoloV8(), YoloX(), FastestDet(), Ssd(), Boxes(), DetectionRows(), BlazeFace(), YuNet()),
-    *(RetinaFace(), CenterNet(), NanoDet(), YoloV10()),
+    *(RetinaFace(), CenterNet(), NanoDet(), YoloV10(), YoloRows(), FaceRows()),
 )
 
 
@@ -286,6 +293,8 @@ DETECTORS: tuple[Postprocess, ...] = (
         ([(1, 5, 16, 16), (1, 2, 16, 16), (1, 2, 16, 16)], "centernet"),
         ([(1, 85, 112)], "nanodet"),
         ([(1, 300, 6)], "yolov10"),
+        ([(1, 1, 30, 6)], "yolo-rows"),
+        ([(1, 1, 5, 15)], "face-rows"),
         ([(1, 84, 6)], "yolox"),
         ([(1, 64, 1), (1, 16, 1), (1, 4, 1)] * 4, "yunet"),
         ([(1, 1000)], ""),

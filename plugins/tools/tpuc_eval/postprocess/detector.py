@@ -9,7 +9,7 @@ from tpuc.api import UsageError
 from tpuc_images.placing import Placement
 
 from tpuc_eval.postprocess.boxes import Floats, select
-from tpuc_eval.postprocess.rows import DetectionRows
+from tpuc_eval.postprocess.rows import DetectionRows, FoundRows
 from tpuc_eval.protocols import Detections, Postprocess
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Detector(Postprocess):
     keep: int = 200
     every_class: bool = True
 
-    def append(self, tail: Tail) -> DetectionRows:
+    def append(self, tail: Tail) -> FoundRows:
         """See Postprocess."""
         if not self.fits(tail.shapes, tail.sample):
             width, height = tail.size
