@@ -16,6 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.install import RESULTS as INSTALLED  # noqa: E402  # they lie beside this folder
 from benchmarks.traffic import FIGURES, VENDOR  # noqa: E402  # they lie beside this folder
 from tests.models.accuracy import FLOORS  # noqa: E402  # they lie beside this folder
 from tests.models.rows import ROWS  # noqa: E402  # they lie beside this folder
@@ -46,6 +47,13 @@ SHORT = {
     "yolox_nano_416": "YOLOX-nano, objects",
 }
 """One network for each task, for README."""
+COMPILED = {
+    "digits": "the example with calibration",
+    "mobilenet_v2_dequant": "MobileNetV2 in f16",
+    "yolox_nano_416": "YOLOX-nano in f16",
+    "resnet50": "ResNet50 in f16",
+}
+"""What networks are called whose compile time is measured."""
 
 
 def cycles() -> Mapping[str, Any]:
@@ -84,6 +92,18 @@ def short_table() -> Iterator[str]:
     mean = mean_ratio(f"{CHIP} int8")
     yield ""
     yield f"Of all {len(both)} networks that both were measured on: {mean:.2f} of the cycles (the worst {worst:.2f})."
+    yield ""
+    yield from installed()
+
+
+def installed() -> Iterator[str]:
+    """What installing costs and how long compiling takes, a line each."""
+    found = json.loads(INSTALLED.read_text(encoding="utf-8"))
+    own, everything = (found[name] / 1e6 for name in ("tpuc_bytes", "all_bytes"))
+    times = {name.partition(" ")[0]: seconds for name, seconds in found["compile_seconds"].items()}
+    told = ", ".join(f"{COMPILED[name]} {seconds:g} s" for name, seconds in times.items())
+    yield f"Installed it takes {own:.1f} MB, {everything:.0f} MB with the packages that it needs."
+    yield f"`tpuc compile` takes on one core: {told}."
 
 
 def page() -> Iterator[str]:

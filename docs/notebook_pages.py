@@ -23,7 +23,7 @@ def page_of(path: Path, folder: Path) -> tuple[str, dict[str, bytes]]:
     notebook = nbformat.read(path, as_version=4)
     kernel = AsyncKernelManager(transport="ipc" if os.name == "posix" else "tcp")  # a socket of this machine
     where = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, kernel, timeout=TIMEOUT, resources=where).execute()
+    NotebookClient(notebook, kernel, timeout=TIMEOUT, resources=where).execute(cleanup_kc=True)
     pictures: dict[str, bytes] = {}
     parts: list[str] = []
     for cell in notebook.cells:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -47,14 +50,43 @@ def test_wheel_holds_every_source_and_data_file(wheel_names: list[str]) -> None:
     assert sources <= set(wheel_names)
 
 
-def test_the_wheel_is_below_two_megabytes(wheel: Path) -> None:
-    assert wheel.stat().st_size < 2_000_000
+def test_the_wheel_is_below_two_mebibytes(wheel: Path) -> None:
+    assert wheel.stat().st_size < 2 << 20
 
 
 def test_two_source_archives_have_the_same_bytes(tmp_path: Path) -> None:
     built = [SdistBuilder(str(ROOT)).build(directory=str(tmp_path / name), versions=["standard"]) for name in "ab"]
     one, other = (Path(next(files)) for files in built)
     assert one.read_bytes() == other.read_bytes()
+
+
+def dockerfile() -> dict[str, list[str]]:
+    """What each instruction of the Dockerfile is given, in its order."""
+    found: dict[str, list[str]] = {}
+    for line in (ROOT / "Dockerfile").read_text().splitlines():
+        name, _, rest = line.partition(" ")
+        found.setdefault(name, []).append(rest)
+    return found
+
+
+def test_the_dockerfile_copies_what_the_wheel_is_built_from(wheel: Path, tmp_path: Path) -> None:
+    for sources, target in (words.rsplit(" ", 1) for words in dockerfile()["COPY"]):
+        for source in sources.split():
+            place = tmp_path / target / source if target == "./" else tmp_path / target
+            copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+            copy(ROOT / source, place)
+    built = Path(next(WheelBuilder(str(tmp_path)).build(directory=str(tmp_path), versions=["standard"])))
+    assert built.read_bytes() == wheel.read_bytes()
+
+
+def test_the_dockerfile_starts_from_a_python_that_we_support_and_runs_our_command() -> None:
+    given = dockerfile()
+    (image,) = given["FROM"]
+    version = re.fullmatch(r"python:(3\.\d+)-slim", image)
+    assert version is not None
+    assert tuple(map(int, version[1].split("."))) >= tuple(map(int, project()["requires-python"][2:].split(".")))
+    assert [json.loads(words) for words in given["ENTRYPOINT"]] == [list(project()["scripts"])]
+    assert set(given) == {"#", "FROM", "WORKDIR", "COPY", "RUN", "ENTRYPOINT"}
 
 
 def test_citation_names_this_version() -> None:
