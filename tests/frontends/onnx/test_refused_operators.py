@@ -29,6 +29,16 @@ def sentence(model: onnx.ModelProto, folder: Path, options: ImportOptions | None
 
 CASES: list[tuple[onnx.NodeProto, tuple[int, ...], Mapping[str, Array], int, str]] = [
     (
+        node("NonMaxSuppression", "x s", "y"),
+        (1, 6, 4),
+        {"s": values(1, 2, 6)},
+        17,
+        (
+            "how many elements its result has depends on the data, and compiled shapes are static; end the network "
+            "before it, and --post puts decoding and suppression behind it."
+        ),
+    ),
+    (
         node("BatchNormalization", "x s s s s", "y", spatial=0),
         (1, 4),
         {"s": values(4)},

@@ -15,7 +15,8 @@ _TEXT = "it works on text, and networks compute numbers"
 _TRAINING = "it belongs to training: export the network for inference"
 
 REASONS: Mapping[str, str] = {
-    **dict.fromkeys(("Compress", "NonMaxSuppression", "NonZero", "Unique"), _OPEN),
+    **dict.fromkeys(("Compress", "NonZero", "Unique"), _OPEN),
+    "NonMaxSuppression": f"{_OPEN}; end the network before it, and --post puts decoding and suppression behind it",
     **dict.fromkeys(("Bernoulli", "Multinomial"), _RANDOM),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), _RANDOM),
     **dict.fromkeys(("Optional", "OptionalHasElement", "SequenceMap"), _SEQUENCE),
