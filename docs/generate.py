@@ -26,7 +26,7 @@ from pathlib import Path
 import click
 import figures
 from refusals import Refusals, refusals_of
-from tpuc.api import ChipDescription
+from tpuc.api import CPU_FUNCTIONS, ChipDescription
 from tpuc.cli.aliases import ALIASES
 from tpuc.cli.command import global_options, shown_example
 from tpuc.cli.commands.matrix import (
@@ -329,6 +329,10 @@ def _support_section(registry: Registry, chip: str) -> str:
                 missing.append(f"`{op}`")
     if missing:
         lines += ["", *_wrapped(f"No lowering in any mode: {', '.join(missing)}.")]
+    names = (name.partition(".") for name in registry.names(CPU_FUNCTIONS))
+    functions = sorted(f"`top.{op}`" for owner, _, op in names if owner in owners)
+    if functions:
+        lines += ["", *_wrapped(f"Left to the processor where `--cpu-ops` allows it: {', '.join(functions)}.")]
     lines += ["", "### Limits", "", "Of its lowerings:", ""]
     lines += _grouped(_lowering_limits(registry, description))
     lines += ["", "Of its kernels, for the ops that those become:", ""]
