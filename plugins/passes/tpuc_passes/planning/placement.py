@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeAlias
 
 from tpuc.api import LmemModel
 
@@ -15,48 +16,64 @@ from tpuc_passes.planning.steps import Addresses, BankConflict, Buffer
 
 @dataclass(frozen=True)
 class Unplaced:
-    """The buffers that found no gap, by the order of placing that left the fewest."""
+    """The buffers that found no gap, by the order of placing that left the fewest, and the number of that order."""
 
     buffers: Sequence[Buffer]
+    order: int = 0
 
 
-def place_buffers(live: LiveRanges, lmem: LmemModel, retries: int = 0) -> Addresses | Unplaced:
-    """An aligned address in local memory for every buffer, or those that found none whatever the order of placing.
+def place_buffers(live: LiveRanges, lmem: LmemModel) -> Addresses | None:
+    """An aligned address in local memory for every buffer; None when no order of placing them led to that.
 
-    Banks are respected as far as the orders leave gaps for it; where none does, buffers lie as low as they can. In each
-    of the `retries` those that found none come first.
+    Banks are respected as far as the orders leave gaps for it; where none does, buffers lie as low as they can.
     """
     banks = [lmem.bank_bytes, 0] if lmem.bank_bytes and any(buffer.conflicts for buffer in live) else [0]
-    best: tuple[Sequence[Buffer], Sequence[Buffer]] | None = None
     for bank_bytes in banks:
-        for order in _orders(live):
-            addresses, left = _place_in_order(order, live, lmem, bank_bytes)
+        for number in range(len(_ORDERS)):
+            addresses, left = _place_in_order(_order(live, number), live, lmem, bank_bytes, 1)
             if not left:
                 return addresses
-            best = (left, order) if best is None or len(left) < len(best[0]) else best
-    assert best is not None
-    left, order = best
-    fewest = left
-    for _ in range(retries):
-        order = _below_first([*left, *order])
-        addresses, left = _place_in_order(order, live, lmem, 0)
+    return None
+
+
+def place_most(live: LiveRanges, lmem: LmemModel, retries: int, first: int = 0) -> Addresses | Unplaced:
+    """As `place_buffers` without regard to banks, or the buffers that found no place. In each of the `retries` they
+    come first. `first`: the order that is tried before the others.
+    """
+    fewest, best = Unplaced(tuple(live)), _order(live, first)
+    for number in sorted(range(len(_ORDERS)), key=lambda number: number != first):
+        order = _order(live, number)
+        addresses, left = _place_in_order(order, live, lmem, 0, len(fewest.buffers))
         if not left:
             return addresses
-        fewest = left if len(left) < len(fewest) else fewest
-    return Unplaced(fewest)
+        if len(left) < len(fewest.buffers):
+            fewest, best = Unplaced(left, number), order
+    left = fewest.buffers
+    for _ in range(retries):
+        best = _below_first([*left, *best])
+        addresses, left = _place_in_order(best, live, lmem, 0, _HOPELESS * len(left))
+        if not left:
+            return addresses
+        fewest = Unplaced(left, fewest.order) if len(left) < len(fewest.buffers) else fewest
+    return fewest
 
 
-def _orders(live: LiveRanges) -> Iterator[list[Buffer]]:
-    """Orders to try: long and large ones first, large ones first, and by their beginning."""
+_HOPELESS = 2
+"""Times as many buffers without a place as before, at which a retry ends."""
+_Sized: TypeAlias = "tuple[Buffer, int, int, int]"
+_ORDERS: tuple[Callable[[_Sized], tuple[int, int]], ...] = (
+    lambda one: (-one[1] * (one[3] - one[2] + 1), one[2]),
+    lambda one: (-one[1], one[2]),
+    lambda one: (one[2], -one[1]),
+    lambda one: (one[2] - one[3], -one[1]),
+)
+"""By (buffer, size, first step, last step): long and large ones first, large ones first, and by their beginning."""
+
+
+def _order(live: LiveRanges, number: int) -> list[Buffer]:
+    """The buffers in one of the orders."""
     sizes = [(buffer, buffer.size, *steps) for buffer, steps in live.items()]
-    keys: tuple[Callable[[tuple[Buffer, int, int, int]], tuple[int, int]], ...] = (
-        lambda one: (-one[1] * (one[3] - one[2] + 1), one[2]),
-        lambda one: (-one[1], one[2]),
-        lambda one: (one[2], -one[1]),
-        lambda one: (one[2] - one[3], -one[1]),
-    )
-    for key in keys:
-        yield _below_first([buffer for buffer, *_ in sorted(sizes, key=key)])
+    return _below_first([buffer for buffer, *_ in sorted(sizes, key=_ORDERS[number])])
 
 
 def _below_first(buffers: Sequence[Buffer]) -> list[Buffer]:
@@ -65,37 +82,43 @@ def _below_first(buffers: Sequence[Buffer]) -> list[Buffer]:
 
 
 def _place_in_order(
-    buffers: Sequence[Buffer], live: LiveRanges, lmem: LmemModel, bank_bytes: int
+    buffers: Sequence[Buffer], live: LiveRanges, lmem: LmemModel, bank_bytes: int, most: int
 ) -> tuple[Addresses, Sequence[Buffer]]:
-    """Addresses, and the buffers that found no gap."""
+    """Addresses, and the buffers that found no gap, of which it stops at so many."""
     taken: list[list[tuple[int, int]]] = [[] for _ in range(max((last for _, last in live.values()), default=0) + 1)]
     addresses: dict[Buffer, int] = {}
     left: list[Buffer] = []
     for buffer in buffers:
         first, last = live[buffer]
+        steps = taken[first : last + 1]
         size = align(buffer.size, lmem.alignment)
         low = align(addresses[buffer.above] + 1, lmem.alignment) if buffer.above in addresses else 0
-        beside = set(chain.from_iterable(taken[first : last + 1]))
-        gaps = _gaps(beside, size, low, lmem.lane_bytes)
-        if not gaps:
+        gaps = _gaps(sorted(set(chain.from_iterable(steps))), size, low, lmem.lane_bytes)
+        lowest = next(gaps, None)
+        if lowest is None:
             left.append(buffer)
+            if len(left) >= most:
+                break
             continue
-        addresses[buffer] = start = _with_fewest_conflicts(buffer, gaps, addresses, bank_bytes)
-        for step in range(first, last + 1):
-            taken[step].append((start, start + size))
+        start = lowest[0]
+        if bank_bytes and buffer.conflicts:
+            start = _with_fewest_conflicts(buffer, [lowest, *gaps], addresses, bank_bytes)
+        addresses[buffer] = start
+        place = (start, start + size)
+        for step in steps:
+            step.append(place)
     return addresses, left
 
 
-def _gaps(taken: Iterable[tuple[int, int]], size: int, low: int, capacity: int) -> list[tuple[int, int]]:
+def _gaps(taken: Sequence[tuple[int, int]], size: int, low: int, capacity: int) -> Iterator[tuple[int, int]]:
     """First and last possible address in each gap from `low` on that is large enough, lowest first."""
-    gaps: list[tuple[int, int]] = []
-    for start, end in sorted(taken):
+    for start, end in taken:
         if start - low >= size:
-            gaps.append((low, start - size))
-        low = max(low, end)
+            yield low, start - size
+        if end > low:
+            low = end
     if capacity - low >= size:
-        gaps.append((low, capacity - size))
-    return gaps
+        yield low, capacity - size
 
 
 def _with_fewest_conflicts(
@@ -106,7 +129,7 @@ def _with_fewest_conflicts(
     `gaps`: first and last possible address of each gap that is large enough.
     """
     others = [(item, addresses[item.other]) for item in buffer.conflicts if item.other in addresses]
-    if not bank_bytes or not others:
+    if not others:
         return gaps[0][0]
     best: tuple[int, int] | None = None
     for low, high in gaps:

@@ -16,7 +16,7 @@ from tpuc_passes.planning.cascade_steps import CascadeSteps
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.kernels import COEFFICIENTS_ADDRESS
 from tpuc_passes.planning.pack import move_constants
-from tpuc_passes.planning.placement import Unplaced, place_buffers
+from tpuc_passes.planning.placement import Unplaced, place_buffers, place_most
 from tpuc_passes.planning.schedule import Item, Moves, Scheduler, live_bytes
 from tpuc_passes.planning.steps import Addresses, Buffer, StepBuilder, Steps
 from tpuc_passes.planning.stripes import Cascade
@@ -112,9 +112,9 @@ def _filled(region: Region, chip: Chip, percents: Sequence[int]) -> Placed | Non
     for percent in percents:
         capacity = lmem.lane_bytes * percent // 100
         schedule = Scheduler(region.steps, region.moves, capacity, lmem.alignment).run()
-        found = place_buffers(schedule.live, lmem)
-        if not isinstance(found, Unplaced):
-            return Placed(schedule.order, schedule.cycles, found)
+        addresses = place_buffers(schedule.live, lmem)
+        if addresses is not None:
+            return Placed(schedule.order, schedule.cycles, addresses)
     return None
 
 
@@ -123,11 +123,13 @@ def _filled_unevenly(region: Region, chip: Chip) -> Placed | None:
     lmem = chip.lmem
     reserved = np.zeros(len(region.steps.steps) + 1, np.int64)
     failures: Counter[Buffer] = Counter()
+    order = 0
     for _ in range(_ATTEMPTS):
         schedule = Scheduler(region.steps, region.moves, lmem.lane_bytes, lmem.alignment, reserved).run()
-        found = place_buffers(schedule.live, lmem, retries=_RETRIES)
+        found = place_most(schedule.live, lmem, _RETRIES, order)
         if not isinstance(found, Unplaced):
             return Placed(schedule.order, schedule.cycles, found)
+        order = found.order
         for buffer in found.buffers:
             (first, last), times = schedule.live[buffer], failures[buffer]
             reserved[max(first - times, 0) : last + times + 1] += lmem.lane_bytes // _PARTS << times
