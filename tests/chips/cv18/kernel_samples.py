@@ -179,6 +179,17 @@ INTEGERS = {
         [_bytes(1, 40, 5, 6)],
         TensorType((1, 19, 4, 3), I8),
     ),
+    "slice_of_colours": Sample(
+        tpu.Slice(offset=(0, 0, 0, 1), steps=(1, 1, 1, 1), ends=(1, 64, 66, 2)),
+        [_bytes(1, 64, 66, 3)],
+        TensorType((1, 64, 66, 1), I8),
+        [{"c": 8, "w": 40}],
+    ),
+    "slice_of_pairs": Sample(
+        tpu.Slice(offset=(0, 0, -1), steps=(1, 1, 2), ends=(2, 2048, 2)),
+        [_bytes(2, 2048, 2, dtype="uint8")],
+        TensorType((2, 2048, 1), U8),
+    ),
     "pad": Sample(tpu.Pad(paddings=(0, 2, 1, 0, 0, 1, 0, 3), val=-5.0), [_bytes(1, 40, 5, 6)], I8),
 }
 FLOATS = {

@@ -13,13 +13,20 @@ from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.chips.cv18xx import NAMES
-from tests.chips.cv18xx.kernel_cases import ROWS, STRIDES
+from tests.chips.cv18xx.kernel_cases import BYTE_ROWS, ROWS, SEPARATE, STRIDES
 from tests.conftest import RunVendor
+
+FEWEST_LANES = "cv180x"
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("samples", [ROWS, STRIDES, INTEGERS, FLOATS], ids=["rows", "strides", "integers", "floats"])
-@pytest.mark.parametrize("chip", NAMES)
+@pytest.mark.parametrize(
+    ("chip", "samples"),
+    [
+        *((chip, samples) for chip in NAMES for samples in (ROWS, STRIDES, INTEGERS, FLOATS)),
+        *((FEWEST_LANES, samples) for samples in (BYTE_ROWS, SEPARATE)),
+    ],
+)
 def test_the_vendors_model_equals_simulator_and_evaluation(
     chip: str, samples: Mapping[str, Sample], run_vendor: RunVendor, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from tpuc_cv18.kernels.half_tables import AnyLutKernel
 from tpuc_cv18.kernels.pads import AnyPadKernel
 from tpuc_cv18.kernels.pool import PoolKernel
 from tpuc_cv18.kernels.powers import ActiveKernel, DivisionKernel
-from tpuc_cv18.kernels.shape import AnyPermuteKernel, ConcatKernel, SliceKernel
+from tpuc_cv18.kernels.shape import AnyPermuteKernel, AnySliceKernel, ConcatKernel
 from tpuc_cv18.kernels.softmax import SoftmaxRoutine
 from tpuc_cv18.kernels.unary import (
     AddConstKernel,
@@ -59,7 +59,7 @@ def kernel_table(target: Target) -> KernelTable:
             tpu.Reshape: AliasKernel(),
             tpu.Permute: AnyPermuteKernel(target),
             tpu.Concat: ConcatKernel(),
-            tpu.Slice: SliceKernel(),
+            tpu.Slice: AnySliceKernel(target),
             tpu.Pad: AnyPadKernel(target),
         }
     )

@@ -32,6 +32,7 @@ from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Arithmetic, ArithmeticOp, Target
 from tpuc_cv18.kernels.common import LaneKernel
 from tpuc_cv18.kernels.copies import moves_of
+from tpuc_cv18.kernels.picks import PickKernel
 from tpuc_cv18.operands import MAX_DMA_EXTENT, MAX_EXTENT, operand
 
 
@@ -112,3 +113,13 @@ class SliceKernel(DdrCopyKernel):
 
     def copies(self, node: Node) -> Sequence[Copy]:
         return sliced_copies(node)
+
+
+class AnySliceKernel(KernelChoice[tpu.Slice]):
+    """Single bytes of many places in local memory; strided copies otherwise."""
+
+    def __init__(self, target: Target) -> None:
+        self._pick, self._copies = PickKernel(target), SliceKernel()
+
+    def kernel(self, node: Node) -> TileKernel[Any, Cv18Assembler] | MoveKernel[Any]:
+        return self._pick if self._pick.serves(node) else self._copies

@@ -1,0 +1,60 @@
+"""One of the few innermost bytes of each place, as a colour of packed pixels is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import Box, Node, Phase, PlacedTile, Space, Tile, View
+from tpuc_ops import tpu
+from tpuc_ops.shapes import slice_ranges
+
+from tpuc_cv18.assembler import Cv18Assembler
+from tpuc_cv18.isa import Arithmetic, ArithmeticOp, Operand
+from tpuc_cv18.kernels.common import LaneKernel
+from tpuc_cv18.operands import MAX_EXTENT, operand
+
+_MOST_BYTES = 4
+"""Of a place: more are loaded in vain."""
+_FEWEST_PLACES = 1 << 12
+"""Fewer are copied in DDR as quickly."""
+
+
+class PickKernel(LaneKernel[tpu.Slice]):
+    """Places lie in rows over the lanes, dense in DDR, where single bytes would be transfers of their own. A copy in
+    local memory steps over the bytes between.
+    """
+
+    def serves(self, node: Node[tpu.Slice]) -> bool:
+        """Is it such a slice, of many places?"""
+        (source, result), size = (node.operand_types[0], node.result_type), node.operand_types[0].dims[-1]
+        return (
+            2 <= size <= _MOST_BYTES
+            and result.dims == (*source.dims[:-1], 1)
+            and source.storage.bits == 8
+            and source.storage == result.storage
+            and result.size >= _FEWEST_PLACES
+            and self.lanes.rows(result.size) is not None
+        )
+
+    def space(self, node: Node) -> Space:
+        view = self.lanes.rows(node.result_type.size)
+        assert view is not None
+        _, lanes, _, width = view.shape
+        source = View((1, lanes, 1, width * node.operand_types[0].dims[-1]))
+        return Space(self.lanes.parallel_axes(view.shape, limits=(MAX_EXTENT, MAX_EXTENT)), (source,), (view,))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        size = node.operand_types[0].dims[-1]
+        (c0, c1), (w0, w1) = (tile.range(name) for name in "cw")
+        return [Box((0, c0, 0, w0 * size), (1, c1 - c0, 1, (w1 - w0) * size))]
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
+        x, result = placed.operand(0), placed.result
+        dims = node.operand_types[0].dims
+        first = slice_ranges(dims, node.op.offset, node.op.steps, node.result_type.dims)[-1].start
+        whole = operand(x)
+        n, c, h, _ = whole.strides(x.shape, self.target)
+        every = Operand(whole.address + first, whole.dtype, (n, c, h, dims[-1]))
+        asm.record(
+            Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=operand(result), left=every),
+        )
