@@ -16,6 +16,7 @@ COMMAND = re.compile(r"^tpuc .*$", re.MULTILINE)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.chip("bm1684x")
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.filterwarnings("default")
 def test_the_code_of_a_page_runs(
@@ -29,6 +30,7 @@ def test_the_code_of_a_page_runs(
     assert "no input named 'imge'. Did you mean 'image'?" in told
 
 
+@pytest.mark.chip("bm1684x")
 def test_the_commands_of_the_tutorial_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,8 @@ def shell(line: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.chip("bm1684x")
+@pytest.mark.chip("cv181x")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("default")
 def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
