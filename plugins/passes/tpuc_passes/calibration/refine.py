@@ -163,9 +163,10 @@ class Refiner:
         if self._judge.measure.enough:
             made.append(_Choice(f"{self.methods[0]}, logits cut", self._judge.saturated(entries), {}))
         plain = [_Choice(what, one, {}) for what, one in zip(self.methods, (entries, *others), strict=True)]
+        self.channels = self._by_channel(lowest)
         choice, verdict = self._best("tables", [*made, *plain], Favour(len(made)))
         best, verdict = self._try_inputs(dict(choice.entries), choice.shifts, verdict, given)
-        verdict = self._try_channels(best, choice.shifts, verdict)
+        verdict = self._without_channels(best, choice.shifts, verdict)
         names = [name for name in self._worst if name not in settled and name not in self.channels]
         climbed, self._verdict = self._judge.climb(best, choice.shifts, names, CLIMB_SECONDS, verdict)
         self._corrected = bool(choice.shifts)
@@ -200,7 +201,7 @@ class Refiner:
         choices = [
             _Choice(f"{what}, tuned op by op", one, shifts) for what, one in zip(self.methods, tuned, strict=True)
         ]
-        by_outputs = choose_by_outputs(last, importance)
+        by_outputs = _between(choose_by_outputs(last, importance), tuned[-1])
         choices.append(_Choice("thresholds by outputs", by_outputs, shifts))
         deep = self._cut_far(by_outputs, last, importance)
         if deep != by_outputs:
@@ -231,19 +232,22 @@ class Refiner:
             choices.append(_Choice(FAR_BELOW, deep, shifts))
         choices += [_Choice(name, one, shifts) for name, one in zip(self.methods, plain, strict=True)]
         costs = CLEARLY_DB + 20 * math.log10(max(factor, 1.0))
+        self.channels = self._by_channel(wide)
         choice, verdict = self._best("tables", choices, Favour(1, math.inf, costs))
         entries = dict(choice.entries)
-        self._verdict = self._try_channels(entries, shifts, verdict)
+        self._verdict = self._without_channels(entries, choice.shifts, verdict)
         return entries
 
     def _best(
         self, kind: str, choices: Sequence[_Choice], favour: Favour | None = None, known: Verdict | None = None
     ) -> tuple[_Choice, Verdict]:
-        """The best one, and the verdict on it; `known` is that on the first."""
-        verdicts = [] if known is None else [known]
-        for one in choices[len(verdicts) :]:
-            best = verdicts[best_of(verdicts)] if verdicts else None
-            verdicts.append(self._judge.judge(one.entries, one.shifts, best))
+        """The best one, and the verdict on it; `known` is that on the last."""
+        verdicts: list[Verdict] = []
+        last = [] if known is None else [known]
+        for one in choices[: len(choices) - len(last)]:
+            seen = [*verdicts, *last]
+            verdicts.append(self._judge.judge(one.entries, one.shifts, seen[best_of(seen)] if seen else None))
+        verdicts += last
         for one, verdict in zip(choices, verdicts, strict=True):
             self.context.log(f"{kind}: {one.what}: {verdict}")
         place = best_of(verdicts, favour)
@@ -268,8 +272,8 @@ class Refiner:
         is_better = cut.score >= verdict.score + CLEAR_GAIN_DB and not cut.is_clearly_worse_than(verdict)
         return (changed, cut) if is_better else (entries, verdict)
 
-    def _try_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: Verdict) -> Verdict:
-        """Thresholds per channel, where outputs are clearly better for them; returns the verdict on what was taken."""
+    def _by_channel(self, entries: Entries) -> dict[str, Array]:
+        """Thresholds per channel of all values that may have them."""
         found: dict[str, Array] = {}
         for name, one in self._importance.items():
             if one.channels is not None and entries[name].threshold > 0:
@@ -277,15 +281,20 @@ class Refiner:
                 limit = max(-entry.minimum, entry.maximum)
                 signed, headroom = entry.minimum < 0, self.options.headroom or UNSEEN
                 found[name] = choose_channels(one.channels, limit, entry.threshold, signed=signed, headroom=headroom)
-        if not found:
+        return found
+
+    def _without_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: Verdict) -> Verdict:
+        """No thresholds per channel unless outputs are clearly better for them; returns the verdict on what was taken.
+        They are there while tables are compared: without those that need them all tables are equally bad.
+        """
+        if not self.channels:
             return verdict
-        self.channels = found
-        with_channels = self._judge.judge(entries, shifts, verdict)
-        self.context.log(f"thresholds per channel of {len(found)} values: {with_channels.decibels:.2f} dB")
-        is_better = with_channels.score >= verdict.score + CLEAR_GAIN_DB
-        if is_better and not with_channels.is_clearly_worse_than(verdict):
-            return with_channels
-        self.channels = {}
+        channels, self.channels = self.channels, {}
+        without = self._judge.judge(entries, shifts, verdict)
+        self.context.log(f"no thresholds per channel of {len(channels)} values: {without.decibels:.2f} dB")
+        if verdict.score < without.score + CLEAR_GAIN_DB or verdict.is_clearly_worse_than(without):
+            return without
+        self.channels = channels
         return verdict
 
     def _observe(self, tuned: Sequence[int], entries: Entries, choices: Mapping[str, Candidates]) -> list[Observation]:
@@ -323,21 +332,25 @@ class Refiner:
         return {name: one.statistics().mean_square for name, one in found.items()}
 
     def shifts(self, entries: Entries) -> dict[str, Array]:
-        """Per product what its bias should gain: the mean error of its filters, or all that int8 leaves up to there
-        where the outputs are better for it. A network that is mostly noise is not: its outputs would be the mean.
+        """Per product what its bias should gain: the mean error of its filters and half of what else int8 leaves up to
+        there, unless outputs are clearly better for less or all of it: what is found on a few samples is partly chance,
+        and the outputs of a network that is mostly noise would be the mean. Samples that show nothing say nothing of it.
         """
         if self._biased is None:
             self._observe((), {}, {})
         if not self._biased:
             return {}
-        samples = _read(self._source(self._biased))
-        net = self._quantised(entries)
-        left = find_shifts(net, samples, self._products, self.pool, self.context.progress)
         filters = _Choice("corrected for their filters", entries, self._filter_shifts())
-        all_of_it = _Choice("corrected for all that int8 leaves", entries, left)
         none = _Choice("not corrected", entries, {})
-        choices = [filters, all_of_it, none] if self._corrected else [none, all_of_it, filters]
-        return dict(self._best("biases", choices, known=self._verdict)[0].shifts)
+        choices = [none, filters] if self._corrected else [filters, none]
+        if self.options.headroom:
+            return dict(self._best("biases", choices, known=self._verdict)[0].shifts)
+        samples = _read(self._source(self._biased))
+        left = find_shifts(self._quantised(entries), samples, self._products, self.pool, self.context.progress)
+        halfway = {name: (one + filters.shifts[name]) / 2 for name, one in left.items()}
+        half = _Choice("corrected for their filters and half of what else int8 leaves", entries, halfway)
+        all_of_it = _Choice("corrected for all that int8 leaves", entries, left)
+        return dict(self._best("biases", [half, all_of_it, *choices], Favour(1), self._verdict)[0].shifts)
 
     def _filter_shifts(self) -> dict[str, Array]:
         """They do not depend on thresholds."""
@@ -375,6 +388,14 @@ class Refiner:
 
 def _larger(one: TensorThreshold, other: TensorThreshold) -> TensorThreshold:
     return one if one.threshold >= other.threshold else other
+
+
+def _between(one: Entries, other: Entries) -> dict[str, TensorThreshold]:
+    """The geometric means of thresholds: two estimates with errors of their own are better together."""
+    return {
+        name: dataclasses.replace(entry, threshold=math.sqrt(entry.threshold * other[name].threshold))
+        for name, entry in one.items()
+    }
 
 
 def _read(samples: SampleSource) -> list[Mapping[str, Array]]:
