@@ -93,9 +93,9 @@ def classifier(red: float, green: float, blue: float) -> Module:
 
 @pytest.mark.parametrize(
     ("factors", "run", "found"),
-    [((1.0, 0.5, 3.0), 20, True), ((3.0, 0.5, 1.0), 10, False), ((1.0, 1.0, 1.0), 10, False)],
+    [((1.0, 0.5, 3.0), 20, True), ((3.0, 0.5, 1.0), 5, False), ((1.0, 1.0, 1.0), 10, False)],
 )
-def test_half_of_the_samples_are_run_where_that_shows_that_nothing_is_wrong(
+def test_no_more_samples_are_run_than_show_that_nothing_is_wrong(
     tmp_path: Path, factors: tuple[float, float, float], run: int, found: bool
 ) -> None:
     reds = np.random.default_rng(5).random((20, 1, 3, 8, 8)).astype(np.float32) + np.array([3, 0, 0]).reshape(3, 1, 1)

@@ -26,6 +26,8 @@ as given.
 """
 LOOKED_AT = 8
 """Samples, or fewer of a network that takes long."""
+FIRST = 2
+"""Where so many samples do not show any gain, the others are not run."""
 
 Samples = Sequence[Mapping[str, Array]]
 
@@ -46,12 +48,14 @@ def equalised_where_better(module: Module, context: PassContext, pool: Pool, pro
     factors = equalise(equalised)
     if not factors:
         return Equalised()
-    samples = _some(progress, min(LOOKED_AT, affordable(module)))
-    before, after = (_verdict(form, context, pool, samples) for form in (module, equalised))
-    said = f"outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB"
-    context.log(f"filters equalised: {said}")
-    if after.score < before.score + CLEARLY_NEARER_DB or after.is_clearly_worse_than(before):
-        return Equalised()
+    said = ""
+    for count, gain in ((FIRST, 0.0), (LOOKED_AT, CLEARLY_NEARER_DB)):
+        samples = _some(progress, min(count, affordable(module)))
+        before, after = (_verdict(form, context, pool, samples) for form in (module, equalised))
+        said = f"outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB"
+        context.log(f"filters equalised: {said}")
+        if after.score < before.score + gain or (count > FIRST and after.is_clearly_worse_than(before)):
+            return Equalised()
     return Equalised(
         factors, (f"filters equalised, by factors of {len(factors)} values: {said} at the largest values",)
     )
