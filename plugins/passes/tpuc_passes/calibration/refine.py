@@ -334,7 +334,7 @@ class Refiner:
     def shifts(self, entries: Entries) -> dict[str, Array]:
         """Per product what its bias should gain: the mean error of its filters and half of what else int8 leaves up to
         there, unless outputs are clearly better for less or all of it: what is found on a few samples is partly chance,
-        and the outputs of a network that is mostly noise would be the mean. Samples that show nothing say nothing of it.
+        and the outputs of a network that is mostly noise would be the mean. Samples that show nothing say nothing.
         """
         if self._biased is None:
             self._observe((), {}, {})
