@@ -14,7 +14,7 @@ values of ONNX Runtime that move by more than a step when one element of the inp
 decisions that both of its ways have in common. `inner` are those that it keeps when one integer of one tensor inside of
 the network moves by a step, the fewest of three places; files of operators have no floats there to move.
 
-Of networks whose activations are quantised as they come (`dynamic`) only decisions say something: they are floats here.
+Activations that are quantised as they come (`dynamic`) are floats on chips without float32: there decisions count.
 """
 
 from __future__ import annotations

@@ -128,6 +128,8 @@ CASES: dict[str, Case] = {
     "grid_nearest": Case(
         top.GridSampler(mode="nearest", padding_mode="border", align_corners=True), ((2, 3, 5, 6), (2, 4, 3, 2))
     ),
+    "dynamic_quantisation": Case(top.DynamicQuantizeLinear(), ((2, 3, 7),)),
+    "dynamic_quantisation_of_images": Case(top.DynamicQuantizeLinear(), ((1, 6, 3, 5),)),
     "reciprocal": Case(top.Reciprocal(const_val=2.5), ((3, 7),)),
     "pow": Case(top.Pow(exponent=5.0), ((3, 7),)),
     "pow_below": Case(top.Pow(exponent=-3.0), ((3, 7),)),

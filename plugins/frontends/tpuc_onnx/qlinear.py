@@ -10,6 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from tpuc_onnx.checking import BOUNDS, is_bounded
+from tpuc_onnx.dynamic import centred_name, is_quantised_as_it_comes
 from tpuc_onnx.layouts import channels_first, channels_last
 from tpuc_onnx.script import Script
 
@@ -108,26 +109,30 @@ def gemm(script: Script) -> None:
 
 
 def dynamic_matmul(script: Script) -> None:
-    """DynamicQuantizeMatMul: the left operand would be quantised as it comes, and stays a float."""
-    product = [script.node.inputs[0], dequantised(script, 1, 2, 3, -1)]
-    with_summand(script, "MatMul", product, 4)
+    """DynamicQuantizeMatMul: the left operand is quantised as it comes."""
+    name, scale, _ = script.many("DynamicQuantizeLinear", script.node.inputs[0], count=3)
+    _product_of_centred(script, name, scale, (1, 2, 3), 4)
 
 
 def matmul_to_float(script: Script) -> None:
-    """MatMulIntegerToFloat. What is quantised as it comes may have stayed a float."""
-    if _has_stayed_float(script, script.node.inputs[0], script.node.inputs[2]):
-        left = to_float(script, script.node.inputs[0])
-    else:
-        left = dequantised(script, 0, 2, 4, -2)
-    with_summand(script, "MatMul", [left, dequantised(script, 1, 3, 5, -1)], 6)
+    """MatMulIntegerToFloat, also of what is quantised as it comes."""
+    name, zero = script.node.inputs[0], script.node.inputs[4] if script.has(4) else ""
+    if is_quantised_as_it_comes(script.graph, name, zero):
+        _product_of_centred(script, name, script.node.inputs[2], (1, 3, 5), 6)
+        return
+    with_summand(script, "MatMul", [dequantised(script, 0, 2, 4, -2), dequantised(script, 1, 3, 5, -1)], 6)
 
 
-def _has_stayed_float(script: Script, name: str, scale: str) -> bool:
-    """Is it what a DynamicQuantizeLinear gives that was no rounding? Then its scale is a constant, 1."""
-    if scale not in script.types.constants:
-        return False
-    makers = (node.foreign for node in script.graph.nodes if name in node.foreign.outputs)
-    return any(maker.op_type == "DynamicQuantizeLinear" for maker in makers)
+def _product_of_centred(script: Script, name: str, scale: str, right: tuple[int, int, int], summand: int) -> None:
+    """The product of integers times both scales, as ONNX Runtime rounds it. `right` are the places of the right
+    operand, its scale and its zero point.
+    """
+    index, scale_index, zero_index = right
+    matrix = to_float(script, script.node.inputs[index])
+    if script.has(zero_index):
+        matrix = script("Sub", matrix, to_float(script, script.node.inputs[zero_index]))
+    product = script("MatMul", centred_name(name), matrix)
+    with_summand(script, "Mul", [product, script("Mul", scale, script.node.inputs[scale_index])], summand)
 
 
 def with_summand(script: Script, op: str, operands: Sequence[str], index: int) -> None:

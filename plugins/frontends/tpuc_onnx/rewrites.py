@@ -12,7 +12,7 @@ from tpuc_ops.arrays import Array
 
 from tpuc_onnx.attention import ATTENTION
 from tpuc_onnx.contributed import CONTRIBUTED
-from tpuc_onnx.dynamic import is_scaled_back
+from tpuc_onnx.dynamic import centred_name, is_quantised_as_it_comes
 from tpuc_onnx.graph import Graph, GraphNode, foreign_node
 from tpuc_onnx.grids import affine_grid
 from tpuc_onnx.qlinear import QLINEAR, WINDOW, to_float
@@ -45,9 +45,12 @@ def is_rewritten(node: ForeignNode) -> bool:
 
 def _centred(script: Script, index: int, zero_index: int, axis: int) -> str:
     """A stored tensor as float, its zero point taken off: one number, or one per element of `axis`."""
-    value = to_float(script, script.node.inputs[index])
+    name = script.node.inputs[index]
+    value = to_float(script, name)
     if not script.has(zero_index):
         return value
+    if is_quantised_as_it_comes(script.graph, name, script.node.inputs[zero_index]):
+        return centred_name(name)
     zero = to_float(script, script.node.inputs[zero_index])
     shape = script.shape(script.node.inputs[zero_index])
     if math.prod(shape) > 1 and len(shape) == 1:
@@ -55,22 +58,6 @@ def _centred(script: Script, index: int, zero_index: int, axis: int) -> str:
         dims[axis] = -1
         zero = script("Reshape", zero, script.constant(f"zero{index}_dims", np.array(dims, np.int64)))
     return script("Sub", value, zero)
-
-
-def dynamic_quantize_linear(script: Script) -> bool:
-    """The values themselves, with scale 1 and zero point 0, where products of them get the scale back.
-
-    Each input's own range serves runtimes that multiply integers of unknown ranges. Compiled networks have floats, or
-    the ranges of a calibration, which this op would round once more.
-    """
-    if not is_scaled_back(script.node, script.graph):
-        return False
-    result, scale, zero = (*script.node.outputs, "", "")[:3]
-    script("Identity", script.node.inputs[0], result=result)
-    for name, value in ((scale, np.array(1, np.float32)), (zero, np.array(0, np.uint8))):
-        if name:
-            script.types.constants[name] = value
-    return True
 
 
 def dynamic_quantize_lstm(script: Script) -> None:
@@ -289,7 +276,6 @@ REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
     "Col2Im": col2im,
     "ConvInteger": conv_integer,
     "DFT": dft,
-    "DynamicQuantizeLinear": dynamic_quantize_linear,
     "GRU": unroll,
     "GlobalLpPool": global_lp_pool,
     "LSTM": unroll,

@@ -26,6 +26,7 @@ from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.refine import Refinement
 from tpuc_passes.calibration.scores import scores_of, unshown
 from tpuc_passes.calibration.table import CalibrationTable, make_remarks
+from tpuc_passes.drop_dynamic_quantisation import without_dynamic_quantisation
 from tpuc_passes.quantised import computes_floats, has_scales
 
 DEFAULT = "kld"
@@ -90,6 +91,7 @@ class Calibrate(Pass):
             raise CalibrationError(
                 f"{module.name}: is quantised already, its values have their scales; compile it without a table"
             )
+        module = without_dynamic_quantisation(module, context)
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
         inputs, sets = inputs_of(module), tuple(map(SampleSet.of_text, self.dataset))
         samples = open_samples(inputs, sets or None, _path(self.data_list), self.input_num, context.registry)

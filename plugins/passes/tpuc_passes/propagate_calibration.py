@@ -15,6 +15,7 @@ from tpuc_passes.calibration.propagation import (
     keep_sign,
 )
 from tpuc_passes.calibration.table import as_table
+from tpuc_passes.drop_dynamic_quantisation import DropDynamicQuantisation
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.move_factors import MoveFactors
 
@@ -48,6 +49,7 @@ class PropagateCalibration(Pass):
 def calibrated_copy(module: Module, context: PassContext, table: str = "") -> Module:
     """A copy of a module with the thresholds of a table, given as for `import-calibration`."""
     calibrated = module.clone()
+    DropDynamicQuantisation().run(calibrated, context)
     MoveFactors(table).run(calibrated, context)
     ImportCalibration(table).run(calibrated, context)
     PropagateCalibration().run(calibrated, context)

@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import TensorProto
 from tpuc.api import ForeignNode, ImportBuilder, Value
 from tpuc_importing.operands import reshape
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 
 from tpuc_onnx.building import OnnxBuilder
+from tpuc_onnx.dynamic import centred_name
 from tpuc_onnx.importers.common import TABLE, is_integer
 
 
@@ -48,6 +50,18 @@ def dequantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
     if _has_zero(node):
         x = build.build(top.Sub(), [x, _spread(node, build, 2)], f"{name}_centred")
     return build.build(top.Mul(), [x, _spread(node, build, 1)], name)
+
+
+@TABLE.imports("DynamicQuantizeLinear")
+def dynamic_quantize_linear(node: ForeignNode, build: OnnxBuilder) -> Sequence[Value]:
+    """Products read the integers without their zero point, others with it."""
+    name, scale, zero = (*node.outputs, "", "")[:3]
+    centred = centred_name(name)
+    names = [centred, scale or f"{name}_scale", zero or f"{name}_zero_point"]
+    values = build.build_all(top.DynamicQuantizeLinear(), [build.value(node.inputs[0])], names)
+    build.values[centred] = values[0]
+    build.types.declare(centred, TensorProto.FLOAT, values[0].tensor.dims)
+    return [build.build(top.Add(), [values[0], values[2]], name), *values[1:]]
 
 
 def _quantised(node: ForeignNode, build: OnnxBuilder, target: str) -> Value:

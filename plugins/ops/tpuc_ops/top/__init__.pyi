@@ -32,6 +32,7 @@ from tpuc_ops.top.dequantize_linear import DequantizeLinear as DequantizeLinear
 from tpuc_ops.top.det import Det as Det
 from tpuc_ops.top.detection_output import DetectionOutput as DetectionOutput
 from tpuc_ops.top.div import Div as Div
+from tpuc_ops.top.dynamic_quantize_linear import DynamicQuantizeLinear as DynamicQuantizeLinear
 from tpuc_ops.top.einsum import Einsum as Einsum
 from tpuc_ops.top.elu import Elu as Elu
 from tpuc_ops.top.erf import Erf as Erf

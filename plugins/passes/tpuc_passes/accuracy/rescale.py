@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,17 +35,19 @@ class Link:
         return numbers.reshape(-1, *(1,) * (0 if is_last else self.producer.result.tensor.rank - 2))
 
 
-def find_links(module: Module) -> Iterator[Link]:
-    """Every place where a factor can move, in order."""
+def find_links(module: Module, *, with_limits: bool = False) -> Iterator[Link]:
+    """Every place where a factor can move, in order; `with_limits`: also those where all channels must have the same,
+    since a relu has a limit.
+    """
     outputs = set(module.main.outputs)
     for operation in module.main.operations:
         channels = _output_channels(operation)
-        if not channels or _has_limit(operation):
+        if not channels or (_has_limit(operation) and not with_limits):
             continue
         between: list[Operation] = []
         value = operation.result
         while len(value.uses) == 1 and value not in outputs and isinstance(value.users[0].op, HOMOGENEOUS):
-            if _has_limit(value.users[0]) or value.uses[0][1] != 0:
+            if (_has_limit(value.users[0]) and not with_limits) or value.uses[0][1] != 0:
                 break
             between.append(value.users[0])
             value = value.users[0].result
@@ -120,6 +123,10 @@ def move(module: Module, link: Link, factors: Array) -> None:
         set_constant(module, producer, 2, bias * inverse.reshape(bias.shape))
     for consumer in link.consumers:
         set_constant(module, consumer, 1, _scale_inputs(consumer, _filters(module, consumer), factors))
+    for operation in (producer, *link.between):
+        if _has_limit(operation):
+            limit = float(operation.op.__dict__["relu_limit"] * inverse[0])
+            operation.op = dataclasses.replace(operation.op, relu_limit=limit)
 
 
 def constant(module: Module, operation: Operation, position: int) -> Array | None:
