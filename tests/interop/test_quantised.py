@@ -56,7 +56,7 @@ def test_integers_are_the_same_to_the_bit(
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-def test_what_is_quantised_as_it_comes_are_floats(chip: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+def test_what_is_quantised_as_it_comes(chip: str, run_vendor: RunVendor, tmp_path: Path) -> None:
     evaluated, simulated, theirs = three_ways(quantised_dynamically(tmp_path, 13), chip, tmp_path, run_vendor)
     bound = NEAR[chip] * float(np.abs(simulated).max())
     np.testing.assert_allclose(simulated, evaluated, rtol=0, atol=bound)

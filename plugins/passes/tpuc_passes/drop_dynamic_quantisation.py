@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +9,9 @@ from tpuc.api import (
     Builder,
     Location,
     Module,
-    NoneType,
     Operation,
     Pass,
     PassContext,
-    ShapeOnly,
-    Value,
     drop_unused_weights,
     free_name,
     remove_dead,
@@ -25,6 +20,7 @@ from tpuc_ops import top
 
 from tpuc_passes.canonicalize import Canonicalize
 from tpuc_passes.fold_constants import FoldConstants
+from tpuc_passes.scaled_back import is_scaled_back
 from tpuc_passes.whole_filters import make_whole
 
 EXACT_MODE = "f32"
@@ -88,59 +84,6 @@ def drop_dynamic_quantisation(module: Module, context: PassContext) -> int:
 
 def _quantises_as_it_comes(module: Module) -> bool:
     return any(isinstance(operation.op, top.DynamicQuantizeLinear) for operation in module.main.operations)
-
-
-class _Kind(enum.Enum):
-    """What a value is made of: linear in the integers alone, in the scale alone."""
-
-    PRODUCT = enum.auto()
-    SCALE = enum.auto()
-
-
-def is_scaled_back(operation: Operation, module: Module) -> bool:
-    """Do only products read the integers of a DynamicQuantizeLinear, each of which is multiplied by its scale exactly
-    once?
-    """
-    if not isinstance(operation.op, top.DynamicQuantizeLinear):
-        return False
-    whole, scale, zero = operation.results
-    products = list(_products(whole, module))
-    if zero.uses or not products or len(products) != len(whole.uses):
-        return False
-    kinds = {scale: _Kind.SCALE, **dict.fromkeys((product.result for product in products), _Kind.PRODUCT)}
-    assert operation.block is not None
-    readers = (one for one in operation.block.operations if any(operand in kinds for operand in one.operands))
-    return all(_follow(reader, kinds) for reader in readers)
-
-
-def _products(whole: Value, module: Module) -> Iterator[Operation]:
-    """The products that have it on the left, nothing of it on the right, and nothing else."""
-    for user, position in whole.uses:
-        op = user.op
-        plain = isinstance(op, (top.Conv, top.MatMul)) and not op.do_relu
-        if plain and position == 0 and all(_is_nothing(value, module) for value in user.operands[2:]):
-            yield user
-
-
-def _is_nothing(bias: Value, module: Module) -> bool:
-    if isinstance(bias.type, NoneType):
-        return True
-    array = module.constant(bias)
-    return array is not None and not array.any()
-
-
-def _follow(reader: Operation, kinds: dict[Value, _Kind]) -> bool:
-    """Note of what kind the result of a reader is; False where it is neither linear nor scaled."""
-    op = reader.op
-    given = [kinds[operand] for operand in reader.operands if operand in kinds]
-    match op, given:
-        case top.Mul(do_relu=False), [_Kind.PRODUCT, _Kind.SCALE] | [_Kind.SCALE, _Kind.PRODUCT]:
-            return len(reader.operands) == 2
-        case ((top.Mul(do_relu=False) | top.MulConst(do_relu=False) | top.Permute() | ShapeOnly()), [kind]):
-            kinds[reader.result] = kind
-            return True
-        case _:
-            return False
 
 
 def _drop(module: Module, operation: Operation, names: set[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tpuc.api import Builder, FusesRelu, Module, Operation, Value
@@ -125,8 +126,8 @@ def move(module: Module, link: Link, factors: Array) -> None:
         set_constant(module, consumer, 1, _scale_inputs(consumer, _filters(module, consumer), factors))
     for operation in (producer, *link.between):
         if _has_limit(operation):
-            limit = float(operation.op.__dict__["relu_limit"] * inverse[0])
-            operation.op = dataclasses.replace(operation.op, relu_limit=limit)
+            op: Any = operation.op
+            operation.op = dataclasses.replace(op, relu_limit=float(op.relu_limit * inverse[0]))
 
 
 def constant(module: Module, operation: Operation, position: int) -> Array | None:
