@@ -15,7 +15,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 class TestHazards(HazardConformance):
     chip = "bm1684x"
     mode = "f16"
-    derives = "tpuc.machine.recorder.derive_waits"
+    derives = "tpuc_bm1684x.subnets.derive_waits"
     others = sorted(GOLDENS.glob("*.bmodel"))
     hazard = (
         "group 0: compute command 1 (ar.add) and DMA command 1 (dma.copy) may run at the same time and both use "
