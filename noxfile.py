@@ -65,6 +65,7 @@ def newcomer(session: nox.Session) -> None:
     folder = Path(session.create_tmp()) / "work"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(example, folder)
+    session.run("python", "-m", "pip", "uninstall", "-q", "-y", "my-npu", silent=True)  # of the last time
     steps = [("pip install .", ["python", "-m", "pip", "install", "-q", "."])]
     steps += [("the example", ["python", str(example / "run.py")])]
     steps += [(command, shlex.split(command)) for command in commands]
