@@ -26,6 +26,12 @@ ROWS = {
         BF16,
         [{"n": 2, "k": 4}],
     ),
+    "many_rows": Sample(
+        tpu.MatMul(do_relu=True),
+        [halves(2, 11, 96), half_filter(96, 72), _bias(72), *NONE],
+        BF16,
+        [{"n": 4, "k": 3}, {"n": 9}],
+    ),
     "row_of_primes": Sample(tpu.MatMul(), [halves(1, 37), half_filter(37, 41), _bias(41), *NONE], BF16),
     "row_of_classes": Sample(
         tpu.MatMul(do_relu=True, relu_limit=6.0), [halves(1, 160), half_filter(160, 1001), _bias(1001), *NONE], BF16
@@ -34,7 +40,7 @@ ROWS = {
         tpu.MatMul(right_transpose=True), [halves(1, 64), half_filter(24, 64), _bias(24), *NONE], BF16
     ),
 }
-"""Few rows of floats times a constant matrix: the chip's own product on two lanes, a convolution on eight."""
+"""Rows of floats times a constant matrix: the chip's own product, or a convolution where that is faster."""
 
 
 def _by_column(columns: int, terms: int) -> tpu.MatMul:
@@ -58,6 +64,12 @@ BYTE_ROWS = {
     ),
     "row_of_classes": Sample(
         _by_column(1000, 640), [stored_bytes(1, 640), byte_filter(640, 1000), None, *NONE], I8, [{"k": 2}]
+    ),
+    "many_rows": Sample(
+        tpu.MatMul(do_relu=True),
+        [halves(2, 11, 96), half_filter(96, 72), _bias(72), *NONE],
+        BF16,
+        [{"n": 4, "k": 3}, {"n": 9}],
     ),
     "row_of_primes": Sample(
         replace(_by_column(401, 624), do_relu=True, relu_limit=3.0),

@@ -1,4 +1,4 @@
-"""Few rows times a constant matrix of floats by the chip's own matrix product."""
+"""Rows times a constant matrix of floats by the chip's own matrix product."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from tpuc_cv18.operands import MAX_EXTENT, operand
 
 _ITEM_BYTES = 2
 _VECTOR = EU_BYTES // _ITEM_BYTES
+_MEMORY_BLOCK = 64
+"""What memory transfers at once, however little of it is wanted."""
 
 
 def dense_splits(columns: int) -> list[Pair]:
@@ -66,13 +68,18 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
     item_bytes = _ITEM_BYTES
 
     def serves(self, node: Node[tpu.MatMul]) -> bool:
-        """Are there few rows of floats, and would a convolution take longer than loading the matrix?"""
-        rows, _, width = self._extents(node)
-        if rows >= _VECTOR or not all(type_.storage.is_float for type_ in node.operand_types[:2]):
+        """Are they floats, and would a convolution take longer? It wants the rows of several beside each other in every
+        lane, so that each element is a block of its own on the memory bus.
+        """
+        rows, depth, width = self._extents(node)
+        if not all(type_.storage.is_float for type_ in node.operand_types[:2]):
             return False
-        slots = self.lanes.slots_of(width)
-        loading = width * _ITEM_BYTES / self.target.bytes_per_cycle
-        return loading < slots and rows * steps_of(self._spread(width), _VECTOR, self.lanes.count) < slots
+        per_cycle, slots = self.target.bytes_per_cycle, self.lanes.slots_of(width)
+        loading = depth * width * _ITEM_BYTES / per_cycle
+        apart = 0 if rows == 1 else rows * (depth + width) * (_MEMORY_BLOCK - _ITEM_BYTES) / per_cycle
+        convolution = max(-(-rows // _VECTOR) * slots * depth, loading + apart)
+        product = max(rows * steps_of(self._spread(width), _VECTOR, self.lanes.count) * depth, loading)
+        return product < convolution
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:
         return constant_matrix_refusal(node)
