@@ -44,11 +44,11 @@ JUDGE_SECONDS = 0.5
 FILTER_SAMPLES = 8
 """Of those for biases: what filters alone take from means hardly differs between samples."""
 LEAST_SAMPLES = 4
-SAMPLE_SECONDS = 1.2
+SAMPLE_SECONDS = 0.8
 """Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
 ROUNDED = 16
 """Samples whose operands say how filters are rounded, or fewer of a network that takes long."""
-CLIMB_SECONDS = 3.0
+CLIMB_SECONDS = 1.5
 MUCH_UNSEEN = 1.6
 """Thresholds that are cut far down reckon with values so much larger: what is looked for is rare."""
 FAR = 4.0
