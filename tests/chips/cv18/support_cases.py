@@ -8,10 +8,12 @@ from tpuc.api import Op
 from tpuc.registry import Registry
 from tpuc_ops import top
 
+from tests.chips import test_dynamic_quantisation
 from tests.chips.cv18.more_lowering_cases import LAYERS
 from tests.models.zoo import ops_of_networks
 
 SHOWN = (
+    *test_dynamic_quantisation.SHOWN,
     top.Arg(axis=3, keepdims=False, select_last_index=True),
     top.MaxPoolWithMask(kernel_shape=(2, 2), strides=(2, 2)),
     top.Split(axis=1, num=3, split_size=(2, 3, 4)),

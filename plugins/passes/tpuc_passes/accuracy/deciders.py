@@ -176,7 +176,7 @@ class Numbers(Decider):
     scores: tuple[Scored, ...] = ()
 
     def meaning(self, outputs: Outputs) -> Array:
-        return np.moveaxis(self.part.of(outputs).astype(np.float64), self.axis, -1)
+        return np.moveaxis(np.atleast_1d(self.part.of(outputs).astype(np.float64)), self.axis, -1)
 
     def weights(self, wanted: Outputs) -> Array | float:
         found = self._scores(wanted)
