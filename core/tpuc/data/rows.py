@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ class ArrayRows:
         if self.member:
             archive = zipfile.ZipFile(self.file)
             self._archive = archive, open_entry(archive, entry_name(self.member))
+            weakref.finalize(self, _close, *self._archive)
             header = read_header(self._archive[1], archive.getinfo(entry_name(self.member)).file_size)
         else:
             with self.file.open("rb") as stream:
@@ -93,3 +95,8 @@ def _take(stream: IO[bytes], place: int, size: int) -> bytes:
     if len(data) < size:
         raise EOFError("it ends within its data")
     return data
+
+
+def _close(archive: zipfile.ZipFile, stream: IO[bytes]) -> None:
+    stream.close()
+    archive.close()

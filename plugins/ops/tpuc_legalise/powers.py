@@ -22,12 +22,15 @@ _LEAST = 2.0**-126
 class ReciprocalAny(Composed[top.Reciprocal]):
     """The quotient of a number."""
 
-    into = (top.Div,)
+    into = (*MOVES, top.Div)
 
     def compose(self, node: LoweringNode[top.Reciprocal], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        op, (x,) = node.op, parts
-        number = np.full((1,) * node.result_type.rank, op.const_val, np.float32)
-        return [do(top.Div(is_reverse=True, do_relu=op.do_relu, relu_limit=op.relu_limit), x, number, last=True)]
+        op, (x,), rank = node.op, parts, node.result_type.rank
+        number = np.full((1,) * max(rank, 1), op.const_val, np.float32)
+        divide = top.Div(is_reverse=True, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        if rank:
+            return [do(divide, x, number, last=True)]
+        return [do.reshape(do(divide, x, number), last=True)]
 
 
 @TABLE.legalises(top.Pow)

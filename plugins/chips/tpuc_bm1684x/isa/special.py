@@ -14,6 +14,7 @@ from tpuc.api.encoding import Cases, Coded, Constant, Encoding, Ignored, Number,
 from tpuc_bm1684x.isa.codecs import Tensor, extents, operation, plain_address
 from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.elementwise import canonical, flush, reciprocal_root
+from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, Source, dtype_of, regions_of
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class SpecialFunction(ComputeInstruction):
     def reads(self) -> Sequence[Region]:
         regions = [self.input.region(self.shape)]
         if self.operation is SpecialOp.POLYNOMIAL:
-            regions.append(self._coefficients().region((1, self.shape[1], 1, max(self.terms, 1))))
+            lanes = min(self.shape[1], LANES)
+            regions.append(self._coefficients().region((1, lanes, 1, max(self.terms, 1))))
         return regions
 
     def writes(self) -> Sequence[Region]:
@@ -101,7 +103,7 @@ class SpecialFunction(ComputeInstruction):
             case SpecialOp.RSQRT:
                 value = reciprocal_root(np.ascontiguousarray(x), self.terms)
             case _:
-                lanes = min(self.shape[1], 64)
+                lanes = min(self.shape[1], LANES)
                 row = machine.load(self._coefficients(), (1, lanes, 1, self.terms))
                 value = _polynomial(x, row)
         with np.errstate(all="ignore"):
