@@ -131,7 +131,7 @@ def release(session: nox.Session) -> None:
         if python is None:
             session.log(f"python{version}: not on this machine")
             continue
-        environment = Path(session.create_tmp()) / f"python{version}"
+        environment = Path(session.create_tmp()).resolve() / f"python{version}"
         session.run(python, "-m", "venv", "--clear", str(environment), external=True)
         tool = str(environment / "bin" / "python")
         session.run(tool, "-m", "pip", "install", "-q", str(wheel), external=True)
