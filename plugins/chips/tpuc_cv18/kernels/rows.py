@@ -31,11 +31,10 @@ from tpuc_cv18.kernels.batched import steps_of
 from tpuc_cv18.kernels.common import LaneKernel
 from tpuc_cv18.kernels.product import PARTIAL, constant_matrix_refusal
 from tpuc_cv18.operands import MAX_EXTENT, operand
+from tpuc_cv18.timing_dma import BLOCK_BYTES
 
 _ITEM_BYTES = 2
 _VECTOR = EU_BYTES // _ITEM_BYTES
-_MEMORY_BLOCK = 64
-"""What memory transfers at once, however little of it is wanted."""
 
 
 def dense_splits(columns: int) -> list[Pair]:
@@ -76,7 +75,7 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
             return False
         per_cycle, slots = self.target.bytes_per_cycle, self.lanes.slots_of(width)
         loading = depth * width * _ITEM_BYTES / per_cycle
-        apart = 0 if rows == 1 else rows * (depth + width) * (_MEMORY_BLOCK - _ITEM_BYTES) / per_cycle
+        apart = 0 if rows == 1 else rows * (depth + width) * (BLOCK_BYTES - _ITEM_BYTES) / per_cycle
         convolution = max(-(-rows // _VECTOR) * slots * depth, loading + apart)
         product = max(rows * steps_of(self._spread(width), _VECTOR, self.lanes.count) * depth, loading)
         return product < convolution
