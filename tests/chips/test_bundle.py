@@ -11,6 +11,7 @@ import pytest
 from tests.chips.command_line import tpuc
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+NAMES = "zero one two three four five six seven eight nine".replace(" ", "\n")
 SAID = ("--mean", "3", "--scale", "0.125", "--pixel-format", "gray")
 
 
@@ -23,7 +24,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
-    done = bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16", *SAID)
+    (tmp_path / "names.txt").write_text(NAMES, "utf-8")
+    done = bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16", *SAID, "--labels", tmp_path / "names.txt")
     assert done.returncode == 0, done.stderr
     found = contents(tmp_path / "out")
     assert sorted(found) == ["net.cvimodel", "network.hpp", "network.json", "network.py", "run.cpp", "run.py"]
@@ -31,6 +33,7 @@ def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
     said = json.loads(found["network.json"])
     (image,), (probabilities,) = said["inputs"], said["outputs"]
     assert (said["version"], said["chip"], said["model"]) == (1, "cv180x", "net.cvimodel")
+    assert said["labels"] == NAMES.split()
     assert (image["name"], image["shape"], image["type"], image["frame"]) == ("image", [1, 1, 8, 8], "f32", None)
     assert {name: image["preprocess"][name] for name in ("mean", "scale", "pixel_format")} == {
         "mean": [3.0],
@@ -41,6 +44,19 @@ def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
     for name in ("run.py", "network.py"):
         compile(found[name], name, "exec")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_deploy_writes_the_folder_that_compile_writes(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text(NAMES, "utf-8")
+    names = ("--labels", tmp_path / "names.txt")
+    assert bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16", *SAID, *names).returncode == 0
+    module = ("--model-name", "digits", "--model-def", DIGITS, *SAID, "--mlir", tmp_path / "digits.mlir")
+    assert tpuc("transform", *module).returncode == 0
+    (tmp_path / "apart").mkdir()
+    to = ("--model", tmp_path / "apart" / "net.cvimodel", "--bundle", tmp_path / "apart" / "out")
+    done = tpuc("deploy", "--mlir", tmp_path / "digits.mlir", "--chip", "cv180x", "--quantize", "bf16", *names, *to)
+    assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "apart" / "out") == contents(tmp_path / "out")
 
 
 def test_it_has_the_same_bytes_twice(tmp_path: Path) -> None:
@@ -83,10 +99,10 @@ def test_a_chip_without_programs_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [("--chip", "bm1684x,cv180x"), ("--input-shapes", "1,1,8,8", "--input-shapes", "2,1,8,8")],
-    ids=["chips", "shapes"],
+    [("--chip", "bm1684x,cv180x"), ("--input-shapes", "1,1,8,8", "--input-shapes", "2,1,8,8"), ("--batch", "1,2")],
+    ids=["chips", "shapes", "batches"],
 )
 def test_it_is_of_one_network(more: tuple[str, ...], tmp_path: Path) -> None:
     done = bundled(tmp_path, "cv180x", "net.cvimodel", *more)
     assert done.returncode == 2
-    assert "--bundle is of one network for one chip; give one --chip and --input-shapes once." in done.stderr
+    assert "--bundle is of one network for one chip; give one --chip, --input-shapes and --batch." in done.stderr

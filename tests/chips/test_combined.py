@@ -134,6 +134,21 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == "tpuc: nothing to combine; name at least two compiled files.\n"
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_several_batches_are_shapes_of_one_network(chip: str, tmp_path: Path) -> None:
+    both = tmp_path / f"both{SUFFIXES[chip]}"
+    said = ("--chip", chip, "--batch", "1,4,1", "--input-shapes", "1,3,8,8", "-o", str(both))
+    assert main(["compile", str(write(tmp_path / "net.onnx")), *said]) == 0
+    session = Session()
+    assert {entry.shapes for entry in session.opened(both).entries} == {((1, 3, 8, 8),), ((4, 3, 8, 8),)}
+    samples = values((4, 3, 8, 8))
+    np.savez(tmp_path / "four.npz", x=samples)
+    np.savez(tmp_path / "one.npz", x=samples[2:3])
+    four, one = (session.run(both, [tmp_path / f"{name}.npz"]) for name in ("four", "one"))
+    for name, array in one.items():
+        assert np.array_equal(array[0], four[name][2])
+
+
 @pytest.mark.chip("c")
 def test_a_chip_whose_files_hold_one_network(tmp_path: Path) -> None:
     session = Session(chip="c")

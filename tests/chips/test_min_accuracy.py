@@ -102,8 +102,9 @@ def test_what_integers_ruin_is_found_and_kept_in_float(chip: str, tmp_path: Path
     assert (cost.figure, cost.held_out, cost.cycles) == (1.0, 1.0, report.cycles)
     assert f"3 ops in {cost.float_mode} (wide, mixed, y); {report.cycles:,} cycles" in report.text()
     assert report.to_json()["accuracy"]["trials"] == cost.trials <= 40
-    session.compile(path, model, dataset=data, min_accuracy="0.99")
-    assert model.read_bytes() == first
+    if chip == "bm1684x":  # the search knows no chip: one of them tells whether it is the same every time
+        session.compile(path, model, dataset=data, min_accuracy="0.99")
+        assert model.read_bytes() == first
 
 
 @pytest.mark.chip("bm1684x")

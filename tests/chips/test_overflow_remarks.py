@@ -56,6 +56,16 @@ def _compile(path: Path, mode: str, **options: Any) -> list[str]:
     return [text for text in said if "holds numbers up to" in text]
 
 
+def test_samples_that_nobody_needs_are_named(tmp_path: Path) -> None:
+    path, said = _product(tmp_path, 1.0), list[str]()
+    for mode in ("f32", "f16", "int8"):
+        session = Session(chip="bm1684x", quantize=mode, remark=said.append)
+        session.compile(path, path.with_suffix(".bmodel"), dataset=_samples(tmp_path, 1.0))
+    assert [text for text in said if "needs no samples" in text] == [
+        "f32 needs no samples, and nothing is done with them; --quantize int8 is calibrated on them"
+    ]
+
+
 def test_weights_beyond_f16_are_named(tmp_path: Path) -> None:
     path = _product(tmp_path, 70000.0)
     expected = f"f16 holds numbers up to 65,504, which is not enough for weights of 'p' up to 70,000: {WAY_OUT}"

@@ -155,11 +155,12 @@ def test_chips_are_looked_up_nowhere_else(tmp_path: Path) -> None:
     """
     trees = Trees(tmp_path)
     assert re.search(r"[0-9]{2} passed", trees.run(CHIPS, QUICK))
-    for package in CHIPS:
+    for place, package in enumerate(CHIPS):
         trees.forget()
         gone = _with_dependents(package)
-        ways = [f"tests/chips/{_chip(other)}/test_pipeline.py" for other in CHIPS if other not in gone]
-        assert re.search(r"[1-9][0-9]* passed", trees.run(gone, [*ways, "-k", "refused"]))
+        others = [other for other in CHIPS if other not in gone]
+        way = f"tests/chips/{_chip(others[place % len(others)])}/test_pipeline.py"
+        assert re.search(r"[1-9][0-9]* passed", trees.run(gone, [way, "-k", "refused"]))
 
 
 @pytest.mark.slow

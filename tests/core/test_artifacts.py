@@ -15,6 +15,7 @@ from tests.core.fakes import FakeChip
 INPUTS = Description(
     {"image": Preprocess((1.5, 2.0, 3.0), (0.1,), "rgb", (256, 300), True, "nhwc", "short_side_scale", 114)}
 )
+LABELS = Description(labels=("cat", "döner"))
 LAYERS = Description(
     layers=(
         LayerCommands("convé", "tpu.Conv2D", {"compute": ((1, 3), (5, 5)), "dma": ((1, 1),)}),
@@ -41,6 +42,8 @@ def test_a_description_is_read_as_it_was_written(chip: FakeChip, tmp_path: Path)
     assert read_artifact(chip, path) == (DATA, (INPUTS,))
     write_artifact(chip, path, DATA, Description(), INPUTS)
     assert read_artifact(chip, path) == (DATA, (Description(), INPUTS))
+    write_artifact(chip, path, DATA, LABELS)
+    assert read_artifact(chip, path) == (DATA, (LABELS,))
 
 
 def test_files_without_a_description_are_the_compiled_bytes(chip: FakeChip, tmp_path: Path) -> None:

@@ -122,3 +122,53 @@ def test_shells_complete_commands_and_options() -> None:
         ]
         done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
         assert found in done.stdout.splitlines(), done.stderr
+
+
+def test_the_compiled_file_is_called_as_the_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said("compile", DIGITS / "digits.onnx", "--chip", "cv183x", "--quantize", "bf16", capsys=capsys)[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["digits.cvimodel"]
+
+
+COMPARISON = "--excepts, --tolerance and --test-reference belong to a comparison; add --test-input FILE."
+SEARCH = "--measure and --max-trials belong to a search; add --min-accuracy FIGURE."
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--tolerance", "0.9"), COMPARISON),
+        (("--excepts", "a"), COMPARISON),
+        (("--max-trials", "3"), SEARCH),
+        (("--measure", "decisions"), SEARCH),
+        (("--batch", "1,0"), "'1,0' is not a list of whole numbers from 1 such as 1,4."),
+        (("--batch", "1,4", "--report", "r"), "are of one set of shapes; give one of --input-shapes and --batch."),
+        (
+            ("--pixel-format", "rgb"),
+            "input 'image': pixels in rgb have 3 channels, and of 1x1x8x8, nchw, 1 are channels.",
+        ),
+        (("--labels", "coco"), "--labels coco has 80 names, and the network has 10 classes;"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_contradicts_writes_nothing(
+    options: tuple[str, ...], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("compile", DIGITS / "digits.onnx", "--chip", "cv183x", "-o", tmp_path / "net.cvimodel", *options)
+    code, told = said(*command, capsys=capsys)
+    assert (code, told.count("\n")) == (2, 1)
+    assert sentence in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_settings_file_may_say_what_belongs_to_an_option_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tpuc.toml").write_text("[compile]\ntolerance = [0.9, 0.7]\nmax-trials = 3\n[transform]\ntolerance = 0.9\n")
+    network, made = DIGITS / "digits.onnx", ("net.cvimodel", "net.mlir")
+    assert said("compile", network, "--chip", "cv183x", "-o", made[0], capsys=capsys)[0] == 0
+    assert said("transform", "--model-name", "d", "--model-def", network, "--mlir", made[1], capsys=capsys)[0] == 0
+    assert all(map(Path.exists, map(Path, made)))

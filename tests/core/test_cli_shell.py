@@ -142,7 +142,7 @@ def test_the_version_is_shown(tpuc: CommandLine) -> None:
         (["comple"], "no command named 'comple'. Did you mean 'compile'? Commands: calibrate, combine, compile, "),
         (["--foo"], "no such option"),
         (["compile"], "compile: missing argument 'MODEL'. See 'tpuc compile --help'."),
-        (["compile", "m"], "compile: missing option '-o' / '--model'. See 'tpuc compile --help'."),
+        (["deploy", "--mlir", "m"], "deploy: missing option '-o' / '--model'. See 'tpuc deploy --help'."),
         (["disasm", "a", "b"], "disasm: got unexpected extra argument (b). See 'tpuc disasm --help'."),
         (
             ["calibrate", "m", "--input-num", "x"],

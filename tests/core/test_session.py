@@ -67,6 +67,8 @@ def test_a_file_that_nobody_reads() -> None:
     assert str(caught.value) == (
         "net.xyz: no installed front end reads files of type '.xyz'; there are front ends for .abc"
     )
+    with pytest.raises(UsageError, match=r"net\.mlir: is a module already, and no network file; `tpuc deploy --mlir`"):
+        session_of().transform(Path("net.mlir"))
     with pytest.raises(Unsupported, match=r"there are front ends for nothing$"):
         Session(Registry(offers=[])).transform(Path("net.xyz"))
 

@@ -179,9 +179,10 @@ def damaged_arrays(content: bytes, random: Random) -> bytes:
     for _ in range(int(random.integers(1, 3))):
         _damage_member(members, random)
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", choose((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), random)) as archive:
+    kind = choose((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), random)
+    with zipfile.ZipFile(target, "w") as archive:
         for name, data in members.items():
-            archive.writestr(name, data)
+            archive.writestr(zipfile.ZipInfo(name), data, kind)  # without the time of day
     return target.getvalue()
 
 

@@ -53,21 +53,24 @@ class Runtime:
     def check_both(self, folder: Path, wanted_file: Path) -> None:
         """Compare what the programs print of `input.bin` with the stored output of the simulator."""
         ((name, stored),) = dict(np.load(wanted_file)).items()
-        (output,) = json.loads((folder / "network.json").read_text("utf-8"))["outputs"]
+        said = json.loads((folder / "network.json").read_text("utf-8"))
+        (output,), labels = said["outputs"], said["labels"]
         if stored.shape[-1] == ROW:
-            self.check_rows(folder, name, stored.reshape(-1, ROW))
+            self.check_rows(folder, name, stored.reshape(-1, ROW), labels)
             return
         values = stored.reshape(-1).astype(np.float32) * np.float32(output["scale"])
         order = np.argsort(-values, kind="stable")[:SHOWN]
         for command in ([self.build(folder)], [sys.executable, "run.py"]):
             ran = self.run([*command, "input.bin"], folder)
             assert ran.returncode == 0, ran.stderr
-            places, found = printed(ran.stdout, name)
+            rows = printed(ran.stdout, name, 2)
+            places, found = [int(row[0]) for row in rows], [float(row[1]) for row in rows]
             assert places == order.tolist()
+            assert [row[2:] for row in rows] == [labels[place : place + 1] for place in places]
             # A softmax in floats may be the runtime's, on the processor: it adds in another order.
             assert_allclose(found, values[order], rtol=1e-6)
 
-    def check_rows(self, folder: Path, name: str, rows: NDArray[np.float32]) -> None:
+    def check_rows(self, folder: Path, name: str, rows: NDArray[np.float32], labels: Sequence[str]) -> None:
         """The same of rows of objects or classes."""
         used = rows[(rows[:, 2] != 0) & (rows[:, 1] >= 0)]
         best = used[np.argsort(-used[:, 2], kind="stable")][:SHOWN, 1:]
@@ -75,16 +78,15 @@ class Runtime:
         for command in ([self.build(folder)], [sys.executable, "run.py"]):
             ran = self.run([*command, "input.bin"], folder)
             assert ran.returncode == 0, ran.stderr
-            lines = ran.stdout.splitlines()
-            start = lines.index(name) + 1
-            found = [[float(value) for value in line.split()] for line in lines[start : start + SHOWN]]
+            found = printed(ran.stdout, name, ROW - 1)
             # Boxes and the softmax are computed in float32, in another order.
-            assert_allclose(found, best, rtol=1e-5, atol=1e-6)
+            assert_allclose([[float(value) for value in row[: ROW - 1]] for row in found], best, rtol=1e-5, atol=1e-6)
+            places = best[:, 0].astype(int).tolist()
+            assert [row[ROW - 1 :] for row in found] == [list(labels[place : place + 1]) for place in places]
 
 
-def printed(text: str, output: str) -> tuple[list[int], list[float]]:
-    """The rows that follow the name of an output: places and values."""
+def printed(text: str, output: str, numbers: int) -> list[list[str]]:
+    """The rows that follow the name of an output: so many numbers, and the name of the class if there is one."""
     lines = text.splitlines()
     start = lines.index(output) + 1
-    rows = [line.split() for line in lines[start : start + SHOWN]]
-    return [int(place) for place, _ in rows], [float(value) for _, value in rows]
+    return [line.split(" ", numbers) for line in lines[start : start + SHOWN]]

@@ -67,7 +67,7 @@ def tpuc(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         (["disasm", NETWORK, "-o", NETWORK], "-o n.onnx: would overwrite n.onnx, the input FILE."),
         (["profile", NETWORK, "--html", NETWORK], "--html n.onnx: would overwrite n.onnx, the input FILE."),
         (["profile", NETWORK, "--trace", NETWORK], "--trace n.onnx: would overwrite n.onnx, the input FILE."),
-        (["plan", "l.json", "--dump", "l.json"], "--dump l.json: would overwrite l.json, the input FILE...."),
+        (["plan", "l.json", "--dump", "l.json"], "--dump l.json: would overwrite l.json, the input."),
         (["reduce", NETWORK, "-o", NETWORK], "-o n.onnx: would overwrite n.onnx, the input MODEL."),
         (
             ["visual", "--f32-mlir=n.mlir", "--quant-mlir=n.mlir", "--input=x.npz", "-o", "n.mlir"],

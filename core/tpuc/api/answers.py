@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from tpuc.data import FusedPostprocess, SampleInput
+from tpuc.data import FusedPostprocess, Labels, SampleInput
 from tpuc.interpreter.interpreter import Array
 from tpuc.registry import Registry
 
@@ -18,7 +18,8 @@ __all__ = ["Answer", "Asked", "RunSample"]
 @dataclass(frozen=True)
 class RunSample:
     """What a network gave of one sample. `outputs` are stored values, `values` what they mean; `files` are those that
-    the sample came from, `picture` the only one where that is a picture. `postprocess` is in the network already.
+    the sample came from, `picture` the only one where that is a picture. `postprocess` is in the network already,
+    `labels` are the names of classes that the file has itself.
     """
 
     name: str
@@ -28,6 +29,7 @@ class RunSample:
     outputs: Mapping[str, Array]
     values: Mapping[str, Array]
     postprocess: FusedPostprocess | None = None
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,13 @@ class Asked:
     """What the user wants to see: names of classes, another reading of the outputs, a picture to draw in."""
 
     registry: Registry
-    labels: str = ""
+    labels: Labels | None = None
     postprocess: str = ""
     draw: Path | None = None
+
+    def names(self, ran: RunSample) -> Labels:
+        """Those that were asked for, else those that the file has."""
+        return self.labels or Labels("the file", ran.labels)
 
 
 class Answer(ABC):

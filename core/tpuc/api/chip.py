@@ -432,9 +432,12 @@ class Chip(ABC):
         """A file for every network in `networks`, with its name. Default: the file itself."""
         return [("", data)]
 
-    def programs(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+    def programs(
+        self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
+    ) -> Mapping[str, str]:
         """Programs on the chip's runtime, filled in for the file `model`: texts by the names of their files.
 
-        `described` says how pictures become inputs, by the names of these. Same input, same texts. Default: none.
+        `described` says how pictures become inputs, by the names of these; `labels` are the names of classes, if there
+        are some. Same input, same texts. Default: none.
         """
         return {}

@@ -174,6 +174,33 @@ def post_option(function: Function[R]) -> Function[R]:
     return option(function)
 
 
+def labels_option(function: Function[R]) -> Function[R]:
+    """Add the option of what classes are called, as `labels`: None when nothing was said."""
+    option = click.option(
+        "--labels",
+        "labels_text",
+        default="",
+        metavar="NAME",
+        help="Names of classes: imagenet, coco, or a file of lines.",
+    )
+
+    @functools.wraps(function)
+    def named(*arguments: Any, labels_text: str, **settings: Any) -> R:
+        from tpuc.data import labels_named
+
+        return function(*arguments, labels=labels_named(labels_text) if labels_text else None, **settings)
+
+    return option(named)
+
+
+def bundle_option(function: Function[R]) -> Function[R]:
+    """Add the option of the folder to deploy, as `bundle`."""
+    option = click.option(
+        "--bundle", type=OUTPUT, metavar="DIR", help="Write a folder to deploy: the file, its description, programs."
+    )
+    return option(function)
+
+
 def boundary_options(function: Function[R]) -> Function[R]:
     """The command gets `boundary`, None when nothing was said; options that do not fit together raise UsageError."""
 

@@ -72,7 +72,7 @@ def _same(one: Path, other: Path) -> bool:
 def _label(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Option):
         return parameter.opts[0]
-    return parameter.metavar or parameter.human_readable_name
+    return "" if parameter.nargs < 0 else parameter.metavar or parameter.human_readable_name
 
 
 def _paths(value: Any) -> list[Path]:

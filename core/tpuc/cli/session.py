@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+from click.core import ParameterSource
+
 from tpuc.cli.app import App
 from tpuc.errors import HazardError, IllegalCommand, PluginError, UsageError
 from tpuc.files import check_writable, write_atomic
@@ -79,21 +82,29 @@ def chosen_chip(app: App, chip: str | None, pools: PoolChoice) -> str:
     """The chip that was named, or the first of the targets that is one; raises UsageError without either."""
     found = chip or next((name for name in pools.targets if app.registry.has("tpuc.chips", name)), None)
     if found is None:
-        raise UsageError("no chip to compile for; add --chip NAME (`tpuc plugins` lists them).")
+        raise UsageError(
+            f"no chip to compile for; add --chip NAME: {', '.join(sorted(app.registry.names('tpuc.chips')))}."
+        )
     if pools.options and not _plans_pools(app, found):
         raise UsageError(f"chip '{found}' has no memory pools to choose; leave out the options --usmp-....")
     return found
 
 
-def chosen_chips(app: App, chip: str | None, pools: PoolChoice, output: Path) -> list[tuple[str, Path]]:
+def chosen_chips(
+    app: App, chip: str | None, pools: PoolChoice, output: Path | None, network: Path
+) -> list[tuple[str, Path]]:
     """The chips that were named, between commas, and the file for each: that of one chip is called as the user says,
-    those of several `NAME_CHIP` with the ending of the chip.
+    those of several `NAME_CHIP` with the ending of the chip. Where the user says nothing, NAME is the network's.
     """
-    names = list(dict.fromkeys(part.strip() for part in (chip or "").split(",") if part.strip()))
-    if len(names) < 2:
-        return [(chosen_chip(app, names[0] if names else None, pools), output)]
-    found = [app.registry.get("tpuc.chips", chosen_chip(app, name, pools)).description for name in names]
-    return [(one.name, output.with_name(f"{output.stem}_{one.name}{one.suffix}")) for one in found]
+    names = dict.fromkeys(part.strip() for part in (chip or "").split(",") if part.strip())
+    known = [chosen_chip(app, name, pools) for name in names or (None,)]
+    found = [app.registry.get("tpuc.chips", name).description for name in known]
+    if len(found) == 1 and output is not None:
+        return [(known[0], output)]
+    stem, place = (network.stem, Path()) if output is None else (output.stem, output.parent)
+    if len(found) == 1:
+        return [(known[0], place / f"{stem}{found[0].suffix}")]
+    return [(one.name, place / f"{stem}_{one.name}{one.suffix}") for one in found]
 
 
 def _plans_pools(app: App, chip: str) -> bool:
@@ -139,6 +150,24 @@ def check_inputs(*paths: Path | None) -> None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
+def check_belongings() -> None:
+    """Raise UsageError for options of the command that say something of another one which was not given."""
+    if not _has("test_input") and any(map(is_said, ("excepts", "tolerance", "test_reference"))):
+        raise UsageError("--excepts, --tolerance and --test-reference belong to a comparison; add --test-input FILE.")
+    if not _has("min_accuracy") and any(map(is_said, ("measure", "max_trials"))):
+        raise UsageError("--measure and --max-trials belong to a search; add --min-accuracy FIGURE.")
+
+
+def _has(option: str) -> bool:
+    value = click.get_current_context().params.get(option)
+    return value is not None and value != ()
+
+
+def is_said(option: str) -> bool:
+    """Is it on the command line? tpuc.toml may say what holds where it applies."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
+
+
 def check_outputs(*paths: Path | None) -> None:
     """Raise for the first file that could not be written, before a long run that would lose it."""
     for path in paths:
@@ -172,6 +201,22 @@ def show_report(
     if memory_plan is not None and report.memory_plan is not None:
         _write_json(report.memory_plan.to_json(), memory_plan)
     app.result(report.text())
+
+
+def check_bundle(bundle: Path) -> None:
+    """Raise UsageError where no folder to deploy can be written."""
+    from tpuc.session.bundle import check_bundle
+
+    check_bundle(bundle)
+
+
+def write_bundle(app: App, session: Session, path: Path, bundle: Path) -> None:
+    """Write the folder to deploy for a compiled file; a remark says where the chip brings no programs."""
+    from tpuc.session.bundle import write_bundle
+
+    file = session.opened(path)
+    if not write_bundle(file, bundle):
+        app.remark(f"chip '{file.chip.description.name}' has no example program yet; {bundle} is without one.")
 
 
 def _made_by(app: App) -> dict[str, Any]:

@@ -83,6 +83,19 @@ class IntegersType(ListedType):
         return int(part)
 
 
+class CountsType(IntegersType):
+    """`1,4`."""
+
+    described = "a list of whole numbers from 1 such as 1,4"
+
+    def one(self, part: Any) -> int:
+        """One number of samples."""
+        number = super().one(part)
+        if not 0 < number <= LARGEST:
+            raise ValueError
+        return number
+
+
 class _BetweenCommas(ListedType):
     """Brackets may be part of a value."""
 
@@ -196,6 +209,7 @@ class OutputType(click.Path):
 NUMBER = NumberType()
 NUMBERS = NumbersType()
 INTEGERS = IntegersType()
+COUNTS = CountsType()
 WORDS = WordsType()
 NAMES = NamesType()
 PATHS = PathsType()

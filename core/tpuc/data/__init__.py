@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.data.description import Preset, check_described, described
+from tpuc.data.description import Preset, check_channels, check_described, described
 from tpuc.data.fused import (
     FusedPostprocess,
     fused_postprocess,
@@ -12,6 +12,7 @@ from tpuc.data.fused import (
     state_fused_postprocess,
 )
 from tpuc.data.inputs import INPUT_LAYOUT, inputs_of, preprocess_from, preprocess_of, quantiser, rounds_evenly
+from tpuc.data.labels import Labels, labels_named, lines_of
 from tpuc.data.layout import ArrayLayout, layout_of
 from tpuc.data.preprocess import Preprocess, Reader, centre_crop
 from tpuc.data.samples import (
@@ -38,6 +39,7 @@ __all__ = [
     "VIDEO_FORMATS",
     "ArrayLayout",
     "FusedPostprocess",
+    "Labels",
     "Preprocess",
     "Preset",
     "Reader",
@@ -50,6 +52,7 @@ __all__ = [
     "arranged",
     "array_shapes",
     "centre_crop",
+    "check_channels",
     "check_described",
     "described",
     "fit",
@@ -57,7 +60,9 @@ __all__ = [
     "inputs_of",
     "is_picture",
     "is_postprocess",
+    "labels_named",
     "layout_of",
+    "lines_of",
     "mark_as_postprocess",
     "network_alone",
     "open_samples",

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tpuc.errors import InputNotDescribed, UsageError
 
 if TYPE_CHECKING:
+    from tpuc.data.samples import SampleInput
     from tpuc.registry import Registry
 
 PRESETS = "tpuc.presets"
 LARGEST_PIXEL = 255.0
+CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgbd": 4}
+"""Of pixel formats."""
 SAYINGS = (
     *("preset", "resize_dims", "keep_aspect_ratio", "keep_ratio_mode", "pad_value", "pad_type"),
     *("mean", "std", "scale", "pixel_format", "channel_format", "crop"),
@@ -52,6 +55,24 @@ def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str
     if "resize_dims" in given:
         usual.pop("crop", None)
     return usual | given
+
+
+def check_channels(inputs: Sequence[SampleInput]) -> None:
+    """Raise UsageError where pictures were described that none of the inputs can be."""
+    described = [one for one in inputs if one.is_described and len(one.shape) == 4]
+    if not described or any(_found(one) == CHANNELS.get(one.preprocess.pixel_format) for one in described):
+        return
+    first = described[0]
+    pixels, layout = first.preprocess.pixel_format, first.preprocess.layout
+    raise UsageError(
+        f"input '{first.name}': pixels in {pixels} have {CHANNELS[pixels]} channels, and of "
+        f"{'x'.join(map(str, first.shape))}, {layout}, {_found(first)} are channels. Say another --pixel-format or "
+        "--channel-format."
+    )
+
+
+def _found(one: SampleInput) -> int:
+    return one.shape[1 if one.preprocess.layout == "nchw" else 3]
 
 
 def check_described(file: Path, name: str, is_described: bool, registry: Registry) -> None:

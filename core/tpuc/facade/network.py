@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from tpuc.api.chip import FLOAT_MODES
-from tpuc.data import inputs_of
+from tpuc.data import Labels, inputs_of, labels_named
 from tpuc.errors import CalibrationError, Unsupported, UsageError
 from tpuc.facade.arrays import Array, Given, as_path, is_path, named_arrays, samples_of
 from tpuc.facade.compiled import CompiledNetwork, stacked
@@ -39,7 +39,8 @@ class CompileOptions(TypedDict, total=False):
     """How a network is compiled, by the names of the command line's options.
 
     `quantize_table` says which ops are computed in which mode: a file, or modes by names. `boundary`: what goes in and
-    comes out. `planner` and `opt`, 1 to 3: how memory is planned. `runtime_version` is that of the runtime which is to
+    comes out. The file keeps `labels`, names of classes: themselves, a packaged list by its name, or a file of lines.
+    `planner` and `opt`, 1 to 3: how memory is planned. `runtime_version` is that of the runtime which is to
     take the file, `cpu_ops` are ops that it may compute on the processor. With `min_agreement` it is an error when less
     than this share of an output's decisions are kept; with `min_accuracy` the cheapest network is searched that has
     this figure (`"0.99"`) or so much of the float network's (`"99%"`) by `measure`, in `max_trials`. The stages are
@@ -48,6 +49,7 @@ class CompileOptions(TypedDict, total=False):
 
     quantize_table: str | Path | Mapping[str, str] | None
     boundary: Boundary | None
+    labels: str | Sequence[str]
     planner: str | None
     opt: int | None
     runtime_version: str | None
@@ -315,7 +317,7 @@ def _compiled(
         session.chip,
         done.loaded,
         described_inputs(inputs_of(done.built.module)),
-        lambda path: write(session, done.built, path),
+        lambda path: write(session, done, path),
     )
 
 
@@ -323,4 +325,6 @@ def _with_paths(options: CompileOptions) -> dict[str, Any]:
     found = paths_in(options, ("quantize_table", "test_input"))
     if isinstance(found.get("test_input"), Path):
         found["test_input"] = (found["test_input"],)
+    labels = options.get("labels", "")
+    found["labels"] = labels_named(labels) if isinstance(labels, str) else Labels("labels", tuple(labels))
     return found

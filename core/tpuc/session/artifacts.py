@@ -1,7 +1,7 @@
 """Compiled files on disk: one file, or a folder where the compiled form is source; and what they say of themselves.
 
 The description is text behind the compiled bytes where the container lets anything follow it, else a file beside it,
-which is there for the inputs and the post-processing.
+which is there for the inputs, the post-processing and the names of classes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,13 +27,19 @@ Described: TypeAlias = Mapping[str, Preprocess]
 
 @dataclass(frozen=True)
 class Description:
-    """What a compiled file says of one of its networks: its `inputs`, which commands are those of its `layers`, and the
-    post-processing that is in it.
+    """What a compiled file says of one of its networks: its `inputs`, which commands are those of its `layers`, the
+    post-processing that is in it, and the names of its classes.
     """
 
     inputs: Described = field(default_factory=dict[str, Preprocess])
     layers: tuple[LayerCommands, ...] = ()
     postprocess: FusedPostprocess | None = None
+    labels: tuple[str, ...] = ()
+
+    @property
+    def is_for_users(self) -> bool:
+        """Is there something that programs which run the network need?"""
+        return bool(self.inputs or self.postprocess or self.labels)
 
 
 _END = struct.Struct("<Q8s")
@@ -49,7 +55,7 @@ def names_folder(chip: Chip, path: Path) -> bool:
 def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) -> None:
     """Write what was compiled, each file whole, with what is known of each of its networks."""
     if chip.allows_trailer:
-        is_known = any(one.inputs or one.layers or one.postprocess for one in networks)
+        is_known = any(one.is_for_users or one.layers for one in networks)
         write_atomic(path, data + (_trailer(networks) if is_known else b""))
         return
     if isinstance(chip, FunctionChip) and names_folder(chip, path):
@@ -58,8 +64,8 @@ def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) 
             write_atomic(path / name, content)
     else:
         write_atomic(path, data)
-    if any(network.inputs or network.postprocess for network in networks):
-        told = [Description(network.inputs, postprocess=network.postprocess) for network in networks]
+    if any(network.is_for_users for network in networks):
+        told = [replace(network, layers=()) for network in networks]
         write_atomic(_side_file(path), _text(told, hashlib.sha256(data).hexdigest()))
 
 
@@ -111,6 +117,8 @@ def _text(networks: Sequence[Description], digest: str = "") -> bytes:
         whole["layers"] = [_rows(network.layers) for network in networks]
     if any(network.postprocess for network in networks):
         whole["postprocess"] = [one.postprocess and asdict(one.postprocess) for one in networks]
+    if any(network.labels for network in networks):
+        whole["labels"] = [network.labels for network in networks]
     return (json.dumps(whole, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8")
 
 
@@ -142,7 +150,8 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
         layers = [_layers(rows) for rows in whole.get("layers", [[]] * len(networks))]
         fused: list[dict[str, str] | None] = whole.get("postprocess") or [None] * len(networks)
         posts = [FusedPostprocess(**one) if one else None for one in fused]
-        return tuple(Description(*one) for one in zip(inputs, layers, posts, strict=True))
+        labels = [tuple(map(str, names)) for names in whole.get("labels", [()] * len(networks))]
+        return tuple(Description(*one) for one in zip(inputs, layers, posts, labels, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFile(f"{source}: its description of itself is damaged; compile the network again") from error
 

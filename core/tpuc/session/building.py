@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tpuc.api.chip import LoadedModel
+from tpuc.api.chip import FLOAT_MODES, LoadedModel
 from tpuc.api.planning import MemoryPlan
-from tpuc.data import SampleSource, fused_postprocess, inputs_of, network_alone, open_samples, sets_of
+from tpuc.data import (
+    Labels,
+    SampleSource,
+    check_channels,
+    fused_postprocess,
+    inputs_of,
+    network_alone,
+    open_samples,
+    sets_of,
+)
 from tpuc.errors import CalibrationError, UsageError
 from tpuc.files import file_stem
 from tpuc.ir import Module
@@ -25,7 +35,7 @@ from tpuc.schedule.results import (
 )
 from tpuc.session.artifacts import Description, described_inputs, write_artifact
 from tpuc.session.boundary import Boundary
-from tpuc.session.checking import self_check
+from tpuc.session.checking import fitted_labels, self_check
 from tpuc.session.overflow import has_limits, seen_magnitudes
 from tpuc.session.promise import meet_accuracy
 from tpuc.session.reports import CompileReport, SelfCheck
@@ -121,11 +131,15 @@ def _all_samples(session: Session, module: Module, settings: SampleSettings) -> 
 def prepared(session: Session, path: Path, module: Module, settings: CompileSettings) -> DeploySettings:
     """What deploying a network that was just imported takes: ranges of its values, found now where they are needed."""
     deploy = DeploySettings(**chosen(settings, DeploySettings))
+    fitted_labels(module, settings.get("labels") or Labels())
     source = SampleSettings(**chosen(settings, SampleSettings))
     has_samples = source.get("dataset") is not None or source.get("data_list") is not None
     if settings.get("min_agreement") and not has_samples:
         raise UsageError("--min-agreement needs samples to compare decisions on; give --dataset or --data-list.")
     mode = session.mode_for(module)
+    is_compared = settings.get("min_agreement") or settings.get("min_accuracy")
+    if has_samples and mode in FLOAT_MODES and not has_limits(mode) and not is_compared:
+        session.remark(f"{mode} needs no samples, and nothing is done with them; --quantize int8 is calibrated on them")
     if has_limits(mode) and has_samples:
         deploy["ranges"] = seen_magnitudes(module, _all_samples(session, module, source))
     if has_samples and (settings.get("min_agreement") or takes_calibration(mode, module)):
@@ -157,37 +171,45 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
 
 
 class Finished(NamedTuple):
-    """What was built and checked, loaded in the simulator, and what is to tell of it."""
+    """What was built and checked, loaded in the simulator, what is to tell of it, and what the file says of itself."""
 
     built: Built
     loaded: LoadedModel
     report: CompileReport
+    description: Description
 
 
 def deploy(session: Session, module: Module, model: Path, settings: DeploySettings) -> CompileReport:
     """Build, check, compare stages on a test input, and only then write."""
     finished = finish(session, module, model, settings)
-    write(session, finished.built, model)
+    write(session, finished, model)
     return finished.report
 
 
 def compile_shapes(
-    session: Session, path: Path, model: Path, settings: CompileSettings, shapes: Sequence[Shapes]
+    session: Session,
+    path: Path,
+    model: Path,
+    settings: CompileSettings,
+    shapes: Sequence[Shapes],
+    batches: Sequence[int | None],
 ) -> list[CompileReport]:
-    """One file for several sets of shapes of a network's inputs, with its weights once; a report for each.
+    """One file for several sets of shapes of a network's inputs, each with all `batches`, and its weights once; a
+    report for each.
 
     The first set is calibrated and checked, the others are quantised by the same table.
     """
     if settings.get("min_accuracy") is not None:
-        raise UsageError("--min-accuracy searches for one set of shapes; give --input-shapes once.")
+        raise UsageError("--min-accuracy searches for one set of shapes; give one of --input-shapes and --batch.")
     others: dict[str, Any] = {name: value for name, value in settings.items() if name not in _OF_SAMPLES}
     constants, steps = SharedConstants(), list[tuple[Module, DeploySettings]]()
     table: Any = settings.get("calibration_table")
-    for number, one in enumerate(shapes):
+    for number, (one, batch) in enumerate(product(shapes, batches)):
         given: dict[str, Any] = {**(others if number else settings)}
-        given["input_shapes"], given["calibration_table"] = one, table
+        given |= {"input_shapes": one, "batch": batch, "calibration_table": table}
         said = CompileSettings(**given)
         module = session.transform(path, **NetworkSettings(**chosen(said, NetworkSettings)))
+        check_channels(inputs_of(module))
         deploy = prepared(session, path, module, said)
         table, deploy["constants"] = deploy.get("calibration_table"), constants
         steps.append((module, deploy))
@@ -195,22 +217,22 @@ def compile_shapes(
         build(session, module, _recipe(deploy))
     finished = [finish(session, module, model, deploy) for module, deploy in steps]
     data = session.chip.combine([one.built.data for one in finished])
-    said_of = {tuple(info.shape for info in one.loaded.inputs): described(one.built) for one in finished}
+    said_of = {tuple(info.shape for info in one.loaded.inputs): one.description for one in finished}
     write_artifact(session.chip, model, data, *(said_of[entry.shapes] for entry in session.chip.networks(data)))
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
     return [one.report for one in finished]
 
 
-def write(session: Session, built: Built, model: Path) -> None:
+def write(session: Session, finished: Finished, model: Path) -> None:
     """The compiled file, or folder, of what was built."""
-    write_artifact(session.chip, model, built.data, described(built))
+    write_artifact(session.chip, model, finished.built.data, finished.description)
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
 
 
-def described(built: Built) -> Description:
-    """What the compiled file says of itself."""
+def _described(built: Built, labels: Sequence[str]) -> Description:
     layers = () if built.memory_plan is None else built.memory_plan.layers
-    return Description(described_inputs(inputs_of(built.module)), layers, fused_postprocess(built.module))
+    inputs = described_inputs(inputs_of(built.module))
+    return Description(inputs, layers, fused_postprocess(built.module), tuple(labels))
 
 
 def finish(session: Session, module: Module, model: Path, settings: DeploySettings) -> Finished:
@@ -220,6 +242,7 @@ def finish(session: Session, module: Module, model: Path, settings: DeploySettin
         raise UsageError(
             "--test-input is no frame of a camera, which --aligned-input asks for; compare the network without that."
         )
+    labels = fitted_labels(module, settings.get("labels") or Labels())
     built = build(session, module, _recipe(settings))
     loaded = session.chip.load(built.data, str(model))
     loaded.check()
@@ -239,7 +262,8 @@ def finish(session: Session, module: Module, model: Path, settings: DeploySettin
         lowered = built.module if alone is module else None
         check = self_check(session, alone, lowered, table, samples, tuned=tuned, least=least)
     report = compile_report(model, session, built, loaded, comparisons)
-    return Finished(built, loaded, replace(report, self_check=check, accuracy=settings.get("accuracy")))
+    report = replace(report, self_check=check, accuracy=settings.get("accuracy"))
+    return Finished(built, loaded, report, _described(built, labels))
 
 
 def _recipe(settings: DeploySettings) -> Recipe:

@@ -36,19 +36,20 @@ def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
     """Write the folder for a compiled file with one network, whole or not at all; the names of the chip's programs."""
     check_bundle(folder)
     model, described, loaded = file.path.name, file.described(0), file.load(0)
-    fused = file.description(0).postprocess
+    own = file.description(0)
     description = {
         "version": VERSION,
         "chip": file.chip.description.name,
         "model": model,
         "inputs": [_input(info, described) for info in loaded.inputs],
         "outputs": [_tensor(info) for info in loaded.outputs],
-        "postprocess": None if fused is None else asdict(fused),
+        "postprocess": None if own.postprocess is None else asdict(own.postprocess),
+        "labels": list(own.labels),
         "host_functions": [call.function for call in loaded.host_calls],
     }
-    programs = file.chip.programs(model, loaded, described)
+    programs = file.chip.programs(model, loaded, described, own.labels)
     with _whole(folder) as target:
-        write_artifact(file.chip, target / model, file.data, file.description(0))
+        write_artifact(file.chip, target / model, file.data, own)
         write_atomic(target / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
         for name, text in programs.items():
             write_atomic(target / name, text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tpuc.api.chip import Chip
-from tpuc.data import SampleSource
+from tpuc.data import Labels, SampleSource, network_alone
 from tpuc.errors import CalibrationError, UsageError
 from tpuc.ir import Module
 from tpuc.schedule.results import CALIBRATION_TABLE, CHECK_SAMPLES, QUANTISED, SELF_CHECK, ResultKey
@@ -20,6 +21,17 @@ def check_mode(chip: Chip, mode: str | None) -> None:
     known = chip.description.modes
     if mode is not None and mode not in known:
         raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Its modes: {', '.join(known)}.")
+
+
+def fitted_labels(module: Module, labels: Labels) -> Sequence[str]:
+    """A name for each class of a network that gives one score per class; raises UsageError where there are others.
+
+    Other networks do not say how many classes they have.
+    """
+    outputs = network_alone(module).main.outputs
+    size = outputs[0].tensor.size if len(outputs) == 1 else 0
+    is_vector = size > 1 and size == max(outputs[0].tensor.dims)
+    return labels.fitted(size) if is_vector else labels.names
 
 
 def self_check(

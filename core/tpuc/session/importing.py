@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.data import inputs_of
-from tpuc.errors import Unsupported
+from tpuc.errors import Unsupported, UsageError
 from tpuc.files import file_stem, write_atomic
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
@@ -57,6 +57,8 @@ def _frontend(registry: Registry, path: Path) -> Frontend:
         if path.suffix.lower() in frontend.suffixes:
             return frontend
         suffixes += frontend.suffixes
+    if path.suffix.lower() == ".mlir":
+        raise UsageError(f"{path}: is a module already, and no network file; `tpuc deploy --mlir` compiles it.")
     raise Unsupported(
         f"{path}: no installed front end reads files of type '{path.suffix}'; there are front ends for "
         f"{', '.join(sorted(suffixes)) or 'nothing'}"

@@ -134,7 +134,8 @@ class Runner:
     """A runnable file: `run` takes one array per input, floats also where integers are stored, and gives values as they
     are stored, of the types `outputs`.
 
-    `compiled_outputs` is what a compiled file says of its outputs, `postprocess` which one is in the network.
+    `compiled_outputs` is what a compiled file says of its outputs, `postprocess` which one is in the network, `labels`
+    are the names of its classes.
     """
 
     run: Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -142,6 +143,7 @@ class Runner:
     outputs: Mapping[str, TensorType]
     compiled_outputs: Sequence[TensorInfo] = ()
     postprocess: FusedPostprocess | None = None
+    labels: Sequence[str] = ()
 
 
 def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:

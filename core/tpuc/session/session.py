@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tpuc.api.answers import RunSample
 from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel
 from tpuc.api.cpu import check_cpu_ops
-from tpuc.data import INPUT_LAYOUT, described, is_picture
+from tpuc.data import INPUT_LAYOUT, check_channels, described, inputs_of, is_picture
 from tpuc.errors import TpucError, Unsupported, UsageError
 from tpuc.files import file_stem, weights_beside
 from tpuc.ir import Module, TensorType
@@ -263,14 +263,22 @@ class Session:
         """The whole pipeline, from a network file to the compiled file `model`."""
         check_settings(settings, CompileSettings)
         module = self.transform(path, **NetworkSettings(**chosen(settings, NetworkSettings)))
+        check_channels(inputs_of(module))
         return self.deploy(module, model, **building.prepared(self, path, module, settings))
 
     def compile_shapes(
-        self, path: Path, model: Path, shapes: Sequence[Shapes], **settings: Unpack[CompileSettings]
+        self,
+        path: Path,
+        model: Path,
+        shapes: Sequence[Shapes],
+        batches: Sequence[int | None] = (None,),
+        **settings: Unpack[CompileSettings],
     ) -> list[CompileReport]:
-        """As `compile`, for several sets of `shapes` of the inputs in one file, which holds the weights once."""
+        """As `compile`, for several sets of `shapes` of the inputs, each with all `batches`, in one file, which holds
+        the weights once.
+        """
         check_settings(settings, CompileSettings)
-        return building.compile_shapes(self, path, model, settings, shapes)
+        return building.compile_shapes(self, path, model, settings, shapes, batches)
 
     def deploy(self, module: Module, model: Path, **settings: Unpack[DeploySettings]) -> CompileReport:
         """Lower a TOP module and write the compiled file, once its commands are legal and its waits complete.
@@ -385,7 +393,7 @@ class Session:
             picture = files[0] if len(files) == 1 and is_picture(self.registry, files[0]) else None
             values = {name: real_values(array, runner.outputs[name]) for name, array in outputs.items()}
             name = ", ".join(map(str, files))
-            yield RunSample(name, files, picture, runner.inputs, outputs, values, runner.postprocess)
+            yield RunSample(name, files, picture, runner.inputs, outputs, values, runner.postprocess, runner.labels)
 
     def runner(
         self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False, choice: Choice = FIRST
@@ -408,8 +416,8 @@ class Session:
         def run(sample: Mapping[str, Array]) -> dict[str, Array]:
             return self.simulate(chip, loaded, as_stored(specs, sample))
 
-        fused = file.description(place).postprocess
-        return Runner(run, specs, types, tuple(loaded.outputs), fused)
+        own = file.description(place)
+        return Runner(run, specs, types, tuple(loaded.outputs), own.postprocess, own.labels)
 
     def is_network(self, path: Path) -> bool:
         """Does a front end read files of this type?"""

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from tpuc.data import SampleSet, SampleSource
+from tpuc.data import Labels, SampleSet, SampleSource
 from tpuc.errors import UsageError
 from tpuc.session.boundary import Boundary
 from tpuc.session.reports import AccuracyReport
@@ -83,7 +83,8 @@ class DeploySettings(TestSettings, CheckSettings, total=False):
     largest magnitudes of values, where they are known: a remark says what is too large for a float type. `keep_in` is a
     folder that receives the lowered module. On `check_samples` the compiled network is compared with the float one;
     `tuned`: has tuning of the table seen them?
-    `accuracy` tells how the tables were found, `constants` are those that several networks share.
+    `accuracy` tells how the tables were found, `constants` are those that several networks share. The file keeps
+    `labels`, the names of classes.
     """
 
     calibration_table: Any
@@ -96,6 +97,7 @@ class DeploySettings(TestSettings, CheckSettings, total=False):
     tuned: bool | None
     accuracy: AccuracyReport | None
     constants: SharedConstants | None
+    labels: Labels | None
 
 
 class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettings, total=False):
@@ -113,6 +115,7 @@ class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettin
     quantize_table: Path | Mapping[str, str] | None
     calibration_method: str
     boundary: Boundary | None
+    labels: Labels | None
 
 
 def check_settings(settings: Mapping[str, Any], group: type[Any]) -> None:

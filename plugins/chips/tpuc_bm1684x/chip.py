@@ -104,10 +104,12 @@ class Bm1684x(Chip):
 
         return extract(data)
 
-    def programs(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+    def programs(
+        self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
+    ) -> Mapping[str, str]:
         from tpuc_chip_parts.programs import programs
 
-        return programs("tpuc_bm1684x.programs", model, loaded, described)
+        return programs("tpuc_bm1684x.programs", model, loaded, described, labels)
 
 
 CHIP = Bm1684x()

@@ -134,7 +134,9 @@ class Cv18Chip(Chip):
 
         return extract(data, self.target)
 
-    def programs(self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+    def programs(
+        self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
+    ) -> Mapping[str, str]:
         from tpuc_chip_parts.programs import programs
 
-        return programs("tpuc_cv18.programs", model, loaded, described)
+        return programs("tpuc_cv18.programs", model, loaded, described, labels)

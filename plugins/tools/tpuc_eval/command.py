@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     "eval",
     cls=Command,
     section="Accuracy",
-    examples=("tpuc eval net.onnx FILE --dataset images/ --preprocess imagenet-torch",),
+    examples=("tpuc eval FILE images/", "tpuc eval net.onnx FILE images/ --preprocess imagenet-torch"),
 )
-@click.argument("models", metavar="[MODEL]...", nargs=-1, type=FILE)
+@click.argument("models", metavar="[MODEL]... [DATASET]", nargs=-1, type=FILE)
 @click.option("--model-file", "model_files", type=FILE, multiple=True, metavar="FILE", help="The same as MODEL.")
-@click.option("--dataset", type=FILE, required=True, metavar="PATH", help="Folder of images, or npz file of arrays.")
+@click.option("--dataset", type=FILE, metavar="PATH", help="The same as DATASET.")
 @click.option("--dataset-type", default="", metavar="NAME", help="imagenet, coco, voc, wider, yolo or arrays.")
 @click.option("--metric", default="", metavar="NAME", help="top-k, coco, voc, auc, best-box; by default the data's.")
 @click.option("--postprocess", default="", metavar="NAME", help="What the outputs are: yolov5, ssd, scores and so on.")
@@ -55,7 +55,7 @@ def command(
     app: App,
     models: tuple[Path, ...],
     model_files: tuple[Path, ...],
-    dataset: Path,
+    dataset: Path | None,
     dataset_type: str,
     metric: str,
     postprocess: str,
@@ -73,11 +73,15 @@ def command(
 ) -> None:
     """Measure how well networks do on labelled data.
 
-    Any format that `tpuc run` executes; several networks are compared with the first one.
+    MODEL has any format that `tpuc run` executes; several networks are compared with the first one. DATASET is a folder
+    of images, or an npz file of arrays.
     """
-    paths = (*models, *model_files)
-    if not paths:
-        raise UsageError("no network to evaluate; name one or several, as in `tpuc eval MODEL --dataset PATH`.")
+    words = list(models)
+    if dataset is None and words:
+        dataset = words.pop()
+    paths = (*words, *model_files)
+    if dataset is None or not paths:
+        raise UsageError("a network and data to evaluate it on are needed, as in `tpuc eval MODEL DATASET`.")
     if metric and postprocess_type:
         raise UsageError("--metric and --postprocess-type are two names of the same option; give one of them.")
     check_inputs(*paths, dataset, label_file, annotation)

@@ -138,6 +138,5 @@ def _read_plan(path: Path) -> tuple[list[PlannedPlace], list[LayerCommands]]:
         ]
         return places, layers
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidModel(
-            f"{path} is no memory plan ({type(error).__name__}: {error}); write one with `tpuc deploy --memory-plan`"
-        ) from error
+        found = f"it has no {error}" if isinstance(error, KeyError) else "it is not the JSON of one"
+        raise InvalidModel(f"{path} is no memory plan: {found}; write one with `tpuc deploy --memory-plan`") from error

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tpuc.data import Preprocess, SampleInput, described, open_samples, preprocess_from
+from tpuc.data import Preprocess, SampleInput, check_channels, described, open_samples, preprocess_from
 from tpuc.errors import InputNotDescribed, TpucError, UsageError
 from tpuc.registry import Registry
 
@@ -34,6 +34,19 @@ def test_deviations_of_pixels_from_0_to_1_are_converted_with_a_remark() -> None:
             "123.675,116.28,103.53 --scale 0.0171248,0.017507,0.0174292"
         )
     ]
+
+
+def pictured(shape: tuple[int, ...], **said: Any) -> SampleInput:
+    return SampleInput("x", shape, preprocess=preprocess_from(said, shape), is_described=True)
+
+
+def test_pictures_that_none_of_the_inputs_can_be_are_refused() -> None:
+    check_channels([pictured((1, 3, 8, 8), pixel_format="rgb"), pictured((1, 64, 8, 8), pixel_format="rgb")])
+    check_channels([pictured((1, 8, 8, 1), pixel_format="gray", channel_format="nhwc")])
+    check_channels([SampleInput("x", (1, 64, 8, 8), is_described=False), pictured((1, 10))])
+    for shape, said in (((1, 1, 8, 8), {"pixel_format": "rgb"}), ((1, 8, 8, 3), {"pixel_format": "bgr"})):
+        with pytest.raises(UsageError, match=r"channels\. Say another --pixel-format or --channel-format"):
+            check_channels([pictured(shape, **said)])
 
 
 def test_deviations_of_bytes_are_taken_as_they_are() -> None:

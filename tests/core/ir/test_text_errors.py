@@ -185,6 +185,9 @@ def test_faults_in_types(text: str, sentence: str) -> None:
 def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
     with pytest.raises(InvalidModel, match=r"net\.mlir: cannot be read: No such file or directory\. Check the path\."):
         read_module(tmp_path / "net.mlir", resolve)
+    (tmp_path / "net.mlir").write_text("\n")
+    with pytest.raises(InvalidModel, match=r"net\.mlir: is empty\. Give the \.mlir file\."):
+        read_module(tmp_path / "net.mlir", resolve)
     (tmp_path / "net.mlir").write_bytes(b"module \xff")
     with pytest.raises(InvalidModel, match=r"net\.mlir: is not a text file \(byte 7\)\. Give the \.mlir file\."):
         read_module(tmp_path / "net.mlir", resolve)

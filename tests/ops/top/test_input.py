@@ -100,6 +100,14 @@ def test_one_number_counts_for_every_channel_and_one_channel_is_gray() -> None:
             {"resize_dims": (256,)},
             "input 'x': --resize-dims are height and width, such as 256,256, not 1 values.",
         ),
+        (
+            {"resize_dims": (-1, 256)},
+            "input 'x': --resize-dims -1,256: height and width are at least 1.",
+        ),
+        (
+            {"scale": (0.0,)},
+            "input 'x': --scale 0 makes every picture the same; give a factor for pixels.",
+        ),
     ],
 )
 def test_numbers_that_do_not_fit(said: dict[str, Any], sentence: str) -> None:

@@ -10,9 +10,8 @@ import pytest
 from PIL import Image
 from tpuc.api.answers import Asked, RunSample
 from tpuc.cli import main
-from tpuc.data import SampleInput, open_samples, preprocess_from
+from tpuc.data import SampleInput, labels_named, open_samples, preprocess_from
 from tpuc.registry import Registry
-from tpuc_eval.answers.naming import naming
 
 from tests.frontends.onnx.networks import network, node
 from tests.tools.eval.angles import PRESET, Angles
@@ -75,13 +74,58 @@ def test_names_of_another_network_are_refused(classifier: Path, grey: Path, caps
     assert line == "tpuc: --labels cocoa: no such file, and no such list; lists: coco, imagenet."
 
 
+def test_nothing_is_drawn_of_classes_and_of_figures(
+    classifier: Path, grey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ("--draw", tmp_path / "out.png", "-o", tmp_path / "out.npz")
+    (line,) = said(capsys, classifier, grey, "--preprocess=none", *out, code=2)
+    assert line == "tpuc: --draw: classes are of the whole picture, and nothing is to be drawn; leave it out."
+    (line,) = said(capsys, classifier, grey, "--preprocess=none", *out, "--summary", code=2)
+    assert line == "tpuc: --summary and --dump-all-tensors show values alone; leave out --draw and --postprocess."
+    assert not list(tmp_path.glob("out.*"))
+
+
+def test_a_compiled_file_has_its_own_names(
+    classifier: Path, grey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "names.txt").write_text("ant\nbee\ncat\ndog\nelk\n", "utf-8")  # one less: class 0 is the background
+    made = (
+        "--chip=bm1684x",
+        "--preprocess=none",
+        "--labels",
+        str(tmp_path / "names.txt"),
+        "-o",
+        str(tmp_path / "n.bmodel"),
+    )
+    assert main(["compile", str(classifier), *made]) == 0
+    assert said(capsys, tmp_path / "n.bmodel", grey) == [
+        "50  5  elk",
+        "40  4  dog",
+        "30  3  cat",
+        "20  2  bee",
+        "10  1  ant",
+    ]
+    np.savez(tmp_path / "grey.npz", np.full((1, 1, 4, 4), 10, np.float32))
+    assert said(capsys, tmp_path / "n.bmodel", tmp_path / "grey.npz")[0] == "50  5  elk"
+    (tmp_path / "others.txt").write_text("a\nb\nc\nd\ne\nf\n", "utf-8")
+    assert said(capsys, tmp_path / "n.bmodel", grey, "--labels", tmp_path / "others.txt")[0] == "50  5  f"
+
+
+def test_names_for_another_network_are_refused_before_it_is_compiled(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compile", str(classifier), "--chip=bm1684x", "--labels=coco", "-o", str(tmp_path / "n.bmodel")]) == 2
+    assert "--labels coco has 80 names, and the network has 6 classes" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
+
+
 def test_packaged_names() -> None:
-    assert [naming("imagenet").of(index, 1000) for index in (0, 207, 999)] == [
+    assert [labels_named("imagenet").of(index, 1000) for index in (0, 207, 999)] == [
         "tench",
         "golden retriever",
         "toilet tissue",
     ]
-    assert [naming("coco").of(index, 80) for index in (0, 15, 79)] == ["person", "cat", "toothbrush"]
+    assert [labels_named("coco").of(index, 80) for index in (0, 15, 79)] == ["person", "cat", "toothbrush"]
 
 
 @pytest.fixture
@@ -148,6 +192,29 @@ def test_a_map_of_one_value_says_where_it_is_strongest(
     assert line == "10 to 110, strongest at 8 0, 50.0% above the middle"
     with Image.open(tmp_path / "out.png") as drawn:
         assert (drawn.getpixel((2, 4)), drawn.getpixel((13, 4))) == ((20, 20, 20), (241, 117, 88))
+
+
+def test_every_frame_of_a_folder_is_drawn(halves: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = mapping(tmp_path, [node("Mul", "image w", "map")], {"w": np.array([0.5], np.float32)})
+    frames = tmp_path / "frames"
+    (frames / "later").mkdir(parents=True)
+    for name, light in (("1.png", 220), ("2.png", 120), ("later/2.png", 70)):
+        frame = Image.open(halves)
+        frame.paste(light, (8, 0, 16, 8))
+        frame.save(frames / name)
+    lines = said(capsys, model, frames, *LETTERBOX, "--draw", tmp_path / "out.png")
+    assert lines[::2] == [f"{frames / name}:" for name in ("1.png", "2.png", "later/2.png")]
+    assert [line.split(",")[0] for line in lines[1::2]] == ["10 to 110", "10 to 60", "10 to 35"]
+    reds = {"out-1.png": 241, "out-2-2.png": 201, "out-3-2.png": 181}  # three fifths of the way to 255
+    assert {path.name for path in tmp_path.glob("out*")} == set(reds)
+    for name, red in reds.items():
+        with Image.open(tmp_path / name) as drawn:
+            assert drawn.getpixel((13, 4))[0] == red  # pyright: ignore[reportIndexIssue, reportOptionalSubscript]  # RGB
+
+
+def test_pictures_are_called_so(halves: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = said(capsys, tmp_path / "halves.png", halves, "--draw", tmp_path / "out.pic", code=2)
+    assert line == f"tpuc: --draw {tmp_path / 'out.pic'}: pictures are not called so; name it out.png."
 
 
 def test_what_the_input_does_not_show_is_left_aside(

@@ -73,6 +73,15 @@ def test_digits_as_onnx_runtime_counts_them(digits_onnx: Path, capsys: pytest.Ca
     }
 
 
+def test_the_last_word_is_the_data(digits_onnx: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = eval_json(capsys, str(digits_onnx), "--dataset", EVALUATION, "--count=20")
+    assert eval_json(capsys, str(digits_onnx), EVALUATION, "--count=20") == wanted
+    assert eval_json(capsys, EVALUATION, f"--model-file={digits_onnx}", "--count=20") == wanted
+    needed = "tpuc: a network and data to evaluate it on are needed, as in `tpuc eval MODEL DATASET`.\n"
+    assert sentence(capsys) == sentence(capsys, EVALUATION) == needed
+    assert "--dataset" in sentence(capsys, str(digits_onnx), str(digits_onnx), code=1)
+
+
 def test_the_names_of_other_tools_work(digits_onnx: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [f"--model_file={digits_onnx}", f"--dataset={EVALUATION}", "--dataset_type=Arrays", "--count=50"]
     capsys.readouterr()
@@ -140,10 +149,10 @@ def test_options_of_images_are_for_files_that_do_not_say_it(
     digits_onnx: Path, digits_forms: Forms, capsys: pytest.CaptureFixture[str]
 ) -> None:
     top = str(digits_forms.top)
-    both = eval_json(capsys, str(digits_onnx), top, "--dataset", EVALUATION, "--count=40", "--scale=0")
-    assert both["models"][0]["figures"]["top-1"] < 0.5  # every image is the same to it
+    both = eval_json(capsys, str(digits_onnx), top, "--dataset", EVALUATION, "--count=40", "--scale=1e-9")
+    assert both["models"][0]["figures"]["top-1"] < 0.5  # every image is nearly the same to it
     assert both["models"][1]["figures"]["top-1"] > 0.9
-    said = sentence(capsys, top, "--dataset", EVALUATION, "--scale=0")
+    said = sentence(capsys, top, "--dataset", EVALUATION, "--scale=1e-9")
     assert "says itself how images become its inputs. Leave out --scale" in said
 
 
@@ -306,7 +315,7 @@ def test_nothing_to_evaluate_is_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--dataset", EVALUATION], "no network to evaluate; name one or several"),
+        (["--dataset", EVALUATION], "a network and data to evaluate it on are needed"),
         (["X", "--dataset", EVALUATION, "--metric=auc", "--postprocess-type=topx"], "are two names of the same option"),
         (["X", "--dataset", EVALUATION, "--metric=top-l"], "no metric named 'top-l'. Did you mean 'top-k'?"),
         (["X", "--dataset", EVALUATION, "--metric=top-k{n=3}"], "metric 'top-k' has no option 'n'"),

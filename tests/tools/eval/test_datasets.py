@@ -393,3 +393,6 @@ def test_labels_that_are_no_text(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(TpucError) as caught:
         ImageNet().open(DataRequest(folder, labels), Heard())
     assert str(caught.value) == f"{labels}: is not a text file. Give --label-file lines 'FILE INDEX' or class names."
+    labels.write_text("# nothing yet\n", "utf-8")
+    with pytest.raises(TpucError, match=r"labels\.txt: there is nothing in it\. Give --label-file lines 'FILE INDEX'"):
+        ImageNet().open(DataRequest(folder, labels), Heard())

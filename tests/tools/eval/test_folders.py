@@ -11,6 +11,7 @@ import onnx
 import pytest
 from PIL import Image
 from tpuc.cli import main
+from tpuc_eval.datasets.labels import IndexRange
 
 from tests.frontends.onnx.networks import network, node
 
@@ -203,6 +204,15 @@ def test_a_list_that_may_count_from_1_is_remarked_on(tmp_path: Path, capsys: pyt
         f"{labels}: its smallest class index is 1, and nothing tells whether it counts the 12 classes from 1; "
         "if it does, give --label-offset -1"
     ) in remarks
+
+
+def test_a_network_with_one_class_more_than_imagenet_is_remarked_on() -> None:
+    said = "the network has 1001 classes, and ImageNet has 1000: if class 0 is the background, give --label-offset 1"
+    assert IndexRange(Path("val"), 0, 999, 0).doubt(1001) == said
+    assert IndexRange(Path("val"), 7, 8, 0).doubt(1001) == said
+    assert IndexRange(Path("val"), 0, 999, 1).doubt(1001) == ""
+    assert IndexRange(Path("val"), 0, 999, 0).doubt(1000) == ""
+    assert IndexRange(Path("val"), 0, 1000, 0).doubt(1001) == ""
 
 
 def test_classes_behind_a_background_count_from_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

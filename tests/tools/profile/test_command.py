@@ -195,7 +195,7 @@ def test_unknown_profiles_and_bad_plans_are_refused(
     assert " has no timing profile 'fast'. Its profiles: vendor" in capsys.readouterr().err
     (tmp_path / "plan.json").write_text("{}")
     assert main(["profile", str(digits), "--plan", str(tmp_path / "plan.json")]) == 1
-    assert "is no memory plan (KeyError: 'pools'); write one with" in capsys.readouterr().err
+    assert "is no memory plan: it has no 'pools'; write one with" in capsys.readouterr().err
 
 
 def test_the_trace_is_what_perfetto_reads(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

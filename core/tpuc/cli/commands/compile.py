@@ -11,7 +11,9 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.options import (
     agreement_option,
     boundary_options,
+    bundle_option,
     dataset_option,
+    labels_option,
     layout_option,
     planning_options,
     post_option,
@@ -20,6 +22,8 @@ from tpuc.cli.options import (
 )
 from tpuc.cli.pools import PoolChoice, PoolsCommand, pool_options
 from tpuc.cli.session import (
+    check_belongings,
+    check_bundle,
     check_inputs,
     check_one_data_source,
     check_outputs,
@@ -27,12 +31,12 @@ from tpuc.cli.session import (
     compiled_file,
     open_session,
     show_report,
+    write_bundle,
 )
-from tpuc.cli.values import COUNT, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
+from tpuc.cli.values import COUNT, COUNTS, EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 from tpuc.errors import UsageError
 
 if TYPE_CHECKING:
-    from tpuc.session import Session
     from tpuc.session.settings import CompileSettings
 
 
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
     cls=PoolsCommand,
     section="Compile",
     examples=(
-        "tpuc compile net.onnx --chip {chip} -o FILE",
+        "tpuc compile net.onnx --chip {chip}",
         "tpuc compile net.onnx --chip {chip} --quantize int8 --dataset images/ -o FILE",
         "tpuc compile net.onnx --chip {chip} --quantize int8 --dataset images/ --min-accuracy 99% -o FILE",
     ),
@@ -65,12 +69,15 @@ if TYPE_CHECKING:
     multiple=True,
     help="For networks with dynamic inputs: [[1,3,224,224]]; one file for all that are given.",
 )
-@click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
+@click.option(
+    "--batch", "batches", type=COUNTS, default=EMPTY, help="Leading extent of every input; one file for several: 1,4."
+)
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @layout_option
 @preprocess_options
 @post_option
 @boundary_options
+@labels_option
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
@@ -86,11 +93,11 @@ if TYPE_CHECKING:
 @runtime_option
 @planning_options
 @pool_options
-@click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")
-@click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report for programs.")
 @click.option(
-    "--bundle", type=OUTPUT, metavar="DIR", help="Write a folder to deploy: the file, its description, programs."
+    "-o", "--model", "output", type=OUTPUT, metavar="FILE", help="The compiled file; named after MODEL if not given."
 )
+@click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report for programs.")
+@bundle_option
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
 @pass_app
 def command(
@@ -104,9 +111,10 @@ def command(
     opt: int | None,
     cpu_ops: tuple[str, ...],
     input_layout: str | None,
+    batches: tuple[int, ...],
     memory_plan: Path | None,
     pools: PoolChoice,
-    output: Path,
+    output: Path | None,
     report_path: Path | None,
     bundle: Path | None,
     work_dir: Path | None,
@@ -124,19 +132,21 @@ def command(
     modes = settings.get("quantize_table")
     given = (settings.get("model_data"), *folders, data_list, settings.get("calibration_table"))
     check_inputs(network, modes if isinstance(modes, Path) else None, *given, *settings.get("test_input", ()))
-    shapes: Any = settings.pop("input_shapes", ())
-    settings["input_shapes"] = shapes[0] if shapes else ()
-    wanted = chosen_chips(app, chip, pools, output)
+    check_belongings()
+    shapes: Any = list(dict.fromkeys(settings.pop("input_shapes", ()))) or [()]
+    settings["input_shapes"], settings["batch"] = shapes[0], batches[0] if batches else None
+    is_one = len(shapes) == 1 and len(batches) < 2
+    wanted = chosen_chips(app, chip, pools, output, network)
     if len(wanted) > 1 and (report_path or memory_plan):
         raise UsageError("--report and --memory-plan name one file; compile for one chip at a time.")
-    if len(shapes) > 1 and (report_path or memory_plan):
-        raise UsageError("--report and --memory-plan are of one set of shapes; give --input-shapes once.")
-    if bundle is not None and (len(wanted) > 1 or len(shapes) > 1):
-        raise UsageError("--bundle is of one network for one chip; give one --chip and --input-shapes once.")
+    if not is_one and (report_path or memory_plan):
+        raise UsageError("--report and --memory-plan are of one set of shapes; give one of --input-shapes and --batch.")
+    if bundle is not None and (len(wanted) > 1 or not is_one):
+        raise UsageError("--bundle is of one network for one chip; give one --chip, --input-shapes and --batch.")
     files = [compiled_file(app, name, path) for name, path in wanted]
     check_outputs(*files, memory_plan, report_path)
     if bundle is not None:
-        _check_bundle(bundle)
+        check_bundle(bundle)
     sessions = [
         open_session(
             app,
@@ -154,24 +164,11 @@ def command(
         for name, _ in wanted
     ]
     for session, (_, path) in zip(sessions, wanted, strict=True):
-        if len(shapes) < 2:
+        if is_one:
             show_report(app, session.compile(network, path, **settings), report_path, memory_plan, work_dir)
             continue
-        for report in session.compile_shapes(network, path, shapes, **settings):
+        every = list(dict.fromkeys(batches)) or [None]
+        for report in session.compile_shapes(network, path, shapes, every, **settings):
             app.result(report.text())
     if bundle is not None:
-        _write_bundle(app, sessions[0], wanted[0][1], bundle)
-
-
-def _check_bundle(bundle: Path) -> None:
-    from tpuc.session.bundle import check_bundle
-
-    check_bundle(bundle)
-
-
-def _write_bundle(app: App, session: Session, path: Path, bundle: Path) -> None:
-    from tpuc.session.bundle import write_bundle
-
-    file = session.opened(path)
-    if not write_bundle(file, bundle):
-        app.remark(f"chip '{file.chip.description.name}' has no example program yet; {bundle} is without one.")
+        write_bundle(app, sessions[0], wanted[0][1], bundle)

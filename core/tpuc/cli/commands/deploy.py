@@ -8,16 +8,26 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from tpuc.cli.app import App, pass_app
-from tpuc.cli.options import boundary_options, layout_option, planning_options, runtime_option
+from tpuc.cli.options import (
+    boundary_options,
+    bundle_option,
+    labels_option,
+    layout_option,
+    planning_options,
+    runtime_option,
+)
 from tpuc.cli.outputs import beside
 from tpuc.cli.pools import PoolChoice, PoolsCommand, pool_options
 from tpuc.cli.session import (
+    check_belongings,
+    check_bundle,
     check_inputs,
     check_outputs,
     chosen_chip,
     compiled_file,
     open_session,
     show_report,
+    write_bundle,
 )
 from tpuc.cli.values import EMPTY, FILE, MODE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE
 from tpuc.errors import UsageError
@@ -40,6 +50,7 @@ if TYPE_CHECKING:
 @click.option("--calibration-table", type=FILE, metavar="FILE", help="Value ranges; int8 needs them.")
 @click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
 @boundary_options
+@labels_option
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
 @layout_option
 @click.option("--test-reference", type=FILE, metavar="FILE.npz", help="Values of the float network on that input.")
@@ -50,6 +61,7 @@ if TYPE_CHECKING:
 @pool_options
 @click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")
 @click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report for programs.")
+@bundle_option
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
 @pass_app
 def command(
@@ -68,6 +80,7 @@ def command(
     pools: PoolChoice,
     output: Path,
     report_path: Path | None,
+    bundle: Path | None,
     work_dir: Path | None,
     **settings: Unpack[DeploySettings],
 ) -> None:
@@ -78,8 +91,11 @@ def command(
     """
     given = (settings.get("quantize_table"), settings.get("calibration_table"), settings.get("test_reference"))
     check_inputs(mlir, *(path for path in given if isinstance(path, Path)), *settings.get("test_input", ()))
+    check_belongings()
     chip = chosen_chip(app, chip, pools)
     check_outputs(compiled_file(app, chip, output), memory_plan, report_path)
+    if bundle is not None:
+        check_bundle(bundle)
     session = open_session(
         app,
         chip=chip,
@@ -97,6 +113,8 @@ def command(
     with beside(output) as settings["keep_in"]:
         report = session.deploy(module, output, **settings)
     show_report(app, report, report_path, memory_plan, work_dir)
+    if bundle is not None:
+        write_bundle(app, session, output, bundle)
 
 
 def asymmetric_mode(mode: str | None) -> str:

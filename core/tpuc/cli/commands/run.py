@@ -10,7 +10,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import layout_option, preprocess_options
+from tpuc.cli.options import labels_option, layout_option, preprocess_options
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
@@ -20,8 +20,9 @@ from tpuc.files import check_writable
 
 if TYPE_CHECKING:
     from tpuc.api.answers import RunSample
+    from tpuc.data import Labels
 
-ANSWERS = "tpuc.answers"
+ANSWERS, READERS = "tpuc.answers", "tpuc.readers"
 LARGEST = 5
 
 
@@ -38,7 +39,7 @@ LARGEST = 5
     "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only shown."
 )
 @click.option("--network", metavar="NAME", help="Of a compiled file with several networks.")
-@click.option("--labels", default="", metavar="NAME", help="Names of classes: imagenet, coco, or a file of lines.")
+@labels_option
 @click.option("--postprocess", default="", metavar="NAME", help="What the outputs are, as of `tpuc eval`: yolov5, ssd.")
 @click.option(
     "--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes or maps into the picture; several pictures, files."
@@ -55,7 +56,7 @@ def command(
     model: Path | None,
     output: Path | None,
     network: str | None,
-    labels: str,
+    labels: Labels | None,
     postprocess: str,
     draw: Path | None,
     summary: bool,
@@ -70,12 +71,15 @@ def command(
     boxes, maps of classes by their shares; of other outputs the range and the largest values. Where a file takes
     quantised integers, arrays of integers are taken as they are and floats are quantised.
     """
+    if (summary or dump_all_tensors) and (draw is not None or postprocess):
+        raise UsageError("--summary and --dump-all-tensors show values alone; leave out --draw and --postprocess.")
     runnable, given = _split(files, model, inputs)
     check_inputs(runnable, *given)
     for path in (output, draw):
         if path is not None:
             check_output("--output" if path is output else "--draw", path, (runnable, *given))
             check_writable(path)
+    _check_drawing(app, draw)
     session = open_session(app, input_layout=input_layout)
     ran = list(
         session.run_each(runnable, given, preprocess=preprocess, dump_all_tensors=dump_all_tensors, network=network)
@@ -83,23 +87,37 @@ def command(
     from tpuc.session.running import stacked
 
     outputs = stacked([one.outputs for one in ran])
-    if output is not None:
-        from tpuc.npz import write_npz
-
-        write_npz(output, outputs)
     shown: list[list[str]] = []
     if not (summary or dump_all_tensors):
-        shown = [_answers(app, one, labels, postprocess, _drawn(draw, one, len(ran))) for one in ran]
+        places = _drawings(draw, ran)
+        shown = [_answers(app, one, labels, postprocess, place) for one, place in zip(ran, places, strict=True)]
     if not (shown and all(shown)):
         if postprocess or draw is not None:
             raise UsageError(
                 f"{runnable}: its outputs show nothing in a picture that is known; leave out --postprocess and --draw."
             )
         values = stacked([one.values for one in ran])
+        _write(output, outputs)
         app.result(columns(_summary(values) if summary else list(_listing(values, outputs))))
         return
+    _write(output, outputs)
     for one, lines in zip(ran, shown, strict=True):
         app.result("\n".join([f"{one.name}:", *lines] if len(ran) > 1 else lines))
+
+
+def _check_drawing(app: App, draw: Path | None) -> None:
+    """Raise UsageError for a name by which no installed reader would open a picture."""
+    from tpuc.data import is_picture
+
+    if draw is not None and app.registry.names(READERS) and not is_picture(app.registry, draw):
+        raise UsageError(f"--draw {draw}: pictures are not called so; name it {draw.with_suffix('.png').name}.")
+
+
+def _write(output: Path | None, outputs: Mapping[str, Any]) -> None:
+    if output is not None:
+        from tpuc.npz import write_npz
+
+        write_npz(output, outputs)
 
 
 def _split(files: Sequence[Path], model: Path | None, inputs: Sequence[Path]) -> tuple[Path, tuple[Path, ...]]:
@@ -112,12 +130,16 @@ def _split(files: Sequence[Path], model: Path | None, inputs: Sequence[Path]) ->
     return network, (*given, *inputs)
 
 
-def _drawn(draw: Path | None, ran: RunSample, count: int) -> Path | None:
-    """Where to draw; each of several pictures has a file of its own, named after it."""
-    return draw if draw is None or count == 1 else draw.with_name(f"{draw.stem}-{ran.files[0].stem}{draw.suffix}")
+def _drawings(draw: Path | None, ran: Sequence[RunSample]) -> list[Path | None]:
+    """Where to draw; each of several pictures has a file of its own, named after it, and numbered where names recur."""
+    if draw is None or len(ran) == 1:
+        return [draw] * len(ran)
+    stems = [one.files[0].stem for one in ran]
+    names = [stem if stems.count(stem) == 1 else f"{number}-{stem}" for number, stem in enumerate(stems, 1)]
+    return [draw.with_name(f"{draw.stem}-{name}{draw.suffix}") for name in names]
 
 
-def _answers(app: App, ran: RunSample, labels: str, postprocess: str, draw: Path | None) -> list[str]:
+def _answers(app: App, ran: RunSample, labels: Labels | None, postprocess: str, draw: Path | None) -> list[str]:
     """What plugins say of the outputs; empty where none knows what they are."""
     from tpuc.api.answers import Asked
 

@@ -12,7 +12,7 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.options import layout_option, post_option, preprocess_options
 from tpuc.cli.outputs import beside, check_output
-from tpuc.cli.session import check_inputs, check_outputs, open_session
+from tpuc.cli.session import check_inputs, check_outputs, is_said, open_session
 from tpuc.cli.values import EMPTY, FILE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
 from tpuc.errors import UsageError
 from tpuc.files import file_stem
@@ -60,7 +60,7 @@ def command(
     NAME_top_f32_all_weight.npz, the module before any pass; of ONNX files NAME_opt.onnx, the network as it was
     simplified, and NAME_opt.onnx.prototxt, its graph as text.
     """
-    if not test_input and (test_result is not None or excepts or tolerance):
+    if not test_input and any(map(is_said, ("test_result", "excepts", "tolerance"))):
         raise UsageError("--test-result, --excepts and --tolerance belong to a comparison; add --test-input FILE.")
     check_inputs(model_def, settings.get("model_data"), *test_input)
     check_outputs(mlir)

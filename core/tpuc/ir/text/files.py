@@ -26,7 +26,10 @@ def read_module(path: Path, resolve: OpResolver) -> Module:
     the module's own.
     """
     path = Path(path)
-    module = parse_module(read_text(path, InvalidModel, "Give the .mlir file."), resolve, str(path))
+    text = read_text(path, InvalidModel, "Give the .mlir file.")
+    if not text.strip():
+        raise InvalidModel(f"{path}: is empty. Give the .mlir file.")
+    module = parse_module(text, resolve, str(path))
     match module.attributes.get(MODULE_NAME):
         case StringAttr(value=name) if not module.name:
             module.name = name

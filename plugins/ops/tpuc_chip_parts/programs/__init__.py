@@ -63,7 +63,9 @@ class Input:
         return tuple(values[index % len(values)] for index in range(self.channels))
 
 
-def programs(package: str, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess]) -> Mapping[str, str]:
+def programs(
+    package: str, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
+) -> Mapping[str, str]:
     """The texts of all files by their names; `package` holds those of the chip, `run.cpp` and `run.py`."""
     inputs = [Input.of(info, described.get(info.name)) for info in loaded.inputs]
     about = [f"{place}. {_about(one)}" for place, one in enumerate(inputs, 1)]
@@ -72,12 +74,14 @@ def programs(package: str, model: str, loaded: LoadedModel, described: Mapping[s
         "model": _c_string(model),
         "inputs": "\n".join(_cpp_input(one) for one in inputs),
         "outputs": "\n".join(_cpp_output(info) for info in loaded.outputs),
+        "labels": "".join(f"\n    {_c_string(name)}," for name in labels),
     }
     python = {
         "about": "\n".join(f"# {line}" for line in about),
         "model": repr(model),
         "inputs": "\n".join(_python_input(one) for one in inputs),
         "outputs": "\n".join(_python_output(info) for info in loaded.outputs),
+        "labels": "".join(f"\n    {name!r}," for name in labels),
     }
     own = {name: resources.files(package).joinpath(f"{name}.in").read_text(encoding="utf-8") for name in PROGRAMS}
     return {**own, "network.hpp": _filled("network.hpp.in", cpp), "network.py": _filled("network.py.in", python)}
@@ -196,8 +200,8 @@ def _python_tensor(info: TensorInfo) -> dict[str, Any]:
 
 
 def _c_string(text: str) -> str:
-    """A literal of C++ with the bytes of UTF-8."""
-    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\{byte:03o}" for byte in text.encode())
+    """A literal of C++ with the bytes of UTF-8, and without trigraphs."""
+    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode())
     return f'"{"".join(plain)}"'
 
 

@@ -71,6 +71,10 @@ def image_input(shape: Sequence[int], said: Mapping[str, Any], name: str) -> Inp
         raise UsageError(
             f"input '{name}': --resize-dims are height and width, such as 256,256, not {len(dims)} values."
         )
+    if dims and min(dims) < 1:
+        raise UsageError(f"input '{name}': --resize-dims {dims[0]},{dims[1]}: height and width are at least 1.")
+    if 0.0 in (said.get("scale") or ()):
+        raise UsageError(f"input '{name}': --scale 0 makes every picture the same; give a factor for pixels.")
     return Input(
         do_preprocess=True,
         channel_format=layout,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from tpuc.api import UsageError
 from tpuc.api.answers import Answer, Asked, RunSample
 
-from tpuc_eval.answers.naming import naming
 from tpuc_eval.options import reader
 from tpuc_eval.postprocess.classes import ClassRows
 from tpuc_eval.protocols import Sample
@@ -18,11 +18,16 @@ _PICTURE_AXES = 4
 
 
 class Classes(Answer):
-    """Of networks that take one picture and give one vector. Arrays are taken for pictures where names are given."""
+    """Of networks that take one picture and give one vector. Arrays are taken for pictures where classes have names."""
 
     def lines(self, ran: RunSample, asked: Asked) -> Sequence[str] | None:
         """See Answer."""
-        if not (ran.picture or asked.labels) or asked.postprocess or len(ran.values) != 1 or len(ran.inputs) != 1:
+        if (
+            not (ran.picture or asked.names(ran).names)
+            or asked.postprocess
+            or len(ran.values) != 1
+            or len(ran.inputs) != 1
+        ):
             return None
         (values,) = ran.values.values()
         known = reader(asked.registry, ran.postprocess)
@@ -30,7 +35,9 @@ class Classes(Answer):
             values = np.asarray(known(ran.values, Sample(({},)))) if isinstance(known, ClassRows) else np.zeros(0)
         if len(ran.inputs[0].shape) != _PICTURE_AXES or values.size < FEWEST or values.size != max(values.shape):
             return None
-        scores, names = values.reshape(-1).astype(np.float64), naming(asked.labels)
+        if asked.draw is not None:
+            raise UsageError("--draw: classes are of the whole picture, and nothing is to be drawn; leave it out.")
+        scores, names = values.reshape(-1).astype(np.float64), asked.names(ran)
         best = np.argsort(-scores, kind="stable")[:SHOWN]
         width = len(str(best.max()))
         best = best[np.isfinite(scores[best])]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from tpuc.api.answers import Answer, Asked, RunSample
+from tpuc.api.host import Labels
 from tpuc_images.images import upright
 
-from tpuc_eval.answers.naming import naming
 from tpuc_eval.answers.objects import COLOURS, fitting_detectors
 from tpuc_eval.datasets.images import sample_of
 from tpuc_eval.options import reader
@@ -56,7 +56,7 @@ class Maps(Answer):
             found, count = known(ran.values, sample), known.classes
         else:
             found, count = values[0].argmax(axis=0), values.shape[1]
-        return _classes(found[rows][:, columns], seen, count, ran.picture, asked)
+        return _classes(found[rows][:, columns], seen, asked.names(ran), count, ran.picture, asked.draw)
 
 
 def _is_map(shape: tuple[int, ...], size: tuple[int, int], *, colours: bool) -> bool:
@@ -67,13 +67,14 @@ def _is_map(shape: tuple[int, ...], size: tuple[int, int], *, colours: bool) -> 
     return not is_picture and shape[2] * COARSEST >= height and shape[3] * COARSEST >= width
 
 
-def _classes(found: NDArray[Any], seen: NDArray[np.bool_], count: int, picture: Path, asked: Asked) -> list[str]:
+def _classes(
+    found: NDArray[Any], seen: NDArray[np.bool_], names: Labels, count: int, picture: Path, draw: Path | None
+) -> list[str]:
     """Which share of what the network saw each class has."""
-    names = naming(asked.labels)
     shares = np.bincount(found[seen], minlength=count) / seen.sum()
-    if asked.draw is not None:
+    if draw is not None:
         colours = np.array([[int(text[at : at + 2], 16) for at in (1, 3, 5)] for text in COLOURS], np.float64)
-        _blend(picture, colours[found % len(colours)], _BLENDED * (seen & (found > 0)), asked.draw)
+        _blend(picture, colours[found % len(colours)], _BLENDED * (seen & (found > 0)), draw)
     best = [int(one) for one in np.argsort(-shares, kind="stable")[:SHOWN] if shares[one] >= LEAST_SHARE]
     width = len(str(max(best)))
     return [f"{100 * shares[one]:5.1f}%  {one:>{width}}  {names.of(one, count)}" for one in best]

@@ -10,7 +10,6 @@ from PIL import ImageDraw
 from tpuc.api.answers import Answer, Asked, RunSample
 from tpuc_images.images import upright
 
-from tpuc_eval.answers.naming import naming
 from tpuc_eval.datasets.images import sample_of
 from tpuc_eval.options import candidates, reader
 from tpuc_eval.postprocess.detector import Detector
@@ -36,8 +35,8 @@ class Objects(Answer):
         found = chosen(ran.values, sample)
         if not isinstance(found, Detections):
             return None
-        names = naming(asked.labels)
-        labels = [_name(names.names, index) for index in found.classes.tolist()]
+        names = asked.names(ran).names
+        labels = [_name(names, index) for index in found.classes.tolist()]
         if asked.draw is not None:
             draw(ran.picture, found, labels, asked.draw)
         rows = zip(found.scores.tolist(), found.boxes.tolist(), labels, strict=True)

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import UsageError
+from tpuc.api.host import lines_of
 
+IMAGENET = 1000
+"""Classes of its lists of labels."""
 HEADINGS = frozenset({"file", "filename", "file_name", "image", "name", "path"})
 
 
@@ -55,6 +58,11 @@ class IndexRange:
 
         A network whose class 0 is the background has one class more than its data.
         """
+        if not self.offset and classes == IMAGENET + 1 and self.highest < IMAGENET:
+            return (
+                f"the network has {classes} classes, and ImageNet has {IMAGENET}: if class 0 is the background, give "
+                "--label-offset 1"
+            )
         if self.offset or self.lowest != 1 or self.highest + 1 >= classes:
             return ""
         return (
@@ -71,11 +79,7 @@ def index_range(source: Path, indices: Iterable[int], offset: int) -> IndexRange
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file that say something; raises UsageError."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not a text file. Give --label-file lines 'FILE INDEX' or class names.") from error
-    return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return lines_of(path, "--label-file lines 'FILE INDEX' or class names")
 
 
 def read_labels(path: Path) -> LabelFile:
@@ -83,7 +87,9 @@ def read_labels(path: Path) -> LabelFile:
     by_file: dict[str, int] = {}
     plain: list[str] = []
     lines = read_lines(path)
-    if lines and _columns(lines[0])[0].lower() in HEADINGS and len(_columns(lines[0])) > 1:
+    if not lines:
+        raise UsageError(f"{path}: there is nothing in it. Give --label-file lines 'FILE INDEX' or class names.")
+    if _columns(lines[0])[0].lower() in HEADINGS and len(_columns(lines[0])) > 1:
         lines = lines[1:]
     for line in lines:
         parts = _columns(line)

@@ -1,0 +1,59 @@
+"""Names of classes for people: packaged lists, or a file with one name per line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.errors import UsageError
+
+FOLDER = Path(__file__).resolve().parent / "names"
+BACKGROUND = "background"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names by class index; class 0 of a network with one class more is the background. `source` is for sentences."""
+
+    source: str = ""
+    names: Sequence[str] = ()
+
+    def fitted(self, classes: int) -> Sequence[str]:
+        """A name for each of so many classes, none where there are no names; raises UsageError for those of others."""
+        if len(self.names) in (0, classes):
+            return self.names
+        if len(self.names) + 1 == classes:
+            return (BACKGROUND, *self.names)
+        raise UsageError(
+            f"{self.source} has {len(self.names)} names, and the network has {classes} classes; give its own names, "
+            "one per line in the order of its outputs."
+        )
+
+    def of(self, index: int, classes: int) -> str:
+        """What to call a class of a network with so many; raises UsageError where the names are not of its classes."""
+        fitted = self.fitted(classes)
+        return fitted[index] if fitted else f"class {index}"
+
+
+def labels_named(text: str) -> Labels:
+    """The names that `--labels` asks for: a packaged list by its name, or a file; none for an empty text."""
+    if not text:
+        return Labels()
+    packaged = {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
+    path = packaged.get(text, Path(text))
+    if not path.is_file():
+        raise UsageError(f"--labels {text}: no such file, and no such list; lists: {', '.join(packaged)}.")
+    names = lines_of(path, "one name per line")
+    if not names:
+        raise UsageError(f"--labels {text} has no names; give one per line.")
+    return Labels(f"--labels {text}", names)
+
+
+def lines_of(path: Path, wanted: str) -> list[str]:
+    """The lines of a text file that say something; raises UsageError, which tells what is `wanted`."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not a text file. Give {wanted}.") from error
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]

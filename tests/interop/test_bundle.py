@@ -1,0 +1,131 @@
+"""The programs of a deployment folder, built for this machine, on the vendors' runtimes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.npz import write_npz
+
+from tests.chips.command_line import tpuc
+from tests.chips.cv18xx.test_frames import network
+from tests.docs.test_milk_v_duo import DIGITS
+from tests.interop.bundles import Runtime, vendor_library
+from tests.tools.eval.test_fused_boxes import IMAGE, write_heads
+
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("oracle_dir")]
+HERE = Path(__file__).parent
+NORMALISED = ("--mean", "3", "--scale", "0.125", "--pixel-format", "gray")
+INTEGERS = ("int8", "--quant-input", "--quant-output")
+NAMES = ("zero", 'o"ne', "two \\", "trois é", "four", "five", "six", "seven", "eight", "??/nine")
+MODES = [
+    *((chip, mode) for chip in ("cv180x", "cv181x", "cv183x") for mode in (("int8",), INTEGERS)),
+    *(("bm1684x", mode) for mode in (("f16",), ("int8",), INTEGERS)),
+]
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A compiled file and its folder for one chip, and the runtime that runs them."""
+
+    chip: str
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        return self.folder / ("net.bmodel" if self.chip == "bm1684x" else "net.cvimodel")
+
+    @property
+    def bundle(self) -> Path:
+        return self.folder / "out"
+
+    def compile(self, network: Path, *said: str | Path) -> None:
+        done = tpuc("compile", network, "--chip", self.chip, *said, "-o", self.file, "--bundle", self.bundle)
+        assert done.returncode == 0, done.stderr
+
+    def runtime(self) -> Runtime:
+        """That of BM1684X opens the functional model under one name for all chips; a link leads to the right one."""
+        if self.chip != "bm1684x":
+            return Runtime(["-lcviruntime"], HERE / "cv18xx" / "runtime")
+        models = self.folder / "model"
+        models.mkdir()
+        (models / "libcmodel.so").symlink_to(vendor_library() / "libcmodel_bm1684x.so")
+        return Runtime(["-lbmrt", "-lbmlib"], HERE / "bm1684x" / "runtime", [models])
+
+    def check(self, name: str, values: NDArray[Any], given: bytes) -> None:
+        """The programs print of the bytes of `given` what the simulator computes of `values`."""
+        image, wanted = self.folder / "image.npz", self.folder / "wanted.npz"
+        write_npz(image, {name: values})
+        tpuc("run", "--model", self.file, "--input", image, "-o", wanted)
+        (self.bundle / "input.bin").write_bytes(given)
+        self.runtime().check_both(self.bundle, wanted)
+
+
+def digit() -> NDArray[np.uint8]:
+    return np.load(DIGITS / "digits_eval.npz")["x"][0].reshape(1, 1, 8, 8).astype(np.uint8)
+
+
+def write_names(folder: Path) -> Path:
+    (folder / "names.txt").write_text("\n".join(NAMES), "utf-8")
+    return folder / "names.txt"
+
+
+@pytest.mark.parametrize(("chip", "mode"), MODES, ids=["-".join((chip, *mode)) for chip, mode in MODES])
+@pytest.mark.parametrize("said", [(), NORMALISED], ids=["values", "pixels"])
+def test_both_print_what_the_simulator_gives(
+    chip: str, mode: Sequence[str], said: Sequence[str], tmp_path: Path
+) -> None:
+    image, made = digit(), Deployed(chip, tmp_path)
+    seen = np.load(DIGITS / "digits_calib.npz")["x"].astype(np.float32)
+    np.savez(tmp_path / "calib.npz", x=(seen - 3) / 8 if said else seen)
+    names = ("--labels", write_names(tmp_path)) if said else ()
+    made.compile(DIGITS / "digits.onnx", "--quantize", *mode, *said, *names, "--dataset", tmp_path / "calib.npz")
+    meant = (image.astype(np.float32) - 3) / 8 if said else image.astype(np.float32)
+    made.check("image", meant, image.tobytes() if said else meant.tobytes())
+
+
+@pytest.mark.parametrize(("chip", "mode"), [("bm1684x", "f16"), ("cv180x", "bf16")])
+def test_it_says_what_is_missing(chip: str, mode: str, tmp_path: Path) -> None:
+    made = Deployed(chip, tmp_path)
+    made.compile(DIGITS / "digits.onnx", "--quantize", mode)
+    (made.bundle / "short.bin").write_bytes(bytes(255))
+    runtime = made.runtime()
+    program = runtime.build(made.bundle)
+    ran = runtime.run([program, "short.bin"], made.bundle)
+    assert (ran.returncode, ran.stderr.splitlines()[-1]) == (1, "short.bin has 255 bytes, and input image takes 256")
+    assert runtime.run([program], made.bundle).returncode == 2
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+@pytest.mark.parametrize("post", ["classes", "yolox"])
+def test_both_print_the_rows_of_the_simulator(chip: str, post: str, tmp_path: Path) -> None:
+    made, classes = Deployed(chip, tmp_path), post == "classes"
+    network = DIGITS / "digits.onnx" if classes else write_heads(post, tmp_path)
+    made.compile(network, "--post", post, "--labels", write_names(tmp_path))
+    values = digit().astype(np.float32) if classes else IMAGE["image"]
+    made.check("image", values, values.tobytes())
+
+
+@pytest.mark.parametrize("colours", ["rgb", "bgr"])
+def test_colours_are_put_in_order(colours: str, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(3).integers(0, 256, (2, 12, 18, 3), np.uint8)
+    made = Deployed("cv181x", tmp_path)
+    said = ("--mean", "103.9,116.8,123.7", "--scale", "0.017,0.0171,0.0175", "--pixel-format", colours)
+    made.compile(network(tmp_path / "net.onnx"), "--quantize", "bf16", *said)
+    ordered = (pixels if colours == "rgb" else pixels[..., ::-1]).astype(np.float32)
+    mean, scale = np.array([103.9, 116.8, 123.7], np.float32), np.array([0.017, 0.0171, 0.0175], np.float32)
+    made.check("image", ((ordered - mean) * scale).transpose(0, 3, 1, 2), pixels.tobytes())
+
+
+def test_files_that_normalise_take_the_bytes(tmp_path: Path) -> None:
+    image, made = digit(), Deployed("cv180x", tmp_path)
+    made.compile(DIGITS / "digits.onnx", "--quantize", "bf16", *NORMALISED, "--fuse-preprocess")
+    (said,) = json.loads((made.bundle / "network.json").read_text("utf-8"))["inputs"]
+    assert (said["type"], said["scale"]) == ("u8", 1.0)
+    made.check(said["name"], image, image.tobytes())
