@@ -18,7 +18,6 @@ from tpuc.api import (
 )
 from tpuc_ops import top
 
-from tpuc_passes.canonicalize import Canonicalize
 from tpuc_passes.fold_constants import FoldConstants
 from tpuc_passes.scaled_back import is_scaled_back
 from tpuc_passes.whole_filters import make_whole
@@ -75,6 +74,8 @@ def drop_dynamic_quantisation(module: Module, context: PassContext) -> int:
     for operation in found:
         _drop(module, operation, names)
     if found:
+        from tpuc_passes.canonicalize import Canonicalize  # calibration of other networks starts sooner without
+
         for one in (FoldConstants(), Canonicalize()):
             one.run(module, context)
         remove_dead(module)

@@ -115,7 +115,7 @@ def test_shifts_take_the_mean_error_out(tmp_path: Path) -> None:
 
 
 def test_large_networks_are_weighed_in_halves_with_the_same_result(tmp_path: Path) -> None:
-    size = 1 << 9
+    size = 5 << 7
     net = Network(1, 4, size, size)
     value = net.op(top.SiLU(), net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(4, 4, 1, 1), net.none))
     value = net.op(top.SiLU(), net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(4, 4, 1, 1), net.none))

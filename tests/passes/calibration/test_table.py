@@ -60,14 +60,17 @@ def test_reads_the_lines_of_the_seed() -> None:
     [
         (
             "122_conv56.4281803 -102.5830231 97.6811752",
-            "3 fields in '122_conv56.4281803 -102.5830231 97.6811752', is a space missing after the name?",
+            "3 fields in '122_conv56.4281803 -102.5830231 97.6811752' where 4 belong: a space may be missing",
         ),
         (
             "122_conv56.4281803 - 102.5830231 97.6811752",
-            "'-' is not a number in '122_conv56.4281803 - 102.5830231 97.6811752', is a space missing or one too many?",
+            (
+                "'-' is not a number in '122_conv56.4281803 - 102.5830231 97.6811752': a space may be missing, or one "
+                "too many"
+            ),
         ),
-        ("conv1 1.0 2.0", "3 fields in 'conv1 1.0 2.0', is a space missing after the name?"),
-        ("conv1 1.0 -1.0 x", "'x' is not a number in 'conv1 1.0 -1.0 x', is a space missing or one too many?"),
+        ("conv1 1.0 2.0", "3 fields in 'conv1 1.0 2.0' where 4 belong: a space may be missing"),
+        ("conv1 1.0 -1.0 x", "'x' is not a number in 'conv1 1.0 -1.0 x': a space may be missing, or one too many"),
         ("conv1 nan -1.0 1.0", "'conv1' has a value that is not finite"),
         ("conv1 -1.0 -1.0 1.0", "'conv1' has the negative threshold -1"),
         ("conv1 1.0 2.0 1.0", "'conv1' has its minimum 2 above its maximum 1"),

@@ -69,6 +69,37 @@ def test_rows_tell_enough_of_many_elements(tmp_path: Path) -> None:
     np.testing.assert_allclose(distances[0], distances[1], rtol=1e-4)  # sums of 65536 floats
 
 
+@pytest.mark.parametrize(
+    "op", [top.Conv(kernel_shape=(3, 3), group=64, pads=(1,) * 4), top.MaxPool(kernel_shape=(2, 2))]
+)
+def test_a_part_of_many_channels_and_rows_chooses_as_all_of_them(
+    op: top.Conv | top.MaxPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = Network(1, 64, 48, 48)
+    filters = [net.weight(64, 1, 3, 3), net.none] if isinstance(op, top.Conv) else []
+    module = net.finish(net.op(op, net.input, *filters))
+    np.save(tmp_path / "x.npy", np.random.default_rng(6).standard_normal((1, 64, 48, 48)).astype(np.float32))
+    entries = {"v0": TensorThreshold(0.5, -4.5, 4.5)}
+    part = observed(module, tmp_path / "x.npy", entries)[1][1, 0]
+    monkeypatch.setattr("tpuc_passes.calibration.tune.MANY_ELEMENTS", 1 << 30)
+    whole = observed(module, tmp_path / "x.npy", entries)[1][1, 0]
+    assert part.sum() < whole.sum() / 8
+    np.testing.assert_allclose(part / part.sum(), whole / whole.sum(), atol=0.01)
+
+
+def test_rows_tell_enough_of_a_long_concatenation(tmp_path: Path) -> None:
+    row = np.random.default_rng(2).standard_normal(64).astype(np.float32)
+    entries = {"v0": TensorThreshold(0.5, -3.0, 3.0), "v1": TensorThreshold(9.0, -9.0, 9.0)}
+    distances: list[np.ndarray] = []
+    for rows in (512, 2048):  # of the second, every sixteenth
+        net = Network(1, 1, rows, 64)
+        module = net.finish(net.op(top.Concat(axis=1), *[net.input] * 4))
+        np.save(tmp_path / "x.npy", np.broadcast_to(row, (1, 1, rows, 64)))
+        found = observed(module, tmp_path / "x.npy", entries)[1]
+        distances.append(next(one for (index, position), one in found.items() if index >= 0 and position == 1))
+    np.testing.assert_allclose(distances[0], distances[1], rtol=1e-4)
+
+
 def test_what_a_relu_drops_does_not_count(tmp_path: Path) -> None:
     net = Network(1, 1, 1, 1001)
     result = net.op(top.Relu(), net.op(top.MulConst(const_val=1.0), net.input))

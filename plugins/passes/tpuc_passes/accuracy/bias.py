@@ -20,6 +20,8 @@ from tpuc_passes.accuracy.rescale import constant, set_constant
 
 SHIFTS = "bias_shift"
 """The section of a calibration table that holds them: remarks of the form `#bias_shift op_name v0 v1 ...`."""
+LEAST_LOSS = 1e-6
+"""Beside the largest mean of a product's channels; less is what floats leave of filters that were rounded before."""
 _Watch = Callable[[Iterable[Any], str, int], Iterable[Any]]
 
 
@@ -58,7 +60,9 @@ def observe(net: FakeNetwork, sample: Mapping[str, Array]) -> dict[str, ProductM
 
 def filter_shifts(seen: Sequence[Mapping[str, ProductMeans]]) -> dict[str, Array]:
     """What rounding the filters alone takes from the results of products, in the mean over samples."""
-    return {name: _mean([one[name].lost for one in seen]).astype(np.float32) for name in seen[0]} if seen else {}
+    found = {name: _mean([one[name].lost for one in seen]) for name in seen[0]} if seen else {}
+    least = {name: LEAST_LOSS * np.abs([one[name].result for one in seen]).max(initial=0.0) for name in found}
+    return {name: np.where(np.abs(one) > least[name], one, 0.0).astype(np.float32) for name, one in found.items()}
 
 
 def find_shifts(

@@ -26,6 +26,15 @@ UNSEEN_WEIGHT = 0.01
 """What numbers of places without anything weigh, beside 1 where something is sure to be."""
 
 
+class Remembering(dict[str, Array]):
+    """The outputs of one sample, with what deciders have made of them: each is asked several times."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        super().__init__(outputs)
+        self.meanings: dict[int, Array] = {}
+        self.scores: dict[int, Array | None] = {}
+
+
 @dataclass(frozen=True)
 class Agreement:
     """How many decisions are the same, of how many."""
@@ -58,9 +67,17 @@ class Decider(ABC):
     def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
         """The decisions of one sample."""
 
-    @abstractmethod
     def meaning(self, outputs: Outputs) -> Array:
         """The part as its reader takes it: without what no decision depends on, such as differences of sure logits."""
+        if not isinstance(outputs, Remembering):
+            return self._meaning(outputs)
+        if id(self) not in outputs.meanings:
+            outputs.meanings[id(self)] = self._meaning(outputs)
+        return outputs.meanings[id(self)]
+
+    @abstractmethod
+    def _meaning(self, outputs: Outputs) -> Array:
+        """As `meaning`, computed."""
 
     def weights(self, wanted: Outputs) -> Array | float:
         """How much errors count, element by element."""
@@ -95,7 +112,7 @@ class Presence(Decider):
     scale: float | None = None
     is_log: bool = False
 
-    def meaning(self, outputs: Outputs) -> Array:
+    def _meaning(self, outputs: Outputs) -> Array:
         x = self.part.of(outputs).astype(np.float64)
         if self.is_log:
             return np.exp(np.minimum(x, 0.0))
@@ -124,7 +141,7 @@ class Classes(Decider):
     is_log: bool = False
     background: int | None = None
 
-    def meaning(self, outputs: Outputs) -> Array:
+    def _meaning(self, outputs: Outputs) -> Array:
         x = self.part.of(outputs).astype(np.float64)
         if self.is_log:
             return np.exp(np.minimum(x, 0.0))
@@ -175,7 +192,7 @@ class Numbers(Decider):
     axis: int = -1
     scores: tuple[Scored, ...] = ()
 
-    def meaning(self, outputs: Outputs) -> Array:
+    def _meaning(self, outputs: Outputs) -> Array:
         return np.moveaxis(np.atleast_1d(self.part.of(outputs).astype(np.float64)), self.axis, -1)
 
     def weights(self, wanted: Outputs) -> Array | float:
@@ -193,6 +210,13 @@ class Numbers(Decider):
         return Agreement(int(near), 1)
 
     def _scores(self, outputs: Outputs) -> Array | None:
+        if not isinstance(outputs, Remembering):
+            return self._computed_scores(outputs)
+        if id(self) not in outputs.scores:
+            outputs.scores[id(self)] = self._computed_scores(outputs)
+        return outputs.scores[id(self)]
+
+    def _computed_scores(self, outputs: Outputs) -> Array | None:
         if not self.scores:
             return None
         found = np.prod([one.of(outputs) for one in self.scores], axis=0)
@@ -207,7 +231,7 @@ class Labels(Decider):
 
     kind = "labels"
 
-    def meaning(self, outputs: Outputs) -> Array:
+    def _meaning(self, outputs: Outputs) -> Array:
         return self.part.of(outputs).astype(np.float64)
 
     def decided(self, wanted: Outputs, got: Outputs) -> Agreement:

@@ -27,6 +27,8 @@ MOST_ROWS, MOST_ELEMENTS = 128, 1 << 15
 """Of operands, from one sample: all products of a network are kept at once."""
 DAMPING = 0.05
 """Added to the moments, as a part of their mean on the diagonal: few rows leave some directions unseen."""
+BLOCK = 32
+"""Weights behind so many are told at once what these leave, by a product."""
 LEAST_GAIN = 0.05
 """Rounding to the nearest stays where the error on other samples falls by a smaller part."""
 
@@ -141,13 +143,16 @@ class _Grouped:
         upper = np.linalg.cholesky(np.linalg.inv(sorted_)).transpose(0, 2, 1)
         left = np.take_along_axis(self.weights, order[:, None, :], 2)
         fixed = np.abs(left) >= steps * (1 - 1e-6)
-        result = np.empty_like(left)
-        for place in range(left.shape[2]):
-            column = left[:, :, place]
-            whole = np.clip(np.rint(column), -steps, steps)
-            result[:, :, place] = np.where(fixed[:, :, place], np.copysign(steps, column), whole)
-            error = (column - result[:, :, place]) / upper[:, place, place, None]
-            left[:, :, place:] -= error[:, :, None] * upper[:, None, place, place:]
+        result, errors = np.empty_like(left), np.empty_like(left)
+        for begin in range(0, left.shape[2], BLOCK):
+            block = slice(begin, begin + BLOCK)
+            for place in range(*block.indices(left.shape[2])):
+                column = left[:, :, place]
+                whole = np.clip(np.rint(column), -steps, steps)
+                result[:, :, place] = np.where(fixed[:, :, place], np.copysign(steps, column), whole)
+                error = errors[:, :, place] = (column - result[:, :, place]) / upper[:, place, place, None]
+                left[:, :, place : block.stop] -= error[:, :, None] * upper[:, None, place, place : block.stop]
+            left[:, :, block.stop :] -= errors[:, :, block] @ upper[:, block, block.stop :]
         back = np.argsort(order, axis=1, kind="stable")
         return np.take_along_axis(result, back[:, None, :], 2)
 

@@ -178,15 +178,6 @@ def by_cost(entries: Mapping[str, TensorThreshold], importance: Mapping[str, Imp
     return sorted(found, key=lambda name: -found[name])
 
 
-def decibels_gained(
-    before: Mapping[str, TensorThreshold], after: Mapping[str, TensorThreshold], importance: Mapping[str, Importance]
-) -> float:
-    """By how much the expected squared error of the outputs falls, all values together."""
-    whole = sum(_cost(before[name], one) for name, one in importance.items())
-    left = sum(_cost(after[name], one) for name, one in importance.items())
-    return 10 * math.log10(whole / left) if whole > 0 and left > 0 else 0.0
-
-
 def _cost(entry: TensorThreshold, one: Importance) -> float:
     limit = max(-entry.minimum, entry.maximum, 0.0)
     return float(costs(one, limit, [entry.threshold], signed=entry.minimum < 0)[0])

@@ -12,7 +12,7 @@ import numpy as np
 from tpuc.api import Module
 from tpuc.api.host import Array, Pool, decibels
 
-from tpuc_passes.accuracy.deciders import Agreement, Decider, Outputs
+from tpuc_passes.accuracy.deciders import Agreement, Decider, Outputs, Remembering
 from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.accuracy.measure import Measure, measure_of, slots_to_see
 from tpuc_passes.accuracy.network import FakeNetwork, State
@@ -194,7 +194,9 @@ class Judge:
         return net.run_all(samples, self.pool, integer=integer, keep=keep)
 
     def _taken(self, net: FakeNetwork, states: Sequence[State], first: int) -> _Run:
-        return _Run(first, [net.outputs(one) for one in states], [self.measure.values(one) for one in states])
+        return _Run(
+            first, [Remembering(net.outputs(one)) for one in states], [self.measure.values(one) for one in states]
+        )
 
 
 def _decibels(sums: Array) -> float:

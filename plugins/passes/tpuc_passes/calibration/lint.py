@@ -281,7 +281,10 @@ def _named(looks: Sequence[Look]) -> str:
 
 def _colour_axis(inputs: Sequence[SampleInput], module: Module) -> int | None:
     """The axis of the only input's three colours, where the network ends in one vector of classes."""
-    if len(inputs) != 1 or len(inputs[0].shape) != 4 or len(Interpreter(module).output_names) != 1:
+    if len(inputs) != 1 or len(inputs[0].shape) != 4:
+        return None
+    outputs = [type.dims for type in Interpreter(module).outputs.values()]
+    if len(outputs) != 1 or math.prod(outputs[0]) != max(outputs[0], default=0):
         return None
     (one,) = inputs
     axis = 1 if one.preprocess.layout == "nchw" else 3

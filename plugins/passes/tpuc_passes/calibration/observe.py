@@ -15,8 +15,8 @@ from tpuc_passes.calibration.importance import Importance, Weigher
 from tpuc_passes.calibration.table import TensorThreshold
 from tpuc_passes.calibration.tune import Candidates, Distances, Place, Tuner
 
-MANY_ELEMENTS = 1 << 22
-"""Values of a network that take 16 MiB."""
+MANY_ELEMENTS = 1 << 23
+"""Values of a network that take 32 MiB."""
 
 
 @dataclass(frozen=True)

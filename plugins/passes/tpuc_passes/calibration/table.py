@@ -158,7 +158,7 @@ def parse_table(text: str, file: str = "calibration table") -> CalibrationTable:
 def _parse_line(line: str, where: str) -> tuple[str, TensorThreshold]:
     fields = line.rsplit(None, 3)
     if len(fields) < 4:
-        raise _corrupt(where, f"{len(fields)} fields in {line!r}, is a space missing after the name?")
+        raise _corrupt(where, f"{len(fields)} fields in {line!r} where 4 belong: a space may be missing")
     name, *texts = fields
     numbers: list[float] = []
     for text in texts:
@@ -166,7 +166,7 @@ def _parse_line(line: str, where: str) -> tuple[str, TensorThreshold]:
             numbers.append(float(text))
         except ValueError as error:
             raise _corrupt(
-                where, f"{text!r} is not a number in {line!r}, is a space missing or one too many?"
+                where, f"{text!r} is not a number in {line!r}: a space may be missing, or one too many"
             ) from error
     threshold, minimum, maximum = numbers
     if not all(math.isfinite(n) for n in numbers):

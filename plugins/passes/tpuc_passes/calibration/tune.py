@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api import Elementwise, Node
+from tpuc.api import Elementwise, Node, Op
 from tpuc.api.host import Array, Step
 from tpuc_ops import top
 
@@ -22,8 +22,9 @@ channels, evenly spread, and as many rows from the middle as have `PLACES` place
 """
 PLACES = 256
 MANY_ELEMENTS = 1 << 15
-"""Distances of element-wise ops with so many elements or more are taken on rows, evenly spread, of about half as many:
-otherwise they would take longer than the convolutions.
+"""Distances of element-wise ops and concatenations with so many elements or more are taken on rows, evenly spread, of
+about half as many, those of pools and convolutions of single channels on a part as above: otherwise they would take
+longer than the other convolutions.
 """
 SMALLEST_GAIN = 0.01
 """Thresholds nearer to absmax than this part of it are not tuned."""
@@ -88,7 +89,7 @@ class Tuner:
 
     def step(self, index: int, state: State) -> Distances:
         """The distances of a step's uses, before it runs."""
-        step: Step = self.net.plan.steps[index]
+        step = self.net.plan.steps[index]
         tuned = [position for position, slot in enumerate(step.operands) if slot in self.choices]
         result: dict[Place, NDArray[np.float64]] = {}
         if not tuned:
@@ -97,18 +98,18 @@ class Tuner:
         fixed = [*plain]
         if self.net.is_product(index):
             fixed[1] = self.net.filters(index)
-        node, part = step.node, self._part(index)
+        op, node, part = step.operation.op, step.node, self._part(index)
         if part is not None:
             plain, fixed = part.of(plain), part.of(fixed)
-            node = part.node(step)
-        wanted = step.operation.op.evaluate(node, plain)
+            op, node = part.op(step), part.node(step)
+        wanted = op.evaluate(node, plain)
         fixed = [
             self.grids[slot].round(array) if slot in self.grids else array
             for slot, array in zip(step.operands, fixed, strict=True)
         ]
 
         def distance(position: int, grid: Grid) -> float:
-            got = step.operation.op.evaluate(node, _with(fixed, position, grid.round(plain[position])))
+            got = op.evaluate(node, _with(fixed, position, grid.round(plain[position])))
             return sum(_energy(np.asarray(a), np.asarray(b)) for a, b in zip(wanted, got, strict=True))
 
         for position in tuned:
@@ -120,53 +121,83 @@ class Tuner:
         """What tells enough about the result of a step that is much work; None: all of it."""
         step = self.net.plan.steps[index]
         op = step.operation.op
-        if isinstance(op, Elementwise):
+        if isinstance(op, (Elementwise, top.Concat)):
             return _rows(step)
-        if not isinstance(op, top.Conv) or op.group != 1 or op.inserts or not self.net.is_product(index):
-            return None
-        if op.flops(step.node) < MUCH_WORK or step.node.operand_types[0].rank != 4:
-            return None
-        window, rows = op.window(), step.node.operand_types[0].dims[2]
-        wanted = -(-PLACES // step.node.result_type.dims[-1])
-        kept = min(rows, window.extents[0] + (wanted - 1) * window.strides[0])
-        first = (rows - kept) // 2
-        every = max(step.node.operand_types[1].dims[0] // FILTERS, 1)
-        return _Part(slice(None, None, every), slice(first, first + kept))
+        if isinstance(op, top.Conv) and not op.inserts and self.net.is_product(index):
+            many = _takes_channels_apart(step) and step.node.result_type.size >= MANY_ELEMENTS
+            return _Part.of_step(step) if many or (op.group == 1 and op.flops(step.node) >= MUCH_WORK) else None
+        many = isinstance(op, (top.MaxPool, top.AvgPool)) and step.node.result_type.size >= MANY_ELEMENTS
+        return _Part.of_step(step) if many else None
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Some filters of a convolution on some rows of its images."""
+    """Some channels of the result of a convolution or a pool, of some rows of its images."""
 
-    filters: slice
+    channels: slice
     rows: slice
+    apart: bool
+    """Does a channel of the result depend on that of the images alone?"""
+
+    @classmethod
+    def of_step(cls, step: Step) -> _Part | None:
+        """From the middle of the images; None where these are none."""
+        op, images, result = step.operation.op, step.node.operand_types[0], step.node.result_type
+        assert isinstance(op, (top.Conv, top.MaxPool, top.AvgPool))
+        if images.rank != 4 or result.rank != 4:
+            return None
+        window, rows = op.window(), images.dims[2]
+        wanted = -(-PLACES // result.dims[-1])
+        kept = min(rows, window.extents[0] + (wanted - 1) * window.strides[0])
+        first = (rows - kept) // 2
+        every = max(result.dims[1] // FILTERS, 1)
+        return cls(slice(None, None, every), slice(first, first + kept), _takes_channels_apart(step))
 
     def of(self, operands: Sequence[Array]) -> list[Array]:
         """Images, filters and bias."""
-        x, filters, *bias = operands
-        return [x[:, :, self.rows], filters[self.filters], *(one.reshape(-1)[self.filters] for one in bias)]
+        x, *filters = operands
+        images = x[:, self.channels, self.rows] if self.apart else x[:, :, self.rows]
+        return [images, *(one[self.channels] if one.ndim == 4 else one.reshape(-1)[self.channels] for one in filters)]
+
+    def op(self, step: Step) -> Op:
+        """The op, of so many channels."""
+        op = step.operation.op
+        return replace(op, group=self._count(step)) if isinstance(op, top.Conv) and self.apart else op
 
     def node(self, step: Step) -> Node:
         """The step with the shape of its partial result."""
-        op, (x, filters, *_) = step.operation.op, step.node.operand_types
-        assert isinstance(op, top.Conv)
+        op, x = step.operation.op, step.node.operand_types[0]
+        assert isinstance(op, (top.Conv, top.MaxPool, top.AvgPool))
         first, last, _ = self.rows.indices(x.dims[2])
-        count = len(range(*self.filters.indices(filters.dims[0])))
         size = op.window().output((last - first, x.dims[3]))
-        return replace(step.node, result_types=(step.node.result_type.with_shape((x.dims[0], count, *size)),))
+        kept = step.node.result_type.with_shape((x.dims[0], self._count(step), *size))
+        return replace(step.node, result_types=(kept,))
+
+    def _count(self, step: Step) -> int:
+        return len(range(*self.channels.indices(step.node.result_type.dims[1])))
+
+
+def _takes_channels_apart(step: Step) -> bool:
+    """Is it a pool, or a convolution of single channels?"""
+    op, channels = step.operation.op, step.node.operand_types[0].dims[1]
+    return not isinstance(op, top.Conv) or op.group == channels == step.node.result_type.dims[1] > 1
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Some rows along an axis of all operands of an element-wise op."""
+    """Some rows along an axis of all operands of an element-wise op or a concatenation along another one."""
 
     axis: int
     rows: slice
 
     def of(self, operands: Sequence[Array]) -> list[Array]:
-        """The operands, which all have the shape of the result."""
+        """The operands, which are all as long along the axis."""
         place = (*(slice(None),) * self.axis, self.rows)
         return [np.ascontiguousarray(array[place]) for array in operands]
+
+    def op(self, step: Step) -> Op:
+        """The op as it is."""
+        return step.operation.op
 
     def node(self, step: Step) -> Node:
         """The step with the shape of its partial result."""
@@ -176,9 +207,12 @@ class _Rows:
 
 
 def _rows(step: Step) -> _Rows | None:
-    result, operands = step.node.result_type, step.node.operand_types
+    result, operands, op = step.node.result_type, step.node.operand_types, step.operation.op
     every = result.size * 2 // MANY_ELEMENTS
-    alike = all(one.shape == result.shape for one in operands)
+    if isinstance(op, top.Concat):
+        alike = op.axis % result.rank != result.rank - 2
+    else:
+        alike = all(one.shape == result.shape for one in operands)
     return _Rows(result.rank - 2, slice(None, None, every)) if every >= 2 and result.rank >= 3 and alike else None
 
 
