@@ -108,6 +108,24 @@ def test_nothing_early_or_late_lies_where_local_memory_is_reserved(
     assert live_bytes(live, len(rows), ALIGNMENT)[step] == live_bytes(steps.live, len(rows), ALIGNMENT)[step]
 
 
+def test_what_is_being_stored_keeps_its_bytes_where_there_is_space() -> None:
+    rows = [(10, 30, 4, True, False), *[(10, 1, 4, False, False)] * 4]
+    for capacity, last in ((400, 3), (8, 0)):  # it is stored from 40 to 70, and steps begin at 40, 50, 60 and 70
+        steps = chain(rows)
+        live = Scheduler(steps, {}, capacity, ALIGNMENT, keeps_stored=True).run().live
+        assert live[steps.steps[0].results[0].buffer] == (0, last)
+
+
+@given(ROWS, st.integers(0, 400))
+def test_what_is_being_stored_takes_no_more_than_there_is(
+    rows: list[tuple[int, int, int, bool, bool]], capacity: int
+) -> None:
+    steps = chain(rows)
+    live = Scheduler(steps, {}, capacity, ALIGNMENT, keeps_stored=True).run().live
+    needed = live_bytes(steps.live, len(rows), ALIGNMENT)
+    assert (live_bytes(live, len(rows), ALIGNMENT) <= np.maximum(needed, capacity)).all()
+
+
 def test_one_step_that_is_hard_to_place_does_not_keep_the_others_from_loading_early() -> None:
     sizes = [(10, 10, 36), (10, 10, 44), (20, 5, 100), (10, 5, 60), (20, 5, 120), (20, 5, 100), (10, 20, 36)]
     steps = chain([(*row, True, False) for row in (*sizes, (10, 20, 100))])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
+import numpy as np
 from tpuc.api import LmemModel
 
 from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.schedule import LiveRanges
 from tpuc_passes.planning.steps import Addresses, BankConflict, Buffer
+
+Extent: TypeAlias = "tuple[int, int]"
+"""The first address of a buffer, and that behind its last one."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,11 @@ def place_buffers(live: LiveRanges, lmem: LmemModel) -> Addresses | None:
 
     Banks are respected as far as the orders leave gaps for it; where none does, buffers lie as low as they can.
     """
+    orders = _Orders(live)
     banks = [lmem.bank_bytes, 0] if lmem.bank_bytes and any(buffer.conflicts for buffer in live) else [0]
     for bank_bytes in banks:
-        for number in range(len(_ORDERS)):
-            addresses, left = _place_in_order(_order(live, number), live, lmem, bank_bytes, 1)
+        for number in range(_ORDERS):
+            addresses, left = _place_in_order(orders[number], live, lmem, bank_bytes, 1)
             if not left:
                 return addresses
     return None
@@ -40,9 +45,10 @@ def place_most(live: LiveRanges, lmem: LmemModel, retries: int, first: int = 0) 
     """As `place_buffers` without regard to banks, or the buffers that found no place. In each of the `retries` they
     come first. `first`: the order that is tried before the others.
     """
-    fewest, best = Unplaced(tuple(live)), _order(live, first)
-    for number in sorted(range(len(_ORDERS)), key=lambda number: number != first):
-        order = _order(live, number)
+    orders = _Orders(live)
+    fewest, best = Unplaced(tuple(live)), orders[first]
+    for number in sorted(range(_ORDERS), key=lambda number: number != first):
+        order = orders[number]
         addresses, left = _place_in_order(order, live, lmem, 0, len(fewest.buffers))
         if not left:
             return addresses
@@ -60,40 +66,77 @@ def place_most(live: LiveRanges, lmem: LmemModel, retries: int, first: int = 0) 
 
 _HOPELESS = 2
 """Times as many buffers without a place as before, at which a retry ends."""
-_Sized: TypeAlias = "tuple[Buffer, int, int, int]"
-_ORDERS: tuple[Callable[[_Sized], tuple[int, int]], ...] = (
-    lambda one: (-one[1] * (one[3] - one[2] + 1), one[2]),
-    lambda one: (-one[1], one[2]),
-    lambda one: (one[2], -one[1]),
-    lambda one: (one[2] - one[3], -one[1]),
-)
-"""By (buffer, size, first step, last step): long and large ones first, large ones first, and by their beginning."""
+_ORDERS = 4
+_LONG = 64
+"""Steps from which on a buffer is not noted at each of them."""
 
 
-def _order(live: LiveRanges, number: int) -> list[Buffer]:
-    """The buffers in one of the orders."""
-    sizes = [(buffer, buffer.size, *steps) for buffer, steps in live.items()]
-    return _below_first([buffer for buffer, *_ in sorted(sizes, key=_ORDERS[number])])
+class _Orders:
+    """The orders of placing: long and large buffers first, large ones first, by their beginning, and long ones first.
+    A buffer that must lie above another one follows it.
+    """
+
+    def __init__(self, live: LiveRanges) -> None:
+        self._buffers = list(live)
+        self._known: dict[int, list[Buffer]] = {}
+        sizes = np.array([buffer.size for buffer in self._buffers], np.int64)
+        firsts, lasts = np.array([*live.values()], np.int64).reshape(-1, 2).T
+        self._keys = (
+            (-sizes * (lasts - firsts + 1), firsts),
+            (-sizes, firsts),
+            (firsts, -sizes),
+            (firsts - lasts, -sizes),
+        )
+
+    def __getitem__(self, number: int) -> list[Buffer]:
+        if number not in self._known:
+            indices: list[int] = np.lexsort(self._keys[number][::-1]).tolist()
+            self._known[number] = _below_first([self._buffers[index] for index in indices])
+        return self._known[number]
 
 
 def _below_first(buffers: Sequence[Buffer]) -> list[Buffer]:
     """The same order, but a buffer that must lie above another one follows it."""
+    if all(buffer.above is None for buffer in buffers):
+        return list(dict.fromkeys(buffers))
     return list(dict.fromkeys(item for buffer in buffers for item in (buffer.above, buffer) if item is not None))
+
+
+class _Taken:
+    """What lies where: buffers of few steps at each of them, and by the first one."""
+
+    def __init__(self, steps: int) -> None:
+        self._at: list[list[Extent]] = [[] for _ in range(steps)]
+        self._from: list[list[Extent]] = [[] for _ in range(steps)]
+        self._long: list[tuple[int, int, Extent]] = []
+
+    def add(self, first: int, last: int, place: Extent) -> None:
+        if last - first >= _LONG:
+            self._long.append((first, last, place))
+            return
+        self._from[first].append(place)
+        for at in self._at[first : last + 1]:
+            at.append(place)
+
+    def between(self, first: int, last: int) -> list[Extent]:
+        """Everything that lies there at any of these steps, by address."""
+        found = [*self._at[first], *chain.from_iterable(self._from[first + 1 : last + 1])]
+        found += [place for start, end, place in self._long if start <= last and end >= first]
+        return sorted(found)
 
 
 def _place_in_order(
     buffers: Sequence[Buffer], live: LiveRanges, lmem: LmemModel, bank_bytes: int, most: int
 ) -> tuple[Addresses, Sequence[Buffer]]:
     """Addresses, and the buffers that found no gap, of which it stops at so many."""
-    taken: list[list[tuple[int, int]]] = [[] for _ in range(max((last for _, last in live.values()), default=0) + 1)]
+    taken = _Taken(max((last for _, last in live.values()), default=0) + 1)
     addresses: dict[Buffer, int] = {}
     left: list[Buffer] = []
     for buffer in buffers:
         first, last = live[buffer]
-        steps = taken[first : last + 1]
         size = align(buffer.size, lmem.alignment)
         low = align(addresses[buffer.above] + 1, lmem.alignment) if buffer.above in addresses else 0
-        gaps = _gaps(sorted(set(chain.from_iterable(steps))), size, low, lmem.lane_bytes)
+        gaps = _gaps(taken.between(first, last), size, low, lmem.lane_bytes)
         lowest = next(gaps, None)
         if lowest is None:
             left.append(buffer)
@@ -104,13 +147,11 @@ def _place_in_order(
         if bank_bytes and buffer.conflicts:
             start = _with_fewest_conflicts(buffer, [lowest, *gaps], addresses, bank_bytes)
         addresses[buffer] = start
-        place = (start, start + size)
-        for step in steps:
-            step.append(place)
+        taken.add(first, last, (start, start + size))
     return addresses, left
 
 
-def _gaps(taken: Sequence[tuple[int, int]], size: int, low: int, capacity: int) -> Iterator[tuple[int, int]]:
+def _gaps(taken: Sequence[Extent], size: int, low: int, capacity: int) -> Iterator[tuple[int, int]]:
     """First and last possible address in each gap from `low` on that is large enough, lowest first."""
     for start, end in taken:
         if start - low >= size:

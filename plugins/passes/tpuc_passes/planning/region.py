@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
-from tpuc.api import Assembler, Chip, DdrTensor, IntegerAttr, LmemOverflow, RowMove, Value
+from tpuc.api import Assembler, Chip, DdrTensor, IntegerAttr, LmemModel, LmemOverflow, RowMove, Value
 
 from tpuc_passes.planning.aliases import AliasSets, Concat
 from tpuc_passes.planning.cascade_steps import CascadeSteps
@@ -35,7 +35,9 @@ _ATTEMPTS = 12
 _RETRIES = 4
 """Orders of placing that are tried beside, for each of them."""
 _WORTH = 8
-"""Percent by which such a schedule must end earlier than one that leaves the same alone at every step."""
+"""Percent by which such a schedule must end earlier than one that leaves the same alone at every step, where local
+memory has banks: its buffers are placed without regard to them.
+"""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def _cascade_of(task: Task) -> int | None:
 def schedule_and_place(region: Region, chip: Chip) -> Placed:
     """The schedule of a region under which its buffers can be placed; raises LmemOverflow when none was found."""
     placed = _filled(region, chip, _FILLINGS) or _faster(
-        _filled_unevenly(region, chip), _filled(region, chip, _EMPTIER)
+        _filled_unevenly(region, chip), _filled(region, chip, _EMPTIER), _WORTH if chip.lmem.bank_bytes else 0
     )
     if placed is not None:
         return placed
@@ -99,11 +101,11 @@ def schedule_and_place(region: Region, chip: Chip) -> Placed:
     )
 
 
-def _faster(uneven: Placed | None, even: Placed | None) -> Placed | None:
-    """The uneven one only where it ends clearly earlier."""
+def _faster(uneven: Placed | None, even: Placed | None, worth: int) -> Placed | None:
+    """The uneven one only where it ends so many percent earlier."""
     if uneven is None or even is None:
         return uneven or even
-    return uneven if 100 * uneven.cycles < (100 - _WORTH) * even.cycles else even
+    return uneven if 100 * uneven.cycles < (100 - worth) * even.cycles else even
 
 
 def _filled(region: Region, chip: Chip, percents: Sequence[int]) -> Placed | None:
@@ -111,11 +113,16 @@ def _filled(region: Region, chip: Chip, percents: Sequence[int]) -> Placed | Non
     lmem = chip.lmem
     for percent in percents:
         capacity = lmem.lane_bytes * percent // 100
-        schedule = Scheduler(region.steps, region.moves, capacity, lmem.alignment).run()
+        schedule = _scheduler(region, lmem, capacity, 0).run()
         addresses = place_buffers(schedule.live, lmem)
         if addresses is not None:
             return Placed(schedule.order, schedule.cycles, addresses)
     return None
+
+
+def _scheduler(region: Region, lmem: LmemModel, capacity: int, reserved: np.ndarray | int) -> Scheduler:
+    """Where there are banks they say which places are good, and not how long the last thing there is being stored."""
+    return Scheduler(region.steps, region.moves, capacity, lmem.alignment, reserved, keeps_stored=not lmem.bank_bytes)
 
 
 def _filled_unevenly(region: Region, chip: Chip) -> Placed | None:
@@ -125,7 +132,7 @@ def _filled_unevenly(region: Region, chip: Chip) -> Placed | None:
     failures: Counter[Buffer] = Counter()
     order = 0
     for _ in range(_ATTEMPTS):
-        schedule = Scheduler(region.steps, region.moves, lmem.lane_bytes, lmem.alignment, reserved).run()
+        schedule = _scheduler(region, lmem, lmem.lane_bytes, reserved).run()
         found = place_most(schedule.live, lmem, _RETRIES, order)
         if not isinstance(found, Unplaced):
             return Placed(schedule.order, schedule.cycles, found)

@@ -42,6 +42,8 @@ LEVELS = {
     3: (Settings(from_tail=True), *_MANY, *(replace(settings, striped=True) for settings in _MANY[:3])),
 }
 """Plans that are made at each level; the fastest is taken."""
+_COARSER, _FEW_BYTES = Settings(scratch_fraction=3), 1 << 17
+"""Tried from level 2 on where all lanes together have at most so many bytes: tiles of a twelfth are many and small."""
 _SEARCHED = 3
 """From this level on the stripes of the best plan are varied."""
 _TRIALS = 24
@@ -102,7 +104,7 @@ class RegionPlanner:
         """The fastest plan of an optimisation level."""
         best: tuple[RegionPlan, Settings, Sequence[Cascade]] | None = None
         measured: list[tuple[int, Settings]] = []
-        for settings in LEVELS[level]:
+        for settings in self._settings(level):
             if settings.striped and not _stripes_pay(measured):
                 continue
             for attempt in (settings, *_narrower(settings)):
@@ -120,6 +122,11 @@ class RegionPlanner:
             return self._vary(plan, settings, cascades) if settings.striped and level >= _SEARCHED else plan
         careful = (self._measure(self._plan(settings, ())) for settings in _CAREFUL)
         return next((plan for plan in careful if plan.cycles is not None), self._plan(_CAREFUL[-1], ()))
+
+    def _settings(self, level: int) -> Sequence[Settings]:
+        lmem = self.chip.lmem
+        coarser = level >= 2 and lmem.lanes * lmem.lane_bytes <= _FEW_BYTES
+        return (*LEVELS[level], _COARSER) if coarser else LEVELS[level]
 
     def _vary(self, best: RegionPlan, settings: Settings, cascades: Sequence[Cascade]) -> RegionPlan:
         """Leave each cascade out, or cut it into fewer or more stripes, where the program then ends earlier."""

@@ -66,7 +66,8 @@ def live_bytes(live: LiveRanges, count: int, alignment: int) -> np.ndarray:
 
 class Scheduler:
     """Orders the steps of a region by a simulation of both engines in time. `reserved`: bytes per lane at each step
-    that early loads and late stores leave alone.
+    that early loads and late stores leave alone. `keeps_stored`: do buffers keep their place, where there is space for
+    it, during all steps that begin before their stores end? Else such a step may wait for a store.
     """
 
     def __init__(
@@ -76,8 +77,11 @@ class Scheduler:
         capacity: int,
         alignment: int,
         reserved: np.ndarray | int = 0,
+        keeps_stored: bool = False,
     ) -> None:
         self.steps = steps
+        self.keeps_stored = keeps_stored
+        self.storing: list[tuple[Buffer, int]] = []  # buffers, and when their stores end
         self.moves = moves
         self.capacity = capacity
         self.alignment = alignment
@@ -111,7 +115,9 @@ class Scheduler:
             self._free_space(index)
             self._move(index)
             self._load_needed(index)
-            end = max(self.compute, self.arrival[index]) + step.cycles
+            begin = max(self.compute, self.arrival[index])
+            self._keep_stored(index, begin)
+            end = begin + step.cycles
             self._use_idle_time(index, end)
             self.order.append(step)
             self.compute = self.done[index] = end
@@ -140,6 +146,20 @@ class Scheduler:
         while self.waiting:
             self._store()
 
+    def _keep_stored(self, index: int, begin: int) -> None:
+        """Buffers that are being stored when step `index` begins keep their bytes during it."""
+        storing, self.storing = self.storing, []
+        for buffer, end in storing:
+            size, last = self._size(buffer), self.last[buffer]
+            if end <= begin or last < index - 1:
+                continue
+            if last < index:
+                if self.bytes[index] + size > self.capacity:
+                    continue
+                self.bytes[index] += size
+                self.last[buffer] = index
+            self.storing.append((buffer, end))
+
     def _wait(self, store: Store, index: int) -> None:
         buffer = store.place.buffer
         if buffer not in self.stores_left:
@@ -155,6 +175,8 @@ class Scheduler:
         buffer = store.place.buffer
         if buffer in self.late:
             self.last[buffer] = max(self.last[buffer], self.late_until)
+        if self.keeps_stored:
+            self.storing.append((buffer, self.dma))
         self.stores_left[buffer] -= 1
         if not self.stores_left[buffer]:
             del self.stores_left[buffer]
