@@ -18,9 +18,10 @@ from tpuc_bm1684x.container.model import SubNetMode
 from tpuc_bm1684x.isa import DType, Fill
 from tpuc_bm1684x.isa.stream import decode_stream
 
-from tests.chips.bm1684x.layered_networks import TEXTS, read_detections, read_layered, write_best
+from tests.chips.bm1684x.layered_networks import TEXTS, read_layered, write_best
 from tests.chips.command_line import tpuc
 from tests.chips.pooled_regions import REGIONS
+from tests.chips.single_shot import read_detections
 from tests.frontends.caffe.files import layer
 
 EMPTY_PARTS = ("behind each other", "reshaped between")
@@ -131,16 +132,25 @@ def test_rows_that_the_network_reads_are_not_cleared(tmp_path: Path) -> None:
     assert np.abs(np.sort(result.reshape(-1)) - np.sort(expected.reshape(-1))).max() < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("images", "shared", "reason"),
-    [
-        (2, True, "it lists the rows of all images without gaps, these are 2 images"),
-        (1, False, "it decodes boxes that all classes share, these are of each class"),
-    ],
-)
-def test_detections_that_the_layer_does_not_give(images: int, shared: bool, reason: str, tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match=reason):
-        built_detections(read_detections(tmp_path, images=images, shared=shared)[0])
+def test_rows_of_several_images_have_no_gaps(tmp_path: Path) -> None:
+    module, operands = read_detections(tmp_path, images=3)
+    operands["s"] *= np.array([[0.3], [1], [0.6]], np.float32)
+    (rows,) = CHIP.load(built_detections(module)).run(operands).values()
+    (best_first,) = Interpreter(module).run(operands).values()
+    expected = sorted(best_first[1:].reshape(-1, 7).tolist(), key=lambda row: (row[0], row[1], -row[2]))
+    assert not best_first[0].any()
+    np.testing.assert_allclose(rows.reshape(-1, 7), [*expected, *[[0] * 7] * 10], atol=1e-6)
+
+
+def test_without_detections_each_image_has_a_row_that_says_so(tmp_path: Path) -> None:
+    module, operands = read_detections(tmp_path, threshold=1.0, images=2)
+    (rows,) = CHIP.load(built_detections(module)).run(operands).values()
+    assert rows.reshape(-1, 7).tolist() == [[0, *[-1] * 6], [1, *[-1] * 6], *[[0] * 7] * 18]
+
+
+def test_boxes_of_each_class_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="it decodes boxes that all classes share, these are of each class"):
+        built_detections(read_detections(tmp_path, shared=False)[0])
 
 
 def test_the_best_of_more_than_the_chip_ranks(tmp_path: Path) -> None:

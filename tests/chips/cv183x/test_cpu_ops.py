@@ -14,6 +14,7 @@ from tpuc.errors import CorruptFile, Unsupported, UsageError
 from tpuc.session import Session
 from tpuc_cv18.container import CpuRoutine, CviModel
 from tpuc_cv18.cpu import run_function
+from tpuc_cv18.functions.roi_pooling import FUNCTION as ROI_POOLING_FUNCTION
 from tpuc_cv183x.chip import CV183X
 
 from tests.chips.command_line import tpuc
@@ -223,3 +224,11 @@ def test_damaged_arguments_are_refused() -> None:
         run_function("topk", [X.reshape(1, 2, 5, 12)[..., :8]], {"K": 9, "axis": 3, "largest": True}, [])
     with pytest.raises(CorruptFile, match=r"CPU function 'topk' without 'axis'; the file is damaged, copy it again"):
         run_function("topk", [X.reshape(1, 2, 5, 12)], {"K": 9}, [])
+
+
+def test_maxima_of_regions_start_at_zero() -> None:
+    x = np.array([[[[-3, -1], [2, -5]]]], np.float32)
+    regions = np.array([[[[0, 0, 0, 1, 0], [0, 0, 0, 1, 1]]]], np.float32)
+    arguments = {"pooled_h": 1, "pooled_w": 2, "spatial_scale": 1.0}
+    (pooled,) = ROI_POOLING_FUNCTION.run([x, regions], arguments, [(2, 1, 1, 2)])
+    assert pooled.reshape(2, 2).tolist() == [[0, 0], [2, 0]]

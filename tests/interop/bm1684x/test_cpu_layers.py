@@ -11,9 +11,10 @@ import pytest
 from tpuc.session import Session
 from tpuc_bm1684x.chip import CHIP
 
-from tests.chips.bm1684x.layered_networks import TEXTS, read_detections, write_best
+from tests.chips.bm1684x.layered_networks import TEXTS, write_best
 from tests.chips.bm1684x.test_cpu_layers import built, built_detections
 from tests.chips.pooled_regions import REGIONS
+from tests.chips.single_shot import read_detections
 from tests.conftest import RunVendor
 
 pytestmark = pytest.mark.interop
@@ -66,6 +67,17 @@ def test_detections(code: str, threshold: float, run_vendor: RunVendor, tmp_path
     (ours,) = CHIP.load(target.read_bytes()).run(operands).values()
     (theirs,) = run_vendor(target, operands).values()
     # Boxes in float32, whose products are taken in another order.
+    np.testing.assert_allclose(theirs.reshape(ours.shape), ours, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("shares", [(1, 1, 1), (0.3, 1, 0.6), (1, 0.1, 0.1), (0.1, 0.1, 0.1)])
+def test_detections_of_several_images(shares: tuple[float, ...], run_vendor: RunVendor, tmp_path: Path) -> None:
+    module, operands = read_detections(tmp_path, images=len(shares))
+    operands["s"] *= np.array(shares, np.float32)[:, None]
+    target = tmp_path / "net.bmodel"
+    target.write_bytes(built_detections(module))
+    (ours,) = CHIP.load(target.read_bytes()).run(operands).values()
+    (theirs,) = run_vendor(target, operands).values()
     np.testing.assert_allclose(theirs.reshape(ours.shape), ours, rtol=0, atol=1e-6)
 
 

@@ -11,6 +11,7 @@ from tpuc.session import Session
 
 from tests.chips.cv183x.test_cpu_ops import PARTS, X, write_best, write_parts
 from tests.chips.pooled_regions import REGIONS, ROI_POOLING
+from tests.chips.single_shot import read_detections
 from tests.conftest import RunVendor
 from tests.frontends.caffe.files import Array, inputs, layer, read
 from tests.frontends.caffe.test_detection import CASES
@@ -76,6 +77,19 @@ def test_detections_by_constant_priors(run_vendor: RunVendor, tmp_path: Path) ->
     assert (got[..., 2] > 0.5).all(), "every row is a box"
     # Pixels in float32, whose sums are taken in another order.
     np.testing.assert_allclose(vendor.reshape(got.shape), got, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shares", [(1, 1, 1), (0.3, 1, 0.6), (1, 0.1, 0.1), (0.1, 0.1, 0.1)])
+def test_detections_of_several_images(shares: tuple[float, ...], run_vendor: RunVendor, tmp_path: Path) -> None:
+    module, operands = read_detections(tmp_path, images=len(shares))
+    operands["s"] *= np.array(shares, np.float32)[:, None]
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("DetectionOutput",))
+    target = tmp_path / "net.cvimodel"
+    target.write_bytes(session.build(module).data)
+    (ours,) = session.chip.load(target.read_bytes()).run(operands).values()
+    (theirs,) = run_vendor(target, operands).values()
+    # Boxes in float32, whose sums are taken in another order.
+    np.testing.assert_allclose(theirs.reshape(ours.shape), ours, rtol=1e-5, atol=1e-5)
 
 
 def _smaller(maps: dict[str, Array]) -> dict[str, Array]:

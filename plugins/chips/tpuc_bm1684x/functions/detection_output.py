@@ -19,7 +19,9 @@ CODES = {"CORNER": 1, "CENTER_SIZE": 2, "CORNER_SIZE": 3}
 
 
 class DetectionOutputLayer(EvaluatedLayer["top.DetectionOutput"]):
-    """Layer 0: rows class by class, best first; without any a row (0, -1, ...)."""
+    """Layer 0: rows of all images one behind the other, class by class, best first; without any in all of them a row
+    (image, -1, ...) for each.
+    """
 
     function = "ssd_detection_output"
     layer = 0
@@ -41,9 +43,6 @@ class DetectionOutputLayer(EvaluatedLayer["top.DetectionOutput"]):
     }
 
     def refuse(self, node: Node[top.DetectionOutput]) -> str | None:
-        images = node.operand_types[0].dims[0]
-        if images > 1:
-            return f"it lists the rows of all images without gaps, these are {images} images"
         if not node.op.share_location:
             return "it decodes boxes that all classes share, these are of each class"
         return super().refuse(node)
@@ -87,14 +86,10 @@ class DetectionOutputLayer(EvaluatedLayer["top.DetectionOutput"]):
         self, inputs: Sequence[NDArray[Any]], arguments: Mapping[str, HostArgument], outputs: Sequence[tuple[int, ...]]
     ) -> Sequence[NDArray[np.float32]]:
         import numpy as np
+        from tpuc_chip_parts.detections import without_gaps
 
-        (result,) = super().run(inputs, arguments, outputs)
-        rows = np.array(result, np.float32).reshape(-1, result.shape[-1])
-        found = rows[rows.any(1)]
-        rows[: len(found)] = found[np.argsort(found[:, 1], kind="stable")]
-        if not len(found):
-            rows[0, 1:] = -1
-        return [rows]
+        (rows,) = super().run(inputs, arguments, outputs)
+        return [without_gaps(np.asarray(rows, np.float32), 0)]
 
 
 FUNCTION = DetectionOutputLayer()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tpuc.api import HostArgument, Node
 
 from tpuc_cv18.functions.common import TopFunction
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from tpuc_ops import top
 
 
 class DetectionOutputFunction(TopFunction["top.DetectionOutput"]):
-    """`detectionoutput`. Rows that nothing was found for are 0 here, as in TOP; the vendor's runtime fills in -1, and
-    gives the rows class by class.
-    """
+    """`detectionoutput`: rows of all images one behind the other, class by class, and -1 behind them."""
 
     function = "detectionoutput"
 
@@ -32,6 +32,14 @@ class DetectionOutputFunction(TopFunction["top.DetectionOutput"]):
         # the runtime writes beside its memory with the -1 that stands for all of them
         every = node.operand_types[2].size // 8
         return {**super().arguments(node), "top_k": every if node.op.top_k < 0 else node.op.top_k}
+
+    def run(
+        self, inputs: Sequence[NDArray[Any]], arguments: Mapping[str, HostArgument], outputs: Sequence[tuple[int, ...]]
+    ) -> Sequence[NDArray[np.float32]]:
+        from tpuc_chip_parts.detections import without_gaps
+
+        (rows,) = super().run(inputs, arguments, outputs)
+        return [without_gaps(rows, -1)]
 
     def definition(self) -> type[top.DetectionOutput]:
         from tpuc_ops import top

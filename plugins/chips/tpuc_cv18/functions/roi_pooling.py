@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ROIPoolingFunction(TopFunction["top.ROIPooling"]):
-    """`roi_pooling`."""
+    """`roi_pooling`, whose maxima start at 0: parts with negative numbers only are 0."""
 
     function = "roi_pooling"
 
@@ -32,7 +32,8 @@ class ROIPoolingFunction(TopFunction["top.ROIPooling"]):
         self, inputs: Sequence[NDArray[Any]], arguments: Mapping[str, HostArgument], outputs: Sequence[tuple[int, ...]]
     ) -> Sequence[NDArray[np.float32]]:
         x, regions = inputs
-        return super().run([x, regions.reshape(-1, 5)], arguments, outputs)
+        (pooled,) = super().run([x, regions.reshape(-1, 5)], arguments, outputs)
+        return [pooled.clip(0)]
 
     def definition(self) -> type[top.ROIPooling]:
         from tpuc_ops import top
