@@ -144,7 +144,7 @@ def main() -> None:
         for name in arguments.names:
             for mode in MODES:
                 found = pairs(name, chip, mode, arguments.model_data)
-                logarithms.append([math.log(ours / theirs) for ours, theirs in found])
+                logarithms.append([math.log(max(ours, 1) / theirs) for ours, theirs in found])  # of no bytes: as of one
                 cells = [f"{_figure(ours)} / {_figure(theirs)} {ours / theirs:.3f}" for ours, theirs in found]
                 print(line((f"{name} {mode} {chip}", *cells), arguments.markdown), flush=True)
         means = (f"{math.exp(sum(column) / len(column)):.3f}" for column in zip(*logarithms, strict=True))

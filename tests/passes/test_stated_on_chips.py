@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
+from tpuc_ops import tpu
 
 Array = NDArray[Any]
 
@@ -97,6 +98,18 @@ def gated(folder: Path) -> Path:
     return saved(net, net.stored(c, 0.2, 128), [1, 5, 9, 7], folder / "gated.onnx")
 
 
+def nearly_bytes(folder: Path) -> Path:
+    """A convolution of unsigned filters of which one number less their zero point is no byte."""
+    net, random = Network(), np.random.default_rng(10)
+    x = net.stored("x", 0.04, 128)
+    a = net.do("Conv", [x, net.weight("w1", random.integers(-127, 127, (64, 4, 1, 1), np.int8), 0.01)], "a")
+    a = net.stored(net.do("Relu", [a], "ar"), 0.05, 0)
+    filters = random.integers(0, 237, (96, 64, 1, 1), np.uint8, endpoint=True)
+    filters[70, 33] = 250
+    y = net.do("Relu", [net.do("Conv", [a, net.weight("w2", filters, 0.01, 110)], "c")], "y")
+    return saved(net, net.stored(y, 0.25, 0), [1, 96, 9, 7], folder / "nearly_bytes.onnx")
+
+
 def saved(net: Network, output: str, shape: list[int], path: Path) -> Path:
     graph = helper.make_graph(
         net.nodes,
@@ -160,3 +173,14 @@ def steps_off(chip: str, path: Path, step: float) -> Array:
         np.testing.assert_array_equal(simulated.reshape(got.shape), got)
         steps.append(np.abs(got - wanted) / step)
     return np.concatenate(steps)
+
+
+@pytest.mark.chip("cv183x")
+def test_one_number_beyond_bytes_costs_no_second_convolution(tmp_path: Path) -> None:
+    path = nearly_bytes(tmp_path)
+    lowered = Session(chip="cv183x", quantize="int8").build(Session().transform(path)).module
+    (product,) = (one.op for one in lowered.walk() if isinstance(one.op, tpu.Conv2D) and one.op.wide)
+    assert product.wide == (70, 33)
+    off = steps_off("cv183x", path, 0.25)
+    assert (off < 0.01).mean() > 0.999
+    assert off.max() < 1.01

@@ -42,7 +42,8 @@ class LoweringNode(Node[OpT_co]):
     of several results must give each of them to the op that computes it. `users`: the ops that take the results, also
     after these were reshaped. `float_sums`: an op in an int8 mode whose result is only read as floats; a lowering that
     can (`Lowering.float_sums`) should give its sums as f32 and round nothing to bytes. `made_of[i]`: the node that
-    makes operand i of another operand alone, and which one that is; None where none does.
+    makes operand i of another operand alone, and which one that is; None where none does. `read_as_f32`: an op of
+    `float_sums` whose results are read as float32, at once or after they were moved: by the host or the runtime.
     """
 
     operands: tuple[Value, ...] = ()
@@ -53,6 +54,7 @@ class LoweringNode(Node[OpT_co]):
     users: tuple[Op, ...] = ()
     float_sums: bool = False
     made_of: tuple[tuple[int, Node[Op]] | None, ...] = ()
+    read_as_f32: bool = False
 
     def quantised_result_type(self, index: int = 0) -> TensorType:
         """The result's type as the chip stores it in the int8 modes, from its calibration.

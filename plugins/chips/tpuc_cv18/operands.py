@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tpuc.api import LocalTensor, ScalarType, Shape4
 
-from tpuc_cv18.isa import DType, Operand, Target
+from tpuc_cv18.isa import DType, Operand, Target, natural_strides
+from tpuc_cv18.isa.types import Strides
 
 MAX_EXTENT = 4095 - 32
 """12-bit size fields of compute commands, and a margin without which the vendor's model stops."""
@@ -39,6 +40,15 @@ def operand(local: LocalTensor) -> Operand:
         return Operand(local.address, dtype)
     n, c, h, w = (step * dtype.bytes for step in local.strides)
     return Operand(local.address, dtype, (n, c, h, w))
+
+
+def byte_strides(local: LocalTensor, target: Target) -> Strides:
+    """Of a tile's tensor, whatever its elements are."""
+    size = local.element.bits // 8
+    if local.strides is None:
+        return natural_strides(target, local.shape, size)
+    n, c, h, w = (step * size for step in local.strides)
+    return (n, c, h, w)
 
 
 def strided(local: LocalTensor, shape: Shape4, target: Target) -> Operand:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
@@ -55,16 +57,15 @@ def convolve(x: Array, weight: Array, window: Window, group: int = 1, pad_value:
     """`x: [n, c, h, w]`, `weight: [oc, c / group, kh, kw]` to `[n, oc, oh, ow]`, computed in the type of `x`; or with a
     depth before h, kh and oh.
     """
-    padded = pad_images(x, window.pads, pad_value)
     weight = weight.astype(x.dtype, copy=False)
     if x.ndim == 5:
-        return _volumes(padded, weight, window, group)
+        return _volumes(pad_images(x, window.pads, pad_value), weight, window, group)
     oh, ow = window.output(x.shape[2:])
     result = np.empty((x.shape[0], weight.shape[0], oh, ow), x.dtype)
     if weight.shape[1] == 1 and group > 1:
-        _depthwise(padded, weight, window, group, result)
+        _depthwise(_phases(x, window, pad_value), weight, window, group, result)
     else:
-        _products(padded, weight, window, group, result)
+        _products(pad_images(x, window.pads, pad_value), weight, window, group, result)
     return result
 
 
@@ -104,9 +105,8 @@ def _products(padded: Array, weight: Array, window: Window, group: int, result: 
                 np.matmul(matrices[index], columns, out=results[image, index, :, row * ow : (row + rows) * ow])
 
 
-def _depthwise(padded: Array, weight: Array, window: Window, group: int, result: Array) -> None:
+def _depthwise(phases: Array, weight: Array, window: Window, group: int, result: Array) -> None:
     """One input channel per group: a multiply-add per tap, where matrix products would be slivers."""
-    phases = _phases(padded, window)
     plane = phases.shape[-2:]
     size = plane[0] * plane[1]
     taps = np.ascontiguousarray(weight.reshape(group, -1, window.taps).transpose(2, 1, 0))
@@ -125,15 +125,21 @@ def _depthwise(padded: Array, weight: Array, window: Window, group: int, result:
             part[...] = sums[..., : part.shape[3], : part.shape[4]]
 
 
-def _phases(padded: Array, window: Window) -> Array:
-    """`padded: [n, c, h, w]` as `[sh, sw, n, c, h / sh, w / sw]`: what is a stride apart is neighbours."""
-    (sh, sw), (n, c, h, w) = window.strides, padded.shape
+def _phases(x: Array, window: Window, value: float) -> Array:
+    """`x: [n, c, h, w]` with `value` around it as `[sh, sw, n, c, h / sh, w / sw]`: what is a stride apart is
+    neighbours.
+    """
+    sh, sw = window.strides
     if sh == sw == 1:
-        return np.ascontiguousarray(padded)[None, None]
-    phases = np.zeros((sh, sw, n, c, -(-h // sh), -(-w // sw)), padded.dtype)
-    for i, j in np.ndindex(sh, sw):
-        part = padded[:, :, i::sh, j::sw]
-        phases[i, j, :, :, : part.shape[2], : part.shape[3]] = part
+        return np.ascontiguousarray(pad_images(x, window.pads, value))[None, None]
+    (n, c, h, w), (top, left, bottom, right) = x.shape, window.pads
+    rows, columns = top + h + bottom, left + w + right
+    phases = np.full((sh, sw, n, c, -(-rows // sh), -(-columns // sw)), value, x.dtype)
+    for i, j in product(range(sh), range(sw)):
+        first_row, first_column = (i - top) % sh, (j - left) % sw
+        part = x[:, :, first_row::sh, first_column::sw]
+        down, across = (first_row + top) // sh, (first_column + left) // sw
+        phases[i, j, :, :, down : down + part.shape[2], across : across + part.shape[3]] = part
     return phases
 
 
@@ -143,15 +149,19 @@ def _tap_sums(rows: Array, taps: Array, window: Window, width: int) -> Array:
     """
     places = [
         (*divmod(i * window.dilations[0], window.strides[0]), *divmod(j * window.dilations[1], window.strides[1]))
-        for i, j in np.ndindex(*window.kernel)
+        for i, j in product(*map(range, window.kernel))
     ]
     firsts = [down * width + right for down, _, right, _ in places]
     length = rows.shape[-1] - max(firsts)
-    sums = np.zeros((rows.shape[2], *taps.shape[1:3], rows.shape[-1]), rows.dtype)
-    products = np.empty((*sums.shape[:3], length), rows.dtype)
-    for (_, row, _, column), first, tap in zip(places, firsts, taps, strict=True):
-        np.multiply(rows[row, column, ..., first : first + length], tap[..., :length], out=products)
-        sums[..., :length] += products
+    sums = np.empty((rows.shape[2], *taps.shape[1:3], rows.shape[-1]), rows.dtype)
+    sums[..., length:] = 0
+    wanted = sums[..., :length]
+    products = np.empty(wanted.shape, rows.dtype) if len(places) > 1 else wanted
+    for number, ((_, row, _, column), first, tap) in enumerate(zip(places, firsts, taps, strict=True)):
+        target = products if number else wanted
+        np.multiply(rows[row, column, ..., first : first + length], tap[..., :length], out=target)
+        if number:
+            wanted += products
     return sums
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from tpuc.api import TensorType, Uniform, numpy_dtype
+from tpuc.api import BF16, TensorType, Uniform, numpy_dtype
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import (
@@ -62,6 +62,23 @@ def requantised_by_floats(acc: Array, scales: Sequence[float], rounding: str, ty
     factors = np.asarray(scales, np.float32).reshape(1, -1, *(1,) * (acc.ndim - 2))
     floats = acc.astype(np.float32) * factors + np.float32(zero_point(type))
     return saturate(round_to_int(floats, Rounding(rounding)), numpy_dtype(type.storage))
+
+
+def scaled_in_half(acc: Array, scales: Sequence[float], bias: Array | None) -> Array:
+    """Sums `[n, c, ...]` times a scale per channel, or one for all, plus a float bias: each cut to float32 toward zero,
+    the whole rounded to bf16; as float32.
+    """
+    shape = (1, -1, *(1,) * (acc.ndim - 2))
+    floats = _cut(acc * np.asarray(scales, np.float64).reshape(shape))
+    if bias is not None:
+        floats = _cut(floats.astype(np.float64) + bias.reshape(shape))
+    return floats.astype(numpy_dtype(BF16)).astype(np.float32)
+
+
+def _cut(values: Array) -> Array:
+    """float64 numbers as the float32 numbers that are not further from 0."""
+    near = values.astype(np.float32)
+    return np.where(np.abs(near) > np.abs(values), np.nextafter(near, np.float32(0)), near)
 
 
 def _scale(mode: str) -> Callable[..., Array]:

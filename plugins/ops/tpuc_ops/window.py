@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,24 +38,7 @@ class Window:
         most: int = 2,
     ) -> Window:
         """From attributes of one to `most` dimensions; one dimension becomes a row. Raises ValueError when illegal."""
-        rank = len(kernel)
-        dilations = dilations or (1,) * rank
-        if not 1 <= rank <= most:
-            allowed = "1 or 2" if most == 2 else f"1 to {most}"
-            raise ValueError(f"kernel_shape must have {allowed} dimensions, this one has {rank}")
-        if not len(strides) == len(dilations) == rank or len(pads) != 2 * rank:
-            raise ValueError(
-                f"a kernel of {rank} dimensions needs {rank} strides and dilations and {2 * rank} pads, there are "
-                f"{len(strides)}, {len(dilations)} and {len(pads)}"
-            )
-        if min(*kernel, *strides, *dilations) < 1:
-            raise ValueError("kernel_shape, strides and dilations must be at least 1")
-        if min(pads) < 0:
-            raise ValueError(f"pads must not be negative, these are {list(pads)}")
-        if rank == 1:
-            row = ((1, kernel[0]), (1, strides[0]), (0, pads[0], 0, pads[1]), (1, dilations[0]))
-            return cls(*row, ceil)
-        return cls(tuple(kernel), tuple(strides), tuple(pads), tuple(dilations), ceil)
+        return _window(tuple(kernel), tuple(strides), tuple(pads), tuple(dilations), ceil, most)
 
     @property
     def taps(self) -> int:
@@ -68,7 +52,7 @@ class Window:
 
     def output(self, size: Sequence[int]) -> Extents:
         """Window positions over an input of `size`; raises ValueError when there is none."""
-        return tuple(self._positions(extent, axis) for axis, extent in enumerate(size))
+        return _output(self, tuple(size))
 
     def overhang(self, size: Sequence[int]) -> Extents:
         """By how much the last windows reach beyond the padded input (only with `ceil`)."""
@@ -81,7 +65,8 @@ class Window:
             max(reach[axis] - size[axis] - self.pads[axis] - self.pads[axis + rank], 0) for axis in range(rank)
         )
 
-    def _positions(self, size: int, axis: int) -> int:
+    def positions(self, size: int, axis: int) -> int:
+        """Of the window along one axis; raises ValueError when there is none."""
         before, after = self.pads[axis], self.pads[axis + len(self.kernel)]
         room = size + before + after - self.extents[axis]
         if room < 0 and not (self.ceil and -room < self.strides[axis]):
@@ -94,6 +79,35 @@ class Window:
         if self.ceil and room % self.strides[axis] and count * self.strides[axis] < size + before:
             count += 1
         return count
+
+
+@functools.lru_cache(1 << 12)
+def _window(kernel: Extents, strides: Extents, pads: Extents, dilations: Extents, ceil: bool, most: int) -> Window:
+    """As `Window.of`; networks have few different ones, and each is asked for whenever an op runs."""
+    rank = len(kernel)
+    dilations = dilations or (1,) * rank
+    if not 1 <= rank <= most:
+        allowed = "1 or 2" if most == 2 else f"1 to {most}"
+        raise ValueError(f"kernel_shape must have {allowed} dimensions, this one has {rank}")
+    if not len(strides) == len(dilations) == rank or len(pads) != 2 * rank:
+        raise ValueError(
+            f"a kernel of {rank} dimensions needs {rank} strides and dilations and {2 * rank} pads, there are "
+            f"{len(strides)}, {len(dilations)} and {len(pads)}"
+        )
+    if min(*kernel, *strides, *dilations) < 1:
+        raise ValueError("kernel_shape, strides and dilations must be at least 1")
+    if min(pads) < 0:
+        raise ValueError(f"pads must not be negative, these are {list(pads)}")
+    if rank == 1:
+        row = ((1, kernel[0]), (1, strides[0]), (0, pads[0], 0, pads[1]), (1, dilations[0]))
+        return Window(*row, ceil)
+    return Window(kernel, strides, pads, dilations, ceil)
+
+
+@functools.lru_cache(1 << 12)
+def _output(window: Window, size: Extents) -> Extents:
+    """As `Window.output`."""
+    return tuple(window.positions(extent, axis) for axis, extent in enumerate(size))
 
 
 def spatial(shape: Sequence[int], rank: int) -> Extents:

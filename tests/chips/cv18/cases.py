@@ -248,7 +248,9 @@ def arithmetic(draw: Draw, op: ArithmeticOp, floats: bool) -> Case:
         any_signed = left.signed or right.signed
         relu = relu and any_signed
         result = INT8 if any_signed else UINT8
-        if not relu and draw.chance():
+        if relu and draw.chance():
+            result = UINT8
+        elif not relu and draw.chance():
             result = INT16 if any_signed else UINT16
     elif op in (ArithmeticOp.AND, ArithmeticOp.OR, ArithmeticOp.XOR):
         left = right = result = draw.pick(UINT8, UINT16)

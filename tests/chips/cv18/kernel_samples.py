@@ -53,6 +53,12 @@ def conv(kernel: tuple[int, int], channels: int, depth: int, **more: Any) -> tpu
     return tpu.Conv2D(kernel_shape=kernel, multiplier=multipliers, rshift=shifts, **QDM, **more)
 
 
+def scales_of_sums(channels: int) -> tuple[float, ...]:
+    """bf16 numbers that bring sums of products of bytes to a few units."""
+    scales = uniform(channels, low=1, high=2, seed=5).astype(ml_dtypes.bfloat16).astype(float) / 2**18
+    return tuple(scales.tolist())
+
+
 PADS = {"pads": (1, 1, 1, 1)}
 INTEGERS = {
     "conv": Sample(
@@ -92,6 +98,27 @@ INTEGERS = {
         I8,
         [{"k": 32}, {"c": 32, "h": 1}],
     ),
+    "conv_to_halves": Sample(
+        tpu.Conv2D(kernel_shape=(3, 3), scales=scales_of_sums(40), do_relu=True, relu_limit=6.0, **PADS),
+        [_bytes(2, 70, 9, 7), _filter(40, 70, 3, 3), Fixed(uniform(40, seed=6))],
+        BF16,
+        [{"k": 32}, {"k": 32, "c": 32, "h": 4}, {"n": 1, "h": 2, "w": 3}],
+    ),
+    "conv_to_floats": Sample(
+        tpu.Conv2D(kernel_shape=(1, 1), scales=scales_of_sums(70)),
+        [_bytes(1, 4, 5, 6, dtype="uint8"), _filter(70, 4, 1, 1), Fixed(uniform(70, seed=6))],
+        F32,
+        [{"c": 32}, {"h": 2, "w": 3}],
+    ),
+    "matmul_to_floats": Sample(
+        tpu.MatMul(scales=scales_of_sums(40)),
+        [_bytes(3, 1200), _filter(1200, 40), Fixed(uniform(1, 40, seed=6)), None, None],
+        F32,
+        [{"k": 64}, {"c": 32, "h": 1}],
+    ),
+    "matmul_to_halves": Sample(
+        tpu.MatMul(scales=scales_of_sums(40)), [_bytes(1, 70), _filter(70, 40), None, None, None], BF16, [{"k": 32}]
+    ),
     "max": Sample(
         tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Max", strides=(2, 2), **PADS), [_bytes(1, 40, 9, 9)], I8, [{"h": 2}]
     ),
@@ -117,6 +144,34 @@ INTEGERS = {
     "add_mixed": Sample(
         tpu.Add(multipliers=(33, -69), rshifts=(6,)),
         [_bytes(1, 40, 5, 6, dtype="uint8"), _bytes(1, 40, 5, 6, seed=1)],
+        U8,
+    ),
+    "add_to_unsigned": Sample(
+        tpu.Add(multipliers=(124, 32), rshifts=(6,)), [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, seed=1)], U8
+    ),
+    "add_far_to_unsigned": Sample(
+        tpu.Add(multipliers=(20, 212), rshifts=(7,), do_relu=True),
+        [_bytes(1, 40, 5, 6, dtype="uint8"), _bytes(1, 40, 5, 6, seed=1)],
+        U8,
+    ),
+    "add_large_unsigned": Sample(
+        tpu.Add(multipliers=(-3, 508), rshifts=(8,)),
+        [_bytes(1, 40, 5, 6), _bytes(1, 40, 5, 6, dtype="uint8", seed=1)],
+        U8,
+    ),
+    "sub_unsigned": Sample(
+        tpu.Sub(multipliers=(90, 27), rshifts=(6,)),
+        [_bytes(1, 40, 5, 6, dtype="uint8"), _bytes(1, 40, 5, 6, dtype="uint8", seed=1)],
+        U8,
+    ),
+    "add_four": Sample(
+        tpu.Add(multipliers=(16, 1, 16, -1), rshifts=(4,)),
+        [_bytes(1, 40, 5, 6, dtype="uint8", seed=seed) for seed in range(3)] + [_bytes(1, 40, 1, 6)],
+        U8,
+    ),
+    "add_four_with_signs": Sample(
+        tpu.Add(multipliers=(16, 1, 16, 1), rshifts=(4,)),
+        [_bytes(1, 40, 5, 6, seed=seed) for seed in range(2)] + [_bytes(1, 40, 5, 6, dtype="uint8")] * 2,
         U8,
     ),
     "add_unsigned": Sample(
@@ -185,10 +240,19 @@ INTEGERS = {
         TensorType((1, 64, 66, 1), I8),
         [{"c": 8, "w": 40}],
     ),
+    "slice_of_columns": Sample(
+        tpu.Slice(offset=(0, 0, 0, 2), steps=(1, 1, 1, 3), ends=(2, 40, 5, 12)),
+        [_bytes(2, 40, 5, 12)],
+        TensorType((2, 40, 5, 4), I8),
+        [{"h": 2, "w": 2}, {"c": 8}],
+    ),
     "slice_of_pairs": Sample(
         tpu.Slice(offset=(0, 0, -1), steps=(1, 1, 2), ends=(2, 2048, 2)),
         [_bytes(2, 2048, 2, dtype="uint8")],
         TensorType((2, 2048, 1), U8),
+    ),
+    "pad_channels": Sample(
+        tpu.Pad(paddings=(0, 0, 0, 0, 0, 9, 0, 0)), [_bytes(2, 27, 5, 6)], I8, [{"c": 8}, {"h": 2}, {"n": 1}]
     ),
     "pad": Sample(tpu.Pad(paddings=(0, 2, 1, 0, 0, 1, 0, 3), val=-5.0), [_bytes(1, 40, 5, 6)], I8),
 }
@@ -217,7 +281,10 @@ FLOATS = {
     "clip": Sample(tpu.Clip(min=-1.0, max=2.0), [_half(1, 40, 5, 6)], BF16),
     "leaky": Sample(tpu.LeakyRelu(alpha=0.125), [_half(1, 40, 5, 6)], BF16),
     "prelu": Sample(tpu.PRelu(), [_half(1, 40, 5, 6), _half_filter(1, 40, 1, 1)], BF16),
-    "permute": Sample(tpu.Permute(order=(0, 2, 3, 1)), [_half(1, 40, 5, 6)], BF16),
+    "permute": Sample(tpu.Permute(order=(0, 2, 3, 1)), [_half(1, 40, 5, 6)], BF16, [{"n": 12, "c": 32}]),
+    "permute_floats": Sample(tpu.Permute(order=(0, 2, 3, 1)), [uniform(1, 40, 5, 6)], F32, [{"n": 6}]),
+    "permute_back": Sample(tpu.Permute(order=(0, 3, 1, 2)), [_half(1, 5, 6, 40)], BF16),
+    "permute_batches": Sample(tpu.Permute(order=(0, 2, 1)), [_half(2, 40, 5)], BF16),
     "upsample": Sample(tpu.Upsample(scale_h=2, scale_w=2), [_half(1, 40, 5, 6)], BF16),
     "softmax": Sample(tpu.Softmax(axis=1), [uniform(2, 7, 5)]),
     "softmax_last": Sample(tpu.Softmax(axis=-1), [uniform(1, 30, 4)]),

@@ -12,6 +12,12 @@ PADS = {
     "pad_channels": Sample(
         tpu.Pad(paddings=(0, 0, 0, 0, 0, 40, 0, 0)), [stored_bytes(2, 30, 5, 6)], I8, [{"c": 32}, {"h": 2, "n": 1}]
     ),
+    "pad_last_group": Sample(
+        tpu.Pad(paddings=(0, 0, 0, 0, 0, 5, 0, 0), val=-2.0), [stored_bytes(2, 66, 5, 6)], I8, [{"c": 32}, {"h": 2}]
+    ),
+    "pad_last_group_halves": Sample(
+        tpu.Pad(paddings=(0, 0, 0, 0, 0, 64, 0, 0)), [halves(2, 40, 5, 6)], BF16, [{"n": 1}]
+    ),
     "pad_around": Sample(
         tpu.Pad(paddings=(0, 0, 1, 2, 0, 3, 4, 5), val=-7.0),
         [stored_bytes(1, 40, 5, 6)],

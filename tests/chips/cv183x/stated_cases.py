@@ -31,6 +31,28 @@ def _filters(*shape: int) -> Fixed:
     return Fixed(np.random.default_rng(1).integers(-127, 128, shape, np.int8), "si8")
 
 
+_BEYOND = {(3, 1, 0, 2): 254, (3, 34, 2, 2): -256, (20, 32, 1, 1): 130, (99, 1, 0, 0): -129}
+
+
+def _wide_filters(*shape: int) -> Fixed:
+    """Bytes, but for some numbers."""
+    filters = np.random.default_rng(1).integers(-128, 128, shape, np.int16)
+    for place, number in _BEYOND.items():
+        filters[place] = number
+    return Fixed(filters, "si16")
+
+
+def _wide_depthwise(channels: int) -> Fixed:
+    filters = np.random.default_rng(1).integers(-128, 128, (channels, 1, 3, 3), np.int16)
+    filters[3, 0, 0, 2], filters[20, 0, 1], filters[99, 0, 2, 2] = 254, -256, -129
+    return Fixed(filters, "si16")
+
+
+def _wide_conv(channels: int) -> tpu.Conv2D:
+    places = tuple(channel for place in _BEYOND for channel in place[:2])
+    return replace(_conv(channels), strides=(1, 2), wide=places)
+
+
 def _bias(channels: int) -> Fixed:
     return Fixed(np.random.default_rng(2).integers(-20000, 20000, (1, channels, 1, 1), np.int32))
 
@@ -46,6 +68,18 @@ STATED = {
         [quantised(_bytes(1, 35, 9, 9, dtype="uint8"), 0.05, 131), _filters(40, 35, 3, 3), _bias(40)],
         quantised_element("uint8", 0.05, 120),
         [{"k": 32}, {"h": 2, "w": 4}],
+    ),
+    "conv_beyond_bytes": Sample(
+        _wide_conv(100),
+        [quantised(_bytes(2, 35, 9, 9, dtype="uint8"), 0.05, 131), _wide_filters(100, 35, 3, 3), _bias(100)],
+        quantised_element("uint8", 0.05, 120),
+        [{"c": 32}, {"c": 64, "h": 2, "w": 4}],
+    ),
+    "depthwise_beyond_bytes": Sample(
+        replace(_conv(100, group=100), strides=(1, 2), wide=(3, 0, 20, 0, 99, 0)),
+        [quantised(_bytes(2, 100, 9, 9, dtype="uint8"), 0.05, 131), _wide_depthwise(100), _bias(100)],
+        quantised_element("uint8", 0.05, 120),
+        [{"c": 32}, {"c": 64, "h": 2, "w": 4}],
     ),
     "depthwise_zero_points": Sample(
         _conv(40, group=40),

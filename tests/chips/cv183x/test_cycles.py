@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import LoadedModel
 from tpuc.data import inputs_of
-from tpuc.session import Session
+from tpuc.session import Boundary, Session
 from tpuc_cv18.isa import Conv, DType, TensorCopy
 from tpuc_cv18.isa.dma import Direction
 from tpuc_cv18.timing import cycles
@@ -86,7 +86,7 @@ def test_a_float_image_becomes_bytes_on_its_way_to_ddr(tmp_path: Path) -> None:
     module = session.transform(tmp_path / "image.onnx")
     np.savez(tmp_path / "samples.npz", image=np.random.default_rng(1).uniform(0, 1, (1, 3, 32, 32)).astype(np.float32))
     table = session.calibrate(module, dataset=tmp_path / "samples.npz", options={"tune_num": 0})
-    loaded = session.chip.load(session.build(module, table).data)
+    loaded = session.chip.load(session.build(module, table, boundary=Boundary(quant_output=True)).data)
     commands = [entry.command.instruction for entry in loaded.timeline("vendor").entries]
     copies = [command for command in commands if isinstance(command, TensorCopy)]
     assert not any(copy.direction is Direction.LOCAL for copy in copies)

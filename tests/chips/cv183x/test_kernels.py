@@ -119,12 +119,6 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         X,
         "a sum within 16 bits before its shift, this one may reach 48768",
     ),
-    "offset": (
-        tpu.Add(multipliers=(1, 1), rshifts=(9,)),
-        [X, X],
-        t(1, 4, 20, 20, element=U8),
-        "a shift up to 8 to an unsigned result, this one is 9",
-    ),
     "product": (
         tpu.Mul(multiplier=1 << 30, rshift=1, **QDM),
         [X, X],
@@ -199,7 +193,7 @@ INSIDE: dict[str, tuple[Op, list[TensorType], TensorType]] = {
     ),
     "multiplier": (tpu.Add(multipliers=(127, 254), rshifts=(1,)), [X, X], X),
     "sum": (tpu.Add(multipliers=(127, 64, 64), rshifts=(7,)), [X, X, X], X),
-    "offset": (tpu.Add(multipliers=(1, 1), rshifts=(8,)), [X, X], t(1, 4, 20, 20, element=U8)),
+    "far_shift": (tpu.Add(multipliers=(1, 1), rshifts=(31,)), [X, X], t(1, 4, 20, 20, element=U8)),
     "factor": (
         tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Avg", multiplier=255, round_mode="HalfUp"),
         [X],

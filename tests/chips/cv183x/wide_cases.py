@@ -49,6 +49,11 @@ WIDE = {
     "rows": Sample(_conv((3, 1), 8, 9), [_bytes(1, 4, 9000, 2), _filter(8, 4, 3, 1), None], I8),
     "depth": Sample(_conv((1, 1), 40, 12), [_bytes(1, 5000, 3, 3), _filter(40, 5000, 1, 1), _bias(40)], I8),
     "channels": Sample(_conv((1, 1), 5000, 9), [_bytes(1, 8, 3, 3), _filter(5000, 8, 1, 1), _bias(5000)], I8),
+    "floats": Sample(
+        tpu.Conv2D(kernel_shape=(1, 1), scales=(2.0**-14,)),
+        [_bytes(1, 8, 70, 90), _filter(3, 8, 1, 1), Fixed(uniform(3, seed=6))],
+        F32,
+    ),
     "own_filters": Sample(
         _conv((3, 3), 5000, 8, group=5000, pads=(1, 1, 1, 1)),
         [_bytes(1, 5000, 4, 4), _filter(5000, 1, 3, 3), _bias(5000)],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tpuc.api import BF16
+from tpuc.api import BF16, F32
 from tpuc.testing import uniform
 from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
 
-from tests.chips.cv18.kernel_samples import I8, conv
+from tests.chips.cv18.kernel_samples import I8, conv, scales_of_sums
 from tests.chips.cv18.kernel_values import QDM, U8, bias, byte_filter, factors, half_filter, halves, stored_bytes
 
 
@@ -83,6 +83,24 @@ BYTE_ROWS = {
     ),
 }
 """One row of integers, as above, with few columns on one lane, an odd number of them, and gaps behind them."""
+FLOAT_ROWS = {
+    "row_to_floats": Sample(
+        tpu.MatMul(scales=scales_of_sums(640)),
+        [stored_bytes(1, 128), byte_filter(128, 640), _bias(640), *NONE],
+        F32,
+        [{"k": 3, "c": 6}, {"c": 10}],
+    ),
+    "row_to_halves": Sample(
+        tpu.MatMul(scales=scales_of_sums(248), do_relu=True, relu_limit=6.0, right_transpose=True),
+        [stored_bytes(1, 704, dtype="uint8"), byte_filter(248, 704), _bias(248), *NONE],
+        BF16,
+        [{"k": 5}],
+    ),
+    "row_of_primes_to_floats": Sample(
+        tpu.MatMul(scales=scales_of_sums(401)), [stored_bytes(1, 624), byte_filter(624, 401), None, *NONE], F32
+    ),
+}
+"""One row of integers whose sums are wanted as floats."""
 SEPARATE = {
     "rows": Sample(_by_column(640, 128), [stored_bytes(2, 128), byte_filter(128, 640), bias(1, 640), *NONE], I8),
     "untileable": Sample(_by_column(401, 620), [stored_bytes(1, 620), byte_filter(620, 401), bias(1, 401), *NONE], I8),

@@ -12,12 +12,13 @@ from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18xx import NAMES
-from tests.chips.cv18xx.kernel_cases import BYTE_ROWS, ROWS, SEPARATE, STRIDES
+from tests.chips.cv18xx.kernel_cases import BYTE_ROWS, FLOAT_ROWS, ROWS, SEPARATE, STRIDES
 
 FEWEST_LANES = "cv180x"
 RUNS = [
     *(pytest.param(chip, ROWS, id=f"{chip}-rows") for chip in NAMES),
     pytest.param(FEWEST_LANES, BYTE_ROWS, id=f"{FEWEST_LANES}-byte-rows"),
+    pytest.param(FEWEST_LANES, FLOAT_ROWS, id=f"{FEWEST_LANES}-float-rows"),
     pytest.param(FEWEST_LANES, SEPARATE, id=f"{FEWEST_LANES}-separate"),
     *(pytest.param(chip, STRIDES, id=f"{chip}-strides") for chip in NAMES),
     pytest.param(FEWEST_LANES, INTEGERS, id=f"{FEWEST_LANES}-integers"),
@@ -39,7 +40,12 @@ def test_the_simulator_equals_the_evaluation(chip: str, samples: Mapping[str, Sa
     ("chip", "samples", "products"),
     [
         *(("cv180x", {"row": ROWS["row"]}, True), ("cv181x", {"row": ROWS["row"]}, False)),
-        *(("cv180x", BYTE_ROWS, True), ("cv180x", SEPARATE, False), ("cv181x", {"row": BYTE_ROWS["row"]}, False)),
+        *(
+            ("cv180x", BYTE_ROWS, True),
+            ("cv180x", FLOAT_ROWS, True),
+            ("cv180x", SEPARATE, False),
+            ("cv181x", {"row": BYTE_ROWS["row"]}, False),
+        ),
     ],
 )
 def test_few_rows_use_the_matrix_product_where_a_convolution_is_slower(

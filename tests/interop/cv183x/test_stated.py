@@ -12,17 +12,18 @@ from tpuc.session import Session
 
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.conftest import RunVendor
-from tests.passes.test_stated_on_chips import gated, joined, residual
+from tests.passes.test_stated_on_chips import gated, joined, nearly_bytes, residual
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("kind", ["int8", "uint8", "joined", "gated"])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "joined", "gated", "nearly_bytes"])
 def test_the_vendors_model_equals_simulator_and_evaluation(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
     network = {
         "int8": lambda: residual(tmp_path, np.int8),
         "uint8": lambda: residual(tmp_path, np.uint8),
         "joined": lambda: joined(tmp_path),
         "gated": lambda: gated(tmp_path),
+        "nearly_bytes": lambda: nearly_bytes(tmp_path),
     }[kind]()
     session = Session(chip="cv183x", quantize="int8")
     built = session.build(session.transform(network))

@@ -13,7 +13,7 @@ from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.chips.cv18xx import NAMES
-from tests.chips.cv18xx.kernel_cases import BYTE_ROWS, ROWS, SEPARATE, STRIDES
+from tests.chips.cv18xx.kernel_cases import BYTE_ROWS, FLOAT_ROWS, ROWS, SEPARATE, STRIDES
 from tests.conftest import RunVendor
 
 FEWEST_LANES = "cv180x"
@@ -24,7 +24,7 @@ FEWEST_LANES = "cv180x"
     ("chip", "samples"),
     [
         *((chip, samples) for chip in NAMES for samples in (ROWS, STRIDES, INTEGERS, FLOATS)),
-        *((FEWEST_LANES, samples) for samples in (BYTE_ROWS, SEPARATE)),
+        *((FEWEST_LANES, samples) for samples in (BYTE_ROWS, FLOAT_ROWS, SEPARATE)),
     ],
 )
 def test_the_vendors_model_equals_simulator_and_evaluation(

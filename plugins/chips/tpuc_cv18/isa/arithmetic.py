@@ -73,8 +73,9 @@ class Arithmetic(ComputeInstruction):
     `right` starts in the same pair of lanes as the result (its address has 16 bits).
 
     MUL, MAC: 8-bit operands, 8- or 16-bit result; ADD, SUB: 16-bit operands; `saturate(relu(value >> shift))`, half up,
-    with `floor` down; SUB has no relu. MUL with `multiplier`: the product is requantised. MAC keeps its 16-bit
-    accumulator in planes at the result, `result.plane_step` apart even when the result has 8 bits. bf16: one rounding.
+    with `floor` down. SUB has no relu; with one, bytes of signed operands may be unsigned. MUL with `multiplier`: the
+    product is requantised. MAC keeps its 16-bit accumulator in planes at the result, with its sign, `result.plane_step`
+    apart even when the result has 8 bits. bf16: one rounding.
     """
 
     stem = "tensor"
@@ -105,7 +106,7 @@ class Arithmetic(ComputeInstruction):
             otherwise=[Derived("opt_right_shift", lambda tensor: tensor.shift), Derived("opt_rshift_typ", _rounds)],
         ),
         When(lambda tensor: tensor.operation not in _SCALED, Ignored("opt_right_shift")),
-        Derived("opt_shift_typ", lambda tensor: tensor.result.dtype.signed and tensor.operation not in _UNSCALED),
+        Derived("opt_shift_typ", lambda tensor: tensor.has_signs and tensor.operation not in _UNSCALED),
         Derived("opt_res_add", lambda tensor: tensor.operation is ArithmeticOp.MAC),
         When(
             lambda tensor: tensor.operation is ArithmeticOp.MAC,
@@ -138,6 +139,11 @@ class Arithmetic(ComputeInstruction):
     @property
     def is_float(self) -> bool:
         return self.left.dtype.is_float and self.operation not in _LOGIC
+
+    @property
+    def has_signs(self) -> bool:
+        """Is the result signed, or made of signed values by a relu?"""
+        return self.result.dtype.signed or self.relu
 
     @property
     def _accumulator(self) -> Operand:

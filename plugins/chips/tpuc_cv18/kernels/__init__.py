@@ -10,8 +10,8 @@ from tpuc_cv18.isa import Target
 from tpuc_cv18.kernels.activation import ClipKernel, ReluKernel
 from tpuc_cv18.kernels.any_matmul import AnyMatMulKernel
 from tpuc_cv18.kernels.cast import CastKernel
+from tpuc_cv18.kernels.conv import AnyConvKernel
 from tpuc_cv18.kernels.deconv import DeconvKernel
-from tpuc_cv18.kernels.depthwise import AnyConvKernel
 from tpuc_cv18.kernels.elementwise import DifferenceKernel, MaxKernel, MinKernel, MulKernel, SumKernel
 from tpuc_cv18.kernels.half_tables import AnyLutKernel
 from tpuc_cv18.kernels.pads import AnyPadKernel

@@ -11,6 +11,7 @@ from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Target
 from tpuc_cv18.kernels.batched import BatchedMatMulKernel
 from tpuc_cv18.kernels.byte_rows import ByteRowsKernel
+from tpuc_cv18.kernels.float_rows import FloatRowsKernel
 from tpuc_cv18.kernels.product import MatMulKernel
 from tpuc_cv18.kernels.rows import RowsKernel
 
@@ -19,7 +20,7 @@ class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
     """A right operand of two dimensions is a constant; of more, computed."""
 
     def __init__(self, target: Target) -> None:
-        self._few_rows = (RowsKernel(target), ByteRowsKernel(target))
+        self._few_rows = (RowsKernel(target), ByteRowsKernel(target), FloatRowsKernel(target))
         self._constant, self._computed = MatMulKernel(target), BatchedMatMulKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv18Assembler]:

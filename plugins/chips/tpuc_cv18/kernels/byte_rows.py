@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from tpuc.api import ABSENT, Axis, Node, PackedConstant, Phase, PlacedTile, Scratch, Space, Tile
@@ -38,7 +39,7 @@ class ByteRowsKernel(RowsKernel):
     def serves(self, node: Node[tpu.MatMul]) -> bool:
         """Is there one row, and would a convolution take longer?"""
         rows, depth, width = self._extents(node)
-        if rows != 1 or any(type_.storage.is_float for type_ in node.operand_types[:2]) or not node.op.multipliers:
+        if rows != 1 or any(type_.storage.is_float for type_ in node.operand_types[:2]) or not self.finishes(node):
             return False
         split, lanes = self._spread(width), self.lanes.count
         least = self._spread(depth)[1] * padded(split[1], 1)
@@ -46,8 +47,12 @@ class ByteRowsKernel(RowsKernel):
             return False
         loading = depth * width / self.target.bytes_per_cycle
         convolution = self.lanes.slots_of(width) * max(-(-depth // 2), REQUANTISE_LEAST)
-        product = depth * steps_of(split, EU_BYTES, lanes) + self._lane_bytes(split) * REQUANTISE_LEAST
+        product = depth * steps_of(split, EU_BYTES, lanes) + self.lane_bytes(split) * REQUANTISE_LEAST
         return max(loading, convolution) - max(loading, product) >= _WORTH
+
+    def finishes(self, node: Node[tpu.MatMul]) -> bool:
+        """Does the kernel make of sums what the node wants?"""
+        return bool(node.op.multipliers)
 
     def _spread(self, columns: int) -> Pair:
         """Without gaps between the columns of a lane."""
@@ -58,7 +63,7 @@ class ByteRowsKernel(RowsKernel):
         ]
         return narrowest(whole, self.lanes.count, 1)
 
-    def _lane_bytes(self, split: Pair) -> int:
+    def lane_bytes(self, split: Pair) -> int:
         """Of one plane of so many columns."""
         channels, width = split
         return self.lanes.slots_of(channels) * padded(width, 1)
@@ -77,24 +82,30 @@ class ByteRowsKernel(RowsKernel):
         if name != "block":
             return super().constant_shape(node, name, tile)
         size = BLOCK_BYTES if node.operand_types[2] is ABSENT else BLOCK_WITH_BIAS_BYTES
-        return self.lanes.count, self._lane_bytes((tile.size("c"), self._splits(node)[1][1])) * size
+        return self.lanes.count, self.lane_bytes((tile.size("c"), self._splits(node)[1][1])) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         if name != "block":
             return super().pack(node, name, tile, arrays)
+        requantisation = _requantisation(node)
+        biases, multipliers, shifts = self.by_channel(node, tile, [arrays[2], *requantisation], np.dtype(np.int64))
+        bias = None if arrays[2] is None else biases
+        return channel_blocks(self.lanes, bias, multipliers.tolist(), shifts.tolist())
+
+    def by_channel(
+        self, node: Node, tile: Tile, rows: Sequence[Array | Sequence[float] | None], dtype: np.dtype[Any]
+    ) -> Array:
+        """Rows of numbers of the columns, in the order of the channels that a convolution sees, with zeros between."""
         width = self._splits(node)[1][1]
         first, last = tile.range("c")
-        bias = arrays[2]
-        rows = np.zeros((3, self.lanes.slots_of(last - first) * self.lanes.count, padded(width, 1)), np.int64)
+        spread = np.zeros((len(rows), self.lanes.slots_of(last - first) * self.lanes.count, padded(width, 1)), dtype)
         columns = slice(first * width, last * width)
-        requantisation = _requantisation(node)
-        for row, values in zip(rows, (bias, *requantisation), strict=True):
+        for row, values in zip(spread, rows, strict=True):
             if values is not None:
                 row[: last - first, :width] = np.asarray(values).reshape(-1)[columns].reshape(-1, width)
-        # From (group of lanes, lane, byte) to (group of lanes, byte, lane): the channels of the convolution.
-        by_channel = rows.reshape(3, -1, self.lanes.count, padded(width, 1)).transpose(0, 1, 3, 2).reshape(3, -1)
-        biases, multipliers, shifts = by_channel
-        return channel_blocks(self.lanes, None if bias is None else biases, multipliers.tolist(), shifts.tolist())
+        # From (group of lanes, lane, byte) to (group of lanes, byte, lane).
+        apart = spread.reshape(len(rows), -1, self.lanes.count, padded(width, 1))
+        return apart.transpose(0, 1, 3, 2).reshape(len(rows), -1)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = (*tile_shape(tile)[:3], self._splits(node)[1][1])
@@ -102,27 +113,14 @@ class ByteRowsKernel(RowsKernel):
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
         left, result = placed.operand(0), placed.result
-        _, channels, _, width = result.shape
-        matrix = Operand(placed.constants["matrix"].address, dtype_of(node.operand_types[1].storage))
-        sums = placed.scratch["sums"].address
-        asm.record(
-            MatMul(
-                rows=1,
-                depth=left.shape[1] * left.shape[3],
-                result=Operand(sums, DType.INT8),
-                result_split=(channels, width),
-                left=operand(left),
-                left_split=(left.shape[1], left.shape[3]),
-                right=matrix,
-                partial=PartialSum.FIRST if phase in (Phase.ONLY, Phase.FIRST) else PartialSum.MIDDLE,
-            )
-        )
+        matrix, sums = self.sum_up(node, placed, phase, asm), placed.scratch["sums"].address
         if not phase.ends:
             return
+        _, channels, _, width = result.shape
         asm.record(
             Conv(
                 result=Operand(sums, operand(result).dtype, Layout.COMPACT),
-                result_shape=(1, self._lane_bytes((channels, width)) * self.lanes.count, 1, 1),
+                result_shape=(1, self.lane_bytes((channels, width)) * self.lanes.count, 1, 1),
                 input=operand(left),
                 input_shape=(1, 1, 1),
                 weight=Operand(matrix.address, matrix.dtype, Layout.COMPACT),
@@ -136,6 +134,25 @@ class ByteRowsKernel(RowsKernel):
         done = Operand(sums, operand(result).dtype)
         asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=operand(result), left=done))
         emit_limit(node, result, asm)
+
+    def sum_up(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> Operand:
+        """The command that adds products to the sums; returns the matrix."""
+        left = placed.operand(0)
+        _, channels, _, width = placed.result.shape
+        matrix = Operand(placed.constants["matrix"].address, dtype_of(node.operand_types[1].storage))
+        asm.record(
+            MatMul(
+                rows=1,
+                depth=left.shape[1] * left.shape[3],
+                result=Operand(placed.scratch["sums"].address, DType.INT8),
+                result_split=(channels, width),
+                left=operand(left),
+                left_split=(left.shape[1], left.shape[3]),
+                right=matrix,
+                partial=PartialSum.FIRST if phase in (Phase.ONLY, Phase.FIRST) else PartialSum.MIDDLE,
+            )
+        )
+        return matrix
 
 
 def _requantisation(node: Node[tpu.MatMul]) -> tuple[Sequence[int], Sequence[int]]:

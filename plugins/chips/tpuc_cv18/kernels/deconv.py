@@ -46,7 +46,10 @@ class FullDeconvKernel(_Transposed, ProductKernel):
 
 
 class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
-    """One filter per channel."""
+    """One filter per channel, turned where it is packed."""
+
+    def loads_filters(self, node: Node) -> bool:
+        return False
 
 
 class GroupedDeconvKernel(TileKernel[tpu.Deconv, Cv18Assembler]):

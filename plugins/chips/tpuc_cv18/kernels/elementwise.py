@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tpuc.api import ABSENT, Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile
@@ -15,9 +16,7 @@ from tpuc_cv18.kernels.common import LaneKernel, element_refusal, flat_space, vi
 from tpuc_cv18.operands import operand, strided
 
 MAX_SHIFT = 31
-MAX_OFFSET_SHIFT = 8
-"""128 steps of a larger shift do not fit 16 bits."""
-_WIDE, _HALF = 32767, 128
+_WIDE = 32767
 _BYTE_LIMIT, _MAX_LEFT = 127, 15
 _BYTE = {True: 128, False: 255}
 """Largest magnitude of a signed, or unsigned, byte."""
@@ -67,15 +66,14 @@ class SumKernel(ElementwiseKernel):
             return super().refuse(node)
         if len(op.rshifts) != 1 or not 0 <= op.rshifts[0] <= MAX_SHIFT:
             return f"one common shift from 0 to {MAX_SHIFT}, there are {list(op.rshifts)}"
-        if _terms(node, self.signs(node)) is None:
+        terms = _terms(node, self.signs(node))
+        if terms is None:
             return f"multipliers of one signed byte, one of them times a power of two, these are {list(op.multipliers)}"
         parts = [
             _BYTE[not type_.storage.is_unsigned] * abs(multiplier)
             for type_, multiplier in zip(node.operand_types, op.multipliers, strict=True)
         ]
-        if node.result_type.storage.is_unsigned and not all_unsigned(node) and op.rshifts[0] > MAX_OFFSET_SHIFT:
-            return f"a shift up to {MAX_OFFSET_SHIFT} to an unsigned result, this one is {op.rshifts[0]}"
-        if _needs_finish(node) and sum(parts) > _WIDE:
+        if (len(terms) > 2 or _needs_finish(node, terms)) and sum(parts) > _WIDE:
             return f"a sum within 16 bits before its shift, this one may reach {sum(parts)}"
         return super().refuse(node)
 
@@ -99,25 +97,25 @@ class SumKernel(ElementwiseKernel):
         result, sources = placed.result, self.sources(placed)
         plain = operand(result)
         step = placed.scratch["high"].address - result.address
-        unsigned = all_unsigned(node)
-        wide = Operand(plain.address, DType.UINT16 if unsigned else DType.INT16, plane_step=step)
-        narrow = Operand(plain.address, plain.dtype, plane_step=step)
-        byte = DType.UINT8 if unsigned else DType.INT8
-        finish = _needs_finish(node)
         terms = _terms(node, self.signs(node))
         assert terms is not None, "refused otherwise"
-        for index, (operand_index, multiplier, left) in enumerate(terms):
-            ends = index == len(sources) - 1 and not finish
+        finish = _needs_finish(node, terms)
+        unsigned = not finish and plain.dtype is DType.UINT8
+        wide = Operand(plain.address, DType.UINT16 if unsigned else DType.INT16, plane_step=step)
+        narrow = Operand(plain.address, plain.dtype, plane_step=step)
+        for index, term in enumerate(terms):
+            ends = index == len(terms) - 1 and not finish
+            source, is_positive = sources[term.operand], unsigned and term.is_unsigned
             asm.record(
                 Arithmetic(
                     operation=ArithmeticOp.MAC if index else ArithmeticOp.MUL,
                     shape=result.shape,
                     result=narrow if ends else wide,
-                    left=sources[operand_index],
-                    right=Scalar.of(multiplier, byte),
-                    left_shift=left,
+                    left=source,
+                    right=Scalar.of(term.multiplier, DType.UINT8 if is_positive else DType.INT8),
+                    left_shift=term.left,
                     shift=node.op.rshifts[0] if ends else 0,
-                    relu=ends and node.op.do_relu and not unsigned,
+                    relu=ends and not is_positive and (unsigned or node.op.do_relu),
                 )
             )
         if finish:
@@ -148,40 +146,65 @@ class SumKernel(ElementwiseKernel):
             asm.record(Arithmetic(operation=ArithmeticOp.MAX, shape=result.shape, result=first, left=first, right=zero))
 
 
-def _terms(node: Node, signs: Sequence[int]) -> list[tuple[int, int, int]] | None:
-    """Operand, multiplier and left shift of the sum so far, in the order of computing: the largest multiplier first,
-    which is shifted with the second term. None when a multiplier does not fit.
+@dataclass(frozen=True)
+class _Term:
+    """What is added to the sum so far, which is shifted `left` before. `is_unsigned`: is neither the operand nor the
+    multiplier signed?
+    """
+
+    operand: int
+    multiplier: int
+    left: int
+    is_unsigned: bool
+
+
+def _terms(node: Node, signs: Sequence[int]) -> Sequence[_Term] | None:
+    """In the order of computing; None when a multiplier does not fit. The largest multiplier comes first, which is
+    shifted with the second term; to an unsigned result those without a sign, where that fits.
     """
     factors = [sign * multiplier for sign, multiplier in zip(signs, node.op.multipliers, strict=True)]
     order = sorted(range(len(factors)), key=lambda index: -abs(factors[index]))
+    orders = [order, sorted(order, key=lambda index: not _is_unsigned(node, factors, index))]
+    found = [terms for terms in (_in_order(node, factors, one) for one in orders) if terms is not None]
+    return next((terms for terms in found if not _needs_finish(node, terms)), found[0] if found else None)
+
+
+def _in_order(node: Node, factors: Sequence[int], order: Sequence[int]) -> Sequence[_Term] | None:
     left, first = 0, factors[order[0]]
     while abs(first) > _BYTE_LIMIT and first % 2 == 0 and left < _MAX_LEFT:
         left, first = left + 1, first // 2
-    if len(order) < 2 or any(abs(factor) > _BYTE_LIMIT for factor in (first, *(factors[i] for i in order[1:]))):
+    multipliers = [first, *(factors[index] for index in order[1:])]
+    if len(order) < 2 or any(abs(multiplier) > _BYTE_LIMIT for multiplier in multipliers):
         return None
-    return [(order[0], first, 0), *((i, factors[i], left if i == order[1] else 0) for i in order[1:])]
+    lefts = (0, left, *(0 for _ in order[2:]))
+    return [
+        _Term(index, multiplier, shift, _is_unsigned(node, factors, index))
+        for index, multiplier, shift in zip(order, multipliers, lefts, strict=True)
+    ]
+
+
+def _is_unsigned(node: Node, factors: Sequence[int], index: int) -> bool:
+    return factors[index] >= 0 and node.operand_types[index].storage.is_unsigned
+
+
+def _needs_finish(node: Node, terms: Sequence[_Term]) -> bool:
+    """Must the sum be complete in 16 bits? MAC takes its old value with the sign of its result."""
+    return node.result_type.storage.is_unsigned and not all(term.is_unsigned for term in terms[:-1])
 
 
 def _finish(result: Operand, wide: Operand, shape: Shape4, shift: int, relu: bool, asm: Cv18Assembler) -> None:
-    """Shift and saturate 16-bit sums. Unsigned results pass through int8 with half the range below: the chip has no
-    unsigned results of signed operands, but taking 128 off and turning the highest bit over is the same.
-    """
-    unsigned = not result.dtype.signed
-    offset = -(_HALF << shift) if unsigned else 0
+    """Shift and saturate 16-bit sums."""
     asm.record(
         Arithmetic(
             operation=ArithmeticOp.ADD,
             shape=shape,
-            result=Operand(result.address, DType.INT8),
+            result=result,
             left=wide,
-            right=Scalar.of(offset, DType.INT16),
+            right=Scalar.of(0, DType.INT16),
             shift=shift,
-            relu=relu and not unsigned,
+            relu=relu or not result.dtype.signed,
         )
     )
-    if unsigned:
-        turn = Scalar.of(_HALF, DType.UINT8)
-        asm.record(Arithmetic(operation=ArithmeticOp.XOR, shape=shape, result=result, left=result, right=turn))
 
 
 class DifferenceKernel(SumKernel):
@@ -189,23 +212,6 @@ class DifferenceKernel(SumKernel):
 
     def signs(self, node: Node) -> tuple[int, ...]:
         return (-1, 1) if node.op.is_reverse else (1, -1)
-
-
-def all_unsigned(node: Node) -> bool:
-    """Do neither operands nor factors have signs? Then sums are kept without."""
-    return (
-        all(type_.storage.is_unsigned for type_ in (*node.operand_types, node.result_type))
-        and min(node.op.multipliers) >= 0
-        and not hasattr(node.op, "is_reverse")
-        and len(node.operand_types) == 2
-    )
-
-
-def _needs_finish(node: Node) -> bool:
-    """Must the sum be complete in 16 bits? MAC takes its old value with the sign of its result."""
-    if len(node.operand_types) > 2:
-        return True
-    return node.result_type.storage.is_unsigned and not all_unsigned(node)
 
 
 class MulKernel(ElementwiseKernel):

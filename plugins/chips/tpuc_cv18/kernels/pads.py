@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tpuc.api import Box, KernelChoice, MoveKernel, Node, Phase, PlacedTile, Space, Tile, TileKernel, View
+from tpuc.api import Box, KernelChoice, MoveKernel, Node, Phase, PlacedTile, Shape4, Space, Tile, TileKernel, View
 from tpuc_chip_parts.copies import Copy, dense_strides, offset_of, padded_copies
 from tpuc_chip_parts.tiles import kept_part, padded_box, tile_shape
 from tpuc_ops import tpu
@@ -65,7 +65,9 @@ def _segments(extent: int, before: int, after: int, *, mirrored: bool) -> list[S
 
 
 class LocalPadKernel(LaneKernel[tpu.Pad]):
-    """The result is filled with the value, then the operand is copied to its place."""
+    """The result is filled with the value, but for groups of lanes that the operand fills, then it is copied to its
+    place.
+    """
 
     def serves(self, node: Node) -> bool:
         """Are these constants around images, with whole channels only behind the others?"""
@@ -88,8 +90,8 @@ class LocalPadKernel(LaneKernel[tpu.Pad]):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
         result, x = operand(placed.result), placed.operand(0)
         shape = tile_shape(placed.tile)
-        _fill(result, shape, node.op.val, asm)
         part = kept_part(node, placed.tile)
+        self._fill(result, shape, self._full_channels(shape, part), node.op.val, asm)
         if part is None:
             return
         place, kept = part
@@ -104,19 +106,33 @@ class LocalPadKernel(LaneKernel[tpu.Pad]):
             )
         )
 
+    def _full_channels(self, shape: Shape4, part: tuple[Shape4, Shape4] | None) -> int:
+        """The first channels that the operand fills, in whole groups of lanes."""
+        if part is None or (part[1][0], *part[1][2:]) != (shape[0], *shape[2:]):
+            return 0
+        channels = part[1][1]
+        return channels if channels == shape[1] else channels // self.lanes.count * self.lanes.count
 
-def _fill(target: Operand, shape: tuple[int, int, int, int], value: float, asm: Cv18Assembler) -> None:
-    """`value` everywhere: what differs from itself nowhere, or what lies between two equal bounds."""
-    if not value:
+    def _fill(self, target: Operand, shape: Shape4, first: int, value: float, asm: Cv18Assembler) -> None:
+        """`value` in all channels from the first on: what differs from itself nowhere, or what lies between two equal
+        bounds.
+        """
         n, c, h, w = shape
-        raw = Operand(target.address, DType.UINT8)
-        every = (n, c, h, w * target.dtype.bytes)
+        if first == c:
+            return
+        if value:
+            strides = target.strides(shape, self.target)
+            place = Operand(target.address + first // self.lanes.count * strides[1], target.dtype, strides)
+            bound = Scalar.of(value, target.dtype)
+            # The largest numbers come first: what is no number becomes one of those.
+            for operation in (ArithmeticOp.MAX, ArithmeticOp.MIN):
+                rest = (n, c - first, h, w)
+                asm.record(Arithmetic(operation=operation, shape=rest, result=place, left=place, right=bound))
+            return
+        strides = Operand(target.address, DType.UINT8).strides((n, c, h, w * target.dtype.bytes), self.target)
+        raw = Operand(target.address + first // self.lanes.count * strides[1], DType.UINT8, strides)
+        every = (n, c - first, h, w * target.dtype.bytes)
         asm.record(Arithmetic(operation=ArithmeticOp.XOR, shape=every, result=raw, left=raw, right=raw))
-        return
-    bound = Scalar.of(value, target.dtype)
-    # The largest numbers come first: what is no number becomes one of those.
-    for operation in (ArithmeticOp.MAX, ArithmeticOp.MIN):
-        asm.record(Arithmetic(operation=operation, shape=shape, result=target, left=target, right=bound))
 
 
 class AnyPadKernel(KernelChoice[tpu.Pad]):

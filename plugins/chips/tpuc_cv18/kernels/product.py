@@ -7,6 +7,7 @@ from typing import Any
 
 from tpuc.api import (
     ABSENT,
+    F32,
     Axis,
     Node,
     PackedConstant,
@@ -34,15 +35,25 @@ from tpuc_cv18.isa import (
     Operand,
     PartialSum,
 )
-from tpuc_cv18.isa.geometry import round_up
-from tpuc_cv18.kernels.activation import emit_limit, has_relu
+from tpuc_cv18.isa.geometry import EU_BYTES, round_up
+from tpuc_cv18.kernels.activation import emit_limit, has_relu, upper_bound
 from tpuc_cv18.kernels.common import LaneKernel, element_refusal, types_refusal
+from tpuc_cv18.kernels.float_sums import (
+    SUM_PLANES,
+    FloatSums,
+    SumPlanes,
+    factor_rows,
+    gives_floats,
+    planes_of,
+    terms_of,
+)
 from tpuc_cv18.kernels.packing import (
     BLOCK_BYTES,
     BLOCK_WITH_BIAS_BYTES,
     channel_blocks,
     pack_bias,
     pack_filter,
+    pack_planes,
 )
 from tpuc_cv18.operands import MAX_DMA_EXTENT, MAX_EXTENT, dtype_of, operand
 
@@ -53,6 +64,7 @@ PARTIAL = {
     Phase.LAST: PartialSum.LAST,
 }
 """What a step of a reduction does with the sums."""
+_HALF_BYTES, _F32_BYTES = 2, 4
 _SEPARATE, _SEPARATE_FLOATS = 11, 5
 """Groups of result columns up to which rows are images: a cycle of products per group, for ints half of one, against
 5.5 cycles for the memory block of an element."""
@@ -63,6 +75,7 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
     """Base of both. Integers: sums with the bias are requantised per channel (QDM). bf16: float32 sums and bias.
 
     Partial sums lie in planes of bytes, or of halves, of a buffer of their own; the last step writes the result there.
+    Sums of integers that are wanted as floats are all partial ones, and a step of their own makes floats of them.
     """
 
     def product(self, node: Node) -> Product:
@@ -75,6 +88,8 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
         operands[0] = product.input
         reduction = Axis("k", product.input.shape[1], reduction=True, granularity=self.lanes.count, limit=MAX_EXTENT)
         limits = self.lanes.window_limits(product.extent, product.strides)
+        if node.result_type.storage == F32:
+            limits = (limits[0], min(limits[1], MAX_EXTENT // _F32_BYTES))
         axes = (*self.lanes.parallel_axes(product.output.shape, "cnhw", limits=limits), reduction)
         return ProductSpace(axes, tuple(operands), (product.output,), product)
 
@@ -85,6 +100,8 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
             names.append(PackedConstant("block", ("c",)))
         elif product.has_bias:
             names.append(PackedConstant("bias", ("c",)))
+        if gives_floats(node):
+            names.append(PackedConstant("factors", ("c",)))
         return names
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
@@ -93,10 +110,12 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
         product = self.product(node)
         if name == "bias":
             return lanes, groups * 4
+        if name == "factors":
+            return lanes, groups * EU_BYTES
         if name == "block":
             return lanes, groups * (BLOCK_WITH_BIAS_BYTES if product.has_bias else BLOCK_BYTES)
         taps = product.kernel[0] * product.kernel[1]
-        return lanes, groups * self._depth(node, tile.size("k")) * taps * _item(node)
+        return lanes, groups * self.depth(node, tile.size("k")) * taps * _item(node)
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         product = self.product(node)
@@ -111,10 +130,16 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
             return pack_bias(self.lanes, bias)
         if name == "block":
             return channel_blocks(self.lanes, bias, *product.requantisation((c0, c1)))
+        if name == "factors":
+            return pack_planes(self.lanes, factor_rows(product.factors((c0, c1)), planes_of(terms_of(product))))
         k0, k1 = tile.range("k")
-        return pack_filter(self.lanes, self.filter_array(node, arrays)[c0:c1, k0:k1], self._depth(node, k1 - k0))
+        return pack_filter(self.lanes, self.filter_array(node, arrays)[c0:c1, k0:k1], self.depth(node, k1 - k0))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        if gives_floats(node):
+            layout = SumPlanes(tile_shape(tile), self.lanes.count)
+            halves = layout.lane_bytes(planes_of(terms_of(self.product(node))), _HALF_BYTES)
+            return (Scratch("sums", layout.lane_bytes(SUM_PLANES)), Scratch("halves", halves))
         if tile.size("k") == self.product(node).input.shape[1]:
             return ()
         planes = 2 if node.operand_types[0].storage.is_float else 4
@@ -123,45 +148,69 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
         product = self.product(node)
         result = placed.result
+        if gives_floats(node):
+            self._emit_floats(node, product, placed, phase, asm)
+            return
         target = operand(result)
         if phase is not Phase.ONLY:
             kind = DType.BF16 if target.dtype.is_float else target.dtype if phase.ends else DType.INT8
             target = Operand(placed.scratch["sums"].address, kind)
-        self._emit_conv(node, product, placed, target, phase, asm)
+        asm.record(self.command(node, product, placed, target, phase))
         if not phase.ends:
             return
         if phase is Phase.LAST:
             asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=operand(result), left=target))
         emit_limit(node, result, asm)
 
-    def _emit_conv(
-        self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Cv18Assembler
-    ) -> None:
+    def _emit_floats(self, node: Node, product: Product, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
+        """Sums of integers, which the last step makes floats of."""
+        sums, layout = placed.scratch["sums"].address, SumPlanes(placed.result.shape, self.lanes.count)
+        adding = Phase.FIRST if phase is Phase.ONLY else Phase.MIDDLE if phase is Phase.LAST else phase
+        asm.record(self.command(node, product, placed, Operand(sums, DType.INT8, layout.strides()), adding))
+        if not phase.ends:
+            return
+        bias = placed.constants.get("bias")
+        floats = FloatSums(
+            layout,
+            planes_of(terms_of(product)),
+            sums,
+            placed.scratch["halves"].address,
+            placed.constants["factors"].address,
+            bias.address if bias is not None else None,
+            has_relu(node),
+            upper_bound(node, node.op.relu_limit) if node.op.do_relu else None,
+        )
+        floats.emit(placed.result, asm)
+
+    def command(self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase) -> Conv:
+        """The command of one tile."""
         x, filters = placed.operand(0), placed.constants["filter"]
         block, bias = placed.constants.get("block"), placed.constants.get("bias")
-        channels = self._depth(node, x.shape[1])
-        asm.record(
-            Conv(
-                result=target,
-                result_shape=placed.result.shape,
-                input=operand(x),
-                input_shape=(channels, *x.shape[2:]),
-                weight=Operand(filters.address, dtype_of(node.operand_types[1].storage), Layout.COMPACT),
-                kernel=product.kernel,
-                stride=product.strides,
-                pads=x.padding,
-                pad_value=padding_value(node, x.padding),
-                dilation=product.dilations,
-                insert=product.inserts,
-                block=ChannelBlock(block.address, product.has_bias) if block is not None and phase.ends else None,
-                bias=bias.address if bias is not None and phase.ends else None,
-                relu=phase.ends and has_relu(node),
-                partial=PARTIAL[phase],
-                double=not _is_float(node) and channels >= 4 and channels % 2 == 0,
-            )
+        channels = self.depth(node, x.shape[1])
+        return Conv(
+            result=target,
+            result_shape=placed.result.shape,
+            input=operand(x),
+            input_shape=(channels, *x.shape[2:]),
+            weight=Operand(filters.address, self.filter_type(node), Layout.COMPACT),
+            kernel=product.kernel,
+            stride=product.strides,
+            pads=x.padding,
+            pad_value=padding_value(node, x.padding),
+            dilation=product.dilations,
+            insert=product.inserts,
+            block=ChannelBlock(block.address, product.has_bias) if block is not None and phase.ends else None,
+            bias=bias.address if bias is not None and phase.ends else None,
+            relu=phase.ends and has_relu(node),
+            partial=PARTIAL[phase],
+            double=not _is_float(node) and channels >= 4 and channels % 2 == 0,
         )
 
-    def _depth(self, node: Node, channels: int) -> int:
+    def filter_type(self, node: Node) -> DType:
+        """Of the filters that a command multiplies with."""
+        return dtype_of(node.operand_types[1].storage)
+
+    def depth(self, node: Node, channels: int) -> int:
         """Input channels as the command sees them."""
         return channels if _is_float(node) or channels < _DOUBLE_FROM else round_up(channels, 2)
 
@@ -176,7 +225,7 @@ def _is_float(node: Node) -> bool:
 
 def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[int]) -> str | None:
     """What the requantisation of sums cannot do."""
-    if _is_float(node):
+    if _is_float(node) or (gives_floats(node) and getattr(node.op, "scales", ())):
         return None
     if not multipliers:
         return "integer sums must be requantised, the chip cannot store 32 bits"
@@ -185,6 +234,12 @@ def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[
     if not all(0 <= shift <= 31 for shift in shifts):
         return f"shifts from 0 to 31, these are {min(shifts)} to {max(shifts)}"
     return None
+
+
+def _element_refusal(node: Node) -> str | None:
+    """The refusal of what is multiplied and what comes out; the matrix or filter is a constant."""
+    results = node.operand_types[:1] if gives_floats(node) else node.result_types
+    return element_refusal(Node(node.op, node.operand_types[:1], results, node.name), points=True)
 
 
 def point_refusal(node: Node) -> str | None:
@@ -208,7 +263,7 @@ def convolution_refusal(lanes: Lanes, node: Node[tpu.Conv2D]) -> str | None:
     if any(op.inserts or ()) or op.kernel_zp:
         return "zeros between rows and zero points of the kernel have no kernel"
     return (
-        element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name), points=True)
+        _element_refusal(node)
         or point_refusal(node)
         or requantise_refusal(node, op.multiplier, op.rshift)
         or lanes.window_refusal(op.window())
@@ -223,7 +278,7 @@ def constant_matrix_refusal(node: Node[tpu.MatMul]) -> str | None:
     if op.input_zp or op.right_zp:
         return "zero points must be those of types"
     return (
-        element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name), points=True)
+        _element_refusal(node)
         or point_refusal(node)
         or requantise_refusal(node, op.multipliers, op.rshifts)
         or types_refusal([node.operand_types[1]], MAX_DMA_EXTENT // 2)
@@ -265,4 +320,5 @@ class MatMulKernel(RowsFilter, ProductKernel):
             has_bias=node.operand_types[2] is not ABSENT,
             multipliers=node.op.multipliers,
             right_shifts=node.op.rshifts,
+            scales=node.op.scales,
         )

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tpuc.api import (
+    Axis,
+    Box,
     KernelChoice,
     Move,
     MoveKernel,
@@ -14,9 +16,12 @@ from tpuc.api import (
     Phase,
     PlacedTile,
     ScalarType,
+    Shape4,
     Space,
+    Tile,
     TileKernel,
     View,
+    elementwise_view,
 )
 from tpuc_chip_parts.copies import (
     Copy,
@@ -29,11 +34,15 @@ from tpuc_chip_parts.copies import (
 from tpuc_ops import tpu
 
 from tpuc_cv18.assembler import Cv18Assembler
-from tpuc_cv18.isa import Arithmetic, ArithmeticOp, Target
+from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, Operand, Target
 from tpuc_cv18.kernels.common import LaneKernel
 from tpuc_cv18.kernels.copies import moves_of
-from tpuc_cv18.kernels.picks import PickKernel
-from tpuc_cv18.operands import MAX_DMA_EXTENT, MAX_EXTENT, operand
+from tpuc_cv18.kernels.picks import ColumnKernel, PickKernel
+from tpuc_cv18.operands import MAX_DMA_EXTENT, MAX_EXTENT, byte_strides, operand
+
+_BYTE_BITS = 8
+_WIDEST_ROW = 512
+"""Places of a row that are exchanged at once: each takes 16 bytes of local memory."""
 
 
 class DdrCopyKernel(CopyKernel):
@@ -72,8 +81,54 @@ class ExchangeKernel(LaneKernel[tpu.Permute]):
         )
 
 
+class PlacesKernel(LaneKernel[tpu.Permute]):
+    """Floats (c, h, w) to (h, w, c): places become batches of local memory, so that the store finds the channels of a
+    place one after the other. Copied within DDR every element would be a run of its own. Whole rows are read, as the op
+    before leaves them.
+    """
+
+    def space(self, node: Node) -> Space:
+        _, c, h, w = _image(node)
+        axes = (
+            Axis("n", h * w, granularity=w, minimum=w, limit=max(w, MAX_EXTENT // w * w)),
+            Axis("c", c, granularity=self.lanes.count, limit=MAX_EXTENT),
+        )
+        return Space(axes, (View((1, c, h, w)),), (View((h * w, c, 1, 1)),))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        width = _image(node)[3]
+        (n0, n1), (c0, c1) = tile.range("n"), tile.range("c")
+        return [Box((0, c0, n0 // width, 0), (1, c1 - c0, (n1 - n0) // width, width))]
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
+        source, result = placed.operand(0), placed.result
+        size = source.element.bits // _BYTE_BITS
+        _, c, h, w = source.shape
+        _, group, row, _ = byte_strides(source, self.target)
+        place, to_group, *_ = byte_strides(result, self.target)
+        is_dense = row == w * size and h * w <= MAX_EXTENT
+        asm.record(
+            Arithmetic(
+                operation=ArithmeticOp.COPY,
+                shape=(1, c, h * w, size) if is_dense else (h, c, w, size),
+                result=Operand(result.address, DType.UINT8, (w * place, to_group, place, 1)),
+                left=Operand(source.address, DType.UINT8, (row, group, size, 1)),
+            )
+        )
+
+
+def _image(node: Node) -> Shape4:
+    """What an exchange of places and channels reads: rows as the operand has them, where it has short ones."""
+    exchange = _exchange(node)
+    assert exchange is not None
+    n, c, w = exchange
+    shape = elementwise_view(node.operand_types[0].dims)
+    has_rows = shape[:2] == (n, c) and shape[3] <= _WIDEST_ROW
+    return shape if has_rows else (n, c, w, 1)
+
+
 def _exchange(node: Node) -> tuple[int, int, int] | None:
-    """(n, c, w) when the permutation is (n, c, w) to (n, w, c) of bytes, with extents that fit size fields."""
+    """(n, c, w) when the permutation is (n, c, w) to (n, w, c), with extents that fit size fields."""
     dims, order = node.operand_types[0].dims, [axis for axis in node.op.order if node.operand_types[0].dims[axis] > 1]
     blocks: list[list[int]] = []
     for axis in order:
@@ -82,20 +137,23 @@ def _exchange(node: Node) -> tuple[int, int, int] | None:
         else:
             blocks.append([axis])
     lead = blocks.pop(0) if len(blocks) == 3 and blocks[0] < min(blocks[1:]) else []
-    if len(blocks) != 2 or blocks[0] < blocks[1] or node.result_type.storage.bits != 8:
+    if len(blocks) != 2 or blocks[0] < blocks[1]:
         return None
     n, w, c = (math.prod(dims[axis] for axis in block) for block in (lead, *blocks))
     return (n, c, w) if c <= MAX_EXTENT and w <= MAX_DMA_EXTENT else None
 
 
 class AnyPermuteKernel(KernelChoice[tpu.Permute]):
-    """An exchange of two dimensions where it is one; strided copies otherwise."""
+    """An exchange of two dimensions where it is one, of floats without a third; strided copies otherwise."""
 
     def __init__(self, target: Target) -> None:
-        self._exchange, self._copies = ExchangeKernel(target), PermuteKernel()
+        self._exchange, self._places, self._copies = ExchangeKernel(target), PlacesKernel(target), PermuteKernel()
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv18Assembler] | MoveKernel[Any]:
-        return self._exchange if _exchange(node) is not None else self._copies
+        exchange, element = _exchange(node), node.result_type.storage
+        if exchange is not None and element.bits == _BYTE_BITS:
+            return self._exchange
+        return self._places if exchange is not None and exchange[0] == 1 and element.is_float else self._copies
 
 
 class ConcatKernel(DdrCopyKernel):
@@ -116,10 +174,10 @@ class SliceKernel(DdrCopyKernel):
 
 
 class AnySliceKernel(KernelChoice[tpu.Slice]):
-    """Single bytes of many places in local memory; strided copies otherwise."""
+    """Bytes in turn with others in local memory; strided copies otherwise."""
 
     def __init__(self, target: Target) -> None:
-        self._pick, self._copies = PickKernel(target), SliceKernel()
+        self._picks, self._copies = (PickKernel(target), ColumnKernel(target)), SliceKernel()
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv18Assembler] | MoveKernel[Any]:
-        return self._pick if self._pick.serves(node) else self._copies
+        return next((kernel for kernel in self._picks if kernel.serves(node)), self._copies)

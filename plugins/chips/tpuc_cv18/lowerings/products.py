@@ -1,4 +1,4 @@
-"""Convolution and matrix product, with constant filters."""
+"""Convolution with constant filters."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, UniformPerAxis, Value
+from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, TensorType, UniformPerAxis, Value
 from tpuc_chip_parts.lowering import is_stated, learned_scales
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.lowerings.common import QDM, Array, as_bf16
-from tpuc_cv18.lowerings.computed import computed_refusal, is_computed, lower_computed
 from tpuc_cv18.lowerings.qdm import (
+    float_sums,
     is_stored,
     quantise_qdm,
     saturation_clamps,
@@ -22,7 +22,11 @@ from tpuc_cv18.lowerings.qdm import (
     within_reach,
 )
 from tpuc_cv18.lowerings.table import TABLE
-from tpuc_cv18.lowerings.wide_filters import byte_count, convolution_in_bytes, repeated, split
+from tpuc_cv18.lowerings.wide_filters import (
+    beyond_bytes,
+    convolution_in_bytes,
+    parts_apart_pay,
+)
 from tpuc_cv18.lowerings.windows import (
     loses_dilation,
     most_stride,
@@ -97,10 +101,12 @@ class ConvBf16(Lowering[top.Conv]):
 @TABLE.lowers(top.Conv, "int8")
 class ConvInt8(Lowering[top.Conv]):
     """Filters per output channel; int32 sums with bias, one 31-bit multiplier and shift per channel, two roundings.
-    Filters that the network stores as integers stay what they are.
+    Where only floats are wanted, the sums times a bf16 scale per channel, but for channels that are convolved by
+    themselves. Filters that the network stores as integers stay what they are.
     """
 
     channel_scales = True
+    float_sums = True
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
         return is_stated(node) and is_stored(node) and (not node.op.do_relu or saturation_clamps(node))
@@ -116,20 +122,30 @@ class ConvInt8(Lowering[top.Conv]):
         value, near, constant = _within_fields(node, build)
         filters, group = _plain_groups(near, constant, value.tensor.dims[1])
         result = node.quantised_result_type()
+        wide: tuple[int, ...] = ()
         if stored is not None:
             near = dataclasses.replace(near, group=group)
-            value, near, filters = convolution_in_bytes(value, near, filters, node.name, build)
-            product = stored_qdm(filters, stored.scales, bias, value.tensor.uniform, result.uniform)
+            assert node.chip is not None
+            if parts_apart_pay(value, near, filters, result, node.chip.lanes):
+                wide = beyond_bytes(filters)
+            else:
+                value, near, filters = convolution_in_bytes(value, near, filters, node.name, build)
+            kind = np.int16 if wide else np.int8
+            product = stored_qdm(filters, stored.scales, bias, value.tensor.uniform, result.uniform, kind=kind)
         else:
             result = within_reach(result, filters, value.tensor.element)
+            if node.float_sums and group == 1:
+                return [self._floats(node, build, near, (value, filters), result)]
             product = quantise_qdm(filters, bias, value.tensor.element, result.element, learned_scales(node))
-        operands = [value, build.weight("filter_i8", product.filters, "si8"), build.none()]
+        weight = ("filter_i16", product.filters, "si16") if wide else ("filter_i8", product.filters, "si8")
+        operands = [value, build.weight(*weight), build.none()]
         if product.bias is not None:
             operands[2] = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
         op = dataclasses.replace(
             _conv2d(near, group, with_bias=product.bias is not None),
             multiplier=product.multipliers,
             rshift=product.right_shifts,
+            wide=wide,
             **QDM,
         )
         if zero_point(result):
@@ -138,69 +154,17 @@ class ConvInt8(Lowering[top.Conv]):
             op = dataclasses.replace(op, relu_limit=-1.0)  # no channel's range reaches beyond the limit
         return [build(op, operands, result)]
 
-
-@TABLE.lowers(top.MatMul, "bf16")
-class MatMulBf16(Lowering[top.MatMul]):
-    """The same product on bf16; the bias stays float32."""
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        return computed_refusal(node) if is_computed(node) else None
-
-    def lower(self, node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
-        right = node.constants[1]
-        if right is None or is_computed(node):
-            return lower_computed(node, build)
-        lowered = tpu.MatMul(
-            right_transpose=node.op.right_transpose, do_relu=node.op.do_relu, relu_limit=node.op.relu_limit
-        )
-        absent = build.none()
-        stored = build.weight("filter_bf16", as_bf16(right), "bf16")
-        operands = [node.operands[0], stored, node.operands[2], absent, absent]
-        return [build(lowered, operands, node.float_result_type())]
-
-
-@TABLE.lowers(top.MatMul, "int8")
-class MatMulInt8(Lowering[top.MatMul]):
-    """As the convolution: one multiplier and shift per column of the result."""
-
-    def takes_zero_points(self, node: LoweringNode) -> bool:
-        plain = is_stated(node) and not is_computed(node) and is_stored(node)
-        return plain and (not node.op.do_relu or saturation_clamps(node))
-
-    def refuse(self, node: LoweringNode) -> str | None:
-        return computed_refusal(node) if is_computed(node) else None
-
-    def lower(self, node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
-        op = node.op
-        right = node.constants[1]
-        if right is None or is_computed(node):
-            return lower_computed(node, build)
-        bias = node.constants[2]
-        result = node.quantised_result_type()
-        value, kept = node.operands[0], stored_filters(node)
-        source = value.tensor
-        right = right if kept is None else kept.filters
-        columns = right if op.right_transpose else right.T
-        if kept is not None:
-            count = byte_count(columns)
-            if count > 1:
-                value = repeated(value, count, len(source.dims) - 1, f"{node.name}_again", build)
-                columns = split(columns, count, 1)
-            product = stored_qdm(columns, kept.scales, bias, source.uniform, result.uniform)
-        else:
-            product = quantise_qdm(columns, bias, source.element, result.element, learned_scales(node))
-        absent = build.none()
-        stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
-        bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))
-        lowered = tpu.MatMul(
-            right_transpose=op.right_transpose,
-            do_relu=op.do_relu,
-            relu_limit=op.relu_limit,
-            multipliers=product.multipliers,
-            rshifts=product.right_shifts,
-            **QDM,
-        )
-        if zero_point(result):
-            lowered = dataclasses.replace(lowered, do_relu=False, relu_limit=-1.0, offset_in_bias=True)
-        operands = [value, build.weight("filter_i8", stored, "si8"), bias32, absent, absent]
-        return [build(lowered, operands, result)]
+    def _floats(
+        self,
+        node: LoweringNode,
+        build: LoweringBuilder,
+        near: top.Conv,
+        source: tuple[Value, Array],
+        result: TensorType,
+    ) -> Value:
+        """The sums as floats, of a convolution within the fields of the command."""
+        value, filters = source
+        stored, scales = float_sums(filters, value.tensor.element, result.element)
+        op = dataclasses.replace(_conv2d(near, 1, with_bias=node.constants[2] is not None), scales=scales)
+        weight = build.weight("filter_i8", stored, "si8")
+        return build(op, [value, weight, node.operands[2]], result.with_element(F32 if node.read_as_f32 else BF16))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tpuc.api import ElementType, LoweringNode, TensorType, Uniform, UniformPerAxis
@@ -17,7 +18,7 @@ from tpuc_ops.quant.arithmetic import (
 )
 from tpuc_ops.quant.casts import parameters
 
-from tpuc_cv18.lowerings.common import MANTISSA_BITS, Array, decompose_qdm, scales_of
+from tpuc_cv18.lowerings.common import MANTISSA_BITS, Array, bf16, decompose_qdm, scales_of
 
 _STEPS = 127.0
 _LARGEST, _SMALLEST = 0.999999, 2.0**-31
@@ -72,6 +73,16 @@ def quantise_qdm(
     )
 
 
+def float_sums(filters: Array, source: ElementType, result: ElementType) -> tuple[Array, tuple[float, ...]]:
+    """The filters of `quantise_qdm` for a `result` of bytes, and what 1 means in their sums: a bf16 number for each
+    output channel.
+    """
+    product = quantise_qdm(filters, None, source, result)
+    shifts = np.asarray(product.right_shifts) + MANTISSA_BITS
+    units = np.ldexp(np.asarray(product.multipliers, np.float64), -shifts) * scales_of(result)
+    return product.filters, tuple(bf16(unit) for unit in units.tolist())
+
+
 @dataclass(frozen=True)
 class StoredFilters:
     """The whole numbers of a filter that the network stores as integers, zero points taken off, and what 1 means: one
@@ -105,7 +116,14 @@ def saturation_clamps(node: LoweringNode) -> bool:
 
 
 def stored_qdm(
-    filters: Array, scales: Array, bias: Array | None, source: Uniform, result: Uniform, taps: int = 1, lean: int = 0
+    filters: Array,
+    scales: Array,
+    bias: Array | None,
+    source: Uniform,
+    result: Uniform,
+    taps: int = 1,
+    lean: int = 0,
+    kind: type[np.signedinteger[Any]] = np.int8,
 ) -> QdmProduct:
     """Filters whose whole numbers the network states, `scales` per output channel or one for all, as they are; the
     sums over `taps` times as many.
@@ -114,7 +132,7 @@ def stored_qdm(
     and brings the result's.
 
     `lean` is added to each multiplier: with -1 halves fall, with 1 they go away from 0. Only in a channel that leaves
-    int8 the filter gets as many steps as there are. Where the result has a zero point filters are multiplied by what
+    `kind` the filter gets as many steps as there are. Where the result has a zero point filters are multiplied by what
     int8 has room for: the whole number that brings it says it the finer.
     """
     channels = filters.shape[0]
@@ -122,12 +140,13 @@ def stored_qdm(
     factors = np.float32(source.scale) * np.asarray(scales, np.float32) / np.float32(result.scale)
     exact = np.broadcast_to(factors.astype(np.float64) / taps, channels)
     largest = np.abs(whole).max(axis=1, initial=0)
-    fits = (whole.max(axis=1, initial=0) <= _STEPS) & (whole.min(axis=1, initial=0) >= -_STEPS - 1)
+    limits = np.iinfo(kind)
+    fits = (whole.max(axis=1, initial=0) <= limits.max) & (whole.min(axis=1, initial=0) >= limits.min)
     room = np.maximum(_STEPS // np.maximum(largest, 1), 1.0) if result.zero_point else 1.0
-    steps = np.where(fits, 1.0 / room, largest / _STEPS)
+    steps = np.where(fits, 1.0 / room, largest / limits.max)
     steps = np.minimum(steps, _LARGEST / np.maximum(exact, _SMALLEST))
     multipliers, shifts = decompose_each(np.clip(exact * steps, _SMALLEST, _LARGEST), decompose_qdm)
-    stored = saturate(round_to_int(whole / steps[:, None], Rounding.HALF_TO_EVEN), np.int8)
+    stored = saturate(round_to_int(whole / steps[:, None], Rounding.HALF_TO_EVEN), kind)
     shift_by = np.zeros(channels, np.int64)
     if result.zero_point:
         of_one = np.ldexp(multipliers.astype(np.float64), -MANTISSA_BITS - shifts)

@@ -11,8 +11,8 @@ from tpuc.api import TensorType
 
 from tpuc_cv18.lowerings.common import MAX_SHIFT
 
-_WIDE, _OFFSET_SHIFT = 32767, 8
-"""16-bit sums, and the shift up to which 128 of its steps fit them: unsigned results of signed sums take those off."""
+_WIDE, _UNSIGNED_SHIFT = 32767, 8
+"""16-bit sums, and the shift up to which their bytes are a whole unsigned one."""
 _LIMIT, _LEFT = 127, 15
 _NARROWEST, _WIDEST = 1 - 2.0**-7, 1 + 2.0**-4
 """How far the scale of the result may move: down by what cuts off less than one step at the threshold."""
@@ -43,7 +43,7 @@ def choose_multipliers(
     unsigned = result.storage.is_unsigned
     is_wide = len(factors) > 2 or (unsigned and (min(steps) < 255 or min(factors) < 0))
     best: tuple[float, Multipliers] | None = None
-    for shift in range((_OFFSET_SHIFT if unsigned else MAX_SHIFT) + 1):
+    for shift in range((_UNSIGNED_SHIFT if unsigned else MAX_SHIFT) + 1):
         for choice in _choices(factors, shift, fixed):
             if is_wide and np.dot(np.abs(choice.multipliers), steps) > _WIDE:
                 continue

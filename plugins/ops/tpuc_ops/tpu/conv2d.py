@@ -11,7 +11,15 @@ from tpuc.api import I64, Bool, F64Array, I64Array, Node, Op, Raw, RequantMode, 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.convolution import convolve, exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
-from tpuc_ops.integers import clamped, is_integer, requantised, requantised_by_floats, without_point, zero_point
+from tpuc_ops.integers import (
+    clamped,
+    is_integer,
+    requantised,
+    requantised_by_floats,
+    scaled_in_half,
+    without_point,
+    zero_point,
+)
 from tpuc_ops.quant.arithmetic import saturate
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.top.conv import check_filter
@@ -30,10 +38,12 @@ class Conv2D(ReluFields, Op):
        result's zero point, saturated to its storage. With `scales` instead, one or one per output channel:
        ``f32(sum) * f32(scale) + f32(zero point)``, each rounded to float32, then by `round_mode`, saturated. Without
        either the int32 sums are the result. With `offset_in_bias` nothing is added: the bias has the zero point, in
-       the scale of the sums;
+       the scale of the sums. A float result has `scales` and a float bias that is added behind them: both steps are
+       cut to float32 toward zero, the whole is rounded to bf16;
     4. relu at the zero point, `relu_limit` in the result's scale.
 
-    The remaining attributes tell how a chip stores the filter; they do not change the value.
+    The remaining attributes tell how a chip stores the filter; they do not change the value. `wide`: output and input
+    channel of each number of the filter that does not fit a byte, behind each other.
     """
 
     name = "tpu.Conv2D"
@@ -50,6 +60,7 @@ class Conv2D(ReluFields, Op):
     rshift: I64Array = ()
     scales: F64Array = ()
     offset_in_bias: Bool = False
+    wide: I64Array = ()
     round_mode: RoundMode = "HalfUp"
     coeff_merged: Bool = False
     do_winograd: Bool | None = None
@@ -91,6 +102,8 @@ class Conv2D(ReluFields, Op):
         fill = zero_point(node.operand_types[0])
         dtype = exact_dtype(max(magnitude(x), abs(fill)), weight)
         acc = convolve(x.astype(dtype), weight, self.window(), self.group, fill).astype(np.int64)
+        if not is_integer(node.result_type):
+            return stored(self.activate(scaled_in_half(acc, self.scales, bias)), node.result_type)
         if bias is not None:
             acc += bias
         acc = saturate(acc, np.int32)

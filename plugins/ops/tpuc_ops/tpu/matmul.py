@@ -11,7 +11,7 @@ from tpuc.api import I64, Bool, F64Array, I64Array, Node, Op, Raw, RequantMode, 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.convolution import exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
-from tpuc_ops.integers import clamped, is_integer, requantised, requantised_by_floats, without_point
+from tpuc_ops.integers import clamped, is_integer, requantised, requantised_by_floats, scaled_in_half, without_point
 from tpuc_ops.product import ProductFields, product_flops, product_shape
 from tpuc_ops.quant.arithmetic import saturate
 
@@ -27,7 +27,8 @@ class MatMul(ReluFields, ProductFields, Op):
        result's zero point, saturated to its storage. With `scales` instead, one or one per column:
        ``f32(sum) * f32(scale) + f32(zero point)``, each rounded to float32, then by `round_mode`, saturated. Without
        either the int32 sums are the result. With `offset_in_bias` nothing is added: the bias has the zero point, in
-       the scale of the sums;
+       the scale of the sums. A float result has `scales` and a float bias that is added behind them: both steps are
+       cut to float32 toward zero, the whole is rounded to bf16;
     3. relu at the zero point, `relu_limit` in the result's scale.
     """
 
@@ -78,6 +79,9 @@ class MatMul(ReluFields, ProductFields, Op):
         rows = np.moveaxis(right, -2, -1).reshape(-1, right.shape[-2])
         dtype = exact_dtype(magnitude(left), rows)
         acc = (left.astype(dtype) @ right.astype(dtype)).astype(np.int64)
+        if not is_integer(node.result_type):
+            floats = scaled_in_half(acc.reshape(-1, acc.shape[-1]), self.scales, bias).reshape(acc.shape)
+            return stored(self._arrange(self.activate(floats), node), node.result_type)
         if bias is not None:
             acc = acc + bias
         acc = saturate(acc, np.int32)

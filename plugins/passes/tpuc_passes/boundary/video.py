@@ -28,10 +28,11 @@ class VideoFrames:
     def channel(self, name: str) -> Value:
         """Red, green or blue as bytes `[n, 1, h, w]`; `name` is the first letter."""
         n, half, _, width = self._shape
+        brightness = self._brightness  # it takes longest to load, and to compute while the rest is loaded
         maps = [colour for channel, colour in video_terms() if channel == name]
         terms = [self._arithmetic.term(name, colour, self._map(colour)) for colour in maps]
         colours = tuple(self._doubled(part) for part in reduce(self._arithmetic.sum, terms))
-        value = self._arithmetic.pixels(self._arithmetic.sum(self._brightness, colours))
+        value = self._arithmetic.pixels(brightness, colours)
         return self._reshaped(value, (n, 1, 2 * half, width), name)
 
     @cached_property
@@ -65,8 +66,10 @@ class VideoFrames:
         return self._build.op(op, [value], TensorType(dims, PIXELS), "map" if step > 1 else "rows")
 
     def _doubled(self, value: Value) -> Value:
-        type = TensorType(self._shape, value.tensor.element)
-        return self._build.op(tpu.Upsample(scale_h=2, scale_w=2), [value], type, "doubled")
+        n, half, _, width = self._shape
+        rows = 1 if self._arithmetic.repeats_rows else 2
+        type = TensorType((n, half, rows, width), value.tensor.element)
+        return self._build.op(tpu.Upsample(scale_h=rows, scale_w=2), [value], type, "doubled")
 
     def _reshaped(self, value: Value, dims: tuple[int, ...], what: str) -> Value:
         return self._build.op(tpu.Reshape(shape=dims), [value], TensorType(dims, PIXELS), what)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
 from tpuc.api import F32, Op, ScalarType, TensorType, Uniform, Value
 from tpuc.api.host import FRACTION_BITS, LOW_STEPS, video_terms
 from tpuc_ops import tpu
@@ -24,6 +25,9 @@ Parts = tuple[Value, ...]
 class VideoArithmetic(ABC):
     """How terms are made of bytes, and pixels of their sums."""
 
+    repeats_rows: bool
+    """Do sums repeat single rows?"""
+
     def __init__(self, build: BoundaryBuilder) -> None:
         self._build = build
         self._terms = video_terms()
@@ -37,19 +41,22 @@ class VideoArithmetic(ABC):
         """Exact, or beyond what a pixel can be."""
 
     @abstractmethod
-    def pixels(self, parts: Parts) -> Value:
-        """Rounded half up to a byte, and saturated."""
+    def pixels(self, brightness: Parts, colours: Parts) -> Value:
+        """Their sum, rounded half up to a byte, and saturated."""
 
     def _do(self, op: Op, operands: list[Value], element: ScalarType | Uniform, what: str) -> Value:
         return self._build.op(op, operands, TensorType(operands[0].tensor.dims, element), what)
 
 
 class ByteTerms(VideoArithmetic):
-    """Two tables give the high and the low byte of a term; both are added by themselves."""
+    """Two tables give the high and the low byte of a term; those of colours are added by themselves."""
+
+    repeats_rows = True
 
     def term(self, channel: str, colour: str, pixels: Value) -> Parts:
         term, what = self._terms[channel, colour], f"{channel}{colour}"
-        high = self._looked_up(pixels, term.high, _STEPS, f"{what}_high")
+        entries, steps = (term.high.astype(np.uint8), PIXELS) if term.is_positive else (term.high, _STEPS)
+        high = self._looked_up(pixels, entries, steps, f"{what}_high")
         return high, self._looked_up(pixels, term.low, PIXELS, f"{what}_low")
 
     def _looked_up(self, pixels: Value, entries: Array, element: Uniform, what: str) -> Value:
@@ -61,13 +68,15 @@ class ByteTerms(VideoArithmetic):
         high, low = (list(pair) for pair in zip(left, right, strict=True))
         return self._do(op, high, _STEPS, "high_sum"), self._do(op, low, PIXELS, "low_sum")
 
-    def pixels(self, parts: Parts) -> Value:
-        op = tpu.Add(multipliers=(LOW_STEPS, 1), rshifts=(FRACTION_BITS,))
-        return self._do(op, list(parts), PIXELS, "pixels")
+    def pixels(self, brightness: Parts, colours: Parts) -> Value:
+        op = tpu.Add(multipliers=(LOW_STEPS, 1) * 2, rshifts=(FRACTION_BITS,))
+        return self._do(op, [*brightness, *colours], PIXELS, "pixels")
 
 
 class FloatTerms(VideoArithmetic):
     """Products of float32, rounded to multiples of 1/16, whose sums are exact."""
+
+    repeats_rows = False
 
     def term(self, channel: str, colour: str, pixels: Value) -> Parts:
         term = self._terms[channel, colour]
@@ -84,5 +93,5 @@ class FloatTerms(VideoArithmetic):
     def sum(self, left: Parts, right: Parts) -> Parts:
         return (self._do(tpu.Add(), [left[0], right[0]], F32, "sum"),)
 
-    def pixels(self, parts: Parts) -> Value:
-        return self._do(tpu.Cast(), [parts[0]], PIXELS, "pixels")
+    def pixels(self, brightness: Parts, colours: Parts) -> Value:
+        return self._do(tpu.Cast(), [*self.sum(brightness, colours)], PIXELS, "pixels")

@@ -29,14 +29,17 @@ from tpuc.api import (
     TensorType,
     UsageError,
     Value,
+    Wants,
     cpu_function,
 )
 from tpuc.api.host import is_postprocess
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
 
 from tpuc_passes.planning.kernels import chip_of
 from tpuc_passes.results import FLOAT_SUMS, MODE
 
+_MOVES = (ShapeOnly, top.Permute, top.Slice, top.Concat)
 COMPUTE_TYPE = "compute_type"
 """Attribute of an operation: the float mode that it is lowered in, whatever the mode of the network is."""
 
@@ -132,7 +135,20 @@ class Cells:
             tuple(user for result in operation.results for user in users_of(result)),
             operation.name in self.float_sums,
             tuple(_made_of(operand, operation) for operand in operation.operands),
+            operation.name in self.float_sums and self._read_as_f32(module, operation),
         )
+
+    def _read_as_f32(self, module: Module, operation: Operation) -> bool:
+        """Does all that takes the results of an operation want float32, or move them to what does?"""
+        uses = [use for result in operation.results for use in result.uses]
+        return all(user is module.main.terminator or self._wants_f32(module, user, index) for user, index in uses)
+
+    def _wants_f32(self, module: Module, user: Operation, index: int) -> bool:
+        if isinstance(user.op, _MOVES) and user.name not in self.modes:
+            return self._read_as_f32(module, user)
+        mode = self.mode_of(user)
+        cell, node = self.lowering(user.op, mode), self.node(module, user, mode)
+        return cell is not None and cell.refuse(node) is None and cell.requires(node)[index] is Wants.FLOAT
 
     def refusal(self, operation: Operation, mode: str, reason: str) -> str:
         """A refusal as a sentence without a full stop."""
