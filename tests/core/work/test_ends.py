@@ -118,10 +118,15 @@ def _moments(quick: Sequence[float], others: Sequence[float]) -> list[ParameterS
     ]
 
 
+def had_ended(code: int, network: Path) -> bool:
+    """Ctrl-C came behind the end of a calibration: too late, or while the interpreter let go of what it had."""
+    return code in (0, -signal.SIGINT) and (network / "t").exists()
+
+
 @pytest.mark.parametrize("seconds", _moments([0.01, 0.1, 0.3], [0.03, 0.06, 0.15, 0.2, 0.5]))
 def test_ctrl_c_while_things_are_imported_is_one_line(seconds: float, network: Path) -> None:
     code, said = interrupted(["calibrate", "n.mlir", "--dataset", "cal", "-o", "t"], network, seconds)
-    if code != 0:  # else it had ended
+    if not had_ended(code, network):
         assert (code, said.splitlines()[-1]) == (130, "tpuc: interrupted")
         assert [line for line in said.splitlines() if "sample" not in line] == ["tpuc: interrupted"]
         assert not (network / "t").exists()
@@ -131,7 +136,7 @@ def test_ctrl_c_while_things_are_imported_is_one_line(seconds: float, network: P
 def test_ctrl_c_with_workers_is_one_line(seconds: float, network: Path) -> None:
     arguments = ["calibrate", "n.mlir", "--dataset", "cal", "-o", "t", "--workers", "2"]
     code, said = interrupted(arguments, network, seconds)
-    if code != 0:
+    if not had_ended(code, network):
         assert code == 130
         assert [line for line in said.splitlines() if "sample" not in line] == ["tpuc: interrupted"]
 
