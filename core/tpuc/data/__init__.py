@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuc.data.description import Preset, check_channels, check_described, described
+from tpuc.data.frames import FrameReader, with_pictures
 from tpuc.data.fused import (
     FusedPostprocess,
     fused_postprocess,
@@ -38,6 +39,7 @@ __all__ = [
     "LOW_STEPS",
     "VIDEO_FORMATS",
     "ArrayLayout",
+    "FrameReader",
     "FusedPostprocess",
     "Labels",
     "Preprocess",
@@ -76,4 +78,5 @@ __all__ = [
     "sets_of",
     "state_fused_postprocess",
     "video_terms",
+    "with_pictures",
 ]

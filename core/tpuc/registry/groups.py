@@ -74,6 +74,7 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.planners", "memory planner"),
         Group("tpuc.engines", "engine", "tpuc.api.frontend:HostEngine"),
         Group("tpuc.readers", "reader", "tpuc.data.preprocess:Reader"),
+        Group("tpuc.frames", "reader of videos", "tpuc.data.frames:FrameReader"),
         Group("tpuc.answers", "answer", "tpuc.api.answers:Answer", is_class=True),
         Group("tpuc.presets", "preset", "tpuc.data.description:Preset"),
         Group("tpuc.executors", "executor", "tpuc.work.job:Pool", is_class=True),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from tpuc.cli.options import labels_option, layout_option, preprocess_options
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
-from tpuc.cli.values import FILE, OUTPUT, PATHS
+from tpuc.cli.values import FILE, OUTPUT, PATHS, POSITIVE
 from tpuc.errors import UsageError
 from tpuc.files import check_writable
 
@@ -44,6 +46,7 @@ LARGEST = 5
 @click.option(
     "--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes or maps into the picture; several pictures, files."
 )
+@click.option("--every", type=POSITIVE, default=1, metavar="N", help="Of a video every N-th frame.")
 @click.option("--summary", is_flag=True, help="Show mean, deviation and NaN of every output.")
 @layout_option
 @preprocess_options
@@ -59,6 +62,7 @@ def command(
     labels: Labels | None,
     postprocess: str,
     draw: Path | None,
+    every: int,
     summary: bool,
     input_layout: str | None,
     preprocess: Mapping[str, Any],
@@ -66,9 +70,9 @@ def command(
 ) -> None:
     """Execute a network on inputs and say what it answers.
 
-    MODEL is a network file, .mlir or a compiled file; an INPUT is a picture, npz, npy or a folder of them. Networks
-    with several inputs take one npz, or one INPUT for each. Classes of pictures are told best first, objects with
-    boxes, maps of classes by their shares; of other outputs the range and the largest values. Where a file takes
+    MODEL is a network file, .mlir or a compiled file; an INPUT is a picture, video, npz, npy or a folder of them.
+    Networks with several inputs take one npz, or one INPUT for each. Classes of pictures are told best first, objects
+    with boxes, maps of classes by their shares; of other outputs the range and the largest values. Where a file takes
     quantised integers, arrays of integers are taken as they are and floats are quantised.
     """
     if (summary or dump_all_tensors) and (draw is not None or postprocess):
@@ -81,10 +85,15 @@ def command(
             check_writable(path)
     _check_drawing(app, draw)
     session = open_session(app, input_layout=input_layout)
-    ran = list(
-        session.run_each(runnable, given, preprocess=preprocess, dump_all_tensors=dump_all_tensors, network=network)
-    )
+    from tpuc.data import with_pictures
     from tpuc.session.running import stacked
+
+    frames = Path(click.get_current_context().with_resource(tempfile.TemporaryDirectory()))
+    samples = with_pictures(given, frames, app.registry, every)
+    each = session.run_each(
+        runnable, samples, preprocess=preprocess, dump_all_tensors=dump_all_tensors, network=network
+    )
+    ran = [_frame_named(one, frames) for one in each]
 
     outputs = stacked([one.outputs for one in ran])
     shown: list[list[str]] = []
@@ -103,6 +112,14 @@ def command(
     _write(output, outputs)
     for one, lines in zip(ran, shown, strict=True):
         app.result("\n".join([f"{one.name}:", *lines] if len(ran) > 1 else lines))
+
+
+def _frame_named(ran: RunSample, frames: Path) -> RunSample:
+    """A frame of a video is called after the video and its number, not after where it lies meanwhile."""
+    file = ran.files[0]
+    if not file.is_relative_to(frames):
+        return ran
+    return replace(ran, name=f"{file.parent.name}, frame {int(file.stem)}")
 
 
 def _check_drawing(app: App, draw: Path | None) -> None:

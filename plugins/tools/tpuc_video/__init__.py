@@ -1,0 +1,1 @@
+"""Videos as pictures, by OpenCV, which the extra `video` installs."""
