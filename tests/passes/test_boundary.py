@@ -8,17 +8,33 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.api import F32, Block, Function, FunctionType, Module, Operation, PassContext, Return, TensorType, Uniform
-from tpuc.data import preprocess_of
+from tpuc.api import (
+    F32,
+    Block,
+    Function,
+    FunctionType,
+    Module,
+    Operation,
+    PassContext,
+    Return,
+    TensorType,
+    Uniform,
+    remove_dead,
+)
+from tpuc.data import SENSOR_FORMATS, Preprocess, preprocess_of
 from tpuc.interpreter import Interpreter
 from tpuc.ir.builder import Builder
 from tpuc.ir.types import ScalarType
 from tpuc.registry import Registry
 from tpuc_ops import top, tpu
 from tpuc_ops.top.input import image_input
-from tpuc_passes.boundary.normalising import line_through
+from tpuc_passes.boundary.images import ImageTarget
+from tpuc_passes.boundary.normalising import fuse_image, line_through
+from tpuc_passes.boundary.sensor_tables import HIGH_STEPS, sum_of_tables
 from tpuc_passes.fuse_preprocess import FusePreprocess
 from tpuc_passes.strip_casts import StripCasts
+
+from tests.sensor_frames import every_value, packed
 
 CONTEXT = PassContext(Registry(offers=[]))
 I8 = Uniform(ScalarType("i8"), F32, 0.01)
@@ -31,7 +47,7 @@ SAID: dict[str, Any] = {
 }
 
 
-def lowered(op: top.Input, shape: tuple[int, ...], elements: Sequence[Uniform | None]) -> Module:
+def lowered(op: top.Input, shape: tuple[int, ...], elements: Sequence[Uniform | ScalarType | None]) -> Module:
     """An input whose value is returned in each of these stored forms, None as the float it is."""
     module, body = Module("lowered"), Block([TensorType(shape, F32)])
     build = Builder(module, body, constant=top.Weight())
@@ -39,7 +55,7 @@ def lowered(op: top.Input, shape: tuple[int, ...], elements: Sequence[Uniform | 
     outputs = [
         build.build(tpu.Relu(), [x], TensorType(shape, F32), "relu")
         if element is None
-        else build.build(tpu.Cast(), [x], TensorType(shape, element), f"x_{element.storage.name}")
+        else build.build(tpu.Cast(), [x], TensorType(shape, element), f"x_{TensorType((), element).storage.name}")
         for element in elements
     ]
     body.append(Operation(Return(), outputs))
@@ -88,6 +104,42 @@ def test_frames_of_cameras_become_what_the_host_makes_of_them(form: str, layout:
     wanted = Interpreter(plain).run({"x": floats})
     got = Interpreter(module).run({"x_raw": raw})
     assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("has_f32", [True, False])
+@pytest.mark.parametrize("form", SENSOR_FORMATS)
+def test_mosaics_of_sensors_become_what_the_host_makes_of_them(form: str, has_f32: bool, layout: str) -> None:
+    shape = (2, 4, 32, 30) if layout == "nchw" else (2, 32, 30, 4)
+    said = {"mean": (240.0, 241.5, 242.0, 243.0), "scale": (0.0003, 0.0004, 0.00031, 0.001), "pixel_format": "rggb"}
+    op = image_input(shape, {**said, "resize_dims": (32, 32), "channel_format": layout}, "x")
+    kept = None if has_f32 else ScalarType("bf16")
+    module = lowered(op, shape, (I8, U8, kept))
+    plain = module.clone()
+    fuse_image(module, module.main.operations[0], f"{form.upper()}_RAW", ImageTarget(has_f32=has_f32))
+    remove_dead(module)
+    module.main.update_type()
+    module.verify()
+    mosaics = np.stack([every_value(64, 64, seed) for seed in range(2)])
+    floats = preprocess_of(op, shape).from_pixels(packed(mosaics), Preprocess(pixel_format=form), shape)  # pyright: ignore[reportArgumentType]  # one of the names
+    wanted = Interpreter(plain).run({"x": floats})
+    got = Interpreter(module).run({"x_raw": packed(mosaics)})
+    assert list(got) == list(wanted)
+    assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.parametrize("mean", [0.0, 240.0])
+@pytest.mark.parametrize("threshold", [1.0, 0.37, 0.1037])
+def test_tables_of_upper_and_lower_bits_give_every_stored_value(threshold: float, mean: float) -> None:
+    scale = threshold / 128
+    exact = (np.arange(4096, dtype=np.float32) - np.float32(mean)) * np.float32(1 / 4095)
+    entries = np.clip(np.rint(exact / scale), -128, 127).astype(np.int8)
+    found = sum_of_tables(entries, 0)
+    assert found is not None
+    upper = found.high.astype(np.int64) * HIGH_STEPS + found.rest
+    total = upper.repeat(16) + np.tile(found.lower, 256)
+    halves_up = (total + (1 << found.shift - 1)) >> found.shift
+    assert np.array_equal(np.clip(halves_up, -128, 127), entries)
 
 
 def test_pixels_as_they_are_need_a_cast_only() -> None:

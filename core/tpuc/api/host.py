@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tpuc.data import (
     FRACTION_BITS,
+    LOW_BITS,
     LOW_STEPS,
+    SENSOR_FORMATS,
+    SENSOR_VALUES,
     VIDEO_FORMATS,
     FrameReader,
     FusedPostprocess,
@@ -59,8 +62,11 @@ from tpuc.work import (
 __all__ = [
     "ABSENT_SLOT",
     "FRACTION_BITS",
+    "LOW_BITS",
     "LOW_STEPS",
     "POSTPROCESS",
+    "SENSOR_FORMATS",
+    "SENSOR_VALUES",
     "VIDEO_FORMATS",
     "AccuracyReport",
     "Array",

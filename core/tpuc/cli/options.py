@@ -44,7 +44,9 @@ _PREPROCESS = {
         help="Images get so much larger first that the input is this share of a side: 0.875.",
     ),
     "pixel_format": click.option(
-        "--pixel-format", type=click.Choice(["rgb", "bgr", "gray", "rgba", "rgbd"]), help="Order of channels."
+        "--pixel-format",
+        type=click.Choice(["rgb", "bgr", "gray", "rgba", "rgbd", "rggb", "grbg", "gbrg", "bggr"]),
+        help="Order of channels, or of colours on a sensor.",
     ),
     "channel_format": click.option(
         "--channel-format", type=click.Choice(["nchw", "nhwc", "none"]), help="Place of channels; none: no images."
@@ -59,7 +61,8 @@ _BOUNDARY = {
         "--customization-format",
         metavar="FORMAT",
         default="",
-        help="RGB, BGR or RGBA with _PLANAR or _PACKED, GRAYSCALE, YUV420_PLANAR, YUV_NV12, YUV_NV21.",
+        help="RGB, BGR or RGBA with _PLANAR or _PACKED, GRAYSCALE, YUV420_PLANAR, YUV_NV12, YUV_NV21, RGGB_RAW, "
+        "GRBG_RAW, GBRG_RAW, BGGR_RAW.",
     ),
     "aligned_input": click.option(
         "--aligned-input",

@@ -28,6 +28,7 @@ from tpuc.data.samples import (
     open_samples,
     rows_in,
 )
+from tpuc.data.sensor import LOW_BITS, SENSOR_FORMATS, SENSOR_VALUES, channels_of_mosaics
 from tpuc.data.sets import SampleSet, sets_of
 from tpuc.data.stored import quantise
 from tpuc.data.video import FRACTION_BITS, LOW_STEPS, VIDEO_FORMATS, Term, VideoFormat, rgb_of_frames, video_terms
@@ -36,7 +37,10 @@ __all__ = [
     "ARRAYS",
     "FRACTION_BITS",
     "INPUT_LAYOUT",
+    "LOW_BITS",
     "LOW_STEPS",
+    "SENSOR_FORMATS",
+    "SENSOR_VALUES",
     "VIDEO_FORMATS",
     "ArrayLayout",
     "FrameReader",
@@ -54,6 +58,7 @@ __all__ = [
     "arranged",
     "array_shapes",
     "centre_crop",
+    "channels_of_mosaics",
     "check_channels",
     "check_described",
     "described",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PRESETS = "tpuc.presets"
 LARGEST_PIXEL = 255.0
-CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgbd": 4}
+CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgbd": 4, "rggb": 4, "grbg": 4, "gbrg": 4, "bggr": 4}
 """Of pixel formats."""
 SAYINGS = (
     *("preset", "resize_dims", "keep_aspect_ratio", "keep_ratio_mode", "pad_value", "pad_type"),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tpuc.data.sensor import SENSOR_FORMATS, channels_of_mosaics
 from tpuc.data.video import VIDEO_FORMATS, rgb_of_frames
 
 Floats = NDArray[np.float32]
@@ -27,7 +28,9 @@ class Preprocess:
 
     mean: tuple[float, ...] = (0.0,)
     scale: tuple[float, ...] = (1.0,)
-    pixel_format: Literal["rgb", "bgr", "gray", "rgba", "rgbd", "yuv420", "nv12", "nv21"] = "bgr"
+    pixel_format: Literal[
+        "rgb", "bgr", "gray", "rgba", "rgbd", "yuv420", "nv12", "nv21", "rggb", "grbg", "gbrg", "bggr"
+    ] = "bgr"
     resize_dims: tuple[int, int] | None = None
     keep_aspect_ratio: bool = False
     layout: Literal["nchw", "nhwc"] = "nchw"
@@ -51,6 +54,9 @@ class Preprocess:
 
     def _ordered(self, pixels: NDArray[Any], given: Preprocess) -> NDArray[Any]:
         """`[n, h, w, c]` with the channels that the network takes, in its order."""
+        places = SENSOR_FORMATS.get(given.pixel_format)
+        if places is not None:
+            return channels_of_mosaics(pixels, places)
         video = VIDEO_FORMATS.get(given.pixel_format)
         if video is not None:
             images, found = rgb_of_frames(pixels, video), "rgb"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import FrameAlignment, Module, NetworkInput, Operation, Pass, PassContext, UsageError, remove_dead
+from tpuc.api.host import SENSOR_FORMATS
 
 from tpuc_passes.boundary.images import FORMATS, ImageTarget
 from tpuc_passes.boundary.normalising import fuse_image
@@ -30,11 +31,6 @@ class FusePreprocess(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises UsageError when no input is an image, or an image cannot have the format."""
-        if self.customization_format.endswith("_RAW"):
-            raise UsageError(
-                f"customization format '{self.customization_format}': how values of a sensor become colours is not "
-                "published exactly, so they are not taken. Let the camera's image processor make RGB or YUV of them."
-            )
         if self.customization_format and self.customization_format not in FORMATS:
             raise UsageError(
                 f"there is no customization format '{self.customization_format}'. Formats: {', '.join(FORMATS)}."
@@ -55,6 +51,8 @@ class FusePreprocess(Pass):
     def _format(self, operation: Operation) -> str:
         op: Any = operation.op
         layout = "PLANAR" if op.channel_format == "nchw" else "PACKED"
+        if op.pixel_format in SENSOR_FORMATS:
+            layout = "RAW"
         own = "GRAYSCALE" if op.pixel_format == "gray" else f"{op.pixel_format}_{layout}".upper()
         wanted = self.customization_format or own
         fitting = [name for name, form in FORMATS.items() if form.gives(op.pixel_format)]

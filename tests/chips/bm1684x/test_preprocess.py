@@ -187,7 +187,17 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
         (
             {"mean": (1.0,)},
             "RGGB_RAW",
-            "customization format 'RGGB_RAW': how values of a sensor become colours is not published exactly, so they",
+            "input 'image' takes bgr images, and RGGB_RAW is not that. Formats for it: RGB_PLANAR, RGB_PACKED,",
+        ),
+        (
+            {"pixel_format": "rggb"},
+            "RGB_PLANAR",
+            "input 'image' takes rggb images, and RGB_PLANAR is not that. Formats for it: RGGB_RAW, GRBG_RAW,",
+        ),
+        (
+            {"pixel_format": "rggb"},
+            "",
+            "input 'image' has 3 channels, and RGGB_RAW gives 4. Transform the network with its own --pixel-format",
         ),
         ({"mean": (1.0,)}, "NV12", "there is no customization format 'NV12'. Formats: RGB_PLANAR, RGB_PACKED,"),
         (

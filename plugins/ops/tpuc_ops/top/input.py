@@ -11,7 +11,7 @@ from tpuc.api import I64, Bool, F64Array, I64Array, NetworkInput, Node, Op, Roun
 
 from tpuc_ops.arrays import Array
 
-PIXEL_CHANNELS = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4, "rgbd": 4}
+PIXEL_CHANNELS = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4, "rgbd": 4, "rggb": 4, "grbg": 4, "gbrg": 4, "bggr": 4}
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from functools import cached_property
 from typing import Any
 
 from tpuc.api import FrameAlignment, ImageFrame, Location, Module, Node, Operation, TensorType, UsageError, Value
-from tpuc.api.host import VIDEO_FORMATS
+from tpuc.api.host import SENSOR_FORMATS, VIDEO_FORMATS
 from tpuc_ops import top, tpu
 
 from tpuc_passes.boundary.building import BYTES, PIXELS, BoundaryBuilder
 from tpuc_passes.boundary.camera import CameraFrames, image_bytes, up, video_planes
 from tpuc_passes.boundary.video import VideoFrames
 
-_PLANES = {"rgb": "rgb", "bgr": "bgr", "rgba": "rgba", "gray": "y"}
+_PLANES = {"rgb": "rgb", "bgr": "bgr", "rgba": "rgba", "gray": "y"} | dict.fromkeys(SENSOR_FORMATS, "rgbg")
 _COLOURS = ("rgb", "bgr")
 
 
@@ -30,22 +30,33 @@ class Format:
 
     @property
     def channels(self) -> int:
-        """Channels that the bytes lie in; a frame of video has one, of half as many rows again as the image."""
-        return 1 if self.is_video else len(_PLANES[self.pixels])
+        """Channels that the bytes lie in. A frame of video has one, of half as many rows again as the image; so has a
+        mosaic, of twice the rows and three times the columns.
+        """
+        return 1 if self.is_video or self.is_sensor else len(_PLANES[self.pixels])
 
     @property
     def is_video(self) -> bool:
         """Do brightness and colours lie apart?"""
         return self.pixels in VIDEO_FORMATS
 
+    @property
+    def is_sensor(self) -> bool:
+        """Are these values of a sensor, one colour at each place?"""
+        return self.pixels in SENSOR_FORMATS
+
     def gives(self, wanted: str) -> bool:
         """Can pixels in the order `wanted` be made of it?"""
+        if self.is_sensor or wanted in SENSOR_FORMATS:
+            return self.is_sensor and wanted in SENSOR_FORMATS
         return wanted == self.pixels or (wanted in _COLOURS and self.pixels != "gray")
 
     def shape(self, batch: int, rows: int, columns: int) -> tuple[int, int, int, int]:
         """Extents of the bytes of images."""
         if self.is_video:
             return batch, 1, rows * 3 // 2, columns
+        if self.is_sensor:
+            return batch, 1, 2 * rows, 3 * columns
         planar = self.layout == "nchw"
         return (batch, self.channels, rows, columns) if planar else (batch, rows, columns, self.channels)
 
@@ -61,6 +72,7 @@ FORMATS = {
     "YUV420_PLANAR": Format("yuv420", "nchw"),
     "YUV_NV12": Format("nv12", "nchw"),
     "YUV_NV21": Format("nv21", "nchw"),
+    **{f"{pixels.upper()}_RAW": Format(pixels, "nchw") for pixels in SENSOR_FORMATS},
 }
 _ORDERS = {("nhwc", "nchw"): (0, 3, 1, 2), ("nchw", "nhwc"): (0, 2, 3, 1)}
 
@@ -158,6 +170,10 @@ class ImageBytes:
 
     def _from_camera(self, rows: int, columns: int, alignment: FrameAlignment) -> Value:
         """The same bytes out of frames, of which each is one row of bytes."""
+        if self.format.is_sensor:
+            raise UsageError(
+                f"input '{self.name}': rows of {self.format_name} lie one behind the other; leave out --aligned-input."
+            )
         op = top.Input(
             aligned=True,
             do_preprocess=False,
@@ -199,16 +215,17 @@ class ImageBytes:
     def pixels(self) -> Value:
         """The middle of the image in the network's layout and order of channels."""
         if self.format.is_video:
-            planes = [self.channel(index) for index in range(self.channels)]
-            n, _, rows, columns = planes[0].tensor.dims
-            return self._arranged(self._joined(planes, (n, self.channels, rows, columns)), "nchw")
+            return self.from_planes([self.channel(index) for index in range(self.channels)])
         value = self._arranged(self.raw, self.format.layout)
         if value.tensor.dims == self.dims and not self._swaps:
             return value
         return self._middle(value, self.dims, 0, -1 if self._swaps else 1, self.axis, "slice")
 
-    def _joined(self, planes: list[Value], dims: tuple[int, ...]) -> Value:
-        return self.build.op(tpu.Concat(axis=1), planes, TensorType(dims, PIXELS), "planes")
+    def from_planes(self, planes: list[Value]) -> Value:
+        """The network's channels `[n, 1, h, w]`, in its layout."""
+        n, _, rows, columns = planes[0].tensor.dims
+        joined = TensorType((n, self.channels, rows, columns), planes[0].tensor.element)
+        return self._arranged(self.build.op(tpu.Concat(axis=1), planes, joined, "planes"), "nchw")
 
     def _arranged(self, value: Value, layout: str) -> Value:
         """In the network's layout."""
@@ -216,7 +233,8 @@ class ImageBytes:
             return value
         order = _ORDERS[layout, self.layout]
         dims = tuple(value.tensor.dims[axis] for axis in order)
-        return self.build.op(tpu.Permute(order=order), [value], TensorType(dims, PIXELS), "transpose")
+        result = TensorType(dims, value.tensor.element)
+        return self.build.op(tpu.Permute(order=order), [value], result, "transpose")
 
     @cached_property
     def _frames(self) -> VideoFrames:

@@ -14,6 +14,7 @@ from tpuc_ops.integers import is_integer, zero_point
 
 from tpuc_passes.boundary.building import PIXELS
 from tpuc_passes.boundary.images import ImageBytes, ImageTarget
+from tpuc_passes.boundary.sensor import SensorFrames
 
 SHIFTS = range(4, 17)
 """Of products, so that these fit 32 bits."""
@@ -25,12 +26,13 @@ def fuse_image(module: Module, operation: Operation, format_name: str, target: I
     On chips without float32 16-bit floats are made by tables, too.
     """
     image = ImageBytes(module, operation, format_name, target)
+    sensor = SensorFrames(image) if image.format.is_sensor else None
     result = operation.result
     for user in result.users:
         if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantised or not target.has_f32):
-            _take_over(user, _quantised(image, user))
+            _take_over(user, sensor.stored(user) if sensor else _quantised(image, user))
     if result.uses:
-        _take_over(operation, _normalised(image))
+        _take_over(operation, sensor.floats() if sensor else _normalised(image))
     else:
         operation.erase()
 

@@ -1,0 +1,70 @@
+"""A table of all values of a sensor as a sum: what the upper bits give, and what the lower bits add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api.host import LOW_BITS
+from tpuc_ops.arrays import Array
+
+HIGH_STEPS = 128
+"""How many of the smallest steps one step of the high byte of an upper term is."""
+_SHIFTS = (6, 5, 4, 3)
+_ROUNDS = 64
+"""After so many a system that has a solution of small numbers has settled."""
+
+Terms = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TableSum:
+    """``half_up((upper[x >> LOW_BITS] + lower[x % 2**LOW_BITS]) / 2**shift)``, then plus a zero point, saturated."""
+
+    upper: Terms
+    lower: Terms
+    shift: int
+
+    @property
+    def high(self) -> NDArray[np.int8]:
+        """The signed byte above of the upper terms, `HIGH_STEPS` each."""
+        return (self.upper // HIGH_STEPS).astype(np.int8)
+
+    @property
+    def rest(self) -> NDArray[np.uint8]:
+        """What is left of them."""
+        return (self.upper % HIGH_STEPS).astype(np.uint8)
+
+
+def sum_of_tables(entries: Array, point: int) -> TableSum | None:
+    """The sum that gives every entry, in the smallest steps whose terms bytes hold; None where none does."""
+    rows = entries.astype(np.int64).reshape(-1, 1 << LOW_BITS) - point
+    limits = np.iinfo(entries.dtype)
+    lowest, highest = limits.min - point, limits.max - point
+    for shift in _SHIFTS:
+        half = 1 << shift - 1
+        least = np.where(rows > lowest, rows * 2**shift - half, -(2**20))
+        most = np.where(rows < highest, (rows + 1) * 2**shift - half - 1, 2**20)
+        found = _between(least, most)
+        if found is not None:
+            return TableSum(*found, shift)
+    return None
+
+
+def _between(least: Terms, most: Terms) -> tuple[Terms, Terms] | None:
+    """`upper` and `lower` whose sums ``upper[i] + lower[j]`` lie between the bounds at each `[i, j]`, in a signed and a
+    plain byte and in a byte; None where there are none. Differences of numbers are bounded, so raising what is too
+    small, step by step, finds the smallest upper terms for the largest lower ones.
+    """
+    lower = np.full(least.shape[1], 255)
+    upper = np.full(least.shape[0], -128 * HIGH_STEPS)
+    for _ in range(_ROUNDS):
+        raised = np.maximum(upper, (least - lower).max(axis=1))
+        lowered = np.minimum(lower, (most - raised[:, None]).min(axis=0))
+        if lowered.min() < 0 or raised.max() >= 128 * HIGH_STEPS:
+            return None
+        if (raised == upper).all() and (lowered == lower).all():
+            return upper, lower
+        upper, lower = raised, lowered
+    return None
