@@ -54,7 +54,8 @@ def _compiled(chip: str, mode: str, form: str, levels: tuple[str, str], folder: 
 def test_without_levels_our_file_gives_what_the_vendors_gives(
     chip: str, mode: str, form: str, tmp_path: Path, run_vendor: RunVendor
 ) -> None:
-    raw = packed(every_value(128, 128)[None])
+    mosaic = every_value(128, 128)
+    raw = packed(mosaic[None])
     levels = ("112,112,112,112", "0.5,0.5,0.5,0.5") if form == "rggb" else ("0,0,0,0", "1,1,1,1")
     theirs = run_vendor(_compiled(chip, mode, form, levels, tmp_path), {"image_raw": raw})
     session = Session(chip=chip, quantize=STORED_AS[mode])
@@ -63,13 +64,15 @@ def test_without_levels_our_file_gives_what_the_vendors_gives(
     path = tmp_path / f"ours{'.bmodel' if chip == 'bm1684x' else '.cvimodel'}"
     path.write_bytes(data)
     (wanted,) = theirs.values()
+    exact = np.stack([mosaic[row::2, column::2] for row, column in ORDERS[form]])[None].astype(np.float32)
+    # What becomes bf16 on CV18xx is rounded half away from zero as at other inputs, by the vendor half to even here.
+    halves = (exact.view(np.uint32) % 2**16 == 2**15) & chip.startswith("cv18")
     for outputs in (run_vendor(path, {"image_raw": raw}), session.chip.load(data).run({"image_raw": raw})):
         (got,) = outputs.values()
-        assert np.array_equal(got.reshape(SHAPE), wanted.reshape(SHAPE))
+        same = got.reshape(SHAPE) == wanted.reshape(SHAPE)
+        assert (same | halves).all()
     if mode == "F32":
-        mosaic = every_value(128, 128)
-        for channel, (row, column) in enumerate(ORDERS[form]):
-            assert np.array_equal(wanted[0, channel], mosaic[row::2, column::2])
+        assert np.array_equal(wanted, exact)
 
 
 def test_integers_of_bm1684x_are_255_times_too_large(tmp_path: Path, run_vendor: RunVendor) -> None:

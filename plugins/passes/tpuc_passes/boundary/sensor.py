@@ -18,6 +18,8 @@ from tpuc_passes.boundary.sensor_tables import HIGH_STEPS, sum_of_tables
 LOWS = 1 << LOW_BITS
 _STEPS = Uniform(ScalarType("i8"), F32, 1.0)
 """High bytes of terms."""
+_MOVES = (0.0, 1 / 16, 1 / 32, 1 / 8)
+"""Of a step of the sensor."""
 
 
 class SensorFrames:
@@ -86,13 +88,18 @@ class SensorFrames:
         return self._do(op, [high, rest, lower], element, "sum")
 
     def _float_sum(self, index: int, entries: Array, element: ElementType) -> Value | None:
-        """The sum of two floats, rounded once; None where it is not every entry."""
-        type = TensorType((SENSOR_VALUES,), element)
-        places = np.arange(LOWS, dtype=np.float32)
-        upper = stored(self._normalised[::LOWS, index], type)
-        lower = stored(places * self._scale[index], type)
-        total = stored((as_float(upper)[:, None] + as_float(lower)).reshape(-1), type)
-        if not np.array_equal(total, entries):
+        """The sum of two floats, rounded once to even; None where it is not every entry.
+
+        What one term has more and the other less moves halves to the side where entries have them.
+        """
+        type, factor = TensorType((SENSOR_VALUES,), element), self._scale[index]
+        for more in (np.float32(part) * factor for part in _MOVES):
+            upper = stored(self._normalised[::LOWS, index] - more, type)
+            lower = stored(np.arange(LOWS, dtype=np.float32) * factor + more, type)
+            total = stored((as_float(upper)[:, None] + as_float(lower)).reshape(-1), type)
+            if np.array_equal(total, entries):
+                break
+        else:
             return None
         terms = [
             self._look_up(self._high(index), upper, element),
