@@ -35,7 +35,8 @@ class SensorFrames:
         self._places = SENSOR_FORMATS[image.format.pixels]
         said = preprocess_of(image.old, image.dims)
         self._mean, self._scale = (np.array(numbers, np.float32) for numbers in (said.mean, said.scale))
-        self._maps: dict[int, Value] = {}
+        self._maps: dict[tuple[int, int], Value] = {}
+        self._tables: dict[tuple[bytes, ElementType], Value] = {}
         self._normalised = said.normalise(np.arange(SENSOR_VALUES).repeat(4).reshape(SENSOR_VALUES, 4))
 
     def floats(self) -> Value:
@@ -139,43 +140,45 @@ class SensorFrames:
 
     def _high(self, index: int) -> Value:
         row, column = self._places[index]
-        return self._map(3 * row + column)
+        return self._map(row, column)
 
     def _low(self, index: int) -> Value:
-        return self._map(3 * self._places[index][0] + 2)
+        return self._map(self._places[index][0], 2)
 
-    def _map(self, place: int) -> Value:
-        """The middle of one of the six maps of a square of two by two values."""
-        if place not in self._maps:
-            n, rows, top, columns, left = self._middle
-            offset, dims = (0, top, place, left), (n, rows, 1, columns)
-            ends = tuple(start + size for start, size in zip(offset, dims, strict=True))
-            op = tpu.Slice(offset=offset, steps=(1,) * 4, ends=ends)
-            self._maps[place] = self._build.op(op, [self._squares], TensorType(dims, PIXELS), "map")
-        return self._maps[place]
+    def _map(self, row: int, byte: int) -> Value:
+        """The middle of one of the six maps of squares of two by two values: a byte of three in one of two rows."""
+        if (row, byte) not in self._maps:
+            line, columns = self._lines[row], self._image.dims[self._image.layout.index("w")]
+            first = (line.tensor.dims[3] // 3 - columns) // 2 * 3 + byte
+            dims = (*line.tensor.dims[:3], columns)
+            self._maps[row, byte] = self._part(line, (0, 0, 0, first), dims, 3)
+        return self._maps[row, byte]
 
     @cached_property
-    def _squares(self) -> Value:
-        """`[n, h, 6, w]`: of each row of squares the three bytes of pairs above, and those below."""
+    def _lines(self) -> tuple[Value, Value]:
+        """`[n, h, 1, 3 w]` each: the upper and the lower rows of squares in the middle of the frame."""
         raw = self._image.raw
-        n, _, rows, width = raw.tensor.dims
-        pairs = self._reshaped(raw, (n, rows, width // 3, 3), "pairs")
-        op, apart = tpu.Permute(order=(0, 1, 3, 2)), TensorType((n, rows, 3, width // 3), PIXELS)
-        return self._reshaped(self._build.op(op, [pairs], apart, "apart"), (n, rows // 2, 6, width // 3), "squares")
+        n, _, height, width = raw.tensor.dims
+        rows = self._image.dims[self._image.layout.index("h")]
+        both = self._reshaped(raw, (n, height // 2, 2, width), "rows")
+        top = (height // 2 - rows) // 2
+        upper, lower = (self._part(both, (0, top, row, 0), (n, rows, 1, width)) for row in range(2))
+        return upper, lower
 
-    @cached_property
-    def _middle(self) -> tuple[int, int, int, int, int]:
-        """Images, rows and where they start, columns and where they start."""
-        n, height, _, width = self._squares.tensor.dims
-        extents = dict(zip(self._image.layout, self._image.dims, strict=True))
-        rows, columns = extents["h"], extents["w"]
-        return n, rows, (height - rows) // 2, columns, (width - columns) // 2
+    def _part(self, value: Value, offset: tuple[int, ...], dims: tuple[int, ...], step: int = 1) -> Value:
+        """From `offset` on; of columns every `step`."""
+        steps = (1, 1, 1, step)
+        ends = tuple(start + (size - 1) * pace + 1 for start, size, pace in zip(offset, dims, steps, strict=True))
+        op = tpu.Slice(offset=offset, steps=steps, ends=ends)
+        return self._build.op(op, [value], TensorType(dims, PIXELS), "map")
 
     def _look_up(self, value: Value, entries: Array, element: ElementType) -> Value:
         """`entries`: one for each byte."""
-        bits = entries.view(np.uint16) if entries.dtype.itemsize > 1 else entries
-        table = self._build.weight("table", np.ascontiguousarray(bits).reshape(1, 1, 1, 256), element)
-        return self._do(tpu.Lut(), [value, table], element, "lut")
+        bits = np.ascontiguousarray(entries.view(np.uint16) if entries.dtype.itemsize > 1 else entries)
+        key = (bits.tobytes(), element)
+        if key not in self._tables:
+            self._tables[key] = self._build.weight("table", bits.reshape(1, 1, 1, 256), element)
+        return self._do(tpu.Lut(), [value, self._tables[key]], element, "lut")
 
     def _do(self, op: Op, operands: Sequence[Value], element: ElementType, what: str) -> Value:
         return self._build.op(op, operands, TensorType(operands[0].tensor.dims, element), what)
