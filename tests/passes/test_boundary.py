@@ -128,6 +128,23 @@ def test_mosaics_of_sensors_become_what_the_host_makes_of_them(form: str, has_f3
     assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
 
 
+def test_values_that_no_sum_of_tables_gives_are_chosen_from_tables() -> None:
+    shape, steep = (1, 4, 32, 32), (0.5, -0.9, 0.3, 1.1)
+    op = image_input(shape, {"mean": (1000.5,), "scale": steep, "pixel_format": "bggr"}, "x")
+    module = lowered(op, shape, (I8, U8))
+    plain = module.clone()
+    fuse_image(module, module.main.operations[0], "BGGR_RAW", ImageTarget(has_f32=False))
+    module.main.update_type()
+    module.verify()
+    raw = packed(every_value(64, 64)[None])
+    floats = preprocess_of(op, shape).from_pixels(raw, Preprocess(pixel_format="bggr"), shape)
+    wanted, got = Interpreter(plain).run({"x": floats}), Interpreter(module).run({"x_raw": raw})
+    tables = [operation for operation in module.walk() if isinstance(operation.op, tpu.Lut)]
+    assert len(tables) == 2 * 4 * (16 + 16 + 1)  # upper bits, lower bits, and from zero to the entry's own range
+    assert list(got) == list(wanted)
+    assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
+
+
 @pytest.mark.parametrize("mean", [0.0, 240.0])
 @pytest.mark.parametrize("threshold", [1.0, 0.37, 0.1037])
 def test_tables_of_upper_and_lower_bits_give_every_stored_value(threshold: float, mean: float) -> None:
