@@ -38,7 +38,7 @@ def network(path: Path, shape: tuple[int, ...] = SHAPE, outputs: tuple[str, ...]
     return net.save(path, {"image": shape}, outputs)
 
 
-RUNS = {
+RUNS: dict[str, tuple[str, dict[str, Any], float]] = {
     "bm1684x-f32": ("RGGB_RAW", LEVELS, 1.0),
     "bm1684x-f16": ("GRBG_RAW", EACH, 1.0),
     "bm1684x-bf16": ("BGGR_RAW", LEVELS, 1.0),

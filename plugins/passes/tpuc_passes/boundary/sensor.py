@@ -34,7 +34,7 @@ class SensorFrames:
         self._image, self._build = image, image.build
         self._places = SENSOR_FORMATS[image.format.pixels]
         said = preprocess_of(image.old, image.dims)
-        self._mean, self._scale = (np.resize(np.float32(numbers), 4) for numbers in (said.mean, said.scale))
+        self._mean, self._scale = (np.resize(np.array(numbers, np.float32), 4) for numbers in (said.mean, said.scale))
         self._maps: dict[tuple[int, int], Value] = {}
         self._tables: dict[tuple[bytes, ElementType], Value] = {}
         self._normalised = said.normalise(np.arange(SENSOR_VALUES).repeat(4).reshape(SENSOR_VALUES, 4))
