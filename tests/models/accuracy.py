@@ -52,7 +52,7 @@ FLOORS = {
     "blazeface": Floor(39, 23.8),
     "ultraface": Floor(39, 42.1, 28.1),
     "yunet": Floor(39, 10.1),
-    "yolox": Floor(0.455, 12.7),
+    "yolox": Floor(0.42, 11.7),
     "squeezenet": Floor(39, 25.9),
     "lenet": Floor(197, 56.0, 43.6),
 }
