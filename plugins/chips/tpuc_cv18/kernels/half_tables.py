@@ -13,8 +13,8 @@ from tpuc_ops.arrays import Array
 
 from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Target
+from tpuc_cv18.kernels.byte_tables import LutKernel, SpreadLutKernel
 from tpuc_cv18.kernels.common import LaneKernel, element_refusal, flat_space
-from tpuc_cv18.kernels.unary import LutKernel
 from tpuc_cv18.operands import operand
 
 _ENTRIES = 256
@@ -64,10 +64,12 @@ def _without_constant(node: Node) -> Node:
 
 
 class AnyLutKernel(KernelChoice[tpu.Lut]):
-    """By the width of an entry."""
+    """By the width of an entry, and by how a table comes into all lanes."""
 
     def __init__(self, target: Target) -> None:
-        self._bytes, self._halves = LutKernel(target), HalfTableKernel(target)
+        self._bytes, self._spread, self._halves = LutKernel(target), SpreadLutKernel(target), HalfTableKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Cv18Assembler]:
-        return self._halves if node.operand_types[1].storage.is_float else self._bytes
+        if node.operand_types[1].storage.is_float:
+            return self._halves
+        return self._spread if self._spread.serves(node) else self._bytes

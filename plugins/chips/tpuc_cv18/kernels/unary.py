@@ -1,90 +1,17 @@
-"""Element-wise kernels of one tensor and numbers, and tables of 256 entries."""
+"""Element-wise kernels of one tensor and numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-from tpuc.api import Node, PackedConstant, Phase, PlacedTile, ScalarType, Scratch, Shape4, Space, Tile
+from tpuc.api import Node, Phase, PlacedTile, Scratch, Tile
 from tpuc_chip_parts.tiles import tile_shape
-from tpuc_ops import tpu
-from tpuc_ops.arrays import Array
 
 from tpuc_cv18.assembler import Cv18Assembler
-from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Scalar, Target, natural_strides
+from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
 from tpuc_cv18.kernels.activation import emit_limit
-from tpuc_cv18.kernels.common import LaneKernel, element_refusal, elementwise_space, flat_space
 from tpuc_cv18.kernels.elementwise import MAX_SHIFT, ElementwiseKernel
 from tpuc_cv18.operands import operand
-
-_ENTRIES = 256
-
-
-class LutKernel(LaneKernel[tpu.Lut]):
-    """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
-
-    def refuse(self, node: Node) -> str | None:
-        if node.operand_types[1].storage.bits != 8:
-            return f"entries of 8 bits, these have {node.operand_types[1].storage.bits}"
-        return element_refusal(_without_constant(node), points=True)
-
-    def space(self, node: Node) -> Space:
-        alone = _without_constant(node)
-        space_of = elementwise_space if _by_channel(node) else flat_space
-        space = space_of(self.lanes, alone)
-        return Space(space.axes, (*space.operands, None), space.results)
-
-    def constants(self, node: Node) -> Sequence[PackedConstant]:
-        return (PackedConstant("table", ("c",)) if _by_channel(node) else PackedConstant("table", broadcast=True),)
-
-    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        if not _by_channel(node):
-            return 1, _ENTRIES
-        channels = tile.size("c")
-        return min(channels, self.lanes.count), self.lanes.slots_of(channels) * _ENTRIES
-
-    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        table = arrays[1]
-        assert table is not None
-        rows = np.ascontiguousarray(table).reshape(-1, _ENTRIES).view(np.uint8)
-        return self.lanes.by_lane(rows[slice(*tile.range("c"))]) if _by_channel(node) else rows
-
-    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
-        x, result, table = placed.operand(0), placed.result, placed.constants["table"].address
-        parts = _table_parts(result.shape, self.target) if _by_channel(node) else [(result.shape, 0, 0)]
-        for shape, offset, group in parts:
-            asm.record(
-                Lookup(
-                    shape=shape,
-                    result=Operand(result.address + offset, DType.UINT8),
-                    input=Operand(x.address + offset, DType.UINT8),
-                    table=table + group * _ENTRIES,
-                )
-            )
-
-
-def _by_channel(node: Node) -> bool:
-    return node.operand_types[1].size != _ENTRIES
-
-
-def _table_parts(shape: Shape4, target: Target) -> Iterator[tuple[Shape4, int, int]]:
-    """Parts of a tile whose channels lie in lanes of their own: shape, offset in bytes, and index of the channels."""
-    n, c, h, w = shape
-    image, plane, _, _ = natural_strides(target, shape, 1)
-    if c <= target.lanes:
-        yield shape, 0, 0
-        return
-    for group in range(target.groups_of(c)):
-        channels = min(target.lanes, c - group * target.lanes)
-        for index in range(n):
-            yield (1, channels, h, w), index * image + group * plane, group
-
-
-def _without_constant(node: Node) -> Node:
-    """With bytes that mean themselves: a table says what they become, whatever they meant."""
-    index = node.operand_types[0]
-    plain = index.with_element(ScalarType(index.storage.name))
-    return Node(node.op, (plain,), node.result_types, node.name)
 
 
 class MulShiftKernel(ElementwiseKernel):
