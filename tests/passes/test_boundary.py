@@ -29,7 +29,8 @@ from tpuc.registry import Registry
 from tpuc_ops import top, tpu
 from tpuc_ops.top.input import image_input
 from tpuc_passes.boundary.images import ImageTarget
-from tpuc_passes.boundary.normalising import fuse_image, line_through
+from tpuc_passes.boundary.lines import line_through
+from tpuc_passes.boundary.normalising import fuse_image
 from tpuc_passes.boundary.sensor_tables import HIGH_STEPS, sum_of_tables
 from tpuc_passes.fuse_preprocess import FusePreprocess
 from tpuc_passes.strip_casts import StripCasts

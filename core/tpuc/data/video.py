@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FRACTION_BITS = 4
-_LOW_BITS = 6
+_LOW_BITS = 8
 LOW_STEPS = 1 << _LOW_BITS
 """How many of the smallest steps one step of the high byte of a term is."""
 

@@ -21,6 +21,11 @@ def _bytes(*shape: int, dtype: str = "int8", seed: int = 0) -> Typed:
     return quantised(values, 0.05)
 
 
+def _small_bytes(*shape: int) -> Typed:
+    """So small that they are the upper bytes of numbers of 13 bits."""
+    return quantised(np.random.default_rng(6).integers(-16, 16, shape, np.int8), 0.05)
+
+
 def _half(*shape: int, seed: int = 0) -> Typed:
     array = uniform(*shape, low=-4, high=4, seed=seed).astype(ml_dtypes.bfloat16)
     return Typed(array, TensorType(array.shape, BF16))
@@ -221,6 +226,40 @@ INTEGERS = {
         [{"n": 2}],
     ),
     "lut": Sample(tpu.Lut(), [_bytes(1, 40, 5, 6), _filter(1, 1, 1, 256)], I8, [{"h": 2}]),
+    "add_const": Sample(
+        tpu.AddConst(const_val=-300.0, multiplier=-90, rshift=6, do_relu=True), [_bytes(1, 40, 5, 6)], I8, [{"h": 2}]
+    ),
+    "add_const_unsigned": Sample(
+        tpu.AddConst(const_val=-3397.0, multiplier=149, rshift=7), [_bytes(2, 40, 5, 6, dtype="uint8")], U8
+    ),
+    "add_const_signed": Sample(
+        tpu.AddConst(const_val=-20000.0, multiplier=200, rshift=8), [_bytes(1, 7, 5, dtype="uint8")], I8
+    ),
+    "to_signed": Sample(tpu.AddConst(const_val=-128.0), [_bytes(1, 40, 5, 6, dtype="uint8")], I8),
+    "to_unsigned": Sample(tpu.AddConst(const_val=128.0), [_bytes(1, 40, 5, 6)], U8),
+    "sum_of_pair": Sample(
+        tpu.Add(multipliers=(1, 256, 26, 1), rshifts=(4,)),
+        [
+            _bytes(2, 40, 2, 6, 2, dtype="uint8"),
+            _small_bytes(2, 40, 2, 6, 2),
+            _bytes(2, 40, 1, 6, 1),
+            _bytes(2, 40, 1, 6, 1, seed=1),
+        ],
+        U8,
+        [{"c": 32}, {"n": 1, "w": 4}],
+    ),
+    "sum_of_pair_high_first": Sample(
+        tpu.Add(multipliers=(-13, 256, -6, 1, 1), rshifts=(5,)),
+        [
+            _bytes(1, 70, 1, 5, 1, dtype="uint8"),
+            _small_bytes(1, 70, 3, 5, 3),
+            _bytes(1, 70, 1, 5, 1),
+            _bytes(1, 70, 3, 5, 3, dtype="uint8"),
+            _bytes(1, 70, 1, 5, 1, seed=1),
+        ],
+        I8,
+        [{"w": 6}],
+    ),
     "prelu": Sample(
         tpu.PRelu(rshift=7, multiplier_pos=90, rshift_pos=6), [_bytes(1, 40, 5, 6), _filter(1, 40, 1, 1)], I8
     ),

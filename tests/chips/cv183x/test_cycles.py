@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.api import LoadedModel
+from tpuc.api import Instruction, LoadedModel
 from tpuc.data import inputs_of
 from tpuc.session import Boundary, Session
 from tpuc_cv18.isa import Conv, DType, TensorCopy
 from tpuc_cv18.isa.dma import Direction
+from tpuc_cv18.isa.geometry import SHARED, split_gmem
 from tpuc_cv18.timing import cycles
 
+from tests.chips.cv18.op_networks import Net
 from tests.chips.cv183x.test_networks import write_resnet50
 from tests.models.resnet8 import from_tflite
 
@@ -30,6 +32,8 @@ VENDOR = {
 MODES = ("int8", "bf16")
 MOST = 1.5
 """Times the vendor's figure."""
+IMAGES = {"RGB_PACKED": 26594, "YUV_NV12": 27858}
+"""Cycles of the vendor's files until the bytes of 144x152 pixels are a network's input in DDR, by form."""
 RESNET50_CONV_CYCLES = 4.31e6
 """Of all convolutions in a trace of ResNet-50 on a CV1835, int8."""
 
@@ -93,3 +97,27 @@ def test_a_float_image_becomes_bytes_on_its_way_to_ddr(tmp_path: Path) -> None:
     stored = [copy for copy in copies if copy.direction is Direction.STORE and copy.dtype is DType.BF16]
     assert sum(prod(copy.shape) for copy in stored) == 3 * 32 * 32
     assert {copy.result_dtype for copy in stored} == {DType.UINT8}
+
+
+@pytest.mark.parametrize("form", IMAGES)
+def test_pixels_become_an_input_in_half_of_the_vendors_cycles(form: str, tmp_path: Path) -> None:
+    net, shape = Net(), (1, 3, 144, 152)
+    net.op("Conv", ["image", net.normal("w", (8, 3, 3, 3), 0.2)], "y", strides=[2, 2], pads=[1] * 4)
+    path = net.save(tmp_path / "net.onnx", {"image": shape}, ["y"])
+    mean, scale = (103.9, 116.8, 123.7), (0.017, 0.0171, 0.0175)
+    session = Session(chip="cv183x", quantize="int8")
+    module = session.transform(path, preprocess={"mean": mean, "scale": scale, "pixel_format": "bgr"})
+    pixels = np.random.default_rng(0).integers(0, 256, shape).astype(np.float32)
+    floats = (pixels - np.float32(mean).reshape(-1, 1, 1)) * np.float32(scale).reshape(-1, 1, 1)
+    np.savez(tmp_path / "samples.npz", image=floats[None])
+    table = session.calibrate(module, dataset=tmp_path / "samples.npz", options={"tune_num": 0})
+    loaded = session.chip.load(session.build(module, table, boundary=Boundary(True, form)).data)
+    ends = [entry.end for entry in loaded.timeline("vendor").entries if _stores_inner(entry.command.instruction)]
+    assert max(ends) <= IMAGES[form] / 2
+
+
+def _stores_inner(command: Instruction) -> bool:
+    """Does it store a value that is neither input nor output?"""
+    if not isinstance(command, TensorCopy) or command.direction is not Direction.STORE:
+        return False
+    return split_gmem(command.destination)[0] == SHARED

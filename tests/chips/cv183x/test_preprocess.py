@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.session import Boundary, Session
+from tpuc.testing.values import build_exposed
 
 from tests.chips.cv18.op_networks import Net
 from tests.chips.frames import frames, host_frames
@@ -53,7 +54,9 @@ def test_bytes_give_what_normalised_floats_give(preprocess: dict[str, Any] | Non
     assert np.array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("form", ["YUV_NV12", pytest.param("RGBA_PACKED", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "form", ["YUV_NV12", "YUV_NV21", "YUV420_PLANAR", pytest.param("RGBA_PACKED", marks=pytest.mark.slow)]
+)
 def test_frames_of_cameras(form: str, tmp_path: Path) -> None:
     preprocess = {**NORMALISED, "pixel_format": "bgr"}
     session = Session(chip="cv183x", quantize="bf16")
@@ -65,3 +68,33 @@ def test_frames_of_cameras(form: str, tmp_path: Path) -> None:
     (wanted,) = plain.run({"image": host_frames(raw, form, preprocess, (2, 3, 12, 18))}).values()
     (got,) = fused.run({"image_raw": raw}).values()
     assert np.array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("form", ["YUV_NV12", "YUV420_PLANAR"])
+def test_every_byte_of_a_frame_gives_what_it_gives_on_the_host(form: str, tmp_path: Path) -> None:
+    """Of brightness, of both colours, and half of all pairs of colours: 256x512 pixels."""
+    preprocess, shape = {"pixel_format": "rgb", "scale": (1.0,), "mean": (0.0,)}, (1, 3, 256, 512)
+    net = Net()
+    net.op("Conv", ["image", net.constant("w", np.eye(3, dtype=np.float32).reshape(3, 3, 1, 1))], "y")
+    path = net.save(tmp_path / "net.onnx", {"image": shape}, ["y"])
+    session = Session(chip="cv183x", quantize="bf16")
+    fused = session.chip.load(
+        session.build(session.transform(path, preprocess=preprocess), boundary=Boundary(True, form)).data
+    )
+    colours = np.arange(1 << 15, dtype=np.uint32) * 2 + np.arange(1 << 15, dtype=np.uint32) // (1 << 7) % 2
+    brightness = np.random.default_rng(1).permutation(np.arange(1 << 17) % 256).astype(np.uint8)
+    u, v = (colours & 0xFF).astype(np.uint8), (colours >> 8).astype(np.uint8)
+    maps = np.stack([u, v], 1).reshape(-1) if form == "YUV_NV12" else np.concatenate([u, v])
+    raw = np.concatenate([brightness, maps]).reshape(1, 1, 384, 512)
+    (got,) = fused.run({"image_raw": raw}).values()
+    assert np.array_equal(got, host_frames(raw, form, preprocess, shape))
+
+
+def test_colours_are_added_at_their_own_resolution(tmp_path: Path) -> None:
+    """Tables: of the lower byte of brightness, of three of the four rests of colours, and of normalising."""
+    session = Session(chip="cv183x", quantize="bf16")
+    top = session.transform(write_network(tmp_path / "net.onnx"), preprocess=NORMALISED)
+    fused, _ = build_exposed(session, top, None, boundary=Boundary(True, "YUV_NV12"))
+    names = [operation.op.name for operation in fused.walk()]
+    assert "tpu.Upsample" not in names
+    assert [names.count(f"tpu.{name}") for name in ("Lut", "MulShift", "AddConst", "Add")] == [7, 1, 3, 3]

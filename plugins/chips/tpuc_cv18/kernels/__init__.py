@@ -10,17 +10,18 @@ from tpuc_cv18.isa import Target
 from tpuc_cv18.kernels.activation import ClipKernel, ReluKernel
 from tpuc_cv18.kernels.any_matmul import AnyMatMulKernel
 from tpuc_cv18.kernels.cast import CastKernel
+from tpuc_cv18.kernels.constant_sums import AnyAddConstKernel
 from tpuc_cv18.kernels.conv import AnyConvKernel
 from tpuc_cv18.kernels.deconv import DeconvKernel
-from tpuc_cv18.kernels.elementwise import DifferenceKernel, MaxKernel, MinKernel, MulKernel, SumKernel
+from tpuc_cv18.kernels.elementwise import DifferenceKernel, MaxKernel, MinKernel, MulKernel
 from tpuc_cv18.kernels.half_tables import AnyLutKernel
 from tpuc_cv18.kernels.pads import AnyPadKernel
+from tpuc_cv18.kernels.pair_sums import AnySumKernel
 from tpuc_cv18.kernels.pool import PoolKernel
 from tpuc_cv18.kernels.powers import ActiveKernel, DivisionKernel
 from tpuc_cv18.kernels.shape import AnyPermuteKernel, AnySliceKernel, ConcatKernel
 from tpuc_cv18.kernels.softmax import SoftmaxRoutine
 from tpuc_cv18.kernels.unary import (
-    AddConstKernel,
     LeakyReluKernel,
     MulConstKernel,
     MulShiftKernel,
@@ -38,13 +39,13 @@ def kernel_table(target: Target) -> KernelTable:
             tpu.Deconv: DeconvKernel(target),
             tpu.MatMul: AnyMatMulKernel(target),
             tpu.Pool2D: PoolKernel(target),
-            tpu.Add: SumKernel(target),
+            tpu.Add: AnySumKernel(target),
             tpu.Sub: DifferenceKernel(target),
             tpu.Mul: MulKernel(target),
             tpu.Max: MaxKernel(target),
             tpu.Min: MinKernel(target),
             tpu.Div: DivisionKernel(target),
-            tpu.AddConst: AddConstKernel(target),
+            tpu.AddConst: AnyAddConstKernel(target),
             tpu.MulConst: MulConstKernel(target),
             tpu.MulShift: MulShiftKernel(target),
             tpu.Relu: ReluKernel(target),

@@ -16,6 +16,7 @@ from tpuc_ops import top, tpu
 from tpuc_passes.boundary.building import BYTES, PIXELS, BoundaryBuilder
 from tpuc_passes.boundary.camera import CameraFrames, image_bytes, up, video_planes
 from tpuc_passes.boundary.video import VideoFrames
+from tpuc_passes.boundary.video_terms import ByteTerms, FloatTerms
 
 _PLANES = {"rgb": "rgb", "bgr": "bgr", "rgba": "rgba", "gray": "y"} | dict.fromkeys(SENSOR_FORMATS, "rgbg")
 _COLOURS = ("rgb", "bgr")
@@ -238,7 +239,8 @@ class ImageBytes:
 
     @cached_property
     def _frames(self) -> VideoFrames:
-        return VideoFrames(self.build, self.raw, self.format.pixels, has_f32=self.target.has_f32)
+        arithmetic = FloatTerms(self.build) if self.target.has_f32 else ByteTerms(self.build, self.target.runs)
+        return VideoFrames(self.build, self.raw, self.format.pixels, self.old.pixel_format, arithmetic)
 
     @property
     def _swaps(self) -> bool:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 from tpuc.api import F32, Location, Module, Node, Op, Operation, TensorType, Value
 from tpuc.api.host import preprocess_of
@@ -14,10 +11,8 @@ from tpuc_ops.integers import is_integer, zero_point
 
 from tpuc_passes.boundary.building import PIXELS
 from tpuc_passes.boundary.images import ImageBytes, ImageTarget
+from tpuc_passes.boundary.lines import line_through
 from tpuc_passes.boundary.sensor import SensorFrames
-
-SHIFTS = range(4, 17)
-"""Of products, so that these fit 32 bits."""
 
 
 def fuse_image(module: Module, operation: Operation, format_name: str, target: ImageTarget) -> None:
@@ -66,44 +61,13 @@ def _look_up(image: ImageBytes, pixels: Value, table: Array, result: TensorType)
     """One entry per pixel, in the shape of `result`."""
     flat = _spread(image, pixels)
     spread = TensorType(flat.tensor.dims, result.element)
-    line = line_through(table, zero_point(spread)) if is_integer(spread) and image.target.has_f32 else None
+    line = line_through(table, zero_point(spread)) if is_integer(spread) else None
     if line is not None and image.target.runs(Node(line, (flat.tensor,), (spread,), image.name)):
         found = image.build.op(line, [flat], spread, "sum")
     else:
         entries = image.build.weight("table", np.ascontiguousarray(table).reshape(1, 1, 1, 256), result.element)
         found = image.build.op(tpu.Lut(), [flat, entries], spread, "lut")
     return image.build.op(tpu.Reshape(shape=result.dims), [found], TensorType(result.dims, result.element), "scale_lut")
-
-
-def line_through(table: Array, point: int) -> tpu.AddConst | None:
-    """The product and sum of integers that give every entry of a table; None where its entries lie on no such line."""
-    entries, limits = table.astype(np.int64), np.iinfo(table.dtype)
-    inner = np.flatnonzero((entries > entries.min()) & (entries < entries.max()))
-    if len(inner) < 2:
-        return None
-    low, high = _slopes(inner, entries[inner])
-    for shift in SHIFTS:
-        for multiplier in _between(low * 2**shift, high * 2**shift):
-            # The sum lies between these where halves are rounded up to the entry; saturated entries have one bound.
-            rest = (entries - point) * 2**shift - 2 ** (shift - 1) - np.arange(256) * multiplier
-            least = int(rest[entries > limits.min].max(initial=-(2**29)))
-            most = int((rest + 2**shift - 1)[entries < limits.max].min(initial=2**29))
-            if least <= most:
-                return tpu.AddConst(const_val=float((least + most) // 2), multiplier=multiplier, rshift=shift)
-    return None
-
-
-def _slopes(places: Array, entries: Array) -> tuple[float, float]:
-    """Between which the slope of a line lies that is within a half of every entry."""
-    first, second = np.triu_indices(len(places), 1)
-    runs, rises = places[second] - places[first], entries[second] - entries[first]
-    return float(((rises - 1) / runs).max()), float(((rises + 1) / runs).min())
-
-
-def _between(low: float, high: float) -> Sequence[int]:
-    """Whole numbers between two, the middle ones first, at most eight."""
-    found = range(math.ceil(low), math.floor(high) + 1)
-    return sorted(found, key=lambda number: abs(2 * number - low - high))[:8]
 
 
 def _spread(image: ImageBytes, pixels: Value) -> Value:

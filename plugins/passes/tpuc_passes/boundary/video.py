@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property, reduce
 
 from tpuc.api import TensorType, Value
@@ -9,7 +10,7 @@ from tpuc.api.host import VIDEO_FORMATS, video_terms
 from tpuc_ops import tpu
 
 from tpuc_passes.boundary.building import PIXELS, BoundaryBuilder
-from tpuc_passes.boundary.video_terms import ByteTerms, FloatTerms, Parts
+from tpuc_passes.boundary.video_terms import Parts, VideoArithmetic
 
 
 class VideoFrames:
@@ -19,27 +20,37 @@ class VideoFrames:
     doubled where they are.
     """
 
-    def __init__(self, build: BoundaryBuilder, raw: Value, pixels: str, *, has_f32: bool) -> None:
+    def __init__(
+        self, build: BoundaryBuilder, raw: Value, pixels: str, channels: str, arithmetic: VideoArithmetic
+    ) -> None:
         self._build, self._raw, self._format = build, raw, VIDEO_FORMATS[pixels]
-        self._arithmetic = FloatTerms(build) if has_f32 else ByteTerms(build)
+        self._channels, self._arithmetic = channels, arithmetic
         n, _, rows, width = raw.tensor.dims
         self._shape = (n, rows // 3, 2, width)
 
     def channel(self, name: str) -> Value:
         """Red, green or blue as bytes `[n, 1, h, w]`; `name` is the first letter."""
-        n, half, _, width = self._shape
-        brightness = self._brightness  # it takes longest to load, and to compute while the rest is loaded
-        maps = [colour for channel, colour in video_terms() if channel == name]
-        terms = [self._arithmetic.term(name, colour, self._map(colour)) for colour in maps]
-        colours = tuple(self._doubled(part) for part in reduce(self._arithmetic.sum, terms))
-        value = self._arithmetic.pixels(brightness, colours)
+        n, half, rows, width = self._shape
+        colours = self._colours[name]  # of all channels, while brightness is loaded, which takes longest
+        value = self._arithmetic.pixels(self._brightness, colours, (n, half, rows, width // 2, 2))
         return self._reshaped(value, (n, 1, 2 * half, width), name)
+
+    @cached_property
+    def _colours(self) -> Mapping[str, Parts]:
+        """What colours add to each channel."""
+        found: dict[str, Parts] = {}
+        for name in self._channels:
+            maps = [colour for channel, colour in video_terms() if channel == name]
+            found[name] = reduce(
+                self._arithmetic.sum, [self._arithmetic.colour(name, colour, self._map(colour)) for colour in maps]
+            )
+        return found
 
     @cached_property
     def _brightness(self) -> Parts:
         n, half, _, width = self._shape
         rows = self._part(self._raw, (0, 0, 0, 0), (n, 1, 2 * half, width))
-        return self._arithmetic.term("", "y", self._reshaped(rows, self._shape, "y_rows"))
+        return self._arithmetic.brightness(self._reshaped(rows, self._shape, "y_rows"))
 
     def _map(self, colour: str) -> Value:
         """The bytes of one colour, a row as a channel: `[n, h / 2, 1, w / 2]`."""
@@ -64,12 +75,6 @@ class VideoFrames:
         ends = tuple(start + (size - 1) * pace + 1 for start, size, pace in zip(offset, dims, steps, strict=True))
         op = tpu.Slice(offset=offset, steps=steps, ends=ends)
         return self._build.op(op, [value], TensorType(dims, PIXELS), "map" if step > 1 else "rows")
-
-    def _doubled(self, value: Value) -> Value:
-        n, half, _, width = self._shape
-        rows = 1 if self._arithmetic.repeats_rows else 2
-        type = TensorType((n, half, rows, width), value.tensor.element)
-        return self._build.op(tpu.Upsample(scale_h=rows, scale_w=2), [value], type, "doubled")
 
     def _reshaped(self, value: Value, dims: tuple[int, ...], what: str) -> Value:
         return self._build.op(tpu.Reshape(shape=dims), [value], TensorType(dims, PIXELS), what)
