@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from tpuc.api import Box, Node, PackedConstant, Phase, PlacedTile, ScalarType, Scratch, Shape4, Space, Tile, View
+from tpuc.api import Axis, Box, Node, PackedConstant, Phase, PlacedTile, ScalarType, Scratch, Shape4, Space, Tile, View
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 
@@ -15,6 +16,7 @@ from tpuc_cv18.kernels.common import LaneKernel, element_refusal, elementwise_sp
 
 _ENTRIES = 256
 _FEW_LANES = 8
+_LEAST_PART = 1 << 10
 
 
 class LutKernel(LaneKernel[tpu.Lut]):
@@ -79,7 +81,8 @@ class SpreadLutKernel(LutKernel):
 
     def space(self, node: Node) -> Space:
         space = super().space(node)
-        return Space(space.axes, (space.operands[0], View((1, 1, 1, _ENTRIES))), space.results)
+        axes = [_in_long_parts(axis) for axis in space.axes] if _is_rows(space.results[0]) else space.axes
+        return Space(tuple(axes), (space.operands[0], View((1, 1, 1, _ENTRIES))), space.results)
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         return [super().reads(node, space, tile)[0], Box((0, 0, 0, 0), (1, 1, 1, _ENTRIES))]
@@ -109,6 +112,18 @@ class SpreadLutKernel(LutKernel):
             )
         )
         self._look_up(placed, spread, asm)
+
+
+def _is_rows(view: View) -> bool:
+    """Does every channel have one row?"""
+    return 1 in view.shape[2:]
+
+
+def _in_long_parts(axis: Axis) -> Axis:
+    """A row is cut where a part takes much longer than the product with ones."""
+    if axis.name not in "hw":
+        return axis
+    return dataclasses.replace(axis, granularity=min(axis.size, _LEAST_PART))
 
 
 def _by_channel(node: Node) -> bool:
