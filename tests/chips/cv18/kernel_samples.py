@@ -313,6 +313,7 @@ FLOATS = {
     "max": Sample(tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Max", **PADS), [_half(1, 40, 9, 9)], BF16),
     "average": Sample(tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Avg"), [_half(1, 40, 9, 9)], BF16),
     "add": Sample(tpu.Add(do_relu=True), [_half(1, 40, 5, 6), _half(1, 40, 1, 1, seed=1)], BF16),
+    "add_of_blocks": Sample(tpu.Add(), [_half(2, 3, 2, 6, 2), _half(2, 3, 2, 6, 2, seed=1)], BF16),
     "sub": Sample(tpu.Sub(is_reverse=True, do_relu=True), [_half(1, 7, 5), _half(1, 7, 5, seed=1)], BF16),
     "mul": Sample(tpu.Mul(), [_half(1, 40, 5, 6), _half(40, 5, 6, seed=1)], BF16),
     "mul_const": Sample(tpu.MulConst(const_val=-1.5), [_half(1, 40, 5, 6)], BF16),

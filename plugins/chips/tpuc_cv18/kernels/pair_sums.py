@@ -53,7 +53,9 @@ class PairSumKernel(LaneKernel[Any]):
     def _pair(self, node: Node) -> tuple[int, int] | None:
         """Where the high and the low byte are among the operands."""
         result = node.result_type
-        if any(type_ is ABSENT for type_ in node.operand_types) or len(result.dims) != _RANK:
+        if any(type_ is ABSENT for type_ in node.operand_types):
+            return None
+        if not result.is_quantised or len(result.dims) != _RANK:
             return None
         whole = [index for index, type_ in enumerate(node.operand_types) if type_.dims == result.dims]
         high, low = ([index for index in whole if node.op.multipliers[index] == factor] for factor in (_HIGH, _LOW))
@@ -67,8 +69,7 @@ class PairSumKernel(LaneKernel[Any]):
         others = _others(node)
         largest = sum(abs(op.multipliers[index]) * (255 if _is_unsigned(node, index) else 128) for index in others)
         return (
-            node.result_type.is_quantised
-            and len(op.rshifts) == 1
+            len(op.rshifts) == 1
             and 0 <= op.rshifts[0] <= MAX_SHIFT
             and not op.do_relu
             and len(others) > 0
