@@ -92,7 +92,9 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One tile of one task with its loads and its stores."""
+    """One tile of one task with its loads and its stores. `transfers`: cycles before its kernel's first transfer, and of
+    those transfers; None where the kernel makes none.
+    """
 
     task: TileTask
     tile: Tile
@@ -105,6 +107,13 @@ class Step:
     """Name, buffer, offset, bytes per lane and lanes."""
     scratch: tuple[tuple[str, Buffer, int], ...]
     cycles: int
+    transfers: tuple[int, int] | None = None
+
+    def used(self) -> Sequence[Buffer]:
+        """The buffers of operands, constants and working memory, each once."""
+        operands = [place.buffer for place in self.operands if place is not None]
+        others = [buffer for _, buffer, *_ in (*self.constants, *self.scratch)]
+        return tuple(dict.fromkeys((*operands, *others)))
 
     def placed(self, addresses: Addresses) -> PlacedTile:
         """The tile as the kernel sees it."""
@@ -228,8 +237,8 @@ class TaskSteps:
         for conflict in conflicts:
             one, other = located[conflict.one], located[conflict.other]
             add_bank_conflict(one, conflict.one_bytes, other, conflict.other_bytes, conflict.cycles)
-        cycles = self.cycles.compute(task, tile, phase, boxes)
-        return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
+        cycles, own = self.cycles.compute(task, tile, phase, boxes), self.cycles.transfers(task, tile, phase, boxes)
+        return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles, own)
 
     @staticmethod
     def located(
