@@ -27,7 +27,7 @@ from tpuc_passes.planning.memory import address_of
 from tpuc_passes.planning.outline import Outline, completed
 from tpuc_passes.planning.plan import Alias, Plan
 from tpuc_passes.planning.planned import PlannedFunction
-from tpuc_passes.planning.region import Placed, schedule_and_place
+from tpuc_passes.planning.region import Placed, schedule_and_place, spread
 from tpuc_passes.planning.steps import Step, Steps
 
 
@@ -79,7 +79,7 @@ def _groups(planned: PlannedFunction, cycles: Cycles, module: Module) -> Iterato
     for tasks, _ in planned.regions():
         region = planned.region(tasks, cycles, address_of)
         spans = _connected(region.steps)
-        placed = schedule_and_place(region, planned.chip) if spans else None
+        placed = spread(schedule_and_place(region, planned.chip), planned.chip.lmem) if spans else None
         for begin, end in spans:
             first: dict[Operation, Step] = {}
             for step in region.steps.steps[begin : end + 1]:

@@ -41,7 +41,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class OwnTransfers:
-    """The instructions of a tile that makes transfers itself: `first` is the first of them, `end` is behind the last."""
+    """The instructions of a tile whose kernel makes transfers: from `first` on, the last before `end`."""
 
     instructions: Sequence[Instruction]
     first: int
@@ -106,7 +106,9 @@ class Cycles:
 
         return self._once(key, record)
 
-    def transfers(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> tuple[int, int] | None:
+    def transfers(
+        self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]
+    ) -> tuple[int, int] | None:
         """Cycles of a tile before its first own transfer, and from there to the end of its last; None without any."""
         self.compute(task, tile, phase, boxes)
         own = self._transfers.get(_tile_key(task, tile, phase, boxes))

@@ -10,7 +10,7 @@ from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.host import constant_element, constant_offsets
 from tpuc_passes.planning.planned import PlannedFunction
 from tpuc_passes.planning.promises import check_step
-from tpuc_passes.planning.region import AddressOf, record_moves, schedule_and_place
+from tpuc_passes.planning.region import AddressOf, record_moves, schedule_and_place, spread
 from tpuc_passes.planning.schedule import Item
 from tpuc_passes.planning.steps import Addresses, BlockLoad, Step, Store, TensorLoad
 from tpuc_passes.planning.task import HostTask, MoveTask
@@ -45,7 +45,8 @@ class Emitter:
     def run(self, planned: PlannedFunction) -> None:
         """Emit everything."""
         for tasks, routine in planned.regions():
-            placed = schedule_and_place(planned.region(tasks, self._cycles, self.address_of), self.chip)
+            region = planned.region(tasks, self._cycles, self.address_of)
+            placed = spread(schedule_and_place(region, self.chip), self.chip.lmem)
             for item in placed.order:
                 self._emit(item, placed.addresses)
                 self.operations += [_operation_of(item)] * (len(self.asm.instructions) - len(self.operations))

@@ -67,6 +67,8 @@ def place_most(live: LiveRanges, lmem: LmemModel, retries: int, first: int = 0) 
 _HOPELESS = 2
 """Times as many buffers without a place as before, at which a retry ends."""
 _ORDERS = 4
+_RESTS = (8, 4, 3, 2, 1)
+"""Steps for which bytes had better been unused before something comes into them, the best first."""
 _LONG = 64
 """Steps from which on a buffer is not noted at each of them."""
 
@@ -123,6 +125,50 @@ class _Taken:
         found = [*self._at[first], *chain.from_iterable(self._from[first + 1 : last + 1])]
         found += [place for start, end, place in self._long if start <= last and end >= first]
         return sorted(found)
+
+
+def rested(addresses: Addresses, live: LiveRanges, lmem: LmemModel) -> Addresses:
+    """Other addresses for buffers in whose bytes something lay just before: the gap that was unused for longest."""
+    moved = dict(addresses)
+    bound = {buffer for one in live if one.above is not None for buffer in (one, one.above)}
+    begins: dict[int, list[Buffer]] = {}
+    for buffer, (first, _) in live.items():
+        begins.setdefault(first, []).append(buffer)
+    recent: list[Buffer] = []
+    for first in sorted(begins):
+        recent = [buffer for buffer in recent if live[buffer][1] >= first - _RESTS[0]] + begins[first]
+        for buffer in begins[first]:
+            if buffer not in bound:
+                after = range(first + 1, live[buffer][1] + 1)
+                later = [one for step in after for one in begins.get(step, ())]
+                moved[buffer] = _rested_longest(buffer, recent, later, moved, live, lmem)
+    return moved
+
+
+def _rested_longest(
+    buffer: Buffer,
+    recent: Sequence[Buffer],
+    later: Sequence[Buffer],
+    addresses: Addresses,
+    live: LiveRanges,
+    lmem: LmemModel,
+) -> int:
+    """Where a buffer lies best, besides those that began no later and those that begin during its steps."""
+    start, end = _extent(buffer, addresses, lmem)
+    for rest in _RESTS:
+        until = live[buffer][0] - rest
+        others = [one for one in recent if one is not buffer and live[one][1] >= until]
+        taken = sorted(_extent(one, addresses, lmem) for one in (*others, *later))
+        if all(stop <= start or begin >= end for begin, stop in taken):
+            return start
+        gap = next(_gaps(taken, end - start, 0, lmem.lane_bytes), None)
+        if gap is not None:
+            return gap[0]
+    return start
+
+
+def _extent(buffer: Buffer, addresses: Addresses, lmem: LmemModel) -> Extent:
+    return addresses[buffer], addresses[buffer] + align(buffer.size, lmem.alignment)
 
 
 def _place_in_order(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TypeAlias
 
@@ -16,8 +16,8 @@ from tpuc_passes.planning.cascade_steps import CascadeSteps
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.kernels import COEFFICIENTS_ADDRESS
 from tpuc_passes.planning.pack import move_constants
-from tpuc_passes.planning.placement import Unplaced, place_buffers, place_most
-from tpuc_passes.planning.schedule import Item, Moves, Scheduler, live_bytes
+from tpuc_passes.planning.placement import Unplaced, place_buffers, place_most, rested
+from tpuc_passes.planning.schedule import Item, LiveRanges, Moves, Scheduler, live_bytes
 from tpuc_passes.planning.steps import Addresses, Buffer, StepBuilder, Steps
 from tpuc_passes.planning.stripes import Cascade
 from tpuc_passes.planning.task import MoveTask, Task, TileTask
@@ -50,11 +50,12 @@ class Region:
 
 @dataclass(frozen=True)
 class Placed:
-    """A region in program order, when both engines are done, and where its buffers lie."""
+    """A region in program order, when both engines are done, and when and where its buffers lie."""
 
     order: Sequence[Item]
     cycles: int
     addresses: Addresses
+    live: LiveRanges
 
 
 def build_region(
@@ -101,6 +102,14 @@ def schedule_and_place(region: Region, chip: Chip) -> Placed:
     )
 
 
+def spread(placed: Placed, lmem: LmemModel) -> Placed:
+    """The same order with buffers that lie, where there is space, in bytes that no step just before needs: how long
+    transfers take depends on the board, and a load waits for the last one that needs its place. Banks say which places
+    are good instead.
+    """
+    return placed if lmem.bank_bytes else replace(placed, addresses=rested(placed.addresses, placed.live, lmem))
+
+
 def _faster(uneven: Placed | None, even: Placed | None, worth: int) -> Placed | None:
     """The uneven one only where it ends so many percent earlier."""
     if uneven is None or even is None:
@@ -116,7 +125,7 @@ def _filled(region: Region, chip: Chip, percents: Sequence[int]) -> Placed | Non
         schedule = _scheduler(region, lmem, capacity, 0).run()
         addresses = place_buffers(schedule.live, lmem)
         if addresses is not None:
-            return Placed(schedule.order, schedule.cycles, addresses)
+            return Placed(schedule.order, schedule.cycles, addresses, schedule.live)
     return None
 
 
@@ -135,7 +144,7 @@ def _filled_unevenly(region: Region, chip: Chip) -> Placed | None:
         schedule = _scheduler(region, lmem, lmem.lane_bytes, reserved).run()
         found = place_most(schedule.live, lmem, _RETRIES, order)
         if not isinstance(found, Unplaced):
-            return Placed(schedule.order, schedule.cycles, found)
+            return Placed(schedule.order, schedule.cycles, found, schedule.live)
         order = found.order
         for buffer in found.buffers:
             (first, last), times = schedule.live[buffer], failures[buffer]

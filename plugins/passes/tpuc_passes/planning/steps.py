@@ -92,8 +92,8 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One tile of one task with its loads and its stores. `transfers`: cycles before its kernel's first transfer, and of
-    those transfers; None where the kernel makes none.
+    """One tile of one task with its loads and its stores. `transfers`: cycles before the first transfer of its kernel,
+    and of those transfers; None where it makes none.
     """
 
     task: TileTask
