@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tpuc.api import DdrTensor, LocalTensor, Phase, Tile, Value
 from tpuc.ir.types import I8
-from tpuc_passes.planning.placement import place_buffers
+from tpuc_passes.planning.placement import place_buffers, rested
 from tpuc_passes.planning.region import Region, schedule_and_place
 from tpuc_passes.planning.schedule import Item, Scheduler, buffer_of, live_bytes
 from tpuc_passes.planning.steps import BlockLoad, Buffer, Place, Step, Steps, Store, TensorLoad
@@ -124,6 +126,61 @@ def test_what_is_being_stored_takes_no_more_than_there_is(
     live = Scheduler(steps, {}, capacity, ALIGNMENT, keeps_stored=True).run().live
     needed = live_bytes(steps.live, len(rows), ALIGNMENT)
     assert (live_bytes(live, len(rows), ALIGNMENT) <= np.maximum(needed, capacity)).all()
+
+
+def with_transfers(rows: list[tuple[int, int, int, bool, bool]], before: int, during: int) -> Steps:
+    """A chain whose first kernel makes transfers; every step uses what is loaded for it."""
+    steps = chain(rows)
+    for index, step in enumerate(steps.steps):
+        (load,) = step.loads
+        constants = (("weights", buffer_of(load), 0, 4, 1),)
+        own = (before, during) if index == 0 else None
+        steps.steps[index] = replace(step, constants=constants, transfers=own)
+    return steps
+
+
+def test_transfers_of_a_kernel_come_behind_the_loads_that_begin_before_them() -> None:
+    rows = [(30, 10, 4, False, False), (10, 100, 4, False, False), (10, 10, 4, False, False)]
+    schedule = Scheduler(with_transfers(rows, 5, 20), {}, 400, ALIGNMENT, keeps_stored=True).run()
+    # Loads until 10 and 110, the kernel's transfers until 130 and 5 cycles more, beside which the third is loaded.
+    assert schedule.cycles == 130 + 5 + 10 + 10
+    # No load begins before them: they do not wait.
+    alone = Scheduler(with_transfers(rows, 5, 20), {}, 0, ALIGNMENT, keeps_stored=True).run()
+    assert alone.cycles == 10 + 30 + 100 + 10 + 10 + 10
+
+
+def test_what_a_kernel_with_transfers_uses_keeps_its_bytes_where_there_is_space() -> None:
+    rows = [(30, 10, 4, False, False), (10, 100, 4, False, False), (10, 10, 4, False, False)]
+    for capacity, last in ((400, 1), (0, 0)):
+        steps = with_transfers(rows, 5, 20)
+        live = Scheduler(steps, {}, capacity, ALIGNMENT, keeps_stored=True).run().live
+        assert live[buffer_of(steps.steps[0].loads[0])] == (0, last)
+        assert live[buffer_of(steps.steps[1].loads[0])][1] == 1  # its kernel makes none
+
+
+@given(ROWS)
+def test_buffers_lie_where_nothing_lay_before_if_there_is_space(rows: list[tuple[int, int, int, bool, bool]]) -> None:
+    lmem = TinyLmem()
+    live = Scheduler(chain(rows), {}, lmem.lane_bytes, ALIGNMENT).run().live
+    placed = place_buffers(live, lmem)
+    assume(placed is not None)
+    assert placed is not None
+    moved = rested(placed, live, lmem)
+    for one, other in itertools.combinations(live, 2):
+        together = live[one][0] <= live[other][1] and live[other][0] <= live[one][1]
+        apart = moved[one] + one.size <= moved[other] or moved[other] + other.size <= moved[one]
+        assert apart or not together
+    assert all(0 <= start <= lmem.lane_bytes - buffer.size for buffer, start in moved.items())
+
+
+def test_a_buffer_takes_the_bytes_that_were_unused_for_longest() -> None:
+    lmem = TinyLmem()
+    first, second, third, fourth = (Buffer(lmem.lane_bytes // 4, step, step) for step in range(4))
+    live = {buffer: (buffer.first, buffer.last) for buffer in (first, second, third, fourth)}
+    moved = rested(dict.fromkeys(live, 0), live, lmem)
+    assert len(set(moved.values())) == 4
+    whole = Buffer(lmem.lane_bytes, 4, 4)
+    assert rested({**moved, whole: 0}, {**live, whole: (4, 4)}, lmem)[whole] == 0  # nowhere else
 
 
 def test_one_step_that_is_hard_to_place_does_not_keep_the_others_from_loading_early() -> None:

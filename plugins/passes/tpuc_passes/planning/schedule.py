@@ -141,7 +141,10 @@ class Scheduler:
         before, during = step.transfers
         self._use_idle_time(index, begin + before)
         self.dma = max(self.dma, begin + before) + during
-        return self.dma + step.cycles - before - during
+        end = self.dma + step.cycles - before - during
+        if self._is_blocked(index):
+            self.dma = end
+        return end
 
     def _keep_used(self, index: int) -> None:
         """What the step before `index` uses keeps its bytes, where there is space left, if its kernel makes transfers:
