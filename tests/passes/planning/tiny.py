@@ -13,6 +13,7 @@ from tpuc.api import (
     Box,
     Chip,
     DdrTensor,
+    Engine,
     Layouts,
     LmemModel,
     LocalBlock,
@@ -58,6 +59,8 @@ class TinyDescription:
 
 class Transfer:
     """Stands for any instruction; its cycles are its bytes."""
+
+    engine = Engine.COMPUTE
 
     def __init__(self, size: int) -> None:
         self.size = size
