@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -126,36 +125,6 @@ def test_what_is_being_stored_takes_no_more_than_there_is(
     live = Scheduler(steps, {}, capacity, ALIGNMENT, keeps_stored=True).run().live
     needed = live_bytes(steps.live, len(rows), ALIGNMENT)
     assert (live_bytes(live, len(rows), ALIGNMENT) <= np.maximum(needed, capacity)).all()
-
-
-def with_transfers(rows: list[tuple[int, int, int, bool, bool]], before: int, during: int) -> Steps:
-    """A chain whose first kernel makes transfers; every step uses what is loaded for it."""
-    steps = chain(rows)
-    for index, step in enumerate(steps.steps):
-        (load,) = step.loads
-        constants = (("weights", buffer_of(load), 0, 4, 1),)
-        own = (before, during) if index == 0 else None
-        steps.steps[index] = replace(step, constants=constants, transfers=own)
-    return steps
-
-
-def test_transfers_of_a_kernel_come_behind_the_loads_that_begin_before_them() -> None:
-    rows = [(30, 10, 4, False, False), (10, 100, 4, False, False), (10, 10, 4, False, False)]
-    schedule = Scheduler(with_transfers(rows, 5, 20), {}, 400, ALIGNMENT, keeps_stored=True).run()
-    # Loads until 10 and 110, the kernel's transfers until 130 and 5 cycles more, beside which the third is loaded.
-    assert schedule.cycles == 130 + 5 + 10 + 10
-    # No load begins before them: they do not wait.
-    alone = Scheduler(with_transfers(rows, 5, 20), {}, 0, ALIGNMENT, keeps_stored=True).run()
-    assert alone.cycles == 10 + 30 + 100 + 10 + 10 + 10
-
-
-def test_what_a_kernel_with_transfers_uses_keeps_its_bytes_where_there_is_space() -> None:
-    rows = [(30, 10, 4, False, False), (10, 100, 4, False, False), (10, 10, 4, False, False)]
-    for capacity, last in ((400, 1), (0, 0)):
-        steps = with_transfers(rows, 5, 20)
-        live = Scheduler(steps, {}, capacity, ALIGNMENT, keeps_stored=True).run().live
-        assert live[buffer_of(steps.steps[0].loads[0])] == (0, last)
-        assert live[buffer_of(steps.steps[1].loads[0])][1] == 1  # its kernel makes none
 
 
 @given(ROWS)

@@ -13,7 +13,6 @@ from tpuc.api import (
     Box,
     Chip,
     DdrTensor,
-    Engine,
     Layouts,
     LmemModel,
     LocalBlock,
@@ -59,8 +58,6 @@ class TinyDescription:
 
 class Transfer:
     """Stands for any instruction; its cycles are its bytes."""
-
-    engine = Engine.COMPUTE
 
     def __init__(self, size: int) -> None:
         self.size = size

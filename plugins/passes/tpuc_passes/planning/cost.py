@@ -11,7 +11,6 @@ from tpuc.api import (
     Box,
     Chip,
     DdrTensor,
-    Engine,
     Instruction,
     LocalBlock,
     LocalTensor,
@@ -39,15 +38,6 @@ class Conflict:
     cycles: int
 
 
-@dataclass(frozen=True)
-class OwnTransfers:
-    """The instructions of a tile whose kernel makes transfers: from `first` on, the last before `end`."""
-
-    instructions: Sequence[Instruction]
-    first: int
-    end: int
-
-
 class Cycles:
     """Cycles of a chip's transfers and tiles, each recorded at made-up addresses and then remembered by shape.
 
@@ -60,14 +50,12 @@ class Cycles:
         self._known: dict[Hashable, int] = {}
         self._by_profile: dict[tuple[str, Hashable], int] = {}
         self._conflicts: dict[Hashable, Sequence[Conflict]] = {}
-        self._transfers: dict[Hashable, OwnTransfers] = {}
         self._base = chip.description.ddr_base
 
     def by(self, profiles: Sequence[str]) -> Cycles:
         """The cycles by other profiles; both share what they remember."""
         other = Cycles(self.chip, profiles)
         other._by_profile, other._conflicts = self._by_profile, self._conflicts
-        other._transfers = self._transfers
         return other
 
     def load(self, side: Side, shape: Shape4) -> int:
@@ -100,21 +88,8 @@ class Cycles:
             found = (conflict for item in asm.instructions for conflict in self.chip.bank_conflicts(item))
             pairs = ((at.find(conflict.one), at.find(conflict.other), conflict.cycles) for conflict in found)
             self._conflicts[key] = tuple(Conflict(*one, *other, cycles) for one, other, cycles in pairs)
-            transfers = [place for place, item in enumerate(asm.instructions) if item.engine is Engine.DMA]
-            if transfers:
-                self._transfers[key] = OwnTransfers(tuple(asm.instructions), transfers[0], transfers[-1] + 1)
 
         return self._once(key, record)
-
-    def transfers(
-        self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]
-    ) -> tuple[int, int] | None:
-        """Cycles of a tile before its first own transfer, and from there to the end of its last; None without any."""
-        self.compute(task, tile, phase, boxes)
-        own = self._transfers.get(_tile_key(task, tile, phase, boxes))
-        if own is None:
-            return None
-        return self.total(own.instructions[: own.first]), self.total(own.instructions[own.first : own.end])
 
     def conflicts(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> Sequence[Conflict]:
         """What of a tile had better lie in different banks."""

@@ -117,8 +117,8 @@ class Scheduler:
             self._load_needed(index)
             begin = max(self.compute, self.arrival[index])
             self._keep_stored(index, begin)
-            end = self._run_beside(index, begin)
-            self._keep_used(index)
+            end = begin + step.cycles
+            self._use_idle_time(index, end)
             self.order.append(step)
             self.compute = self.done[index] = end
             for store in step.stores:
@@ -129,37 +129,6 @@ class Scheduler:
         self._move(len(self.steps.steps))
         live = {buffer: (first, self.last[buffer]) for buffer, first in self.first.items()}
         return Schedule(self.order, max(self.dma, self.compute), live)
-
-    def _run_beside(self, index: int, begin: int) -> int:
-        """The end of step `index`, beside which others are loaded and stored. The transfers of its kernel come behind
-        those that begin before them.
-        """
-        step = self.steps.steps[index]
-        if step.transfers is None or not self.keeps_stored:
-            self._use_idle_time(index, begin + step.cycles)
-            return begin + step.cycles
-        before, during = step.transfers
-        self._use_idle_time(index, begin + before)
-        self.dma = max(self.dma, begin + before) + during
-        end = self.dma + step.cycles - before - during
-        if self._is_blocked(index):
-            self.dma = end
-        return end
-
-    def _keep_used(self, index: int) -> None:
-        """What the step before `index` uses keeps its bytes, where there is space left, if its kernel makes transfers:
-        they wait for loads that began before them, and the next load would wait for the kernel's end.
-        """
-        before = self.steps.steps[index - 1] if index else None
-        if before is None or before.transfers is None or not self.keeps_stored:
-            return
-        for buffer in before.used():
-            size = self._size(buffer)
-            if self.last[buffer] != index - 1 or buffer in self.stores_left:
-                continue
-            if self.bytes[index] + size <= self.capacity:
-                self.bytes[index] += size
-                self.last[buffer] = index
 
     def _size(self, buffer: Buffer) -> int:
         return align(buffer.size, self.alignment)

@@ -92,9 +92,7 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One tile of one task with its loads and its stores. `transfers`: cycles before the first transfer of its kernel,
-    and of those transfers; None where it makes none.
-    """
+    """One tile of one task with its loads and its stores."""
 
     task: TileTask
     tile: Tile
@@ -107,13 +105,6 @@ class Step:
     """Name, buffer, offset, bytes per lane and lanes."""
     scratch: tuple[tuple[str, Buffer, int], ...]
     cycles: int
-    transfers: tuple[int, int] | None = None
-
-    def used(self) -> Sequence[Buffer]:
-        """The buffers of operands, constants and working memory, each once."""
-        operands = [place.buffer for place in self.operands if place is not None]
-        others = [buffer for _, buffer, *_ in (*self.constants, *self.scratch)]
-        return tuple(dict.fromkeys((*operands, *others)))
 
     def placed(self, addresses: Addresses) -> PlacedTile:
         """The tile as the kernel sees it."""
@@ -237,8 +228,8 @@ class TaskSteps:
         for conflict in conflicts:
             one, other = located[conflict.one], located[conflict.other]
             add_bank_conflict(one, conflict.one_bytes, other, conflict.other_bytes, conflict.cycles)
-        cycles, own = self.cycles.compute(task, tile, phase, boxes), self.cycles.transfers(task, tile, phase, boxes)
-        return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles, own)
+        cycles = self.cycles.compute(task, tile, phase, boxes)
+        return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
 
     @staticmethod
     def located(
