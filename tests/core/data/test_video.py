@@ -74,4 +74,4 @@ def test_float32_gives_the_same_terms_as_tables(name: tuple[str, str]) -> None:
     product = (np.maximum(difference, 0) if term.is_positive else difference) * np.float32(term.factor)
     sixteenths = ((product + large) - large) * 16
     assert np.array_equal(sixteenths, term.values)
-    assert np.array_equal(term.high.astype(np.int64) * 64 + term.low, term.values)
+    assert np.array_equal(term.high.astype(np.int64) * 256 + term.low, term.values)

@@ -134,7 +134,7 @@ def test_buffers_lie_where_nothing_lay_before_if_there_is_space(rows: list[tuple
     placed = place_buffers(live, lmem)
     assume(placed is not None)
     assert placed is not None
-    moved = rested(placed, live, lmem)
+    moved = rested(placed, live, lmem, live.keys())
     for one, other in itertools.combinations(live, 2):
         together = live[one][0] <= live[other][1] and live[other][0] <= live[one][1]
         apart = moved[one] + one.size <= moved[other] or moved[other] + other.size <= moved[one]
@@ -146,10 +146,11 @@ def test_a_buffer_takes_the_bytes_that_were_unused_for_longest() -> None:
     lmem = TinyLmem()
     first, second, third, fourth = (Buffer(lmem.lane_bytes // 4, step, step) for step in range(4))
     live = {buffer: (buffer.first, buffer.last) for buffer in (first, second, third, fourth)}
-    moved = rested(dict.fromkeys(live, 0), live, lmem)
+    moved = rested(dict.fromkeys(live, 0), live, lmem, live.keys())
     assert len(set(moved.values())) == 4
     whole = Buffer(lmem.lane_bytes, 4, 4)
-    assert rested({**moved, whole: 0}, {**live, whole: (4, 4)}, lmem)[whole] == 0  # nowhere else
+    assert rested({**moved, whole: 0}, {**live, whole: (4, 4)}, lmem, {whole})[whole] == 0  # nowhere else
+    assert rested(dict.fromkeys(live, 0), live, lmem, set()) == dict.fromkeys(live, 0)  # results stay
 
 
 def test_one_step_that_is_hard_to_place_does_not_keep_the_others_from_loading_early() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
@@ -127,8 +127,10 @@ class _Taken:
         return sorted(found)
 
 
-def rested(addresses: Addresses, live: LiveRanges, lmem: LmemModel) -> Addresses:
-    """Other addresses for buffers in whose bytes something lay just before: the gap that was unused for longest."""
+def rested(addresses: Addresses, live: LiveRanges, lmem: LmemModel, loaded: Set[Buffer]) -> Addresses:
+    """Other addresses for `loaded` buffers in whose bytes something lay just before: the gap that was unused for
+    longest.
+    """
     moved = dict(addresses)
     bound = {buffer for one in live if one.above is not None for buffer in (one, one.above)}
     begins: dict[int, list[Buffer]] = {}
@@ -138,7 +140,7 @@ def rested(addresses: Addresses, live: LiveRanges, lmem: LmemModel) -> Addresses
     for first in sorted(begins):
         recent = [buffer for buffer in recent if live[buffer][1] >= first - _RESTS[0]] + begins[first]
         for buffer in begins[first]:
-            if buffer not in bound:
+            if buffer in loaded and buffer not in bound:
                 after = range(first + 1, live[buffer][1] + 1)
                 later = [one for step in after for one in begins.get(step, ())]
                 moved[buffer] = _rested_longest(buffer, recent, later, moved, live, lmem)
