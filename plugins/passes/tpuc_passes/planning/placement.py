@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
@@ -127,7 +128,7 @@ class _Taken:
         return sorted(found)
 
 
-def rested(addresses: Addresses, live: LiveRanges, lmem: LmemModel, loaded: Set[Buffer]) -> Addresses:
+def rested(addresses: Addresses, live: LiveRanges, lmem: LmemModel, loaded: AbstractSet[Buffer]) -> Addresses:
     """Other addresses for `loaded` buffers in whose bytes something lay just before: the gap that was unused for
     longest.
     """
