@@ -10,7 +10,7 @@ from tpuc_ops import tpu
 
 from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, Target
-from tpuc_cv18.kernels.elementwise import MAX_SHIFT, ElementwiseKernel
+from tpuc_cv18.kernels.elementwise import MAX_SHIFT, ElementwiseKernel, finish
 from tpuc_cv18.kernels.unary import AddConstKernel
 from tpuc_cv18.operands import operand
 
@@ -56,17 +56,7 @@ class ByteSumKernel(ElementwiseKernel):
         wide = Operand(result.address, DType.UINT16 if is_positive else DType.INT16, plane_step=step)
         factor = Scalar.of(op.multiplier, DType.UINT8 if is_positive else DType.INT8)
         asm.record(Arithmetic(operation=ArithmeticOp.MUL, shape=shape, result=wide, left=source, right=factor))
-        asm.record(
-            Arithmetic(
-                operation=ArithmeticOp.ADD,
-                shape=shape,
-                result=result,
-                left=wide,
-                right=Scalar.of(int(op.const_val), DType.INT16),
-                shift=op.rshift,
-                relu=op.do_relu or not result.dtype.signed,
-            )
-        )
+        finish(result, wide, shape, op.rshift, op.do_relu, asm, int(op.const_val))
 
 
 def _turns_sign(node: Node) -> bool:

@@ -99,12 +99,12 @@ class SumKernel(ElementwiseKernel):
         step = placed.scratch["high"].address - result.address
         terms = _terms(node, self.signs(node))
         assert terms is not None, "refused otherwise"
-        finish = _needs_finish(node, terms)
-        unsigned = not finish and plain.dtype is DType.UINT8
+        is_finished = _needs_finish(node, terms)
+        unsigned = not is_finished and plain.dtype is DType.UINT8
         wide = Operand(plain.address, DType.UINT16 if unsigned else DType.INT16, plane_step=step)
         narrow = Operand(plain.address, plain.dtype, plane_step=step)
         for index, term in enumerate(terms):
-            ends = index == len(terms) - 1 and not finish
+            ends = index == len(terms) - 1 and not is_finished
             source, is_positive = sources[term.operand], unsigned and term.is_unsigned
             asm.record(
                 Arithmetic(
@@ -118,8 +118,8 @@ class SumKernel(ElementwiseKernel):
                     relu=ends and not is_positive and (unsigned or node.op.do_relu),
                 )
             )
-        if finish:
-            _finish(plain, wide, result.shape, node.op.rshifts[0], node.op.do_relu, asm)
+        if is_finished:
+            finish(plain, wide, result.shape, node.op.rshifts[0], node.op.do_relu, asm)
 
     def _emit_floats(self, node: Node, placed: PlacedTile, asm: Cv18Assembler) -> None:
         result = placed.result
@@ -192,15 +192,17 @@ def _needs_finish(node: Node, terms: Sequence[_Term]) -> bool:
     return node.result_type.storage.is_unsigned and not all(term.is_unsigned for term in terms[:-1])
 
 
-def _finish(result: Operand, wide: Operand, shape: Shape4, shift: int, relu: bool, asm: Cv18Assembler) -> None:
-    """Shift and saturate 16-bit sums."""
+def finish(
+    result: Operand, wide: Operand, shape: Shape4, shift: int, relu: bool, asm: Cv18Assembler, constant: int = 0
+) -> None:
+    """Add a constant to 16-bit sums, shift and saturate them."""
     asm.record(
         Arithmetic(
             operation=ArithmeticOp.ADD,
             shape=shape,
             result=result,
             left=wide,
-            right=Scalar.of(0, DType.INT16),
+            right=Scalar.of(constant, DType.INT16),
             shift=shift,
             relu=relu or not result.dtype.signed,
         )
