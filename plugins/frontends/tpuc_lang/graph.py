@@ -93,10 +93,15 @@ class Tensor:
         white_level: float = 4095,
         black_level: float = 112,
     ) -> None:
-        """Say how images become this input. Levels are for raw pictures, which are not supported."""
+        """Say how images become this input. A sensor's levels are its mean and scale; others than usual are refused."""
         if pixel_format not in PIXEL_CHANNELS:
             known = ", ".join(PIXEL_CHANNELS)
             raise LangError(f"preprocess: pixel_format '{pixel_format}' is not supported; use one of {known}.")
+        if (white_level, black_level) != (4095, 112):
+            raise LangError(
+                "preprocess: white_level and black_level are not taken; give the black level as `mean` and 1 / (white "
+                "level - black level) as `scale`."
+            )
         self.preprocessing = {
             "mean": tuple(mean),
             "scale": tuple(scale),

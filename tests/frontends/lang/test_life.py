@@ -96,8 +96,10 @@ def test_images_as_inputs() -> None:
     assert isinstance(op, top.Input)
     assert (op.mean, op.scale, op.pixel_format) == ((1.0, 2.0, 3.0), (0.5, 0.25, 0.125), "rgb")
     assert (op.resize_dims, op.keep_aspect_ratio, op.channel_format) == ((16, 16), True, "nchw")
-    with pytest.raises(tl.LangError, match="pixel_format 'gbrg' is not supported"):
-        x.preprocess(pixel_format="gbrg")
+    with pytest.raises(tl.LangError, match="pixel_format 'cmyk' is not supported"):
+        x.preprocess(pixel_format="cmyk")
+    with pytest.raises(tl.LangError, match="give the black level as `mean`"):
+        x.preprocess(pixel_format="rggb", black_level=64)
 
 
 # Attention
