@@ -4,17 +4,21 @@
 ResNet-50 with random weights, each method of ours alone and with tuning and bias correction as `tpuc calibrate` does,
 in one thread; ONNX Runtime with its own default. Then the peak memory for 32 and for 320 images, the time of a search
 for float layers, and processor time beside the vendor's compiler, row by row of the accuracy table. `--only NAME`
-measures one of resnet8, mobilenet_v2, resnet50, memory, search, vendor.
+measures one of resnet8, mobilenet_v2, resnet50, memory, search, vendor. `--tools DIR` is where the vendor's
+`model_transform` and `run_calibration` are: networks that they read are calibrated by both on this machine, one after
+the other, and the time of the others is that of the table times what this machine takes longer for those.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -54,6 +58,8 @@ VENDOR_SECONDS = {
 """Processor time of TPU-MLIR 1.30.2 (user and system) for `run_calibration` with its defaults on the same samples, in
 one thread of a shared two-core server, start included. Other machines are faster or slower for both.
 """
+READ = (".onnx",)
+"""What the vendor's tools read without packages that they do not bring, and calibrate in float."""
 
 
 class Reader:
@@ -149,6 +155,36 @@ def search(model: Path, images: Any, work: Path) -> None:
     print(f", {len(found.layers)} layers")
 
 
+def seconds_of_child(command: Sequence[str | Path], folder: Path, environment: Mapping[str, str]) -> float:
+    """Processor time, user and system."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def vendor_seconds(name: str, data: Path, work: Path, tools: Path) -> float:
+    """Of the vendor's `run_calibration` with its defaults, in one thread, on the same samples."""
+    row = ROWS[name]
+    (spec,) = inputs_of(load(row, data, 1))
+    folder = work / f"{name}_vendor"
+    (folder / "samples").mkdir(parents=True)
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    environment = {**os.environ, **one_thread, "PATH": f"{tools}:{os.environ['PATH']}"}
+    mlir = folder / f"{name}.mlir"
+    shapes = f"[[{','.join(map(str, spec.shape))}]]"
+    transform = [tools / "model_transform", "--model_name", name, "--model_def", (data / row.model).absolute()]
+    seconds_of_child([*transform, "--input_shapes", shapes, "--mlir", mlir.name], folder, environment)
+    (place,) = re.findall(r"top\.Input.*loc\((#loc\d*)\)", mlir.read_text())
+    (value,) = re.findall(rf'^{place} = loc\("([^"]+)"', mlir.read_text(), re.MULTILINE)
+    samples = row.calibration(data / "data")
+    for index, array in enumerate(samples):
+        arrays: dict[str, Any] = {value: array.reshape(spec.shape)}
+        np.savez(folder / "samples" / f"{index:04}.npz", **arrays)
+    options = ["--dataset", "samples", "--input_num", str(len(samples)), "-o", "table"]
+    return seconds_of_child([tools / "run_calibration", mlir.name, *options], folder, environment)
+
+
 def processor_seconds(name: str, data: Path, work: Path) -> float:
     """Of `tpuc calibrate` with its defaults in a process of its own, user and system, start included."""
     row = ROWS[name]
@@ -165,29 +201,37 @@ def processor_seconds(name: str, data: Path, work: Path) -> float:
     # Installed programs have their bytecode.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run([*command, "calibrate", "--help"], env=environment, capture_output=True, check=True)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*command, *arguments], cwd=work, env=environment, capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds_of_child([*command, *arguments], work, environment)
 
 
-def beside_vendor(data: Path, work: Path) -> None:
+def beside_vendor(data: Path, work: Path, tools: Path | None) -> None:
     """Every row, their sum, and the worst ratio."""
     print(f"\n{'processor seconds':18}{'ours':>8}{'vendor':>8}{'ratio':>8}")
+    timed = [name for name in VENDOR_SECONDS if tools is not None and ROWS[name].model.endswith(READ)]
     found: dict[str, float] = {}
-    for name, vendor in VENDOR_SECONDS.items():
+    theirs: dict[str, float] = {}
+    slower = 1.0
+    for name in [*timed, *(name for name in VENDOR_SECONDS if name not in timed)]:
+        if tools is not None and name in timed:
+            theirs[name] = vendor_seconds(name, data, work, tools)
+            slower = sum(theirs.values()) / sum(VENDOR_SECONDS[one] for one in theirs)
+        else:
+            theirs[name] = VENDOR_SECONDS[name] * slower
         found[name] = processor_seconds(name, data, work)
-        print(f"{name:18}{found[name]:8.1f}{vendor:8.1f}{found[name] / vendor:8.2f}", flush=True)
-    whole, vendor = sum(found.values()), sum(VENDOR_SECONDS.values())
+        print(f"{name:18}{found[name]:8.1f}{theirs[name]:8.1f}{found[name] / theirs[name]:8.2f}", flush=True)
+    whole, vendor = sum(found.values()), sum(theirs.values())
     print(f"{'sum':18}{whole:8.1f}{vendor:8.1f}{whole / vendor:8.2f}")
-    worst = max(found, key=lambda name: found[name] / VENDOR_SECONDS[name])
-    print(f"worst ratio: {worst}, {found[worst] / VENDOR_SECONDS[worst]:.2f}")
+    worst = max(found, key=lambda name: found[name] / theirs[name])
+    print(f"worst ratio: {worst}, {found[worst] / theirs[worst]:.2f}")
+    if timed:
+        print(f"this machine takes {slower:.2f} times the seconds of the table; measured here: {', '.join(timed)}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model-data", type=Path, required=True)
     parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--tools", type=Path, help="folder of the vendor's programs")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -213,7 +257,7 @@ def main() -> None:
         if "resnet50" in parts:
             measure("ResNet-50, random weights", *resnet50(work, 32), work)
         if "vendor" in parts:
-            beside_vendor(data, work)
+            beside_vendor(data, work, arguments.tools)
         if "memory" in parts:
             few, many = peak_memory(32), peak_memory(320)
             print(f"\npeak memory on ResNet-50: {few} MB with 32 images, {many} MB with 320 ({many / few - 1:+.1%})")

@@ -6,20 +6,13 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.window import Extents, Window
 
 BLOCK_BYTES = 1 << 20
 """Columns of one matrix product: they stay in the level-2 cache (measured best between 256 KiB and 4 MiB)."""
-BLOCK_ELEMENTS = 1 << 16
-"""Sums of one round of depthwise taps, which stay in the cache with their products."""
-SHORT = 1 << 10
-"""Channels with fewer places are taken in a row, for which every place gets a tap of its own: numpy's loops are long
-then, and the taps of all channels are a fourth stream of memory.
-"""
-
 _EXACT_BITS: tuple[tuple[npt.DTypeLike, int], ...] = ((np.float32, 24), (np.float64, 53))
 
 
@@ -106,23 +99,46 @@ def _products(padded: Array, weight: Array, window: Window, group: int, result: 
 
 
 def _depthwise(phases: Array, weight: Array, window: Window, group: int, result: Array) -> None:
-    """One input channel per group: a multiply-add per tap, where matrix products would be slivers."""
-    plane = phases.shape[-2:]
-    size = plane[0] * plane[1]
-    taps = np.ascontiguousarray(weight.reshape(group, -1, window.taps).transpose(2, 1, 0))
-    results = result.reshape(result.shape[0], group, -1, *result.shape[2:]).transpose(0, 2, 1, 3, 4)
-    many = max(BLOCK_ELEMENTS // (taps.shape[1] * size), 1)
-    images = max(many // group, 1)
-    for channel in range(0, group, many):
-        own = taps[:, :, channel : channel + many, None]
-        if size < SHORT:
-            own = np.repeat(own, size, axis=3).reshape(*taps.shape[:2], 1, -1)
-        for image in range(0, len(results), images):
-            some = phases[:, :, image : image + images, None, channel : channel + many]
-            rows = some.reshape(*some.shape[:4], *own.shape[2:3], -1)
-            sums = _tap_sums(rows, own, window, plane[1]).reshape(len(rows[0, 0]), taps.shape[1], -1, *plane)
-            part = results[image : image + images, :, channel : channel + many]
-            part[...] = sums[..., : part.shape[3], : part.shape[4]]
+    """One input channel per group: what all taps of a channel see side by side, times its taps. Rows of images are taken
+    as one, which makes sums between them that nobody reads.
+    """
+    (count, channels, oh, ow), (height, width) = result.shape, phases.shape[-2:]
+    rows = phases.reshape(*phases.shape[:4], height * width)
+    length, taps = (oh - 1) * width + ow, weight.reshape(group, channels // group, window.taps)
+    results = result.reshape(count, group, channels // group, oh, ow)
+    places = max(BLOCK_BYTES // (2 * window.taps * rows.itemsize), 1)
+    many, part = max(places // length, 1), min(places, length)
+    columns = np.empty((min(many, group), window.taps, part), rows.dtype)
+    sums = np.empty((len(columns), *taps.shape[1:2], oh * width), rows.dtype)
+    for image in range(count):
+        views = _tap_views(rows[:, :, image], window, width, length)
+        for channel in range(0, group, many):
+            own = slice(channel, channel + many)
+            filters = taps[own]
+            some = len(filters)
+            for begin in range(0, length, part):
+                end = min(begin + part, length)
+                seen = columns[:some, :, : end - begin]
+                for numbers, view in views:
+                    seen[:, numbers] = view[own, :, begin:end]
+                np.matmul(filters, seen, out=sums[:some, :, begin:end])
+            results[image, own] = sums[:some].reshape(*filters.shape[:2], oh, width)[..., :ow]
+
+
+def _tap_views(rows: Array, window: Window, width: int, length: int) -> list[tuple[slice, Array]]:
+    """The places that taps see of `rows: [sh, sw, c, h * width]`, as views `[c, taps, length]` with the numbers of the
+    taps: a row of taps at once where neighbours see neighbours.
+    """
+    (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.strides, window.dilations
+    together = kw if sw == 1 else 1
+    views: list[tuple[slice, Array]] = []
+    for i, j in product(range(kh), range(0, kw, together)):
+        (down, row), (right, column) = divmod(i * dh, sh), divmod(j * dw, sw)
+        first = rows[row, column, :, down * width + right :]
+        channel, place = first.strides
+        view = as_strided(first, (len(first), together, length), (channel, dw * place, place), writeable=False)
+        views.append((slice(i * kw + j, i * kw + j + together), view))
+    return views
 
 
 def _phases(x: Array, window: Window, value: float) -> Array:
@@ -141,28 +157,6 @@ def _phases(x: Array, window: Window, value: float) -> Array:
         down, across = (first_row + top) // sh, (first_column + left) // sw
         phases[i, j, :, :, down : down + part.shape[2], across : across + part.shape[3]] = part
     return phases
-
-
-def _tap_sums(rows: Array, taps: Array, window: Window, width: int) -> Array:
-    """`rows: [sh, sw, n, 1, c, h * width]`, `taps: [kh * kw, m, c, 1]` to `[n, m, c, h * width]`, or with all channels
-    in a row and taps for each place. Rows of images are taken as one, which makes sums between them that nobody reads.
-    """
-    places = [
-        (*divmod(i * window.dilations[0], window.strides[0]), *divmod(j * window.dilations[1], window.strides[1]))
-        for i, j in product(*map(range, window.kernel))
-    ]
-    firsts = [down * width + right for down, _, right, _ in places]
-    length = rows.shape[-1] - max(firsts)
-    sums = np.empty((rows.shape[2], *taps.shape[1:3], rows.shape[-1]), rows.dtype)
-    sums[..., length:] = 0
-    wanted = sums[..., :length]
-    products = np.empty(wanted.shape, rows.dtype) if len(places) > 1 else wanted
-    for number, ((_, row, _, column), first, tap) in enumerate(zip(places, firsts, taps, strict=True)):
-        target = products if number else wanted
-        np.multiply(rows[row, column, ..., first : first + length], tap[..., :length], out=target)
-        if number:
-            wanted += products
-    return sums
 
 
 def exact_dtype(left_limit: int, right: Array) -> npt.DTypeLike:

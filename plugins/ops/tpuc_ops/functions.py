@@ -23,6 +23,14 @@ def sigmoid(x: Array) -> Array:
     return np.maximum(small, x >= 0) / (1 + small)  # the larger one of both takes a fifth of the time of a choice
 
 
+def silu(x: Array) -> Array:
+    """``x / (1 + exp(-x))``; where the exponential overflows that is the zero that it should be."""
+    result = np.negative(x)
+    np.exp(result, out=result)
+    result += 1
+    return np.divide(x, result, out=result)
+
+
 def log_sigmoid(x: Array) -> Array:
     """``log(sigmoid(x))``, exact where the sigmoid itself underflows."""
     return -softplus(-x)

@@ -18,6 +18,7 @@ from tpuc.api import (
 from tpuc.api.host import SampleSet, inputs_of, open_pool, open_samples
 
 from tpuc_passes.calibration.collect import Counting
+from tpuc_passes.calibration.duration import THREADED_SECONDS, seconds_of
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.gaps import find_gaps, sentence
 from tpuc_passes.calibration.held_out import choose_held_out, samples_at, without
@@ -56,7 +57,7 @@ class Calibrate(Pass):
     is remarked on (a method without tuning keeps its own thresholds then).
 
     Samples come from `dataset` (folders or files; `faces=3`: its samples count three times) or `data_list`; `method` is
-    a name in `tpuc.calibrators`. Work is spread over `workers` processes (0: a thread of this one per core) or the dask
+    a name in `tpuc.calibrators`. Work is spread over `workers` processes (0: threads of this one, one per core unless the network is quick) or the dask
     `cluster`, to the same end. `statistics` is a file to keep what was seen in, which a refused calibration leaves as
     it was, `resume` one to go on from. The samples are looked at first unless `lint` is off; `strict` makes an error of
     what is remarked on otherwise. With `hold_out` tuning does not see some of many samples, which are left in the
@@ -95,7 +96,8 @@ class Calibrate(Pass):
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
         inputs, sets = inputs_of(module), tuple(map(SampleSet.of_text, self.dataset))
         samples = open_samples(inputs, sets or None, _path(self.data_list), self.input_num, context.registry)
-        with undone_on_failure(_path(self.statistics)), open_pool(self.workers, self.cluster, context.registry) as pool:
+        workers = self.workers or int(not self.cluster and seconds_of(module) <= THREADED_SECONDS)
+        with undone_on_failure(_path(self.statistics)), open_pool(workers, self.cluster, context.registry) as pool:
             files = _path(self.resume), _path(self.statistics)
             counting = Counting(self.histogram_bin_num, calibrator.needs_histogram, scores_of(module))
             engine = Engine(module, context, pool, counting, *files, self.strict)

@@ -1,8 +1,7 @@
-"""Samples that run in one array, or begin in the middle, give what each gives alone from the start, to the bit."""
+"""Samples that run in one array give what each gives alone from the start, to the bit."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from tpuc.api import Module
 from tpuc.api.host import open_pool
 from tpuc_ops import top
 from tpuc_passes.accuracy.network import FakeNetwork, State
-from tpuc_passes.accuracy.resumed import Resumed
 from tpuc_passes.accuracy.together import most_together, node_together
 
 from tests.passes.calibration.test_observe import calibrated
@@ -54,30 +52,6 @@ def test_together_as_alone(first: int, threads: int) -> None:
         together = net.outputs(state)
         for name, array in alone.items():
             np.testing.assert_array_equal(together[name], array, strict=True)
-
-
-@pytest.mark.parametrize("changed", ["v0", "v3", "v7", "v12"])
-def test_resumed_as_from_the_start(changed: str) -> None:
-    module = network()
-    random = np.random.default_rng(0)
-    samples = [{"v0": random.standard_normal((1, 3, 9, 8)).astype(np.float32)} for _ in range(SAMPLES)]
-    plain, other = (FakeNetwork(calibrated(module, 2.0)) for _ in range(2))
-    (slot,) = (slot for slot, name in other.plan.names.items() if name == changed)
-    grid = other.grids[slot]
-    assert grid is not None
-    other.grids[slot] = replace(grid, scale=grid.scale / 4)
-    with open_pool(1) as pool:
-        resumed = Resumed(samples, pool, ())
-        assert resumed.first_difference(plain) == 0
-        resumed.run(plain)
-        resumed.take()
-        assert resumed.first_difference(plain) == len(plain.plan.steps)
-        assert (resumed.first_difference(other) > 0) == (changed != "v0")
-        for net in (other, plain):
-            wanted = net.run_all(samples, pool, integer=True)
-            for state, found in zip(wanted, resumed.run(net), strict=True):
-                for name, array in net.outputs(state).items():
-                    np.testing.assert_array_equal(net.outputs(found)[name], array, strict=True)
 
 
 def test_what_reads_other_rows_runs_alone() -> None:

@@ -127,7 +127,7 @@ def test_large_networks_are_weighed_in_halves_with_the_same_result(tmp_path: Pat
     limits = dict.fromkeys(fake.plan.names.values(), 8.0)
     powers = dict.fromkeys(limits, 1.0)
     measure = Measure(tuple(output_slots(fake)))
-    tuning = Tuning((0,), measure, {}, {}, limits, powers)
+    tuning = Tuning((0,), frozenset(), measure, {}, {}, limits, powers)
     samples = open_samples(inputs_of(module), tmp_path / "x.npy")
     (found,) = ObserveJob(PortableModule(module, CONTEXT.registry), samples, frozenset(), tuning).prepare()(range(1))
     state = fake.run({"v0": x}, integer=False, keep=True)

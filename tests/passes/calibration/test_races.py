@@ -55,7 +55,6 @@ class TestBiases:
             return Verdict(found, found)
 
         monkeypatch.setattr(Judge, "judge", judge)
-        monkeypatch.setattr(Judge, "climb", lambda *given: (dict(given[1]), given[-1]))
         monkeypatch.setattr(refine, "filter_shifts", lambda _: self.LOST)
         monkeypatch.setattr(refine, "find_shifts", lambda *_: self.LEFT)
         np.savez(folder / "x.npz", v0=images(8))

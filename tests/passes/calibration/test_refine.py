@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,11 @@ from tpuc_passes.calibration.importance import (
     BINS,
     Importance,
     _importance,
-    by_cost,
     centres_of,
     choose_by_outputs,
     costs,
 )
-from tpuc_passes.calibration.judge import Judge
+from tpuc_passes.calibration.judge import MANY_SAMPLES, Judge
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
@@ -66,10 +66,6 @@ class TestCosts:
         assert choose_by_outputs(entries, {"a": importance(*quiet, loud)})["a"].threshold == pytest.approx(4.0)
         assert choose_by_outputs(entries, {"a": importance(*quiet, (7.99, 9.0))})["a"].threshold > 7.9
 
-    def test_the_dearest_value_comes_first(self) -> None:
-        entries = {name: TensorThreshold(8.0, -8.0, 8.0) for name in "ab"}
-        assert by_cost(entries, {"a": importance((1.0, 1.0)), "b": importance((1.0, 3.0))}) == ["b", "a"]
-
 
 @pytest.fixture
 def module() -> Module:
@@ -83,7 +79,7 @@ def samples(count: int = 12) -> NDArray[np.float32]:
 
 
 class TestJudge:
-    def judge(self, module: Module) -> Judge:
+    def judge(self, module: Module, count: int = 4) -> Judge:
         def quantised(entries: Any) -> FakeNetwork:
             copy = module.clone()
             context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: CalibrationTable(entries)})
@@ -91,20 +87,7 @@ class TestJudge:
             PropagateCalibration().run(copy, context)
             return FakeNetwork(copy)
 
-        return Judge(module, [{"v0": one} for one in samples(4)], quantised, open_pool(1))
-
-    def test_climbing_mends_a_threshold_that_is_far_too_low(self, module: Module, tmp_path: Path) -> None:
-        np.savez(tmp_path / "x.npz", v0=samples())
-        options = {"tune_num": 0, "bias_num": 0}
-        table = Session().calibrate(module, dataset=tmp_path / "x.npz", method="max", options=options)
-        judge, good = self.judge(module), dict(table.entries)
-        name = next(n for n, e in good.items() if -0.3 < e.minimum < -0.2)  # of the SiLU
-        bad = {**good, name: dataclasses.replace(good[name], threshold=good[name].threshold / 3)}
-        mended = bad
-        for _ in range(8):
-            mended, _ = judge.climb(mended, {}, [name], seconds=1.0, verdict=judge.judge(mended, {}))
-        assert judge.judge(bad, {}).decibels < judge.judge(good, {}).decibels - 6
-        assert judge.judge(mended, {}).decibels > judge.judge(good, {}).decibels - 1
+        return Judge(module, [{"v0": one} for one in samples(count)], quantised, open_pool(1))
 
     def test_what_is_hopeless_runs_on_half_of_the_samples(self, module: Module, tmp_path: Path) -> None:
         np.savez(tmp_path / "x.npz", v0=samples())
@@ -120,6 +103,20 @@ class TestJudge:
         assert best.half - given_up.half > 1
         assert best.decibels - given_up.decibels == pytest.approx(best.half - given_up.half)
         assert judge.judge(good, {}, whole) == best
+
+    def test_a_quarter_of_many_samples_tells_what_is_far_below(self, module: Module, tmp_path: Path) -> None:
+        np.savez(tmp_path / "x.npz", v0=samples())
+        options = {"tune_num": 0, "bias_num": 0}
+        table = Session().calibrate(module, dataset=tmp_path / "x.npz", method="max", options=options)
+        judge, good = self.judge(module, MANY_SAMPLES), dict(table.entries)
+        bad = {name: dataclasses.replace(one, threshold=one.threshold / 4) for name, one in good.items()}
+        quarter = Judge(module, judge.samples[: MANY_SAMPLES // 4], judge.quantised, judge.pool)
+        best, given_up = judge.judge(good, {}), judge.judge(bad, {}, judge.judge(good, {}))
+        assert best.quarter == pytest.approx(quarter.judge(good, {}).decibels)
+        assert given_up.quarter == pytest.approx(quarter.judge(bad, {}).decibels)
+        assert math.isnan(given_up.half)
+        assert best.decibels - given_up.decibels == pytest.approx(best.quarter - given_up.quarter)
+        assert best.quarter - given_up.quarter > 2
 
     def test_time_is_reckoned_from_the_network_alone(self, module: Module) -> None:
         assert seconds_of(module) == seconds_of(module.clone()) > 0

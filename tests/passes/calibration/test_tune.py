@@ -26,7 +26,8 @@ def tuned(module: Module, folder: Path, x: np.ndarray, entries: dict[str, Tensor
 
 def observed(module: Module, file: Path, entries: dict[str, TensorThreshold]) -> tuple[Tuner, Distances]:
     samples, candidates = open_samples(inputs_of(module), file), candidates_of(entries, 10)
-    tuning = Tuning(tuple(range(len(samples))), Measure(()), entries, candidates, {}, {})
+    every = tuple(range(len(samples)))
+    tuning = Tuning(every, frozenset(every), Measure(()), entries, candidates, {}, {})
     run = ObserveJob(PortableModule(module, CONTEXT.registry), samples, frozenset(), tuning).prepare()
     distances = total(one.distances for one in run(range(len(samples))))
     return Tuner(FakeNetwork(module), entries, candidates), distances

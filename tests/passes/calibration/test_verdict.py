@@ -63,6 +63,12 @@ class TestHopeless:
         assert verdict(18.0, (7.0, 9.0)).is_hopeless_against(best)
         assert not verdict(19.5, (7.0, 9.0)).is_hopeless_against(best)
 
+    def test_a_quarter_of_the_samples_tells_more_that_is_far_below(self) -> None:
+        best = Verdict(20.0, 20.0, ((9.0, 9.0),), Agreement(60, 60), 60, quarter=20.0)
+        early = [Verdict(one, math.nan, ((7.0, 7.0),), Agreement(15, 15), 60, quarter=one) for one in (17.5, 18.5)]
+        assert [one.is_hopeless_against(best) for one in early] == [True, False]
+        assert not early[0].is_hopeless_against(verdict(20.0, (9.0, 9.0)))
+
     @pytest.mark.parametrize(
         "other", [verdict(10.0, (9.5, 9.0)), verdict(10.0, (7.0, 7.0), kept=(30, 30))], ids=["meaning", "decisions"]
     )

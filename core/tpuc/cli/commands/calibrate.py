@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     metavar="FACTOR",
     help="Thresholds for values so many times the samples', instead of those that are best on the samples.",
 )
-@click.option("--workers", type=POSITIVE, help="Processes, instead of a thread per core; the table is the same.")
+@click.option("--workers", type=POSITIVE, help="Processes, instead of threads of one; the table is the same.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
 @click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to go on from, kept up to date.")
 @click.option("--strict", is_flag=True, help="Fail when samples look wrong or cannot be read.")

@@ -19,4 +19,4 @@ class SiLU(Activation):
     flops_per_element = 5
 
     def function(self, x: Array) -> Array:
-        return x * functions.sigmoid(x)
+        return functions.silu(x)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from tpuc.api.host import Array
-from tpuc_ops.convolution import as_images
+from tpuc_ops.convolution import as_images, convolve
 from tpuc_ops.window import Extents, Window
 
 
@@ -32,12 +33,29 @@ def _inside(padded: Array, shape: tuple[int, ...], window: Window) -> Array:
     return padded[(slice(None), slice(None), *places)]
 
 
+def _backwards(window: Window) -> Window | None:
+    """Of the convolution with turned filters that goes back over one without strides; None for others."""
+    rank = len(window.kernel)
+    pads = tuple(window.extents[axis % rank] - 1 - pad for axis, pad in enumerate(window.pads))
+    return None if set(window.strides) != {1} or min(pads) < 0 else replace(window, pads=pads)
+
+
+def _turned(filters: Array, group: int) -> Array:
+    """`[oc, ic / group, kh, kw]` to `[ic, oc / group, kh, kw]`, both dimensions of the kernel reversed."""
+    outputs, inputs, *kernel = filters.shape
+    grouped = filters.reshape(group, outputs // group, inputs, *kernel).swapaxes(1, 2)[..., ::-1, ::-1]
+    return np.ascontiguousarray(grouped).reshape(group * inputs, outputs // group, *kernel)
+
+
 def image_gradient(gradient: Array, weight: Array, shape: tuple[int, ...], window: Window, group: int) -> Array:
     """Of a convolution, with respect to its images, or volumes, of `shape`."""
     gradient, filters = as_images(gradient), as_images(weight)
     images = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else shape
     n, outputs, *size = gradient.shape
     inputs = images[1]
+    back = _backwards(window)
+    if back is not None and len(size) == 2:
+        return convolve(gradient, _turned(filters, group), back, group).reshape(shape)
     result = np.zeros((n, group, inputs // group, *_padded(images, window, tuple(size))), np.float32)
     flat = gradient.reshape(n, group, outputs // group, -1)
     parts = filters.reshape(group, outputs // group, inputs // group, *filters.shape[2:])

@@ -1,6 +1,4 @@
-"""Runs whole calibrations on samples and says how well they keep the network's outputs; small changes that keep them
-better.
-"""
+"""Runs whole calibrations on samples and says how well they keep the network's outputs."""
 
 from __future__ import annotations
 
@@ -17,17 +15,13 @@ from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.accuracy.measure import Measure, measure_of, slots_to_see
 from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.accuracy.outputs import REARRANGING
-from tpuc_passes.accuracy.resumed import Resumed
-from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.table import TensorThreshold
 from tpuc_passes.calibration.verdict import Verdict, halves
 
 Entries = Mapping[str, TensorThreshold]
 
-FACTORS = (0.85, 1.2)
-"""By which thresholds are changed in turn."""
-MOST_RUNS, FEWEST_RUNS = 160, 8
-LEAST_GAIN_DB = 0.05
+MANY_SAMPLES = 16
+"""Of so many, a quarter says which tables are hopeless."""
 
 
 @dataclass(frozen=True)
@@ -98,31 +92,23 @@ class Judge:
 
     def judge(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict | None = None) -> Verdict:
         """What the outputs are worth with these thresholds and biases. What is hopeless against `best` runs on half of
-        the samples, and gets as many decibels less than `best` as it has there.
+        the samples or a quarter, and gets as many decibels less than `best` as it has there.
         """
-        net = self._network(entries, shifts)
-        first = self._run(net, 0, self._middle)
+        net, middle, count = self._network(entries, shifts), self._middle, len(self.samples)
+        early = middle // 2 if count >= MANY_SAMPLES else 0
+        first = self._run(net, 0, early)
+        quarter = _decibels(self._energies(first)) if early else math.nan
+        if best is not None and best.is_early_far_above(quarter):
+            verdict = self._verdict(first, math.nan, quarter)
+            if verdict.is_hopeless_against(best):
+                return replace(verdict, decibels=best.decibels + quarter - best.quarter)
+        first += self._run(net, early, middle)
         half = _decibels(self._energies(first))
         if best is not None and best.is_far_above(half):
             verdict = self._verdict(first, half)
             if verdict.is_hopeless_against(best):
                 return replace(verdict, decibels=best.decibels + half - best.half)
-        return self._verdict(first + self._run(net, self._middle, len(self.samples)), half)
-
-    def _improved(self, net: FakeNetwork, best: Verdict, parts: tuple[Resumed, Resumed]) -> Verdict | None:
-        """The verdict if the outputs are better than at best, in the mean. `parts` are the two halves of the samples,
-        with the best network.
-        """
-        first, second = parts
-        if first.first_difference(net) == len(net.plan.steps):
-            return None
-        run = self._taken(net, first.run(net), 0)
-        half = _decibels(self._energies(run))
-        if best.is_far_above(half):
-            return None
-        run += self._taken(net, second.run(net), self._middle)
-        better = _decibels(self._energies(run)) > best.decibels + LEAST_GAIN_DB
-        return self._verdict(run, half) if better else None
+        return self._verdict(first + self._run(net, middle, count), half, quarter)
 
     def _network(self, entries: Entries, shifts: Mapping[str, Array]) -> FakeNetwork:
         net = self.quantised(entries)
@@ -133,48 +119,14 @@ class Judge:
     def _middle(self) -> int:
         return len(self.samples) // 2
 
-    def climb(
-        self, entries: Entries, shifts: Mapping[str, Array], names: Sequence[str], seconds: float, verdict: Verdict
-    ) -> tuple[dict[str, TensorThreshold], Verdict]:
-        """Change the thresholds of `names` one by one while the outputs get better, none clearly worse, and about
-        `seconds` are left, unless that is too little for anything. `verdict` is that of `entries`; returns that of the
-        result too.
-        """
-        best = verdict
-        result: dict[str, TensorThreshold] = dict(entries)
-        runs = min(MOST_RUNS, int(seconds / (len(self.samples) * seconds_of(self.module))))
-        if runs < FEWEST_RUNS:
-            return result, best
-        middle, slots = self._middle, self.measure.slots
-        parts = Resumed(self.samples[:middle], self.pool, slots), Resumed(self.samples[middle:], self.pool, slots)
-        self._begin(self._network(entries, shifts), parts)
-        for name in names:
-            for factor in FACTORS:
-                if runs <= 0:
-                    return result, best
-                runs -= 1
-                changed = {**result, name: replace(result[name], threshold=result[name].threshold * factor)}
-                found = self._improved(self._network(changed, shifts), best, parts)
-                if found is not None and not found.is_clearly_worse_than(verdict):
-                    best, result = found, changed
-                    for part in parts:
-                        part.take()
-                    break
-        return result, best
-
-    def _begin(self, net: FakeNetwork, parts: Sequence[Resumed]) -> None:
-        for part in parts:
-            part.run(net)
-            part.take()
-
-    def _verdict(self, run: _Run, half: float) -> Verdict:
-        """On the samples of a run; `half` is the mean over the outputs on the first half of all."""
+    def _verdict(self, run: _Run, half: float, quarter: float = math.nan) -> Verdict:
+        """On the samples of a run; `half` and `quarter` are the means over the outputs on so many of all."""
         wanted = self.wanted.outputs[run.first : run.first + len(run.outputs)]
         pairs = list(zip(wanted, run.outputs, strict=True))
         meanings = [np.array([decider.energies(*pair) for pair in pairs]).reshape(-1, 2) for decider in self.deciders]
         kept = sum((decider.agreement(wanted, run.outputs) for decider in self.deciders), Agreement())
         mean = _decibels(self._energies(run))
-        return Verdict(mean, half, tuple(halves(one) for one in meanings), kept, len(self.samples))
+        return Verdict(mean, half, tuple(halves(one) for one in meanings), kept, len(self.samples), quarter)
 
     def _energies(self, run: _Run) -> Array:
         """Signal and noise of each output over some samples: `[outputs, 2]`."""

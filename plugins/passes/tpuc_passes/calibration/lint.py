@@ -35,7 +35,7 @@ from tpuc_passes.calibration.statistics import CountingBuffers
 
 FEW_SAMPLES = 16
 COLOUR_SAMPLES, FEWEST_COLOURS = 32, 10
-COLOUR_SECONDS = 2.5
+COLOUR_SECONDS = 1.0
 """Samples that are run to see the order of colours: as many as take about so long, within these limits."""
 SURER = 2.26
 """Mean gain of the exchanged order over its standard error (Student's t): with ten samples chance alone gives this in 1

@@ -21,9 +21,10 @@ MANY_ELEMENTS = 1 << 23
 
 @dataclass(frozen=True)
 class Tuning:
-    """What the samples at `places` are tuned with: see `Tuner` and `Weigher`."""
+    """What the samples at `places` are tuned with, see `Tuner` for those that are `distant` and `Weigher`."""
 
     places: tuple[int, ...]
+    distant: frozenset[int]
     measure: Measure
     entries: Mapping[str, TensorThreshold]
     candidates: Mapping[str, Candidates]
@@ -62,6 +63,7 @@ class _Observer:
         self.job = job
         tuning = job.tuning
         self.places = tuning.places if tuning is not None else ()
+        self.distant = tuning.distant if tuning is not None else ()
         self.tuner = None if tuning is None else Tuner(net, tuning.entries, tuning.candidates)
         self.weigher = _weigher(net, tuning)
         self.middle = _middle(net.plan)
@@ -72,7 +74,7 @@ class _Observer:
         products: dict[str, ProductMeans] = {}
 
         def see(index: int, state: State) -> None:
-            if place in self.places and tuner is not None:
+            if place in self.distant and tuner is not None:
                 distances.update(tuner.step(index, state))
             if place in self.job.biased and (means := product_means(self.net, index, state)) is not None:
                 products[self.net.plan.steps[index].operation.name] = means
@@ -81,7 +83,8 @@ class _Observer:
             self.net.run(sample, integer=False, on_step=see)
             return Observation(products=products)
         state = self.net.run(sample, integer=False, on_step=see, keep=self._behind_middle())
-        distances.update(tuner.outputs(state))
+        if place in self.distant:
+            distances.update(tuner.outputs(state))
         importance = weigher.weigh(self._parts(sample, state), self.places.index(place))
         return Observation(distances, importance, products)
 

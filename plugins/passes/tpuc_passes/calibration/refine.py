@@ -19,9 +19,9 @@ from tpuc_passes.accuracy.notes import note_lines
 from tpuc_passes.accuracy.rounding import changes_of, find_rounding
 from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.headroom import scores_of, with_whole_scores
+from tpuc_passes.calibration.held_out import spread
 from tpuc_passes.calibration.importance import (
     Importance,
-    by_cost,
     choose_by_outputs,
     lowest_of,
     merged,
@@ -37,7 +37,7 @@ from tpuc_passes.propagate_calibration import calibrated_copy
 from tpuc_passes.round_weights import ROUNDING, rounding_lines
 
 JUDGES, MOST_JUDGES = 4, 200
-JUDGE_SECONDS = 0.4
+JUDGE_SECONDS = 0.25
 """Samples on which whole tables are compared: as many as take about so long, within these limits. With 200 instead of
 48 five small networks were 1 dB nearer on data of their own in the median (-0.2 to 6.5).
 """
@@ -46,11 +46,13 @@ FILTER_SAMPLES = 8
 LEAST_SAMPLES = 4
 SAMPLE_SECONDS = 0.8
 """Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
+DISTANCE_SECONDS = 0.1
+"""Of those for tuning, no more tell distances, which take longest, than one run over takes so long; as many at least.
+"""
 ROUNDED = 16
 """Samples whose operands say how filters are rounded, or fewer of a network that takes long."""
 QUICK_SECONDS = 3e-3
 """Filters of networks that run no longer are rounded so without being asked: it takes as long as 30 runs or more."""
-CLIMB_SECONDS = 1.5
 FEW, FAR_FROM_MOST = 5e-3, 0.8
 """Network inputs are cut off where so few of their values lie above such a part of the largest. Pixels fill their
 range; of keyword spotting one value in 400 is far below the others, and outputs are 6 dB nearer to float without it.
@@ -141,7 +143,6 @@ class Refiner:
     _verdict: Verdict | None = None
     _corrected: bool = True
     """Was the verdict on biases corrected for their filters?"""
-    _worst: Sequence[str] = ()
     _biased: Sequence[int] | None = None
     _products: Sequence[Mapping[str, ProductMeans]] = ()
     _filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
@@ -167,7 +168,6 @@ class Refiner:
         tuned = [choose(tuner, distances, lowest, one) for one in (entries, *others)]
         importance = self._importance = merged(one.importance for one in seen)
         last = others[-1] if others else tuned[-1]
-        self._worst = by_cost(last, importance)
         free = {name: one for name, one in importance.items() if name not in settled}
         if self.options.headroom:
             wide = choose_by_outputs(last, free, self.options.headroom)
@@ -181,11 +181,9 @@ class Refiner:
         self.channels = self._by_channel(lowest)
         choice, verdict = self._best("tables", [*made, *plain], Favour(len(made)))
         best, verdict = self._try_inputs(dict(choice.entries), choice.shifts, verdict, given)
-        verdict = self._without_channels(best, choice.shifts, verdict)
-        names = [name for name in self._worst if name not in settled and name not in self.channels]
-        climbed, self._verdict = self._judge.climb(best, choice.shifts, names, CLIMB_SECONDS, verdict)
+        self._verdict = self._without_channels(best, choice.shifts, verdict)
         self._corrected = bool(choice.shifts)
-        return climbed
+        return best
 
     def _round_filters(self, entries: Entries) -> None:
         """Filters rounded by what they are multiplied with, where that is asked for or quick and outputs are clearly
@@ -335,8 +333,10 @@ class Refiner:
         places = sorted({*tuned, *biased})
         plain = self._calibrated(dict.fromkeys(self.progress.histograms, _WHATEVER))
         limits = {name: max(-one.minimum, one.maximum) for name, one in entries.items()}
+        distant = max(LEAST_SAMPLES, int(DISTANCE_SECONDS / seconds_of(self.module)))
         tuning = Tuning(
             tuple(places.index(place) for place in tuned),
+            frozenset(places.index(tuned[place]) for place in spread(len(tuned), distant)),
             self._judge.measure,
             entries,
             choices,

@@ -159,13 +159,16 @@ class Histogram:
         result._exponent = _exponent(seen.absmax)
         return result
 
-    def update(self, array: Array, buffers: CountingBuffers | None = None) -> None:
-        """Take one more sample into account; raises CalibrationError for values that are not finite."""
+    def update(self, array: Array, buffers: CountingBuffers | None = None, every: int = 1) -> None:
+        """Take one more sample into account; raises CalibrationError for values that are not finite. The range is that
+        of all elements, counted is one of `every` so many.
+        """
         self.range.update(array)
         if not self.counting:
             return
         flat = array.reshape(-1)
         self.whole = self.whole and _is_whole(flat)
+        flat = flat[::every]
         if self.range.absmax == 0.0:
             self._counts[0] += flat.size
             return

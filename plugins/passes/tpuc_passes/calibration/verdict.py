@@ -17,9 +17,9 @@ CLEAR_GAIN_DB = 0.3
 """What is no refinement of something else is taken when it is so much better."""
 DEVIATIONS = 2.0
 """By so many standard deviations of a difference of counts fewer decisions have to be kept."""
-HOPELESS_DB = 1.0
-"""A table that is so much worse than the best one on half of the samples, and no better in what any output means, is
-not run on the others.
+HOPELESS_DB, HOPELESS_EARLY_DB = 1.0, 2.0
+"""A table that is so much worse than the best one on half of the samples, or on the first quarter, and no better in
+what any output means, is not run on the others.
 """
 ENOUGH_SAMPLES = 100
 """With so many, what outputs mean counts half as much as their values."""
@@ -29,8 +29,9 @@ NO_NOISE_DB = 120.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """The mean over the outputs of their signal-to-noise ratio: over all samples, and over the first half of them. For
-    each decider how near what it means is on both halves, in decibels; and how many decisions are kept.
+    """The mean over the outputs of their signal-to-noise ratio: over all samples, over the first half, and over the
+    first quarter where that was looked at. For each decider how near what it means is on both halves, in decibels; and
+    how many decisions are kept.
     """
 
     decibels: float
@@ -38,6 +39,7 @@ class Verdict:
     meanings: tuple[tuple[float, float], ...] = ()
     kept: Agreement = field(default_factory=Agreement)
     samples: int = 0
+    quarter: float = math.nan
 
     def __str__(self) -> str:
         lowest = min((min(one) for one in self.meanings), default=math.inf)
@@ -78,11 +80,16 @@ class Verdict:
         """Is so much in the mean over the outputs, on the first half of samples, hardly to be made up for?"""
         return math.isfinite(self.half) and half < self.half - HOPELESS_DB
 
+    def is_early_far_above(self, quarter: float) -> bool:
+        """As `is_far_above`, on the first quarter; not where that was not looked at."""
+        return math.isfinite(self.quarter) and quarter < self.quarter - HOPELESS_EARLY_DB
+
     def is_hopeless_against(self, best: Verdict) -> bool:
-        """Of a verdict on the first half of samples alone: are all figures lower than those of `best`?"""
+        """Of a verdict on the first half or quarter of samples alone: are all figures lower than those of `best`?"""
+        is_far = best.is_far_above(self.half) or best.is_early_far_above(self.quarter)
         pairs = zip(best.meanings, self.meanings, strict=True)
         gains = (sum(map(_bounded, b)) / 2 - _bounded(a) for (a, _), b in pairs)
-        return best.is_far_above(self.half) and max(gains, default=0.0) <= 0.0 and self.kept.share <= best.kept.share
+        return is_far and max(gains, default=0.0) <= 0.0 and self.kept.share <= best.kept.share
 
     def is_clearly_worse_than(self, other: Verdict) -> bool:
         """Does any of these figures find it so?"""
