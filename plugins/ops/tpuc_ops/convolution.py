@@ -99,8 +99,8 @@ def _products(padded: Array, weight: Array, window: Window, group: int, result: 
 
 
 def _depthwise(phases: Array, weight: Array, window: Window, group: int, result: Array) -> None:
-    """One input channel per group: what all taps of a channel see side by side, times its taps. Rows of images are taken
-    as one, which makes sums between them that nobody reads.
+    """One input channel per group: what all taps of a channel see side by side, times its taps. Rows of images are
+    taken as one, which makes sums between them that nobody reads.
     """
     (count, channels, oh, ow), (height, width) = result.shape, phases.shape[-2:]
     rows = phases.reshape(*phases.shape[:4], height * width)
