@@ -108,6 +108,19 @@ class TestHistogram:
         else:
             assert result.tolist() == [np.sum(everything == 0), *expected]
 
+    @pytest.mark.parametrize("every", [2, 5])
+    def test_a_part_has_nearly_the_shares_of_all_and_the_range_of_all(self, every: int) -> None:
+        """Columns of images hold unlike values: 64 of them, in 200 rows of 8 channels."""
+        noise = np.random.default_rng(0).normal(0, 1, (8, 200, 64))
+        array = (noise * np.linspace(0.1, 2.0, 64)).astype(np.float32)
+        array[3, 7, 9] = 50.0
+        part, whole = Histogram(bins=64), histogram([array], 64)
+        part.update(array, every=every)
+        assert part.range.absmax == 50.0
+        shares = [one.all_counts / one.all_counts.sum() for one in (part, whole)]
+        assert part.all_counts.sum() == pytest.approx(array.size / every, rel=0.01)
+        np.testing.assert_allclose(*shares, atol=0.01)
+
     def test_fine_bins_are_shared_out_evenly(self) -> None:
         # 2 bins from 8 up to 4, absmax 3: of the six below it, the first three are the first bin
         x = np.array([0.25, 0.75, 0.75, 1.25, 1.75, 2.25, 3.0], np.float32)

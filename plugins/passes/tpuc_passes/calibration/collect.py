@@ -15,8 +15,8 @@ from tpuc_passes.calibration.statistics import CountingBuffers, Histogram
 Histograms: TypeAlias = dict[str, Histogram]
 
 MANY_COUNTED = 1 << 14
-"""Of a value of twice as many elements or more, a sample counts about so many to twice as many, an odd number apart:
-widths and channels are even. Forty samples are a million counts in 2048 bins.
+"""Of a value of twice as many elements or more, a sample counts about so many to twice as many. Forty samples are a
+million counts in 2048 bins.
 """
 
 
@@ -42,7 +42,7 @@ class Counting:
             return
         if name not in into:
             into[name] = Histogram(name, self.bins, counting=self.counting)
-        into[name].update(array, buffers, every=max(array.size // MANY_COUNTED - 1, 0) | 1)
+        into[name].update(array, buffers, every=max(array.size // MANY_COUNTED, 1))
         if name in self.scores:
             into[name].wins = into[name].wins + wins(array, self.scores[name])
 

@@ -12,7 +12,7 @@ operations): least squares give 18 G operations a second, 2.0 ns per element and
 1.7 times what was measured. Only how many runs fit into a time follows from them.
 """
 
-THREADED_SECONDS = 0.03
+THREADED_SECONDS = 0.05
 """Networks that run no longer are calibrated in one thread: numpy's calls are short there, and threads wait for each
 other between them. On two cores ten networks of 0.2 to 40 ms took 5 to 50 % more processor time in two threads and up
 to 35 % longer; one of 52 ms was 6 % faster.
