@@ -46,7 +46,7 @@ FILTER_SAMPLES = 8
 LEAST_SAMPLES = 4
 SAMPLE_SECONDS = 0.8
 """Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
-DISTANCE_SECONDS = 0.1
+DISTANCE_SECONDS = 0.2
 """Of those for tuning, no more tell distances, which take longest, than one run over takes so long; as many at least.
 """
 ROUNDED = 16
