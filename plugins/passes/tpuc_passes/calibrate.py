@@ -55,16 +55,13 @@ class Calibrate(Pass):
     thresholds are made for values so many times larger than those of the samples, and others are taken only for
     decisions that are lost otherwise; that is 1.6 where the network's scores find next to nothing in the samples, which
     is remarked on (a method without tuning keeps its own thresholds then).
-
     Samples come from `dataset` (folders or files; `faces=3`: its samples count three times) or `data_list`; `method` is
     a name in `tpuc.calibrators`. Work is spread over `workers` processes (0: threads of this one, one per core unless
     the network is quick) or the dask `cluster`, to the same end. `statistics` is a file to keep what was seen in, which
     a refused calibration leaves as it was, `resume` one to go on from. The samples are looked at first unless `lint` is
     off; `strict` makes an error of what is remarked on otherwise. With `hold_out` tuning does not see some of many
     samples, which are left in the result `check_samples`; their values still count for ranges. Filters of quick
-    networks, with `round_weights` of all, are rounded by what they are multiplied with where outputs are clearly better
-    for it (see `round-weights`).
-
+    networks, with `round_weights` of all, are rounded by what they are multiplied with where outputs are clearly better.
     The table is left in the result `calibration_table`; the module does not change.
     """
 
