@@ -61,7 +61,7 @@ class Calibrate(Pass):
     a refused calibration leaves as it was, `resume` one to go on from. The samples are looked at first unless `lint` is
     off; `strict` makes an error of what is remarked on otherwise. With `hold_out` tuning does not see some of many
     samples, which are left in the result `check_samples`; their values still count for ranges. Filters of quick
-    networks, with `round_weights` of all, are rounded by what they are multiplied with where outputs are clearly better.
+    networks, with `round_weights` of all, are rounded by what multiplies them where outputs are clearly better for it.
     The table is left in the result `calibration_table`; the module does not change.
     """
 
