@@ -4,7 +4,8 @@
 default options on the calibration data, beside the untuned table (`--tune-num 0 --bias-num 0`) and what the vendor's
 compiler reaches; the TPU module is evaluated, which simulators equal to the bit. Decisions are faces found, top-1
 classes, detections matched by overlap, and the order of anomaly scores of pairs. Variants are changes of the network
-that do not alter its meaning (tests/passes/calibration/stress.py); `all` stands for every one of them.
+that do not alter its meaning (tests/passes/calibration/stress.py); `all` stands for every one of them. They are brought
+into their simplest form as all that is imported.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def measure(
         stressed, small = (form for form in both if form is not None)
         for form in (stressed, small):
             session = Session()
-            session.manager(session.context()).run(form.module, list(passes), "prepare")
+            session.manager(session.context()).run(form.module, ["canonicalize", *passes], "prepare")
         wanted = outputs_of(stressed.module, stressed, samples)
         same, total = one.agreement(exact, wanted)
         if same < total:

@@ -20,6 +20,7 @@ from tpuc_passes.canonicalisation.normalisations import (
 )
 from tpuc_passes.canonicalisation.patches import PatchesIntoChannels
 from tpuc_passes.canonicalisation.pooling import SingleWindowStride
+from tpuc_passes.canonicalisation.products import NeutralProduct, ProductIntoProduct, UnreadChannels
 from tpuc_passes.canonicalisation.recognition import GatedProducts, HardSigmoidFromRelu
 from tpuc_passes.canonicalisation.relu import ClipToRelu, ReluIntoProducer
 from tpuc_passes.canonicalisation.shape import MergePermutes, MergeReshapes, TileBeforeBroadcast
@@ -30,7 +31,8 @@ from tpuc_passes.canonicalisation.window import PadBeforeConv, PadIntoConv, Redu
 @dataclass(frozen=True)
 class Canonicalize(Pass):
     """Recognise activations, normalisations and softmax that are spelled out; fuse relus; fold BatchNorm, scales and
-    summands into convolutions and products, and pads into convolutions; see space to depth through convolutions; merge
+    summands into convolutions and products, products of channels into those before them where that costs less, and
+    pads into convolutions; leave out channels that nobody reads; see space to depth through convolutions; merge
     reshapes and permutations; leave repetitions to ops that broadcast; drop the dead.
 
     An op that swallows the one behind it takes its name, because it now computes that value.
@@ -72,6 +74,9 @@ class Canonicalize(Pass):
             AffineIntoProduct(names),
             SpaceToDepthIntoConv(names),
             PatchesIntoChannels(names),
+            UnreadChannels(names),
+            ProductIntoProduct(names),
+            NeutralProduct(),
             ClipToRelu(),
             ReluIntoProducer(),
         ]

@@ -56,6 +56,21 @@ class TestParts:
             source = values[part.source].reshape(-1)
             assert np.array_equal(source[part.sources], values[part.name])
 
+    def test_multiples_are_what_they_are_multiples_of(self) -> None:
+        net = Network(1, 3, 4)
+        classes = net.op(top.Softmax(axis=1), net.input)
+        smaller = net.op(top.MulConst(const_val=1e-3), net.op(top.Reshape(shape=(1, 12)), classes))
+        cut = net.op(top.MulConst(const_val=1e-3, do_relu=True), net.input)
+        module = net.finish(net.op(top.MulConst(const_val=-2.0), smaller), cut)
+        x = np.random.default_rng(1).normal(size=(1, 3, 4)).astype(np.float32)
+        host = Interpreter(module)
+        values = host.run(dict.fromkeys(host.inputs, x), "all")
+        scores, numbers = parts_of(module)
+        assert (scores.name, scores.factor) == (classes.name, pytest.approx(-2e-3))
+        assert scores.of(values) == pytest.approx(values[classes.name], rel=1e-6)
+        assert (numbers.name, numbers.factor) == (cut.name, 1.0)
+        assert [one.kind for one in deciders_of(module, [values])] == ["classes", "numbers"]
+
     def test_constants_decide_nothing(self) -> None:
         net = Network(1, 3)
         module = net.finish(net.op(top.Concat(axis=1), net.op(top.Sigmoid(), net.input), net.weight(1, 3)))

@@ -59,14 +59,15 @@ class TestMeasure:
     def test_logits_count_as_they_are_unless_they_reach_far(self) -> None:
         for lowest, companded in ((-40.0, False), (-8000.0, True)):
             net = Network(1, 400, 1)
-            module = net.finish(net.op(top.MulConst(const_val=1.0), net.input))
+            module = net.finish(net.op(top.AddConst(const_val=0.0), net.input))
             fake, measure = _measured(module, _logits(lowest))
             assert list(measure.slots) == output_slots(fake)
             assert bool(measure.units) == companded
 
     def test_logits_beside_boxes_are_companded_alone(self) -> None:
         net = Network(1, 400, 1)
-        scores, boxes = net.op(top.MulConst(const_val=1.0), net.input), net.op(top.MulConst(const_val=-1.0), net.input)
+        scores = net.op(top.AddConst(const_val=0.0), net.input)
+        boxes = net.op(top.SubConst(const_val=0.0, is_reverse=True), net.input)
         module = net.finish(net.op(top.Permute(order=(0, 2, 1)), net.op(top.Concat(axis=2), scores, boxes)))
         fake, measure = _measured(module, _logits(-8000.0))
         names = [fake.plan.names[slot] for slot in measure.slots]
@@ -76,7 +77,7 @@ class TestMeasure:
     @pytest.mark.parametrize(("reach", "slot"), [(30.0, "logits"), (8000.0, "scores")])
     def test_a_softmax_of_far_logits_is_measured_itself(self, reach: float, slot: str) -> None:
         net = Network(1, 5, 2)
-        logits = net.op(top.MulConst(const_val=1.0), net.input)
+        logits = net.op(top.AddConst(const_val=0.0), net.input)
         scores = net.op(top.Softmax(axis=2), logits)
         fake, measure = _measured(net.finish(scores), np.full((1, 5, 2), reach) * [1, -1])
         expected = {"logits": logits.name, "scores": scores.name}
@@ -85,7 +86,7 @@ class TestMeasure:
 
     def test_far_logits_of_sigmoids_have_a_limit_and_scores_are_measured(self) -> None:
         net = Network(1, 400, 1)
-        logits = net.op(top.MulConst(const_val=1.0), net.input)
+        logits = net.op(top.AddConst(const_val=0.0), net.input)
         turned = net.op(top.Permute(order=(0, 2, 1)), logits)
         scores = net.op(top.Sigmoid(), turned)
         fake, measure = _measured(net.finish(net.op(top.Reshape(shape=(1, 400)), scores)), _logits(-8000.0))
@@ -96,7 +97,7 @@ class TestMeasure:
     def test_gradients_are_those_of_what_is_measured(self) -> None:
         """Only the place that may say yes counts for what reaches it; its neighbours are 8000 below zero."""
         net = Network(1, 400, 1)
-        module = net.finish(net.op(top.MulConst(const_val=1.0), net.op(top.MulConst(const_val=2.0), net.input)))
+        module = net.finish(net.op(top.AddConst(const_val=0.0), net.op(top.MulConst(const_val=2.0), net.input)))
         fake, measure = _measured(module, _logits(-8000.0))
         state = fake.run(
             {item.name: _logits(-8000.0).astype(np.float32) for item in fake.plan.inputs}, integer=False, keep=True

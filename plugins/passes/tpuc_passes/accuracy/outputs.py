@@ -13,9 +13,14 @@ REARRANGING = (top.Concat, top.Permute, ShapeOnly)
 """Ops whose results are their operands in another order or shape: boxes and scores in one tensor are two outputs."""
 
 
+def is_scaling(op: Op) -> bool:
+    """Is the result the operand in other units? What it means does not depend on them."""
+    return isinstance(op, top.MulConst) and not op.do_relu and op.const_val != 0
+
+
 def output_parts(module: Module, through: tuple[type[Op], ...] = ()) -> Iterator[Value]:
-    """The outputs of a module and all that they are put together from, each once; also what the first operand of
-    `through` is put together from.
+    """The outputs of a module and all that they are put together from or multiples of, each once; also what the first
+    operand of `through` is put together from.
     """
     seen: set[str] = set()
     stack = list(reversed(module.main.outputs))
@@ -26,7 +31,7 @@ def output_parts(module: Module, through: tuple[type[Op], ...] = ()) -> Iterator
             continue
         seen.add(value.name)
         yield value
-        if isinstance(producer.op, REARRANGING):
+        if isinstance(producer.op, REARRANGING) or is_scaling(producer.op):
             stack += reversed(producer.operands)
         elif isinstance(producer.op, through):
             stack.append(producer.operands[0])
@@ -34,8 +39,8 @@ def output_parts(module: Module, through: tuple[type[Op], ...] = ()) -> Iterator
 
 def output_slots(net: FakeNetwork, *, behind: Sequence[int] | None = None, whole: Collection[int] = ()) -> list[int]:
     """The slots that errors are measured in: outputs, or what they are only put together from (boxes and scores in one
-    tensor are two outputs), or what a final Softmax takes, whose results are mostly 0 or 1, unless these are `whole`.
-    With `behind` those that these slots are made of, instead of outputs.
+    tensor are two outputs) or are multiples of, or what a final Softmax takes, whose results are mostly 0 or 1, unless
+    these are `whole`. With `behind` those that these slots are made of, instead of outputs.
     """
     producers = {slot: step for step in net.plan.steps for slot in step.results}
     result: list[int] = []
@@ -43,9 +48,12 @@ def output_slots(net: FakeNetwork, *, behind: Sequence[int] | None = None, whole
     while stack:
         slot = stack.pop()
         step = producers.get(slot)
-        passes = step is not None and isinstance(step.operation.op, (top.Softmax, *REARRANGING)) and slot not in whole
-        if step is not None and passes:
+        if step is not None and slot not in whole and _passes(step.operation.op):
             stack += [one for one in reversed(step.operands) if one not in net.constants and one]
         elif slot not in result:
             result.append(slot)
     return result
+
+
+def _passes(op: Op) -> bool:
+    return isinstance(op, (top.Softmax, *REARRANGING)) or is_scaling(op)
