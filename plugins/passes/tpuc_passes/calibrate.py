@@ -21,7 +21,7 @@ from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.duration import THREADED_SECONDS, seconds_of
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.gaps import find_gaps, sentence
-from tpuc_passes.calibration.held_out import choose_held_out, samples_at, without
+from tpuc_passes.calibration.held_out import choose_held_out, foreseen, samples_at, without
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.refine import Refinement
@@ -54,15 +54,14 @@ class Calibrate(Pass):
     that take long are tuned and corrected on fewer samples, by a time reckoned from their operations. With `headroom`
     thresholds are made for values so many times larger than those of the samples, and others are taken only for
     decisions that are lost otherwise; that is 1.6 where the network's scores find next to nothing in the samples, which
-    is remarked on (a method without tuning keeps its own thresholds then).
-    Samples come from `dataset` (folders or files; `faces=3`: its samples count three times) or `data_list`; `method` is
-    a name in `tpuc.calibrators`. Work is spread over `workers` processes (0: threads of this one, one per core unless
-    the network is quick) or the dask `cluster`, to the same end. `statistics` is a file to keep what was seen in, which
-    a refused calibration leaves as it was, `resume` one to go on from. The samples are looked at first unless `lint` is
-    off; `strict` makes an error of what is remarked on otherwise. With `hold_out` tuning does not see some of many
-    samples, which are left in the result `check_samples`; their values still count for ranges. Filters of quick
-    networks, with `round_weights` of all, are rounded by what multiplies them where outputs are clearly better for it.
-    The table is left in the result `calibration_table`; the module does not change.
+    is remarked on (a method without tuning keeps its own thresholds then). Samples come from `dataset` (folders or
+    files; `faces=3`: its samples count three times) or `data_list`; `method` is a name in `tpuc.calibrators`. Work is
+    spread over `workers` processes (0: threads of this one, one per core unless the network is quick) or the dask
+    `cluster`, to the same end. `statistics` is a file to keep what was seen in, which a refused calibration leaves as
+    it was, `resume` one to go on from. The samples are looked at first unless `lint` is off; `strict` makes an error of
+    what is remarked on otherwise. With `hold_out` tuning does not see some of many samples, left in the result
+    `check_samples`; their values still count for ranges. Filters of quick networks, with `round_weights` of all, are
+    rounded by what multiplies them where outputs are clearly better for it. Leaves the result `calibration_table`.
     """
 
     name = "calibrate"
@@ -99,13 +98,14 @@ class Calibrate(Pass):
             files = _path(self.resume), _path(self.statistics)
             counting = Counting(self.histogram_bin_num, calibrator.needs_histogram, scores_of(module))
             engine = Engine(module, context, pool, counting, *files, self.strict)
+            kept = foreseen(Progress(samples, counting), module) if self.hold_out else frozenset[int]()
             looked = lint(engine.network, samples, pool, context, counting) if self.lint else None
             if looked is not None:
                 self._check(looked.findings, context)
             progress = engine.begin(samples)
             if looked is not None and not progress.seen:
-                progress.histograms, progress.seen = looked.histograms, looked.seen
-            engine.collect(progress)
+                looked.enter(progress, kept)
+            engine.collect(progress, kept)
             gaps = find_gaps(progress.histograms)
             if gaps:
                 context.remark(sentence(gaps))

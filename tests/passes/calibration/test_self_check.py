@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 import numpy as np
 import pytest
 from tpuc.api import CHECK_SAMPLES, Module, PassContext, Value
-from tpuc.data import SampleSet, inputs_of, open_samples
+from tpuc.data import SampleReader, SampleSet, inputs_of, open_samples
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.session import Session
@@ -20,7 +20,7 @@ from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.calibrate import Calibrate
 from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.engine import Engine
-from tpuc_passes.calibration.held_out import choose_held_out, samples_at
+from tpuc_passes.calibration.held_out import HeldOut, choose_held_out, samples_at
 from tpuc_passes.calibration.progress_file import Progress
 
 from tests.chips.command_line import tpuc
@@ -186,6 +186,28 @@ class TestHeldOut:
         assert len(held_out) == 16
         assert not kept & set(held_out)
         assert len(kept) == 84
+
+    @pytest.mark.parametrize("looked_at", [False, True])
+    def test_the_outputs_for_them_are_known(self, samples: Path, looked_at: bool) -> None:
+        context, module = PassContext(Registry()), classifier()
+        Calibrate(dataset=(str(samples),), hold_out=True, lint=looked_at, tune_num=0).run(module, context)
+        held_out = context.result(CHECK_SAMPLES)
+        assert isinstance(held_out, HeldOut)
+        host, reader = Interpreter(module), SampleReader(held_out)
+        assert len(held_out.known) == len(held_out) == 16
+        for place, known in enumerate(held_out.known):
+            wanted = host.run(reader.read(place))
+            assert list(known) == list(wanted)
+            assert all(np.array_equal(known[name], wanted[name]) for name in wanted)
+
+    def test_large_outputs_are_not_kept(self, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tpuc_passes.calibration.held_out.MOST_ELEMENTS", 16 * CLASSES - 1)
+        context, module = PassContext(Registry()), classifier()
+        assert module.main.outputs[0].tensor.size == CLASSES
+        Calibrate(dataset=(str(samples),), hold_out=True, tune_num=0).run(module, context)
+        held_out = context.result(CHECK_SAMPLES)
+        assert isinstance(held_out, HeldOut)
+        assert not held_out.known
 
 
 def detector() -> Module:

@@ -41,8 +41,8 @@ def product_means(net: FakeNetwork, index: int, state: State) -> ProductMeans | 
         return None
     step = net.plan.steps[index]
     x, filters, bias = net.operands(index, state, integer=False)[:3]
-    lost = filters - net.filters(index)
-    return ProductMeans(_mean_product(step, x, filters, bias), _mean_product(step, x, lost, None))
+    result, lost = _mean_products(step, x, (filters, filters - net.filters(index)))
+    return ProductMeans(result + _added(bias), lost)
 
 
 def observe(net: FakeNetwork, sample: Mapping[str, Array]) -> dict[str, ProductMeans]:
@@ -102,25 +102,29 @@ def _integer_means(net: FakeNetwork, index: int, state: State) -> list[Array]:
     step = net.plan.steps[index]
     x, filters, bias = net.operands(index, state, integer=True)[:3]
     samples = [x] * state.count if step.operands[0] in net.constants else np.split(x, state.count)
-    return [_mean_product(step, one, filters, bias) for one in samples]
+    return [_mean_products(step, one, (filters,))[0] + _added(bias) for one in samples]
 
 
 def _mean(arrays: Sequence[Array]) -> Array:
     return np.asarray(np.mean(arrays, axis=0, dtype=np.float64))
 
 
-def _mean_product(step: Step, x: Array, filters: Array, bias: Array | None) -> Array:
-    """The mean per channel of a product without its relu."""
+def _added(bias: Array) -> Array | float:
+    return bias.reshape(-1).astype(np.float64) if bias.size else 0.0
+
+
+def _mean_products(step: Step, x: Array, filters: Sequence[Array]) -> list[Array]:
+    """The means per channel of products with each of these filters, without bias and relu."""
     op = step.operation.op
-    added = 0.0 if bias is None or not bias.size else bias.reshape(-1).astype(np.float64)
-    if isinstance(op, top.Conv) and x.ndim == filters.ndim == 4 and not op.inserts:
+    if isinstance(op, top.Conv) and x.ndim == filters[0].ndim == 4 and not op.inserts:
         # The mean over places is the product with the mean of what every tap reads.
         means = _tap_means(pad_images(x, op.window().pads), op.window(), pair(op.window().output(x.shape[2:])))
-        grouped = filters.reshape(op.group, filters.shape[0] // op.group, -1)
         column = means.astype(np.float32).reshape(op.group, -1, 1)
-        return np.matmul(grouped, column).reshape(-1).astype(np.float64) + added
-    lost = [x, filters, np.zeros((0,), np.float32)]
-    return _per_channel(_without_relu(op).evaluate(step.node, lost)[0], op) + added
+        grouped = [one.reshape(op.group, one.shape[0] // op.group, -1) for one in filters]
+        return [np.matmul(one, column).reshape(-1).astype(np.float64) for one in grouped]
+    none = np.zeros((0,), np.float32)
+    results = [_without_relu(op).evaluate(step.node, [x, one, none])[0] for one in filters]
+    return [_per_channel(one, op) for one in results]
 
 
 def _tap_means(padded: Array, window: Window, size: tuple[int, int]) -> Array:

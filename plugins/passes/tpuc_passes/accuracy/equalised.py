@@ -26,8 +26,8 @@ as given.
 """
 LOOKED_AT = 8
 """Samples, or fewer of a network that takes long."""
-FIRST = 2
-"""Where so many samples do not show any gain, the others are not run."""
+FIRST, FIRST_GAIN_DB = 1, 1.0
+"""Where so many samples do not show such a gain, the others are not run."""
 
 Samples = Sequence[Mapping[str, Array]]
 
@@ -49,7 +49,7 @@ def equalised_where_better(module: Module, context: PassContext, pool: Pool, pro
     if not factors:
         return Equalised()
     said = ""
-    for count, gain in ((FIRST, 0.0), (LOOKED_AT, CLEARLY_NEARER_DB)):
+    for count, gain in ((FIRST, FIRST_GAIN_DB), (LOOKED_AT, CLEARLY_NEARER_DB)):
         samples = _some(progress, min(count, affordable(module)))
         before, after = (_verdict(form, context, pool, samples) for form in (module, equalised))
         said = f"outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB"

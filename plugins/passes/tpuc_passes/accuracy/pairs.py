@@ -21,6 +21,7 @@ from tpuc.api.host import (
 
 from tpuc_passes.accuracy.channels import channel_elements, eligible
 from tpuc_passes.accuracy.network import FakeNetwork
+from tpuc_passes.calibration.held_out import HeldOut
 from tpuc_passes.calibration.table import CalibrationTable
 from tpuc_passes.correct_bias import noted_shifts
 from tpuc_passes.keep_tail_float import float_tail
@@ -72,9 +73,9 @@ def calibrated_pairs(
     net.stored.update(noted_filters(net, table))
     net.shift_biases(noted_shifts(module, table))
     net.set_elements(channel_elements(eligible(calibrated), noted_thresholds(calibrated, table)))
-    runs: list[list[Outputs]] = []
+    wanted = samples.known if isinstance(samples, HeldOut) else []
     with open_pool() as pool:
-        for integer in (False, True):
-            states = net.run_all(rows, pool, integer=integer)
-            runs.append([net.outputs(state) for state in states])
-    return (runs[0], runs[1]) if rows else None
+        if len(wanted) != len(rows):
+            wanted = [net.outputs(state) for state in net.run_all(rows, pool, integer=False)]
+        got = [net.outputs(state) for state in net.run_all(rows, pool, integer=True)]
+    return (wanted, got) if rows else None

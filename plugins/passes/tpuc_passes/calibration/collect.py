@@ -13,6 +13,7 @@ from tpuc_passes.calibration.scores import Score, Scores, wins
 from tpuc_passes.calibration.statistics import CountingBuffers, Histogram
 
 Histograms: TypeAlias = dict[str, Histogram]
+Outputs: TypeAlias = Mapping[str, Array]
 
 MANY_COUNTED = 1 << 14
 """Of a value of twice as many elements or more, a sample counts about so many to twice as many. Forty samples are a
@@ -22,10 +23,13 @@ million counts in 2048 bins.
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What a unit gives: histograms by value name, and the samples that could not be read with the reason."""
+    """What a unit gives: histograms by value name, the samples that could not be read with the reason, and the outputs
+    of some.
+    """
 
     histograms: Histograms = field(default_factory=dict[str, Histogram])
     unreadable: tuple[tuple[int, str], ...] = ()
+    outputs: Mapping[int, Outputs] = field(default_factory=dict[int, "Outputs"])
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,12 @@ class Counting:
 
 @dataclass(frozen=True)
 class StatisticsJob(Job[UnitResult]):
-    """Histograms of every float value."""
+    """Histograms of every float value; the network's outputs for the samples in `kept`."""
 
     network: PortableModule
     samples: SampleSource
     counting: Counting
+    kept: frozenset[int] = frozenset()
 
     def prepare(self) -> Callable[[range], UnitResult]:
         interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
@@ -62,14 +67,19 @@ class StatisticsJob(Job[UnitResult]):
         def run(unit: range) -> UnitResult:
             result: Histograms = {}
             unreadable: list[tuple[int, str]] = []
+            outputs: dict[int, Outputs] = {}
             for index in unit:
                 try:
                     sample = reader.read(index)
                 except CalibrationError as error:
                     unreadable.append((index, str(error)))
                     continue
-                interpreter.run(sample, on_value=lambda name, array: self.counting.see(result, name, array, buffers))
-            return UnitResult(result, tuple(unreadable))
+                found = interpreter.run(
+                    sample, on_value=lambda name, array: self.counting.see(result, name, array, buffers)
+                )
+                if index in self.kept:
+                    outputs[index] = found
+            return UnitResult(result, tuple(unreadable), outputs)
 
         return run
 

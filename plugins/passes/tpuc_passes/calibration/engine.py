@@ -59,9 +59,9 @@ class Engine:
         self.context.log(f"{self.resume}: goes on with {progress.seen} samples, {new} more to see")
         return progress
 
-    def collect(self, progress: Progress) -> None:
-        """Bring the statistics up to the last sample."""
-        job = StatisticsJob(self.network, progress.samples, progress.counting)
+    def collect(self, progress: Progress, kept: frozenset[int] = frozenset()) -> None:
+        """Bring the statistics up to the last sample, and keep the outputs for some."""
+        job = StatisticsJob(self.network, progress.samples, progress.counting, kept)
         first = progress.seen
         samples = range(first, len(progress.samples))
         units = tuple(samples[unit.start : unit.stop] for unit in small_units_of(len(samples)))
@@ -85,6 +85,7 @@ class Engine:
                 raise CalibrationError(reason)
             progress.skipped[index] = reason
         merge_histograms(progress.histograms, result.histograms)
+        progress.outputs |= result.outputs
         progress.seen = unit.stop
 
     def _save(self, progress: Progress) -> None:

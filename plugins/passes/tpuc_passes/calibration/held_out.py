@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 
 from tpuc.api import Module
 from tpuc.api.host import SampleSource
 
+from tpuc_passes.calibration.collect import Outputs
 from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.progress_file import Progress
 
@@ -17,6 +18,20 @@ PART, MOST, LEAST = 5, 16, 4
 """One sample in so many is held out, but no more and no fewer than these."""
 SECONDS = 1.0
 """Samples for the check are no more than one run over takes so long, but at least `LEAST`."""
+MOST_ELEMENTS = 1 << 23
+"""Outputs that are kept from the run that counts values, 32 MiB."""
+
+
+@dataclass(frozen=True)
+class HeldOut(SampleSource):
+    """Samples, and the float network's outputs for some of them."""
+
+    outputs: Mapping[Hashable, Outputs] = field(default_factory=dict[Hashable, Outputs], compare=False, repr=False)
+
+    @property
+    def known(self) -> list[Outputs]:
+        """The outputs for those samples whose outputs are known."""
+        return [self.outputs[one] for one in self.samples if one in self.outputs]
 
 
 def affordable(module: Module) -> int:
@@ -45,12 +60,21 @@ def choose_held_out(progress: Progress, module: Module) -> tuple[int, ...]:
     return tuple(place for index in spread(len(different), count) for place in different[index])
 
 
+def foreseen(progress: Progress, module: Module) -> frozenset[int]:
+    """The places that will be held out if all samples can be read, where the network's outputs for them fit in."""
+    places = frozenset(choose_held_out(progress, module))
+    size = sum(value.tensor.size for value in module.main.outputs)
+    return places if len(places) * size <= MOST_ELEMENTS else frozenset()
+
+
 def without(progress: Progress, held_out: Collection[int]) -> Progress:
     """As if these samples could not be read; what was counted stays."""
     return replace(progress, skipped={**progress.skipped, **dict.fromkeys(held_out, "held out")})
 
 
-def samples_at(progress: Progress, places: Sequence[int]) -> SampleSource:
+def samples_at(progress: Progress, places: Collection[int]) -> HeldOut:
     """The samples at these places, each once."""
-    samples = progress.samples
-    return replace(samples, samples=tuple(dict.fromkeys(samples.samples[place] for place in places)))
+    source = progress.samples
+    known = {source.samples[place]: outputs for place, outputs in progress.outputs.items()}
+    chosen = tuple(dict.fromkeys(source.samples[place] for place in places))
+    return HeldOut(source.inputs, chosen, source.registry, known)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +29,9 @@ from tpuc.api.host import (
     units_of,
 )
 
-from tpuc_passes.calibration.collect import Counting, Histograms, merge_histograms
+from tpuc_passes.calibration.collect import Counting, Histograms, Outputs, merge_histograms
 from tpuc_passes.calibration.duration import seconds_of
+from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.statistics import CountingBuffers
 
 FEW_SAMPLES = 16
@@ -69,19 +70,28 @@ class Look:
 
 @dataclass(frozen=True)
 class Colours:
-    """How much surer the network is of a sample with red and blue exchanged, and its values without."""
+    """How much surer the network is of a sample with red and blue exchanged; its values without, and its outputs."""
 
     surer: float
     histograms: Histograms
+    outputs: Outputs
 
 
 @dataclass(frozen=True)
 class Lint:
-    """What is suspicious, most serious first. The first `seen` samples were run, `histograms` are of their values."""
+    """What is suspicious, most serious first. The first `seen` samples were run, `histograms` are of their values, and
+    `outputs` those of the network for each.
+    """
 
     findings: tuple[str, ...]
     histograms: Histograms
     seen: int
+    outputs: Sequence[Outputs] = ()
+
+    def enter(self, progress: Progress, kept: Collection[int]) -> None:
+        """As the beginning of statistics, with the outputs for those in `kept`."""
+        progress.histograms, progress.seen = self.histograms, self.seen
+        progress.outputs = {place: self.outputs[place] for place in kept if place < self.seen}
 
 
 @dataclass(frozen=True)
@@ -134,7 +144,7 @@ class ColourJob(Job[list[Colours | None]]):
             seen: Histograms = {}
             exchanged = {name: np.ascontiguousarray(np.flip(array, self.axis)) for name, array in sample.items()}
             plain = interpreter.run(sample, on_value=lambda name, array: self.counting.see(seen, name, array, buffers))
-            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(plain), seen)
+            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(plain), seen, plain)
 
         return lambda unit: [one(index) for index in unit]
 
@@ -149,9 +159,11 @@ def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: Pa
     _check_description(samples.inputs, looks)
     histograms: Histograms = {}
     gains: list[float | None] = []
+    outputs: list[Outputs] = []
     for one in _colours(network, samples, pool, context, counting):
         if one is not None and None not in gains:
             merge_histograms(histograms, one.histograms)
+            outputs.append(one.outputs)
         gains.append(None if one is None else one.surer)
     findings: list[str] = []
     for one in samples.inputs:
@@ -159,7 +171,7 @@ def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: Pa
         findings += [*_range(one, mine), *_exchanged(one, gains), *_each(one, mine)]
     if samples.inputs and len(samples) < FEW_SAMPLES:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are a good number.")
-    return Lint(tuple(findings), histograms, [*gains, None].index(None))
+    return Lint(tuple(findings), histograms, len(outputs), outputs)
 
 
 def _colours(

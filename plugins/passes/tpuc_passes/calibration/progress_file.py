@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tpuc.api import CalibrationError, InvalidModel, Module, print_module
 from tpuc.api.host import SampleInput, SampleSource, read_npz, write_npz
 
-from tpuc_passes.calibration.collect import Counting
+from tpuc_passes.calibration.collect import Counting, Outputs
 from tpuc_passes.calibration.statistics import FINER, Histogram, TensorRange
 
 VERSION = 4
@@ -23,7 +23,7 @@ VERSION = 4
 @dataclass
 class Progress:
     """How far the statistics are: histograms cover the first `seen` samples; `skipped` are those that could not be
-    read.
+    read. `outputs` are the network's for some of them, which no file keeps.
     """
 
     samples: SampleSource
@@ -31,6 +31,7 @@ class Progress:
     seen: int = 0
     histograms: dict[str, Histogram] = field(default_factory=dict[str, Histogram])
     skipped: dict[int, str] = field(default_factory=dict[int, str])
+    outputs: dict[int, Outputs] = field(default_factory=dict[int, "Outputs"])
 
     def extend(self, more: SampleSource) -> None:
         """Add the samples that are not in it yet, at the end."""
