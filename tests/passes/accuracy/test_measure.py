@@ -83,6 +83,7 @@ class TestMeasure:
         expected = {"logits": logits.name, "scores": scores.name}
         assert [fake.plan.names[one] for one in measure.slots] == [expected[slot]]
         assert not measure.enough
+        assert measure.is_far == (reach > 64)
 
     def test_far_logits_of_sigmoids_have_a_limit_and_scores_are_measured(self) -> None:
         net = Network(1, 400, 1)
@@ -93,6 +94,7 @@ class TestMeasure:
         assert [fake.plan.names[one] for one in measure.slots] == [scores.name]
         assert {fake.plan.names[one]: limit for one, limit in measure.enough.items()} == {logits.name: 16.0}
         assert not measure.units
+        assert measure.is_far
 
     def test_gradients_are_those_of_what_is_measured(self) -> None:
         """Only the place that may say yes counts for what reaches it; its neighbours are 8000 below zero."""

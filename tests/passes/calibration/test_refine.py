@@ -27,6 +27,7 @@ from tpuc_passes.calibration.importance import (
 )
 from tpuc_passes.calibration.judge import MANY_SAMPLES, Judge
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_passes.calibration.verdict import Verdict
 from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.propagate_calibration import PropagateCalibration
 
@@ -159,6 +160,31 @@ class TestFarLogits:
         (name,) = (value.name for value in module.main.outputs)
         assert table.entries[name].threshold == pytest.approx(16.0 * 1.05)
         assert any("logits cut" in remark or "thresholds by scores" in remark for remark in table.remarks)
+
+
+@pytest.mark.parametrize("reach", [8.0, 9000.0])
+def test_behind_products_logits_that_reach_far_are_judged_as_floats(
+    reach: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As chips compute them; a byte between -9,000 and 4 holds nothing."""
+    net = Network(1, 1, 20, 20)
+    near = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.build.weight("w", np.full((1, 1, 1, 1), 4.0)), net.none)
+    far = net.op(top.MulConst(const_val=reach), net.op(top.MinConst(const_val=0.0), near))
+    logits = net.op(top.Add(), near, far)
+    module = net.finish(net.op(top.Sigmoid(), logits))
+    seen: list[frozenset[str]] = []
+
+    def spy(judge: Judge, *arguments: Any) -> Verdict:
+        seen.append(judge.quantised(arguments[0]).floats)
+        return judge_as_it_is(judge, *arguments)
+
+    judge_as_it_is = Judge.judge
+    monkeypatch.setattr(Judge, "judge", spy)
+    np.savez(tmp_path / "x.npz", v0=np.random.default_rng(3).uniform(-1, 1, (24, 1, 1, 20, 20)).astype(np.float32))
+    Session().calibrate(module, dataset=tmp_path / "x.npz")
+    tail = {one.name for one in module.main.operations if one.results and one.name.startswith("v")} - {"v0", near.name}
+    assert len(tail) == 4
+    assert {*seen} == {frozenset(tail) if reach > 64 else frozenset()}
 
 
 def test_calibration_with_tuning_is_nearer_than_the_method_alone(module: Module, tmp_path: Path) -> None:

@@ -24,12 +24,13 @@ HEAVY = 8 * SATURATED
 class Measure:
     """The slots that errors are measured in. For those of `units`, what a logit of 1 is there, for each element in one
     row, infinity for what is none: these count as `compand` has them. `enough`: the magnitude up to which logits that
-    reach far differ in anything, by slot.
+    reach far differ in anything, by slot. `is_far`: do some reach far?
     """
 
     slots: tuple[int, ...]
     units: Mapping[int, Array] = field(default_factory=dict[int, Array])
     enough: Mapping[int, float] = field(default_factory=dict[int, float])
+    is_far: bool = False
 
     def values(self, state: State) -> list[Array]:
         """What is measured in a finished state, in rows."""
@@ -54,7 +55,7 @@ def measure_of(net: FakeNetwork, deciders: Sequence[Decider], states: Sequence[S
             enough |= {} if isinstance(op, top.Softmax) else dict.fromkeys(slots, FARTHEST)
     units = _units(net, deciders, seen)
     enough |= {slot: FARTHEST * float(one.max()) for slot, one in units.items() if np.isfinite(one).all()}
-    return Measure(tuple(output_slots(net, whole=whole)), units, enough)
+    return Measure(tuple(output_slots(net, whole=whole)), units, enough, bool(whole or units))
 
 
 def _functions(net: FakeNetwork) -> Iterator[tuple[top.Softmax | top.Sigmoid, Sequence[int], list[int]]]:

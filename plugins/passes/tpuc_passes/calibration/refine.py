@@ -32,6 +32,7 @@ from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.calibration.tune import Candidates, Tuner, candidates_of, choose, total
 from tpuc_passes.calibration.verdict import CLEAR_GAIN_DB, CLEARLY_DB, Favour, Verdict, best_of
+from tpuc_passes.keep_tail_float import float_tail
 from tpuc_passes.move_factors import FACTORS
 from tpuc_passes.propagate_calibration import calibrated_copy
 from tpuc_passes.round_weights import ROUNDING, rounding_lines
@@ -401,7 +402,8 @@ class Refiner:
 
     def _quantised(self, entries: Entries) -> FakeNetwork:
         calibrated = self._calibrated(entries)
-        net = FakeNetwork(calibrated, stored=self._filters)
+        floats = float_tail(calibrated) if self._judge.measure.is_far else frozenset[str]()
+        net = FakeNetwork(calibrated, stored=self._filters, floats=floats)
         net.set_elements(channel_elements(eligible(calibrated), self.channels))
         return net
 
