@@ -56,12 +56,12 @@ def requantised(
 
 
 def requantised_by_floats(acc: Array, scales: Sequence[float], rounding: str, type: TensorType) -> Array:
-    """int32 sums `[n, c, ...]` in the scale of `type`: ``f32(acc) * f32(scale) + f32(zero point)``, each rounded to
-    float32, then rounded by `rounding` and saturated. One scale per channel, or one for all.
+    """int32 sums `[n, c, ...]` in the scale of `type`: ``f32(acc) * f32(scale)`` rounded to float32, then by `rounding`
+    to 16 bits; plus the zero point, saturated. One scale per channel, or one for all.
     """
     factors = np.asarray(scales, np.float32).reshape(1, -1, *(1,) * (acc.ndim - 2))
-    floats = acc.astype(np.float32) * factors + np.float32(zero_point(type))
-    return saturate(round_to_int(floats, Rounding(rounding)), numpy_dtype(type.storage))
+    whole = saturate(round_to_int(acc.astype(np.float32) * factors, Rounding(rounding)), np.int16)
+    return saturate(whole.astype(np.int32) + zero_point(type), numpy_dtype(type.storage))
 
 
 def scaled_in_half(acc: Array, scales: Sequence[float], bias: Array | None) -> Array:

@@ -30,11 +30,19 @@ ONE, NO_BIAS = np.ones((1, 1, 1, 1), np.int8), np.zeros((1, 1, 1, 1), np.int32)
 
 def test_sums_times_floats() -> None:
     op = tpu.Conv2D(kernel_shape=(1, 1), scales=(0.5,), round_mode="HalfToEven")
-    # The zero point of the result is added before the rounding: 0.5 + 7 is nearest to 8, which is even.
-    assert conv(op, SUMS.reshape(1, 1, 2, 2), ONE, NO_BIAS) == [8, 8, 10, 132]
+    # Rounded first, as QuantizeLinear says: halves of sums are even, whatever the zero point is.
+    assert conv(op, SUMS.reshape(1, 1, 2, 2), ONE, NO_BIAS) == [7, 9, 9, 132]
     product = tpu.MatMul(scales=(0.5,), round_mode="HalfToEven")
     rows = matmul(product, SUMS.reshape(4, 1), np.ones((1, 1), np.int8), np.zeros((1, 1), np.int32))
-    assert rows == [8, 8, 10, 132]
+    assert rows == [7, 9, 9, 132]
+
+
+def test_the_zero_point_does_not_move_what_is_beside_a_half() -> None:
+    """12.499998 + 7 is 19.5 in float32, whose last bit is 0.0000019 there and half of that below 16."""
+    scale = float(np.nextafter(np.float32(12.5), np.float32(0)))
+    op = tpu.Conv2D(kernel_shape=(1, 1), scales=(scale,), round_mode="HalfToEven")
+    assert np.float32(scale) + np.float32(7) == np.float32(19.5)
+    assert conv(op, np.ones((1, 1, 1, 1), np.uint8), ONE, NO_BIAS) == [19]
 
 
 def test_a_scale_per_channel() -> None:

@@ -37,7 +37,6 @@ from tpuc_bm1684x.isa import (
     Operand,
     PoolOp,
     PoolOrDepthwise,
-    Requantise,
     Scalar,
 )
 from tpuc_bm1684x.isa.geometry import LANES
@@ -49,14 +48,12 @@ from tpuc_bm1684x.kernels.packing import (
     COMPACT_BYTES,
     RECORD_ALIGNMENT,
     by_lane,
-    record_scratch,
     slots_of,
-    spread_records,
 )
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, convolution_refusal
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
 from tpuc_bm1684x.lmem import Bm1684xLmem
-from tpuc_bm1684x.operands import dtype_of, operand
+from tpuc_bm1684x.operands import dtype_of
 
 
 class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
@@ -66,7 +63,7 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
     """
 
     def product(self, node: Node) -> Product:
-        return Product.of_convolution(node)
+        return Product.of_convolution(node, rounding=Rounding(node.op.round_mode))
 
     def refuse(self, node: Node) -> str | None:
         if node.operand_types[1].storage.name in ("f16", "bf16"):
@@ -119,7 +116,7 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
             return widening_scratch(node, box.shape, tile_shape(tile))
         size = Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)
         wide = (Scratch("rest_sum", size), Scratch("whole_sum", size)) if _is_wide(node) else ()
-        return (Scratch("sum", size), *wide, record_scratch(tile.size("c")))
+        return (Scratch("sum", size), *wide, *self.product(node).requantise_scratch(node, tile))
 
     @staticmethod
     def _with_rest(placed: PlacedTile, sums: PoolOrDepthwise, asm: Bm1684xAssembler) -> Operand:
@@ -156,16 +153,7 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         if _is_wide(node):
             target = self._with_rest(placed, sums, asm)
         if product.requantises:
-            asm.record(
-                Requantise(
-                    operation=product.requantisation_op,
-                    shape=result.shape,
-                    result=operand(result),
-                    input=target,
-                    table=spread_records(placed, asm),
-                    rounding=Rounding(op.round_mode),
-                )
-            )
+            product.requantise(node, placed, target, asm)
         wide.finish(placed, asm)
         emit_relu(node, result, asm)
 

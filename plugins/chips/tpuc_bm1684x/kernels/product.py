@@ -21,7 +21,7 @@ from tpuc.api import (
     as_stored,
 )
 from tpuc_chip_parts import tiles
-from tpuc_chip_parts.tiles import ProductSpace, RowsFilter, WindowKernel
+from tpuc_chip_parts.tiles import ProductSpace, RowsFilter, WindowKernel, tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
@@ -62,10 +62,42 @@ class Product(tiles.Product):
         return RequantiseOp.FLOAT_REQUANTISE if self.scales else RequantiseOp.REQUANTISE
 
     def records(self, channels: tuple[int, int], zero_point: int) -> Array:
-        """The parameters of that for a range of output channels, per lane."""
+        """The parameters of that for a range of output channels, per lane. Products of floats are rounded before the
+        zero point is added: beside a half the sum of both is another float.
+        """
         if self.scales:
-            return float_records(self.factors(channels), float(zero_point))
+            return float_records(self.factors(channels), 0.0)
         return requantise_records(*self.requantisation(channels), zero_point)
+
+    def requantise_scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        """What `requantise` needs: the records, and whole numbers that a zero point is added to."""
+        records = record_scratch(tile.size("c"))
+        if not (self.scales and zero_point(node.result_type)):
+            return (records,)
+        return (records, Scratch("whole", Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 2)))
+
+    def requantise(self, node: Node, placed: PlacedTile, sums: Operand, asm: Bm1684xAssembler) -> None:
+        """Make stored values of int32 sums."""
+        shape, result = placed.result.shape, operand(placed.result)
+        whole = Operand(placed.scratch["whole"].address, DType.INT16) if "whole" in placed.scratch else result
+        asm.record(
+            Requantise(
+                operation=self.requantisation_op,
+                shape=shape,
+                result=whole,
+                input=sums,
+                table=spread_records(placed, asm),
+                rounding=self.rounding,
+            )
+        )
+        if whole is result:
+            return
+        # There is no field for the result's sign: of a signed operand a sum is signed.
+        total = result if result.dtype.signed else whole
+        point = Scalar.of(zero_point(node.result_type), DType.INT16)
+        asm.record(Arithmetic(operation=ArithmeticOp.ADD_SATURATE, shape=shape, result=total, left=whole, right=point))
+        if total is whole:
+            asm.record(Arithmetic(operation=ArithmeticOp.CAST, shape=shape, result=result, left=whole))
 
 
 class ProductKernel(WindowKernel[Bm1684xAssembler]):
@@ -138,7 +170,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         if self._integer(node) and self.product(node).has_bias:
             buffers.append(Scratch("biased", size))  # adding in place takes twice as long
         if self.product(node).requantises:
-            buffers.append(record_scratch(tile.size("c")))
+            buffers += self.product(node).requantise_scratch(node, tile)
         return buffers
 
     def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
@@ -167,16 +199,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
             )
             target = total
         if product.requantises:
-            asm.record(
-                Requantise(
-                    operation=product.requantisation_op,
-                    shape=result.shape,
-                    result=operand(result),
-                    input=target,
-                    table=spread_records(placed, asm),
-                    rounding=product.rounding,
-                )
-            )
+            product.requantise(node, placed, target, asm)
         elif target.dtype is not operand(result).dtype:
             asm.record(Arithmetic(operation=ArithmeticOp.CAST, shape=result.shape, result=operand(result), left=target))
         emit_relu(node, result, asm)

@@ -103,7 +103,7 @@ class Requantisation:
     zero_point: int
     low: int
     high: int
-    offset: float | None = None
+    offset: float = 0.0
 
     def kind(self) -> str:
         """Its name in the library."""
@@ -127,8 +127,7 @@ class Requantisation:
             "bias": operands.add(self.bias.astype(np.int32)),
         }
         if self.scales:
-            offset = float(self.zero_point) if self.offset is None else self.offset
-            values |= {"offset": number(offset), "scale": operands.add(_spread(self.scales, count, np.float32))}
+            values |= {"offset": number(self.offset), "scale": operands.add(_spread(self.scales, count, np.float32))}
         elif self.shifts:
             ones = (1,) * len(self.shifts) if self.mode == "OnlyShift" else self.multipliers
             values["multiplier"] = operands.add(_spread(ones, count, np.int32))

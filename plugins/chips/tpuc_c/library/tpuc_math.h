@@ -113,14 +113,15 @@ TPUC_INLINE void tpuc_by_shifts(const tpuc_output* out, int32_t* acc, int32_t co
 
 /* Adding and taking off 1.5 * 2**23 leaves the nearest whole number, the even one of two. */
 TPUC_INLINE void tpuc_by_scales(const tpuc_output* out, int32_t* acc, int32_t count, int32_t first) {
-  const float magic = 12582912.0f, offset = out->offset, least = (float)out->low, most = (float)out->high;
+  const float magic = 12582912.0f, offset = out->offset;
+  const float least = (float)(out->low - out->zero_point), most = (float)(out->high - out->zero_point);
   for (int32_t i = 0; i < count; ++i) {
     float v = (float)(acc[i] + out->bias[first + i]) * out->scale[first + i];
     v = v + offset;
     v = v < least ? least : v;
     v = v > most ? most : v;
     const float moved = v + magic;
-    acc[i] = (int32_t)(moved - magic);
+    acc[i] = (int32_t)(moved - magic) + out->zero_point;
   }
 }
 
@@ -153,7 +154,8 @@ TPUC_INLINE void tpuc_requantise(const tpuc_output* out, int32_t* acc, int32_t c
     case TPUC_SCALE_ANY:
       for (int32_t i = 0; i < count; ++i) {
         const float v = (float)acc[i] * out->scale[first + i];
-        acc[i] = tpuc_round(v + out->offset, out->rounding, low, high);
+        const int32_t zero_point = out->zero_point;
+        acc[i] = tpuc_round(v + out->offset, out->rounding, low - zero_point, high - zero_point) + zero_point;
       }
       return;
     default:

@@ -25,7 +25,7 @@ class MatMul(ReluFields, ProductFields, Op):
     1. sum of ``(l - input_zp) * (r - right_zp)``; plus the int32 bias, saturated to int32;
     2. `multipliers` and `rshifts`, one pair or one per column of the result, by `quant_mode` and `round_mode`; plus the
        result's zero point, saturated to its storage. With `scales` instead, one or one per column:
-       ``f32(sum) * f32(scale) + f32(zero point)``, each rounded to float32, then by `round_mode`, saturated. Without
+       ``f32(sum) * f32(scale)`` rounded by `round_mode` to 16 bits, plus the zero point, saturated. Without
        either the int32 sums are the result. With `offset_in_bias` nothing is added: the bias has the zero point, in
        the scale of the sums. A float result has `scales` and a float bias that is added behind them: both steps are
        cut to float32 toward zero, the whole is rounded to bf16;

@@ -13,6 +13,7 @@ from tests.chips.bm1684x.kernels.samples import U8, conv_int8, i8, u8
 
 _PAD1 = (1, 1, 1, 1)
 _POINT = quantised_element("int8", 0.05, -9)
+_UNSIGNED_POINT = quantised_element("uint8", 0.05, 9)
 
 
 def _factors(channels: int) -> tuple[float, ...]:
@@ -70,6 +71,18 @@ PRODUCTS = {
             conv_int8(i8(2, 70, 9, 11), 70, (3, 3), group=70)[1][2],
         ],
         _POINT,
+        ({"n": 1, "c": 64, "h": 4, "w": 5},),
+    ),
+    "full_u8_floats_point": Sample(
+        _floats(conv_int8(u8(2, 70, 7, 6), 70, (1, 1))[0]),
+        conv_int8(u8(2, 70, 7, 6), 70, (1, 1))[1],
+        _UNSIGNED_POINT,
+        ({"n": 1, "c": 64, "h": 4, "k": 64},),
+    ),
+    "dw_u8_floats_point": Sample(
+        _floats(conv_int8(u8(2, 70, 9, 11), 70, (3, 3), group=70, pads=_PAD1)[0]),
+        conv_int8(u8(2, 70, 9, 11), 70, (3, 3), group=70)[1],
+        _UNSIGNED_POINT,
         ({"n": 1, "c": 64, "h": 4, "w": 5},),
     ),
     "matmul_u8_floats_unsigned_filter": Sample(
