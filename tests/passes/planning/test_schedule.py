@@ -113,7 +113,7 @@ def test_what_is_being_stored_keeps_its_bytes_where_there_is_space() -> None:
     rows = [(10, 30, 4, True, False), *[(10, 1, 4, False, False)] * 4]
     for capacity, last in ((400, 3), (8, 0)):  # it is stored from 40 to 70, and steps begin at 40, 50, 60 and 70
         steps = chain(rows)
-        live = Scheduler(steps, {}, capacity, ALIGNMENT, keeps_stored=True).run().live
+        live = Scheduler(steps, {}, capacity, ALIGNMENT).run().live
         assert live[steps.steps[0].results[0].buffer] == (0, last)
 
 
@@ -122,7 +122,7 @@ def test_what_is_being_stored_takes_no_more_than_there_is(
     rows: list[tuple[int, int, int, bool, bool]], capacity: int
 ) -> None:
     steps = chain(rows)
-    live = Scheduler(steps, {}, capacity, ALIGNMENT, keeps_stored=True).run().live
+    live = Scheduler(steps, {}, capacity, ALIGNMENT).run().live
     needed = live_bytes(steps.live, len(rows), ALIGNMENT)
     assert (live_bytes(live, len(rows), ALIGNMENT) <= np.maximum(needed, capacity)).all()
 

@@ -134,8 +134,7 @@ def _filled(region: Region, chip: Chip, percents: Sequence[int]) -> Placed | Non
 
 
 def _scheduler(region: Region, lmem: LmemModel, capacity: int, reserved: np.ndarray | int) -> Scheduler:
-    """Where there are banks they say which places are good, and not how long the last thing there is being stored."""
-    return Scheduler(region.steps, region.moves, capacity, lmem.alignment, reserved, keeps_stored=not lmem.bank_bytes)
+    return Scheduler(region.steps, region.moves, capacity, lmem.alignment, reserved)
 
 
 def _filled_unevenly(region: Region, chip: Chip) -> Placed | None:

@@ -66,8 +66,10 @@ def live_bytes(live: LiveRanges, count: int, alignment: int) -> np.ndarray:
 
 class Scheduler:
     """Orders the steps of a region by a simulation of both engines in time. `reserved`: bytes per lane at each step
-    that early loads and late stores leave alone. `keeps_stored`: do buffers keep their place, where there is space for
-    it, during all steps that begin before their stores end? Else such a step may wait for a store.
+    that early loads and late stores leave alone.
+
+    Buffers keep their place, where there is space for it, during all steps that begin before their stores end: such a
+    step would wait for the store.
     """
 
     def __init__(
@@ -77,10 +79,8 @@ class Scheduler:
         capacity: int,
         alignment: int,
         reserved: np.ndarray | int = 0,
-        keeps_stored: bool = False,
     ) -> None:
         self.steps = steps
-        self.keeps_stored = keeps_stored
         self.storing: list[tuple[Buffer, int]] = []  # buffers, and when their stores end
         self.moves = moves
         self.capacity = capacity
@@ -175,8 +175,7 @@ class Scheduler:
         buffer = store.place.buffer
         if buffer in self.late:
             self.last[buffer] = max(self.last[buffer], self.late_until)
-        if self.keeps_stored:
-            self.storing.append((buffer, self.dma))
+        self.storing.append((buffer, self.dma))
         self.stores_left[buffer] -= 1
         if not self.stores_left[buffer]:
             del self.stores_left[buffer]
