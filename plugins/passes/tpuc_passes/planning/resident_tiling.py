@@ -43,10 +43,10 @@ def _cuts_channels(task: TileTask) -> bool:
 def _is_better(task: TileTask, other: TileTask, fraction: int, cycles: Cycles) -> bool:
     """Does it compute faster, in memory that is within the budget or hardly more than the other's?"""
     budget = max(task.chip.lmem.lane_bytes // fraction, other.work_bytes(other.tiles[0]) * 5 // 4)
-    return task.work_bytes(task.tiles[0]) <= budget and _compute(task, cycles) < _compute(other, cycles)
+    return task.work_bytes(task.tiles[0]) <= budget and compute_cycles(task, cycles) < compute_cycles(other, cycles)
 
 
-def _compute(task: TileTask, cycles: Cycles) -> int:
+def compute_cycles(task: TileTask, cycles: Cycles) -> int:
     """Cycles of computing all tiles."""
     return sum(cycles.compute(task, tile, task.phase(tile), tuple(task.boxes(tile))) for tile in task.tiles)
 
@@ -107,9 +107,9 @@ def _whole_sizes(task: TileTask, name: str, rows: bool) -> list[int]:
 
 
 def _row_unit(task: TileTask) -> int:
-    """Rows of every result that end at an aligned address."""
-    alignment = task.chip.lmem.alignment
-    unit = 1
+    """Rows of every result that end at an aligned address, and that the kernel takes."""
+    alignment, axis = task.chip.lmem.alignment, task.space.axis("h")
+    unit = 1 if axis is None else max(axis.granularity, 1)
     for side in task.results:
         unit = math.lcm(unit, alignment // math.gcd(alignment, side.shape[3] * side.element.bits // 8))
     return unit

@@ -161,7 +161,7 @@ class Propagation:
             raise ValueError("a result that nobody reads")
         band = _legal(task, band)
         if result in self.readers:
-            band = self._addressable(result, band)
+            band = self._addressable(result, band, task)
             if band is None:
                 raise ValueError("parts of a stripe that cannot be addressed")
         axis = task.space.axis("h")
@@ -207,11 +207,15 @@ class Propagation:
                 bands.update(((value, *use), self.fields[use]) for use in uses)
         return bands
 
-    def _addressable(self, value: Value, band: Band) -> Band | None:
-        """The band with as few rows before it as let all readers address their tiles' parts."""
+    def _addressable(self, value: Value, band: Band, made_by: TileTask | None = None) -> Band | None:
+        """The band with as few rows before it as let all readers address their tiles' parts; one that the task that
+        makes it can compute.
+        """
         first = band.rows[0]
         for start in range(first, max(first - _ROWS_BEFORE, 0) - 1, -1):
             candidate = replace(band, rows=(start, band.rows[1]))
+            if made_by is not None and _legal(made_by, candidate) != candidate:
+                continue
             if all(self._reads_from(point, index, candidate) for point, index in self.readers[value]):
                 return candidate
         return None
