@@ -15,7 +15,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.timing.dma import CHANNELS, PAGE_BYTES
 from tpuc_bm1684x.transposition import transposition
-from tpuc_bm1684x.vectors import is_vector, vector_loads, vector_stores
+from tpuc_bm1684x.vectors import is_in_turn, is_vector, turn_loads, vector_loads, vector_stores
 
 
 class Bm1684xAssembler(Assembler):
@@ -23,8 +23,8 @@ class Bm1684xAssembler(Assembler):
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
         for local, ddr in _pieces(target, source):
-            if is_vector(ddr):
-                self._record_fastest(vector_loads(local, ddr))
+            if is_vector(ddr) or is_in_turn(ddr):
+                self._record_fastest(vector_loads(local, ddr) if is_vector(ddr) else turn_loads(local, ddr))
                 continue
             self.record(
                 TensorCopy(

@@ -1,4 +1,4 @@
-"""Transfers of tensors with one element per channel, which as plain copies cost a DDR line for each element."""
+"""Transfers of tensors whose channels lie next to each other in DDR: plain copies cost a DDR line for each element."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ def is_vector(tensor: DdrTensor) -> bool:
     """One element per channel, channels next to each other in DDR."""
     _, c, h, w = tensor.shape
     return h == w == 1 < c and tensor.strides[1] == 1
+
+
+def is_in_turn(tensor: DdrTensor) -> bool:
+    """Columns of several elements per channel, channels next to each other in DDR."""
+    _, c, h, w = tensor.shape
+    return w == 1 < min(c, h) and tensor.strides[1] == 1
 
 
 def vector_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
@@ -50,6 +56,35 @@ def vector_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction
             pieces=c,
             local_strides=(local[0], local[1]),
             dtype=dtype,
+        ),
+    )
+
+
+def turn_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
+    """Ways to load columns: by elements, or as rows that are transposed."""
+    n, c, h, _ = source.shape
+    address, dtype = LMEM_BASE + target.address, dtype_of(target.element)
+    local = _steps(operand(target).strides(target.shape))
+    steps = _steps(source.strides)
+    copy = TensorCopy(
+        source=source.address,
+        destination=address,
+        shape=source.shape,
+        dtype=dtype,
+        source_strides=steps,
+        destination_strides=local,
+    )
+    if local[2] != 1:
+        return (copy,)
+    return (
+        copy,
+        TransposeCW(
+            source=source.address,
+            destination=address,
+            shape=(n, h, 1, c),
+            dtype=dtype,
+            source_strides=(steps[0], steps[2], c, 1),
+            destination_strides=(local[0], local[1], h, 1),
         ),
     )
 

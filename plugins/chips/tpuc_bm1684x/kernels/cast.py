@@ -39,6 +39,7 @@ from tpuc_bm1684x.isa import (
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, in_spaces, parallel_axes
 from tpuc_bm1684x.kernels.elementwise import arithmetic, convert
+from tpuc_bm1684x.kernels.planes import plane_candidates
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
@@ -68,7 +69,8 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
         transposed = _transposed_space(node)
-        return in_spaces(self, (*elementwise_spaces(node), *(() if transposed is None else (transposed,))))
+        spaces = (*elementwise_spaces(node), *(() if transposed is None else (transposed,)))
+        return (*plane_candidates(self, node), *in_spaces(self, spaces))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (view,) = space.operands

@@ -26,6 +26,7 @@ from tpuc_bm1684x.isa import DType, Gather, Layout, Operand
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES
 from tpuc_bm1684x.kernels.common import elementwise_space, elementwise_spaces, in_spaces
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
+from tpuc_bm1684x.kernels.planes import plane_candidates
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 _ENTRIES = 256
@@ -44,7 +45,9 @@ class LutKernel(TileKernel[tpu.Lut, Bm1684xAssembler]):
     def kernels(self, node: Node) -> Sequence[Candidate]:
         alone = Node(node.op, node.operand_types[:1], node.result_types, node.name)
         spaces = (elementwise_space(alone),) if _by_channel(node) else elementwise_spaces(alone)
-        return in_spaces(self, (Space(space.axes, (*space.operands, None), space.results) for space in spaces))
+        planes = () if _by_channel(node) else plane_candidates(self, node)
+        whole = in_spaces(self, (Space(space.axes, (*space.operands, None), space.results) for space in spaces))
+        return (*planes, *whole)
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return (PackedConstant("table", ("c",)) if _by_channel(node) else PackedConstant("table", broadcast=True),)

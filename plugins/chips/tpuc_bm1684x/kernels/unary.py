@@ -17,6 +17,7 @@ from tpuc_bm1684x.kernels.binary import emit_rescale
 from tpuc_bm1684x.kernels.common import elementwise_space
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
+from tpuc_bm1684x.kernels.planes import plane_candidates
 from tpuc_bm1684x.operands import operand
 
 _HALVES = (ArithmeticOp.MAX, ArithmeticOp.MIN)
@@ -32,6 +33,9 @@ class AddConstKernel(ElementwiseKernel):
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
         return (("sum", 4),) if is_integer(node.result_type) else ()
+
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        return (*plane_candidates(self, node), *super().kernels(node))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)
@@ -51,6 +55,9 @@ class AddConstKernel(ElementwiseKernel):
 
 class MulConstKernel(ElementwiseKernel):
     """Floats times a number."""
+
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        return (*plane_candidates(self, node), *super().kernels(node))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         source, result = operand(placed.operand(0)), operand(placed.result)

@@ -204,13 +204,18 @@ class ImageBytes:
                 f"{rows}x{columns}. Transform the network with other --resize-dims; the middle is taken."
             )
 
-    def spread(self, pixels: Value) -> tuple[int, int, int, int]:
-        """Extents of pixels over the lanes: rows as channels, or equal parts of channels that are one piece."""
+    def spread(self, pixels: Value) -> tuple[int, ...]:
+        """Extents of pixels over the lanes: rows as channels, or equal parts of channels that are one piece. Those of
+        one image stay as they are: kernels spread them.
+        """
         dims = pixels.tensor.dims
         made_by = pixels.defining
         is_piece = pixels is self.raw or (made_by is not None and made_by.operands[0] is self.raw)
         is_whole = self.format.layout == "nchw" and dims[1] == 1 and dims[2:] == self.raw.tensor.dims[2:]
-        return (over_lanes(dims, self.target.lanes) if is_piece and is_whole else None) or rows_of(dims)
+        parts = over_lanes(dims, self.target.lanes) if is_piece and is_whole else None
+        if parts is None:
+            return rows_of(dims)
+        return dims if dims[0] == 1 else parts
 
     @cached_property
     def pixels(self) -> Value:

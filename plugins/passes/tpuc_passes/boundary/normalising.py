@@ -67,15 +67,19 @@ def _look_up(image: ImageBytes, pixels: Value, table: Array, result: TensorType)
     else:
         entries = image.build.weight("table", np.ascontiguousarray(table).reshape(1, 1, 1, 256), result.element)
         found = image.build.op(tpu.Lut(), [flat, entries], spread, "lut")
+    if spread.dims == result.dims:
+        return found
     return image.build.op(tpu.Reshape(shape=result.dims), [found], TensorType(result.dims, result.element), "scale_lut")
 
 
 def _spread(image: ImageBytes, pixels: Value) -> Value:
-    """The same pixels over the lanes: as they were computed, or rows as channels."""
+    """The same pixels over the lanes: as they were computed, or by other extents."""
     made = pixels.defining
     if made is not None and isinstance(made.op, tpu.Reshape):
         return made.operands[0]
     spread = image.spread(pixels)
+    if spread == pixels.tensor.dims:
+        return pixels
     return image.build.op(tpu.Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
 
 

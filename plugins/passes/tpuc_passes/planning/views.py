@@ -1,4 +1,6 @@
-"""Chooses, for kernels that can see their tensors in several ways, the view that saves transfers."""
+"""Chooses, for operations that can be seen in several ways, the view that saves transfers. Of several kernels that is
+weighed against what they compute.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,13 @@ from tpuc.api import Value
 from tpuc_passes.planning.aliases import AliasSets
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.def_use import DefUse, def_uses
+from tpuc_passes.planning.resident_tiling import compute_cycles, resident_tiling
 from tpuc_passes.planning.task import Side, Task, TileTask
 
 _SWEEPS = 3
 """Rounds over all tasks at most, so that neighbours that change in turn come to an end."""
+_SCRATCH_FRACTION = 12
+"""Of local memory that tiles are cut for."""
 
 
 class ViewChooser:
@@ -32,6 +37,7 @@ class ViewChooser:
             operands = [aliases.root(operand) for operand in first.operation.operands]
             self.of_task.append([*operands, *first.operation.results])
         self._known: dict[tuple[Value, tuple[int, ...]], int] = {}
+        self._computed: dict[tuple[int, int], int] = {}
 
     def run(self) -> list[Task]:
         """Every task in its best view."""
@@ -39,7 +45,7 @@ class ViewChooser:
             return [options[0] for options in self.choices]
         most = max(len(options) for options in self.choices)
         starts = ([min(number, len(options) - 1) for options in self.choices] for number in reversed(range(most)))
-        best = min((self._improve(start) for start in starts), key=lambda chosen: self._cost(self.def_uses, chosen))
+        best = min((self._improve(start) for start in starts), key=self._total)
         return [options[number] for options, number in zip(self.choices, best, strict=True)]
 
     def _improve(self, chosen: list[int]) -> list[int]:
@@ -53,9 +59,25 @@ class ViewChooser:
                 break
         return chosen
 
+    def _total(self, chosen: Sequence[int]) -> int:
+        computing = sum(self._compute(point, number) for point, number in enumerate(chosen))
+        return self._cost(self.def_uses, chosen) + computing
+
+    def _compute(self, point: int, number: int) -> int:
+        """Half of the cycles of computing a task in a view, as transfers of others may run beside; 0 where one kernel
+        does it in all of them.
+        """
+        options = [task for task in self.choices[point] if isinstance(task, TileTask)]
+        if len({task.kernel for task in options}) < 2:
+            return 0
+        if (point, number) not in self._computed:
+            cut = resident_tiling(options[number], _SCRATCH_FRACTION, self.cycles)
+            self._computed[point, number] = compute_cycles(cut[0], self.cycles) // 2 if cut is not None else 0
+        return self._computed[point, number]
+
     def _around(self, chosen: list[int], point: int, number: int) -> int:
         before, chosen[point] = chosen[point], number
-        cost = self._cost(self.of_task[point], chosen)
+        cost = self._cost(self.of_task[point], chosen) + self._compute(point, number)
         chosen[point] = before
         return cost
 

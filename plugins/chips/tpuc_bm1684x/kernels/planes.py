@@ -1,0 +1,130 @@
+"""Planes of one channel, which element by element are computed in all lanes: as equal rows, or pixels in turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from tpuc.api import (
+    Axis,
+    Box,
+    Candidate,
+    LocalTensor,
+    Node,
+    PackedConstant,
+    Phase,
+    PlacedTile,
+    Scratch,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+)
+from tpuc_ops.arrays import Array
+
+from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa import LaneTransfer, TransferOp
+from tpuc_bm1684x.kernels.common import ACROSS_LANES, in_spaces, parallel_axes
+from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of
+
+_TURNS = "turns"
+
+
+def plane_candidates(kernel: TileKernel[Any, Bm1684xAssembler], node: Node) -> Sequence[Candidate]:
+    """Ways to compute one function of all elements of a plane, the first operand: rows of it in each lane, which suit
+    a plane that comes from DDR and goes there; or elements in turn, of which the lane of the plane gets the results.
+    None for other tensors.
+    """
+    dims = node.result_type.dims
+    if len(dims) != 4 or dims[:2] != (1, 1) or node.operand_types[0].dims != dims:
+        return ()
+    rows, rest = ACROSS_LANES.rows(node.result_type.size), (None,) * (len(node.operand_types) - 1)
+    if rows is None or rows.shape[3] > MAX_EXTENT:
+        return ()
+    space = Space(parallel_axes(rows.shape), (rows, *rest), (rows,))
+    turns = TurnsKernel(kernel)
+    return (*in_spaces(kernel, (space,)), Candidate(turns, turns.space(node)))
+
+
+class TurnsKernel(TileKernel[Any, Bm1684xAssembler]):
+    """Element i of a plane is loaded into lane i mod 64, or another number of lanes of which its size is a multiple,
+    and computed there by a kernel; a transposition brings the results into the lane of the plane, one after the other.
+    """
+
+    def __init__(self, kernel: TileKernel[Any, Bm1684xAssembler]) -> None:
+        self._kernel = kernel
+
+    def space(self, node: Node) -> Space:
+        _, _, h, w = node.result_type.dims
+        lanes = _lanes(node)
+        unit = lanes // math.gcd(lanes, w)
+        turns = View((1, lanes, h * w // lanes, 1), (h * w, 1, lanes, 1))
+        axes = (
+            Axis("n", 1),
+            Axis("c", 1),
+            Axis("h", h, granularity=unit, limit=max(MAX_EXTENT // unit * unit, unit)),
+            Axis("w", w, granularity=w),
+        )
+        return Space(axes, (turns, *(None for _ in node.operand_types[1:])), (View((1, 1, h, w)),))
+
+    def tiling_key(self, node: Node) -> Hashable:
+        return type(self._kernel), self._kernel.tiling_key(node)
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        return [Box((0, 0, _turns(node, tile)[0], 0), _shape(node, tile)), *(None for _ in node.operand_types[1:])]
+
+    def constants(self, node: Node) -> Sequence[PackedConstant]:
+        return self._kernel.constants(node)
+
+    def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
+        return self._kernel.constant_shape(node, name, _in_lanes(node, tile))
+
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        return self._kernel.pack(node, name, _in_lanes(node, tile), arrays)
+
+    def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        size = Bm1684xLmem().tensor_bytes("aligned", _shape(node, tile), node.result_type.storage.bits // 8)
+        return (*self._kernel.scratch(node, _in_lanes(node, tile)), Scratch(_TURNS, size))
+
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        shape, result, address = _shape(node, placed.tile), placed.result, placed.scratch[_TURNS].address
+        turns = LocalTensor(address, shape, "aligned", result.element)
+        inner = PlacedTile(_in_lanes(node, placed.tile), placed.operands, (turns,), placed.constants, placed.scratch)
+        self._kernel.emit(node, inner, phase, asm)
+        _, lanes, count, _ = shape
+        asm.record(
+            LaneTransfer(
+                operation=TransferOp.TRANSPOSE_WC,
+                shape=(1, 1, count, lanes),
+                dtype=dtype_of(result.element),
+                result=result.address,
+                source=address,
+            )
+        )
+
+
+def _lanes(node: Node) -> int:
+    rows = ACROSS_LANES.rows(node.result_type.size)
+    assert rows is not None
+    return rows.shape[1]
+
+
+def _turns(node: Node, tile: Tile) -> tuple[int, int]:
+    """How many elements each lane has before a tile and up to its end."""
+    width, lanes = node.result_type.dims[3], _lanes(node)
+    first, end = tile.range("h")
+    return first * width // lanes, end * width // lanes
+
+
+def _in_lanes(node: Node, tile: Tile) -> Tile:
+    """The tile as the inner kernel sees it."""
+    first, end = _turns(node, tile)
+    return Tile(("n", "c", "h", "w"), (0, 0, first, 0), (1, _lanes(node), end, 1))
+
+
+def _shape(node: Node, tile: Tile) -> Shape4:
+    first, end = _turns(node, tile)
+    return (1, _lanes(node), end - first, 1)
