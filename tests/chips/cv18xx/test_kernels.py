@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from tpuc.api import Node, ScalarType, TensorType, View
 from tpuc.registry import Registry
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
+from tpuc_cv18.isa import Target
+from tpuc_cv18.kernels.common import LaneKernel, flat_space
+from tpuc_ops import tpu
 
 from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps
-from tests.chips.cv18xx import NAMES
+from tests.chips.cv18xx import NAMES, TARGETS
 from tests.chips.cv18xx.kernel_cases import BYTE_ROWS, FLOAT_ROWS, ROWS, SEPARATE, STRIDES
 
 FEWEST_LANES = "cv180x"
@@ -56,3 +61,10 @@ def test_few_rows_use_the_matrix_product_where_a_convolution_is_slower(
         compiled = compile_kernels({name: replace(sample, tilings=[])}, chip, registry)
         text = registry.get("tpuc.chips", chip).load(compiled.data, "kernels").disassemble()
         assert (" matmul " in text) == products
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=NAMES)
+def test_planes_of_bytes_are_looked_up_in_all_lanes(target: Target) -> None:
+    plane = TensorType((1, 1, 144, 152), ScalarType("i8"))
+    space = flat_space(LaneKernel[Any](target).lanes, Node(tpu.Lut(), (plane,), (plane,), "table"))
+    assert space.results == (View((1, target.lanes, 1, 144 * 152 // target.lanes)),)

@@ -18,6 +18,7 @@ from tpuc.api import (
     elementwise_view,
 )
 from tpuc_chip_parts.lanes import Lanes
+from tpuc_ops import tpu
 
 from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Target
@@ -26,6 +27,7 @@ from tpuc_cv18.operands import MAX_EXTENT, MAX_STEP, is_computable
 
 OpT = TypeVar("OpT", bound=Op)
 _SMALL_PLANE = 16  # a lane works on 16 elements at once
+_BYTE_BITS = 8
 
 
 class LaneKernel(TileKernel[OpT, Cv18Assembler]):
@@ -77,11 +79,15 @@ def elementwise_space(lanes: Lanes, node: Node, width_limit: int = MAX_EXTENT) -
 def flat_space(lanes: Lanes, node: Node, width_limit: int = MAX_EXTENT) -> Space:
     """As `elementwise_space`, for ops to which every element is like every other.
 
-    Tensors of one shape that fill the lanes badly lie in long rows over the lanes instead.
+    Tensors of one shape that fill the lanes badly lie in long rows over the lanes instead; of two lanes one is enough
+    for floats without a table, which take few cycles beside their transfers.
     """
-    shapes = {type_.dims for type_ in (*node.operand_types, node.result_type)}
+    types = (*node.operand_types, node.result_type)
+    shapes = {type_.dims for type_ in types}
     _, c, h, w = elementwise_view(node.result_type.dims)
-    poor = h * w < _SMALL_PLANE or c < lanes.count // 2
+    is_slow = isinstance(node.op, tpu.Lut) or all(type_.storage.bits == _BYTE_BITS for type_ in types)
+    fewest = 2 if is_slow else 1
+    poor = h * w < _SMALL_PLANE or c < max(lanes.count // 2, fewest)
     view = lanes.rows(node.result_type.size) if len(shapes) == 1 and poor else None
     if view is None:
         return elementwise_space(lanes, node, width_limit)
