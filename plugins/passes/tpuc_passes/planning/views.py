@@ -67,11 +67,12 @@ class ViewChooser:
         """Half of the cycles of computing a task in a view, as transfers of others may run beside; 0 where one kernel
         does it in all of them.
         """
-        options = [task for task in self.choices[point] if isinstance(task, TileTask)]
-        if len({task.kernel for task in options}) < 2:
+        options = self.choices[point]
+        chosen = options[number]
+        if not isinstance(chosen, TileTask) or len({one.kernel for one in options if isinstance(one, TileTask)}) < 2:
             return 0
         if (point, number) not in self._computed:
-            cut = resident_tiling(options[number], _SCRATCH_FRACTION, self.cycles)
+            cut = resident_tiling(chosen, _SCRATCH_FRACTION, self.cycles)
             self._computed[point, number] = compute_cycles(cut[0], self.cycles) // 2 if cut is not None else 0
         return self._computed[point, number]
 
