@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tpuc.api import Module
 from tpuc.api.host import SampleSource
@@ -26,7 +27,7 @@ MOST_ELEMENTS = 1 << 23
 class HeldOut(SampleSource):
     """Samples, and the float network's outputs for some of them."""
 
-    outputs: Mapping[Hashable, Outputs] = field(default_factory=dict[Hashable, Outputs], compare=False, repr=False)
+    outputs: Mapping[Any, Outputs] = field(default_factory=dict[Any, Outputs], compare=False, repr=False)
 
     @property
     def known(self) -> list[Outputs]:

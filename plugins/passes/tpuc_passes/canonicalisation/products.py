@@ -125,13 +125,14 @@ def _product_before(operation: Operation) -> Operation | None:
 def _matrix(product: Operation, module: Module) -> Array | None:
     """Constant filters of one group as `[outputs, inputs, ...]` in float64; None for what multiplies otherwise."""
     op: Any = product.op
-    array = module.constant(product.operands[1])
-    if array is None or len(product.operands) > 3 or product.operands[0] is product.operands[1]:
+    x, filters = product.operands[:2]
+    array = module.constant(filters)
+    if array is None or x is filters or len(product.operands) > 3:
         return None
     if isinstance(op, top.Conv):
         return array.astype(np.float64) if op.group == 1 and not op.inserts else None
     stored = op.left_transpose or op.q_group_size or op.dq_type != "NONE" or output_axis(product) is None
-    if stored or product.operands[0].tensor.rank < 2:
+    if stored or x.tensor.rank < 2:
         return None
     return (array if op.right_transpose else array.T).astype(np.float64)
 
