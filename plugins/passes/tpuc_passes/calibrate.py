@@ -21,10 +21,10 @@ from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.duration import THREADED_SECONDS, seconds_of
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.gaps import find_gaps, sentence
-from tpuc_passes.calibration.held_out import choose_held_out, foreseen, samples_at, without
+from tpuc_passes.calibration.held_out import choose_held_out, samples_at, without
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.progress_file import Progress
-from tpuc_passes.calibration.refine import Refinement
+from tpuc_passes.calibration.refine import Refinement, kept_for
 from tpuc_passes.calibration.scores import scores_of, unshown
 from tpuc_passes.calibration.table import CalibrationTable, make_remarks
 from tpuc_passes.drop_dynamic_quantisation import without_dynamic_quantisation
@@ -98,8 +98,8 @@ class Calibrate(Pass):
             files = _path(self.resume), _path(self.statistics)
             counting = Counting(self.histogram_bin_num, calibrator.needs_histogram, scores_of(module))
             engine = Engine(module, context, pool, counting, *files, self.strict)
-            kept = foreseen(Progress(samples, counting), module) if self.hold_out else frozenset[int]()
-            looked = lint(engine.network, samples, pool, context, counting) if self.lint else None
+            kept = kept_for(module, Progress(samples, counting), hold_out=self.hold_out)
+            looked = lint(engine.network, samples, pool, context, counting, kept) if self.lint else None
             if looked is not None:
                 self._check(looked.findings, context)
             progress = engine.begin(samples)

@@ -16,7 +16,7 @@ from tpuc.ir import Module
 from tpuc.session import Session
 from tpuc.work import PortableModule, open_pool
 from tpuc_ops import top
-from tpuc_passes.calibration.collect import Counting
+from tpuc_passes.calibration.collect import Counting, Kept
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.progress_file import Progress
 
@@ -108,7 +108,7 @@ def test_no_more_samples_are_run_than_show_that_nothing_is_wrong(
         looked = lint(PortableModule(module, CONTEXT.registry), samples, pool, CONTEXT, Counting(64))
     assert looked.seen == run
     progress = Progress(samples, Counting(64))
-    looked.enter(progress, {1, run - 1, run})
+    looked.enter(progress, Kept(frozenset({1, run - 1, run})))
     assert (progress.seen, sorted(progress.outputs)) == (run, [1, run - 1])
     (output,) = progress.outputs[1].values()
     assert output.reshape(3) == pytest.approx(reds[1, 0].mean(axis=(1, 2)) * factors, rel=1e-5)

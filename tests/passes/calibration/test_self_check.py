@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
-from tpuc.api import CHECK_SAMPLES, Module, PassContext, Value
+from tpuc.api import CALIBRATION_TABLE, CHECK_SAMPLES, Module, PassContext, Value
 from tpuc.data import SampleReader, SampleSet, inputs_of, open_samples
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
@@ -17,11 +18,15 @@ from tpuc.session import Session
 from tpuc.session.reports import OutputCheck, SelfCheck
 from tpuc_ops import top
 from tpuc_passes.accuracy.decisions import deciders_of
+from tpuc_passes.accuracy.network import State
 from tpuc_passes.calibrate import Calibrate
+from tpuc_passes.calibration import refine
 from tpuc_passes.calibration.collect import Counting
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.held_out import HeldOut, choose_held_out, samples_at
+from tpuc_passes.calibration.judge import Judge
 from tpuc_passes.calibration.progress_file import Progress
+from tpuc_passes.calibration.table import CalibrationTable
 
 from tests.chips.command_line import tpuc
 from tests.models.onnx_of import onnx_of
@@ -200,8 +205,30 @@ class TestHeldOut:
             assert list(known) == list(wanted)
             assert all(np.array_equal(known[name], wanted[name]) for name in wanted)
 
+    def test_the_judge_does_not_run_the_float_network_again(
+        self, samples: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tables: list[CalibrationTable] = []
+        known: list[bool] = []
+        start = Judge.__post_init__
+
+        def spy(judge: Judge, floats: Sequence[State] | None) -> None:
+            known.append(floats is not None)
+            start(judge, floats)
+
+        monkeypatch.setattr(Judge, "__post_init__", spy)
+        for most in (refine.MOST_KEPT, 0):
+            monkeypatch.setattr(refine, "MOST_KEPT", most)
+            context = PassContext(Registry())
+            Calibrate(dataset=(str(samples),), hold_out=True).run(classifier(spread=3.0), context)
+            tables.append(context.result(CALIBRATION_TABLE))  # pyright: ignore[reportArgumentType]
+        assert known[-1] is False
+        assert known[0] is True
+        first, second = (table.entries for table in tables)
+        assert first == second
+
     def test_large_outputs_are_not_kept(self, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("tpuc_passes.calibration.held_out.MOST_ELEMENTS", 16 * CLASSES - 1)
+        monkeypatch.setattr("tpuc_passes.calibration.refine.MOST_KEPT", CLASSES)
         context, module = PassContext(Registry()), classifier()
         assert module.main.outputs[0].tensor.size == CLASSES
         Calibrate(dataset=(str(samples),), hold_out=True, tune_num=0).run(module, context)

@@ -23,13 +23,23 @@ million counts in 2048 bins.
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What a unit gives: histograms by value name, the samples that could not be read with the reason, and the outputs
+    """What a unit gives: histograms by value name, the samples that could not be read with the reason, and what is kept
     of some.
     """
 
     histograms: Histograms = field(default_factory=dict[str, Histogram])
     unreadable: tuple[tuple[int, str], ...] = ()
     outputs: Mapping[int, Outputs] = field(default_factory=dict[int, "Outputs"])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of the run that counts values: of the samples at these places the network's outputs, and the values
+    of these names.
+    """
+
+    places: frozenset[int] = frozenset()
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -53,12 +63,12 @@ class Counting:
 
 @dataclass(frozen=True)
 class StatisticsJob(Job[UnitResult]):
-    """Histograms of every float value; the network's outputs for the samples in `kept`."""
+    """Histograms of every float value, and what is `kept`."""
 
     network: PortableModule
     samples: SampleSource
     counting: Counting
-    kept: frozenset[int] = frozenset()
+    kept: Kept = Kept()
 
     def prepare(self) -> Callable[[range], UnitResult]:
         interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
@@ -74,10 +84,11 @@ class StatisticsJob(Job[UnitResult]):
                 except CalibrationError as error:
                     unreadable.append((index, str(error)))
                     continue
+                names = self.kept.names if index in self.kept.places else ()
                 found = interpreter.run(
-                    sample, on_value=lambda name, array: self.counting.see(result, name, array, buffers)
+                    sample, names, on_value=lambda name, array: self.counting.see(result, name, array, buffers)
                 )
-                if index in self.kept:
+                if index in self.kept.places:
                     outputs[index] = found
             return UnitResult(result, tuple(unreadable), outputs)
 

@@ -11,11 +11,11 @@ from tpuc.api import CalibrationError, Calibrator, Module, PassContext
 from tpuc.api.host import Array, Pool, PortableModule, SampleSource, small_units_of
 
 from tpuc_passes.accuracy.equalised import equalised_where_better
-from tpuc_passes.calibration.collect import Counting, StatisticsJob, UnitResult, merge_histograms
+from tpuc_passes.calibration.collect import Counting, Kept, StatisticsJob, UnitResult, merge_histograms
 from tpuc_passes.calibration.headroom import with_headroom, with_output_headroom
 from tpuc_passes.calibration.methods import Max, usable_threshold
 from tpuc_passes.calibration.progress_file import Progress, fingerprint, load, save
-from tpuc_passes.calibration.refine import Refined, Refinement, Refiner
+from tpuc_passes.calibration.refine import Refined, Refinement, Refiner, kept_for
 from tpuc_passes.calibration.table import TensorThreshold
 from tpuc_passes.move_factors import move_factors
 
@@ -59,9 +59,9 @@ class Engine:
         self.context.log(f"{self.resume}: goes on with {progress.seen} samples, {new} more to see")
         return progress
 
-    def collect(self, progress: Progress, kept: frozenset[int] = frozenset()) -> None:
-        """Bring the statistics up to the last sample, and keep the outputs for some."""
-        job = StatisticsJob(self.network, progress.samples, progress.counting, kept)
+    def collect(self, progress: Progress, kept: Kept | None = None) -> None:
+        """Bring the statistics up to the last sample, and keep what is wanted of some."""
+        job = StatisticsJob(self.network, progress.samples, progress.counting, kept or Kept())
         first = progress.seen
         samples = range(first, len(progress.samples))
         units = tuple(samples[unit.start : unit.stop] for unit in small_units_of(len(samples)))
@@ -121,7 +121,9 @@ class Engine:
         move_factors(module, factors)
         again = Progress(progress.samples, progress.counting)
         engine = replace(self, module=module, resume=None, statistics=None)
-        replace(engine, context=replace(self.context, remark=self.context.log)).collect(again)
+        replace(engine, context=replace(self.context, remark=self.context.log)).collect(
+            again, kept_for(module, replace(again, skipped=progress.skipped))
+        )
         return engine, replace(again, skipped=progress.skipped)
 
     def refined(

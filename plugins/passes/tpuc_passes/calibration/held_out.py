@@ -19,8 +19,6 @@ PART, MOST, LEAST = 5, 16, 4
 """One sample in so many is held out, but no more and no fewer than these."""
 SECONDS = 1.0
 """Samples for the check are no more than one run over takes so long, but at least `LEAST`."""
-MOST_ELEMENTS = 1 << 23
-"""Outputs that are kept from the run that counts values, 32 MiB."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +57,6 @@ def choose_held_out(progress: Progress, module: Module) -> tuple[int, ...]:
         return ()
     count = min(len(different) // PART, affordable(module))
     return tuple(place for index in spread(len(different), count) for place in different[index])
-
-
-def foreseen(progress: Progress, module: Module) -> frozenset[int]:
-    """The places that will be held out if all samples can be read, where the network's outputs for them fit in."""
-    places = frozenset(choose_held_out(progress, module))
-    size = sum(value.tensor.size for value in module.main.outputs)
-    return places if len(places) * size <= MOST_ELEMENTS else frozenset()
 
 
 def without(progress: Progress, held_out: Collection[int]) -> Progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
@@ -149,6 +149,21 @@ class Judge:
         return _Run(
             first, [Remembering(net.outputs(one)) for one in states], [self.measure.values(one) for one in states]
         )
+
+
+def states_of(net: FakeNetwork, samples: Iterable[Mapping[str, Array] | None]) -> list[State] | None:
+    """Finished float states of what is known of samples by name; None where that is not all that a judge sees."""
+    slots, wanted = {name: slot for slot, name in net.plan.names.items()}, slots_to_see(net)
+    states: list[State] = []
+    for values in samples:
+        state = State([None] * net.plan.slots, [None] * net.plan.slots)
+        for name, array in (values or {}).items():
+            if name in slots:
+                state.values[slots[name]] = array
+        if any(state.values[slot] is None for slot in wanted):
+            return None
+        states.append(state)
+    return states
 
 
 def _decibels(sums: Array) -> float:

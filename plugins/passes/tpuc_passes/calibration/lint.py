@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ from tpuc.api.host import (
     units_of,
 )
 
-from tpuc_passes.calibration.collect import Counting, Histograms, Outputs, merge_histograms
+from tpuc_passes.calibration.collect import Counting, Histograms, Kept, Outputs, merge_histograms
 from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.statistics import CountingBuffers
@@ -88,10 +88,10 @@ class Lint:
     seen: int
     outputs: Sequence[Outputs] = ()
 
-    def enter(self, progress: Progress, kept: Collection[int]) -> None:
-        """As the beginning of statistics, with the outputs for those in `kept`."""
+    def enter(self, progress: Progress, kept: Kept) -> None:
+        """As the beginning of statistics, with what is kept of these samples."""
         progress.histograms, progress.seen = self.histograms, self.seen
-        progress.outputs = {place: self.outputs[place] for place in kept if place < self.seen}
+        progress.outputs = {place: self.outputs[place] for place in kept.places if place < self.seen}
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ class ColourJob(Job[list[Colours | None]]):
     samples: SampleSource
     axis: int
     counting: Counting
+    kept: Kept
 
     def prepare(self) -> Callable[[range], list[Colours | None]]:
         interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
@@ -143,13 +144,23 @@ class ColourJob(Job[list[Colours | None]]):
                 return None
             seen: Histograms = {}
             exchanged = {name: np.ascontiguousarray(np.flip(array, self.axis)) for name, array in sample.items()}
-            plain = interpreter.run(sample, on_value=lambda name, array: self.counting.see(seen, name, array, buffers))
-            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(plain), seen, plain)
+            plain = interpreter.run(
+                sample, self.kept.names, on_value=lambda name, array: self.counting.see(seen, name, array, buffers)
+            )
+            mine = {name: plain[name] for name in interpreter.output_names}
+            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(mine), seen, plain)
 
         return lambda unit: [one(index) for index in unit]
 
 
-def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext, counting: Counting) -> Lint:
+def lint(
+    network: PortableModule,
+    samples: SampleSource,
+    pool: Pool,
+    context: PassContext,
+    counting: Counting,
+    kept: Kept | None = None,
+) -> Lint:
     """Looks at all samples, and runs some of them where that tells something. Raises CalibrationError where they
     contradict what the network says of its inputs.
     """
@@ -160,7 +171,7 @@ def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: Pa
     histograms: Histograms = {}
     gains: list[float | None] = []
     outputs: list[Outputs] = []
-    for one in _colours(network, samples, pool, context, counting):
+    for one in _colours(network, samples, pool, context, counting, kept or Kept()):
         if one is not None and None not in gains:
             merge_histograms(histograms, one.histograms)
             outputs.append(one.outputs)
@@ -175,7 +186,7 @@ def lint(network: PortableModule, samples: SampleSource, pool: Pool, context: Pa
 
 
 def _colours(
-    network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext, counting: Counting
+    network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext, counting: Counting, kept: Kept
 ) -> Iterator[Colours | None]:
     """What the first samples say of the order of colours: some of them first, the others unless that is enough."""
     axis = _colour_axis(samples.inputs, network.module)
@@ -183,7 +194,7 @@ def _colours(
         return
     affordable = int(COLOUR_SECONDS / seconds_of(network.module))
     count = min(len(samples), max(FEWEST_COLOURS, min(COLOUR_SAMPLES, affordable)))
-    job = ColourJob(network, samples, axis, counting)
+    job = ColourJob(network, samples, axis, counting, kept)
     units = units_of(count, 1)
     gains: list[float | None] = []
     quarter, half = count // 4 if count >= FEW_SAMPLES else 0, count // 2

@@ -14,19 +14,21 @@ from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSourc
 
 from tpuc_passes.accuracy.bias import SHIFTS, ProductMeans, filter_shifts, find_shifts
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, UNSEEN, channel_elements, choose_channels, eligible
+from tpuc_passes.accuracy.measure import slots_to_see
 from tpuc_passes.accuracy.network import FakeNetwork, Filters
 from tpuc_passes.accuracy.notes import note_lines
 from tpuc_passes.accuracy.rounding import changes_of, find_rounding
+from tpuc_passes.calibration.collect import Kept
 from tpuc_passes.calibration.duration import seconds_of
 from tpuc_passes.calibration.headroom import scores_of, with_whole_scores
-from tpuc_passes.calibration.held_out import spread
+from tpuc_passes.calibration.held_out import choose_held_out, spread, without
 from tpuc_passes.calibration.importance import (
     Importance,
     choose_by_outputs,
     lowest_of,
     merged,
 )
-from tpuc_passes.calibration.judge import Judge
+from tpuc_passes.calibration.judge import Judge, states_of
 from tpuc_passes.calibration.observe import Observation, ObserveJob, Tuning
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
@@ -50,6 +52,8 @@ SAMPLE_SECONDS = 0.8
 DISTANCE_SECONDS = 0.2
 """Of those for tuning, no more tell distances, which take longest, than one run over takes so long; as many at least.
 """
+MOST_KEPT = 1 << 23
+"""Elements that are kept from the run that counts values, 32 MiB."""
 ROUNDED = 16
 """Samples whose operands say how filters are rounded, or fewer of a network that takes long."""
 QUICK_SECONDS = 3e-3
@@ -392,9 +396,9 @@ class Refiner:
 
     @cached_property
     def _judge(self) -> Judge:
-        count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(self.module))))
-        samples = _read(self._source(self._spread(count, skip_first=True)))
-        return Judge(self.module, samples, self._quantised, self.pool)
+        places = _judging(self.progress, self.module)
+        known = states_of(FakeNetwork(self.module), (self.progress.outputs.get(place) for place in places))
+        return Judge(self.module, _read(self._source(places)), self._quantised, self.pool, known)
 
     def _calibrated(self, entries: Entries) -> Module:
         context = dataclasses.replace(self.context, results={CALIBRATION_TABLE: CalibrationTable(entries)})
@@ -407,17 +411,41 @@ class Refiner:
         net.set_elements(channel_elements(eligible(calibrated), self.channels))
         return net
 
-    def _spread(self, count: int, *, skip_first: bool = False) -> list[int]:
-        """So many samples that can be read, evenly over the data set; `skip_first`: from the middles between those."""
-        usable = [index for index in range(len(self.progress.samples)) if index not in self.progress.skipped]
-        step = max(len(usable) / count, 1.0) if count else 0.0
-        first = step / 2 if skip_first else 0.0
-        places = [int(first + step * place) for place in range(min(count, len(usable)))]
-        return [usable[place % len(usable)] for place in places]
+    def _spread(self, count: int) -> list[int]:
+        return _spread(self.progress, count)
 
     def _source(self, places: Sequence[int]) -> SampleSource:
         samples = self.progress.samples
         return dataclasses.replace(samples, samples=tuple(samples.samples[place] for place in places))
+
+
+def _spread(progress: Progress, count: int, *, skip_first: bool = False) -> list[int]:
+    """So many samples that can be read, evenly over the data set; `skip_first`: from the middles between those."""
+    usable = [index for index in range(len(progress.samples)) if index not in progress.skipped]
+    step = max(len(usable) / count, 1.0) if count else 0.0
+    first = step / 2 if skip_first else 0.0
+    places = [int(first + step * place) for place in range(min(count, len(usable)))]
+    return [usable[place % len(usable)] for place in places]
+
+
+def _judging(progress: Progress, module: Module) -> list[int]:
+    """The places of the samples on which tables are compared."""
+    count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(module))))
+    return _spread(progress, count, skip_first=True)
+
+
+def kept_for(module: Module, progress: Progress, *, hold_out: bool = False) -> Kept:
+    """What the run that counts values should keep for the judge, and with `hold_out` for those that will be held out if
+    all samples can be read; nothing where that is much.
+    """
+    held_out = choose_held_out(progress, module) if hold_out else ()
+    net = FakeNetwork(module)
+    slots = slots_to_see(net)
+    places = frozenset([*_judging(without(progress, held_out), module), *held_out])
+    names = frozenset(net.plan.names[slot] for slot in slots if slot in net.plan.names)
+    steps = [step for step in net.plan.steps if not names.isdisjoint(value.name for value in step.operation.results)]
+    size = sum(value.tensor.size for step in steps for value in step.operation.results)
+    return Kept(places, names) if len(places) * size <= MOST_KEPT else Kept()
 
 
 def _larger(one: TensorThreshold, other: TensorThreshold) -> TensorThreshold:
