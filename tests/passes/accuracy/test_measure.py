@@ -85,6 +85,36 @@ class TestMeasure:
         assert not measure.enough
         assert measure.is_far == (reach > 64)
 
+    @pytest.mark.parametrize("other", [-400, -200])
+    def test_what_rising_functions_make_of_near_logits_is_measured_in_these(self, other: int) -> None:
+        """`x + 400 * min(x, 0)` keeps the order of classes; with 200 for one of them, their scores are measured."""
+        net = Network(1, 6)
+        logits = net.op(top.MatMul(), net.input, net.build.weight("w", np.eye(6, dtype=np.float32)))
+        below = net.op(top.AddConst(const_val=0.0, do_relu=True), net.op(top.MulConst(const_val=-1.0), logits))
+        factors = np.full((1, 6), -400, np.float32)
+        factors[0, 2] = other
+        far = net.op(top.Add(), logits, net.op(top.Mul(), below, net.build.weight("slopes", factors)))
+        scores = net.op(top.Softmax(axis=1, beta=2.0), far)
+        module = net.finish(scores)
+        x = np.array([[[5.0, -1, 4, -5, 3, -6]], [[-20.0, 3, -5.5, 2, -5, 8]]], np.float32)
+        fake = FakeNetwork(module)
+        states = [fake.run({item.name: one for item in fake.plan.inputs}, integer=False, keep=True) for one in x]
+        deciders = deciders_of(module, [fake.outputs(one) for one in states])
+        measure = measure_of(fake, deciders, states)
+        names = [fake.plan.names[slot] for slot in measure.slots]
+        assert measure.is_far
+        (decider,) = (measure.decider(one) for one in deciders)
+        outputs = [measure.outputs(fake, one) for one in states]
+        if other == -200:
+            assert names == [scores.name]
+            assert decider is deciders[0]
+        else:
+            assert names == [logits.name]
+            assert decider.part.output == logits.name
+        for one, values in zip(outputs, x, strict=True):
+            powers = np.exp(2 * values)
+            assert decider.meaning(one) == pytest.approx(powers / powers.sum(), abs=1e-5)
+
     def test_far_logits_of_sigmoids_have_a_limit_and_scores_are_measured(self) -> None:
         net = Network(1, 400, 1)
         logits = net.op(top.AddConst(const_val=0.0), net.input)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from tpuc.api.host import Array
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.companding import compand
-from tpuc_passes.accuracy.deciders import SATURATED, Decider, Presence
+from tpuc_passes.accuracy.deciders import SATURATED, Classes, Decider, Presence
 from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.accuracy.outputs import output_slots
+from tpuc_passes.accuracy.rising import rising, source_of
 
 FARTHEST = 2 * SATURATED
 """Logits of this magnitude differ from larger ones in nothing."""
@@ -21,41 +22,73 @@ HEAVY = 8 * SATURATED
 
 
 @dataclass(frozen=True)
+class Source:
+    """A named value in a slot. What is 1 for a Softmax is `unit` there."""
+
+    slot: int
+    name: str
+    unit: float
+
+
+@dataclass(frozen=True)
 class Measure:
     """The slots that errors are measured in. For those of `units`, what a logit of 1 is there, for each element in one
     row, infinity for what is none: these count as `compand` has them. `enough`: the magnitude up to which logits that
-    reach far differ in anything, by slot. `is_far`: do some reach far?
+    reach far differ in anything, by slot. `is_far`: do some reach far? `sources`: what the logits of a Softmax are a
+    function of, where that is measured instead of them, by the name of its result.
     """
 
     slots: tuple[int, ...]
     units: Mapping[int, Array] = field(default_factory=dict[int, Array])
     enough: Mapping[int, float] = field(default_factory=dict[int, float])
     is_far: bool = False
+    sources: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
 
     def values(self, state: State) -> list[Array]:
         """What is measured in a finished state, in rows."""
         found = [(slot, state.values[slot]) for slot in self.slots]
         return [compand(value, self.units.get(slot)) for slot, value in found if value is not None]
 
+    def outputs(self, net: FakeNetwork, state: State) -> dict[str, Array]:
+        """The outputs of a finished state, and the sources."""
+        found = {one.name: state.values[one.slot] for one in self.sources.values()}
+        return {**{name: value for name, value in found.items() if value is not None}, **net.outputs(state)}
+
+    def decider(self, decider: Decider) -> Decider:
+        """The same, of the source where that is measured instead."""
+        source, part = self.sources.get(decider.part.name), decider.part
+        if source is None or not isinstance(decider, Classes):
+            return decider
+        part = replace(part, output=source.name, places=part.sources, factor=1.0)
+        return replace(decider, part=part, scale=source.unit, is_log=False)
+
 
 def slots_to_see(net: FakeNetwork) -> list[int]:
-    """The slots that `measure_of` looks at: outputs, and what functions at the end take."""
-    return sorted({*output_slots(net), *(slot for _, _, slots in _functions(net) for slot in slots)})
+    """The slots that `measure_of` looks at: outputs, what functions at the end take, and what that is a function of."""
+    behind = [slot for _, _, slots in _functions(net) for slot in slots]
+    return sorted({*output_slots(net), *behind, *(source_of(net, slot) for slot in behind)})
 
 
 def measure_of(net: FakeNetwork, deciders: Sequence[Decider], states: Sequence[State]) -> Measure:
     """Outputs and what they are put together from, by the values that these have in some samples."""
     seen = {slot: [value for one in states if (value := one.values[slot]) is not None] for slot in slots_to_see(net)}
-    whole, enough = set[int](), dict[int, float]()
+    whole, instead, enough, sources = set[int](), dict[int, int](), dict[int, float](), dict[str, Source]()
     for op, results, slots in _functions(net):
         unit = 1.0 / op.beta if isinstance(op, top.Softmax) else 1.0
-        if _largest([one for slot in slots for one in seen[slot]]) > HEAVY * unit:
-            whole.update(results)
-            # Of two large logits of a Softmax the difference decides.
-            enough |= {} if isinstance(op, top.Softmax) else dict.fromkeys(slots, FARTHEST)
+        if _largest([one for slot in slots for one in seen[slot]]) <= HEAVY * unit:
+            continue
+        # Of two large logits of a Softmax the difference decides.
+        found = rising(net, slots[0], seen, HEAVY * unit) if isinstance(op, top.Softmax) and len(slots) == 1 else None
+        if found is not None:
+            instead[slots[0]] = found.source
+            sources[net.plan.names[results[0]]] = Source(found.source, net.plan.names[found.source], unit / found.slope)
+            continue
+        whole.update(results)
+        enough |= {} if isinstance(op, top.Softmax) else dict.fromkeys(slots, FARTHEST)
     units = _units(net, deciders, seen)
     enough |= {slot: FARTHEST * float(one.max()) for slot, one in units.items() if np.isfinite(one).all()}
-    return Measure(tuple(output_slots(net, whole=whole)), units, enough, bool(whole or units))
+    measured = tuple(output_slots(net, whole=whole, instead=instead))
+    return Measure(measured, units, enough, bool(whole or instead or units), sources)
 
 
 def _functions(net: FakeNetwork) -> Iterator[tuple[top.Softmax | top.Sigmoid, Sequence[int], list[int]]]:

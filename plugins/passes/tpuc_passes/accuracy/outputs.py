@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tpuc.api import Constant, Module, NetworkInput, Op, ShapeOnly, Value
 from tpuc_ops import top
@@ -37,10 +37,17 @@ def output_parts(module: Module, through: tuple[type[Op], ...] = ()) -> Iterator
             stack.append(producer.operands[0])
 
 
-def output_slots(net: FakeNetwork, *, behind: Sequence[int] | None = None, whole: Collection[int] = ()) -> list[int]:
+def output_slots(
+    net: FakeNetwork,
+    *,
+    behind: Sequence[int] | None = None,
+    whole: Collection[int] = (),
+    instead: Mapping[int, int] | None = None,
+) -> list[int]:
     """The slots that errors are measured in: outputs, or what they are only put together from (boxes and scores in one
     tensor are two outputs) or are multiples of, or what a final Softmax takes, whose results are mostly 0 or 1, unless
-    these are `whole`. With `behind` those that these slots are made of, instead of outputs.
+    these are `whole`; `instead` of some of these others. With `behind` those that these slots are made of, instead of
+    outputs.
     """
     producers = {slot: step for step in net.plan.steps for slot in step.results}
     result: list[int] = []
@@ -50,8 +57,8 @@ def output_slots(net: FakeNetwork, *, behind: Sequence[int] | None = None, whole
         step = producers.get(slot)
         if step is not None and slot not in whole and _passes(step.operation.op):
             stack += [one for one in reversed(step.operands) if one not in net.constants and one]
-        elif slot not in result:
-            result.append(slot)
+        elif (found := (instead or {}).get(slot, slot)) not in result:
+            result.append(found)
     return result
 
 

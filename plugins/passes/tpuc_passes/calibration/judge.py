@@ -59,8 +59,9 @@ class Judge:
         states = floats
         if states is None:
             states = self._states(self.exact, self.samples, slots_to_see(self.exact), integer=False)
-        self.deciders = deciders_of(self.module, [self.exact.outputs(one) for one in states])
-        self.measure = measure_of(self.exact, self.deciders, states)
+        deciders = deciders_of(self.module, [self.exact.outputs(one) for one in states])
+        self.measure = measure_of(self.exact, deciders, states)
+        self.deciders = tuple(self.measure.decider(one) for one in deciders)
         self.wanted = self._taken(self.exact, states, 0)
         self._signals = np.array([[_energy(one) for one in sample] for sample in self.wanted.measured])
 
@@ -146,9 +147,8 @@ class Judge:
         return net.run_all(samples, self.pool, integer=integer, keep=keep)
 
     def _taken(self, net: FakeNetwork, states: Sequence[State], first: int) -> _Run:
-        return _Run(
-            first, [Remembering(net.outputs(one)) for one in states], [self.measure.values(one) for one in states]
-        )
+        outputs: list[Outputs] = [Remembering(self.measure.outputs(net, one)) for one in states]
+        return _Run(first, outputs, [self.measure.values(one) for one in states])
 
 
 def states_of(net: FakeNetwork, samples: Iterable[Mapping[str, Array] | None]) -> list[State] | None:
