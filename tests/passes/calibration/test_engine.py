@@ -21,6 +21,8 @@ from tpuc_passes.calibration.table import parse_table
 from tests.passes.graphs import Network
 
 RANDOM = np.random.default_rng(7)
+FILTERS = RANDOM.standard_normal((6, 3, 3, 1, 1)).astype(np.float32)
+LARGE = RANDOM.standard_normal((40, 1, 3, 64, 64)).astype(np.float32)
 IMAGES = (RANDOM.standard_normal((40, 1, 3, 8, 8)) * np.linspace(0.5, 2, 40).reshape(-1, 1, 1, 1, 1)).astype(np.float32)
 
 
@@ -46,6 +48,24 @@ def test_threads_one_process_and_three_give_the_same_bytes(module: Module, tmp_p
     expected = table(module, tmp_path, IMAGES, workers=1)
     assert table(module, tmp_path, IMAGES) == expected
     assert table(module, tmp_path, IMAGES, workers=3) == expected
+
+
+def test_ops_behind_the_last_product_change_no_threshold_in_front_of_it(tmp_path: Path) -> None:
+    """How much of the values a percentile leaves out depends on how deep they are, counted in products."""
+
+    def thresholds(tail: int) -> dict[str, float]:
+        net = Network(1, 3, 64, 64)
+        value = net.input
+        for number, filters in enumerate(FILTERS):
+            value = net.op(top.Conv(kernel_shape=(1, 1)), value, net.build.weight(f"filters_{number}", filters), net.none)
+        for _ in range(tail):
+            value = net.op(top.Relu(), value)
+        text = table(net.finish(value), tmp_path, LARGE, tune_num=0, bias_num=0, method="percentile")
+        return {name: entry.threshold for name, entry in parse_table(text.decode()).entries.items()}
+
+    plain, longer = thresholds(0), thresholds(6)
+    assert len(longer) > len(plain) > len(FILTERS)
+    assert {name: longer[name] for name in plain} == plain
 
 
 @pytest.mark.slow

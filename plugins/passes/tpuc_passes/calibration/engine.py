@@ -11,6 +11,7 @@ from tpuc.api import CalibrationError, Calibrator, Module, PassContext
 from tpuc.api.host import Array, Pool, PortableModule, SampleSource, small_units_of
 
 from tpuc_passes.accuracy.equalised import equalised_where_better
+from tpuc_passes.accuracy.grids import PRODUCTS
 from tpuc_passes.calibration.collect import Counting, Kept, StatisticsJob, UnitResult, merge_histograms
 from tpuc_passes.calibration.headroom import with_headroom, with_output_headroom
 from tpuc_passes.calibration.methods import Max, usable_threshold
@@ -97,9 +98,9 @@ class Engine:
     ) -> dict[str, TensorThreshold]:
         """What the method says of every value; those in `given` keep their largest magnitude."""
         entries: dict[str, TensorThreshold] = {}
-        depth = max(len(progress.histograms) - 1, 1)
-        for place, (name, histogram) in enumerate(progress.histograms.items()):
-            seen = histogram.statistics(place / depth)
+        depths = _depths(self.module)
+        for name, histogram in progress.histograms.items():
+            seen = histogram.statistics(depths.get(name, 0.0))
             method = Max() if name in given or seen.absmax == 0 else calibrator
             entries[name] = TensorThreshold(usable_threshold(method, seen), seen.minimum, seen.maximum)
         return entries
@@ -145,3 +146,14 @@ class Engine:
             entries = with_output_headroom(entries, self.module, options.headroom)
         reasons = tuple(refiner.reasons)
         return Refined(entries, refiner.channels, shifts, refiner.tuned, reasons, rounding=refiner.rounding)
+
+
+def _depths(module: Module) -> dict[str, float]:
+    """From 0 to 1, by the name of a value: the share of the network's products that are computed up to there. Ops in
+    between, or one op that stands for several, make it no deeper.
+    """
+    seen, places = 0, dict[str, int]()
+    for operation in module.main.operations:
+        seen += isinstance(operation.op, PRODUCTS)
+        places |= {result.name: seen for result in operation.results}
+    return {name: place / max(seen, 1) for name, place in places.items()}
