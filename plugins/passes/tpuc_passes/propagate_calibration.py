@@ -10,8 +10,10 @@ from tpuc_passes.calibration.propagation import (
     SAME_ELEMENTS,
     TAKES_OVER,
     backward_join,
+    backward_sum,
     backward_unary,
     forward,
+    forward_sum,
     keep_sign,
 )
 from tpuc_passes.calibration.table import as_table
@@ -23,7 +25,8 @@ from tpuc_passes.move_factors import MoveFactors
 @dataclass(frozen=True)
 class PropagateCalibration(Pass):
     """In the order of SPEC 3.4: forward through shape ops, keep signs, backward into joins, relus and pools, forward
-    through everything that only selects or moves values, keep signs again. Sx / Sy is 1 there afterwards (SPEC Q8).
+    through everything that only selects or moves values, keep signs again; both ways through sums with next to
+    nothing. Sx / Sy is 1 there afterwards (SPEC Q8).
 
     Thresholds that training found are those that it computed with: only shape ops take over their operand's.
     """
@@ -39,8 +42,9 @@ class PropagateCalibration(Pass):
             module.main.update_type()
             return any(changed)
         changed += [keep_sign(operation) for operation in operations]
-        changed += [backward_join(operation) or backward_unary(operation) for operation in reversed(operations)]
-        changed += [forward(operation, TAKES_OVER) for operation in operations]
+        backward = (backward_join, backward_sum, backward_unary)
+        changed += [any(rule(operation) for rule in backward) for operation in reversed(operations)]
+        changed += [forward(operation, TAKES_OVER) or forward_sum(operation) for operation in operations]
         changed += [keep_sign(operation) for operation in operations]
         module.main.update_type()
         return any(changed)

@@ -57,7 +57,9 @@ def test_ops_behind_the_last_product_change_no_threshold_in_front_of_it(tmp_path
         net = Network(1, 3, 64, 64)
         value = net.input
         for number, filters in enumerate(FILTERS):
-            value = net.op(top.Conv(kernel_shape=(1, 1)), value, net.build.weight(f"filters_{number}", filters), net.none)
+            value = net.op(
+                top.Conv(kernel_shape=(1, 1)), value, net.build.weight(f"filters_{number}", filters), net.none
+            )
         for _ in range(tail):
             value = net.op(top.Relu(), value)
         text = table(net.finish(value), tmp_path, LARGE, tune_num=0, bias_num=0, method="percentile")

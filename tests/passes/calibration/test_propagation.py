@@ -71,6 +71,24 @@ def test_operands_of_a_concat_take_its_range() -> None:
     assert found["v1"] == found["v2"] == found["v3"] == (-2.0, 2.0)
 
 
+@pytest.mark.parametrize(
+    ("summand", "result", "expected"),
+    [
+        (1e-5, 5.0, (5.0, 5.0)),  # less than half of a step: nothing is rescaled
+        (1e-5, 3.0, (4.0, 4.0)),
+        (0.1, 5.0, (4.0, 5.0)),
+    ],
+)
+def test_a_sum_with_next_to_nothing_has_the_range_of_its_other_operand(
+    summand: float, result: float, expected: tuple[float, float]
+) -> None:
+    net, values = chain(top.MulConst(const_val=2.0), top.AddConst(const_val=-9.0, do_relu=True))
+    total = net.op(top.Add(), values[1], values[2])
+    thresholds = {"v0": (1.0, -1.0), "v1": (4.0, -4.0), "v2": (summand, 0.0), "v3": (result, -result)}
+    found = propagate(net.finish(total), **thresholds)
+    assert [found[name] for name in ("v1", "v3")] == [(-one, one) for one in expected]
+
+
 def test_a_leaky_relu_never_cuts_off_what_is_below_zero() -> None:
     net, values = chain(top.MulConst(const_val=2.0), top.LeakyRelu(alpha=0.1))
     found = propagate(net.finish(values[-1]), v0=(1.0, -1.0), v1=(9.0, -9.0), v2=(3.0, -3.0))

@@ -46,6 +46,9 @@ KEEPS_SIGN = (
 LOST = 16.0
 """What is so much smaller than the whole would keep four of its eight bits."""
 
+NOTHING = 1024.0
+"""What is so many times smaller is less than half of a step of eight bits."""
+
 
 def calibration(value: Value) -> Calibrated | None:
     """The range of a calibrated value."""
@@ -78,6 +81,35 @@ def forward(operation: Operation, kinds: tuple[type, ...]) -> bool:
         take_range(result, source.minimum, source.maximum) for result in operation.results if calibration(result)
     ]
     return any(changed)
+
+
+def _only_summand(operation: Operation) -> Value | None:
+    """The operand of a sum beside which no other one is as large as half of a step."""
+    if not isinstance(operation.op, top.Add) or operation.op.coeff is not None or _has_relu(operation):
+        return None
+    found = [(known.threshold, place) for place, one in enumerate(operation.operands) if (known := calibration(one))]
+    if len(found) < max(len(operation.operands), 2):
+        return None
+    (second, _), (largest, place) = sorted(found)[-2:]
+    return operation.operands[place] if second * NOTHING <= largest else None
+
+
+def backward_sum(operation: Operation) -> bool:
+    """The only summand has a range as large as that of the result: what reads one reads the other."""
+    operand = _only_summand(operation)
+    if operand is None:
+        return False
+    source, result = calibration(operand), calibration(operation.result)
+    if source is None or result is None or source.threshold >= result.threshold:
+        return False
+    return _fits_sign(operand, result) and take_range(operand, result.minimum, result.maximum)
+
+
+def forward_sum(operation: Operation) -> bool:
+    """The result takes the range of the only summand."""
+    operand = _only_summand(operation)
+    source = None if operand is None else calibration(operand)
+    return source is not None and take_range(operation.result, source.minimum, source.maximum)
 
 
 def backward_join(operation: Operation) -> bool:
