@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tpuc.api import Box, Layouts, Node, Phase, PlacedTile, Space, Tile
+from tpuc.api import Box, Engine, Layouts, Node, Phase, PlacedTile, Space, Tile
 from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc_passes.planning import module_planner
@@ -41,7 +42,7 @@ def test_the_plan_with_the_smallest_worst_ratio(plans: Sequence[Sequence[int]], 
 
 
 class _Pointwise(TinyConv):
-    """A convolution of 1×1 that writes parts of its result in place; its instruction is the tile that it computes."""
+    """A convolution of 1×1 that writes parts of its result in place; its instruction knows its extents."""
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (n, n1), (k, k1), (h, h1), (w, w1) = (tile.range(axis) for axis in "nkhw")
@@ -51,7 +52,7 @@ class _Pointwise(TinyConv):
         return Layouts(("aligned", ""), ("aligned",), strided_results=frozenset({0}))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Any) -> None:
-        asm.instructions.append(placed.result)
+        asm.instructions.append(SimpleNamespace(engine=Engine.COMPUTE, shape=placed.result.shape))
 
 
 class _TwoClocks(TinyChip):

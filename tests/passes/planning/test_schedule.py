@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tpuc.api import DdrTensor, LocalTensor, Phase, Tile, Value
+from tpuc.api import DdrTensor, Engine, LocalTensor, Phase, Tile, Value
 from tpuc.ir.types import I8
+from tpuc_passes.planning.cost import Share
 from tpuc_passes.planning.placement import place_buffers, rested
 from tpuc_passes.planning.region import Region, schedule_and_place
 from tpuc_passes.planning.schedule import Item, Scheduler, buffer_of, live_bytes
@@ -87,6 +89,19 @@ def test_a_buffer_lives_from_its_load_to_its_store(rows: list[tuple[int, int, in
     # Early loads and late stores never take more than they may; what a step needs at least it has in any case.
     used, needed = (live_bytes(live, len(rows), ALIGNMENT) for live in (schedule.live, steps.live))
     assert (used <= np.maximum(needed, capacity)).all()
+
+
+def test_what_follows_need_not_wait_for_a_transfer_that_it_does_not_read() -> None:
+    steps = chain([(100, 10, 4, False, False), (100, 10, 4, False, False)])
+    shares = (Share(Engine.COMPUTE, 40, 0), Share(Engine.DMA, 60, 1))
+    steps.steps[0] = replace(steps.steps[0], shares=shares)
+    assert Scheduler(steps, {}, 400, ALIGNMENT).run().cycles == 10 + 40 + 100
+    steps.steps[1] = replace(steps.steps[1], operands=steps.steps[0].results)
+    assert Scheduler(steps, {}, 400, ALIGNMENT).run().cycles == 10 + 40 + 60 + 100
+    steps = chain([(100, 10, 4, False, False), (30, 50, 4, False, False)])
+    steps.steps[0] = replace(steps.steps[0], shares=shares)
+    # A load of 50 that begins beside the 40 comes before the 60.
+    assert Scheduler(steps, {}, 400, ALIGNMENT).run().cycles == 10 + 50 + 60
 
 
 def test_idle_time_is_used_for_later_loads() -> None:

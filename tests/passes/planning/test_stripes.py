@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpuc.api import Block, Chip, Node, Op, Operation, TensorType
+from tpuc.api import Block, Chip, Node, Op, Operation, TensorType, Tile
 from tpuc.ir.types import I8
 from tpuc_passes.planning.aliases import AliasSets
 from tpuc_passes.planning.cascade_cost import CascadeCosts, Estimate, IncrementalEstimate, ScheduleProfile
@@ -52,6 +53,25 @@ def steps_of(tasks: list[TileTask], stripes: Stripes) -> list[Step]:
     builder = StepBuilder(Cycles(tasks[0].chip), AliasSets())
     CascadeSteps(builder, Cascade.of(planned, AliasSets()), Cycles(tasks[0].chip)).run()
     return builder.result.steps
+
+
+def test_a_first_task_that_ends_with_a_transfer_is_a_stripe_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = chain(3, 6, 4)
+    plain = [step.task.node.name for step in steps_of(tasks, Stripes(0, 1, 3))]
+    assert plain == ["conv0", "conv1", "conv2"] * 3
+
+    def is_first(_: Cycles, task: TileTask, tiles: Sequence[Tile]) -> bool:
+        return task.node.name == "conv0" and len(tiles) == 1
+
+    monkeypatch.setattr(Cycles, "end_with_transfers", is_first)
+    steps = steps_of(tasks, Stripes(0, 1, 3))
+    assert [step.task.node.name for step in steps] == ["conv0", *["conv0", "conv1", "conv2"] * 2, "conv1", "conv2"]
+    first = [steps[index] for index in (0, 1, 4)]
+    for made, read in zip(first, (2, 5, 7), strict=True):
+        place = steps[read].operands[0]
+        assert place is not None
+        assert place.buffer is made.results[0].buffer
+        assert place.buffer.last == read
 
 
 @given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 2), st.data())

@@ -13,6 +13,7 @@ from tpuc.api import (
     Box,
     Chip,
     DdrTensor,
+    Engine,
     Layouts,
     LmemModel,
     LocalBlock,
@@ -59,8 +60,9 @@ class TinyDescription:
 class Transfer:
     """Stands for any instruction; its cycles are its bytes."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, engine: Engine = Engine.COMPUTE) -> None:
         self.size = size
+        self.engine = engine
 
 
 class TinyAssembler:

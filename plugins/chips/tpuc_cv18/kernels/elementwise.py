@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tpuc.api import ABSENT, Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile
+from tpuc.api import ABSENT, Candidate, Layouts, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile
 from tpuc_chip_parts.tiles import tile_shape
 
 from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar
 from tpuc_cv18.kernels.activation import emit_limit
 from tpuc_cv18.kernels.common import LaneKernel, element_refusal, flat_space, views_of
+from tpuc_cv18.kernels.planes import plane_candidates
 from tpuc_cv18.operands import operand, strided
 
 MAX_SHIFT = 31
@@ -32,6 +33,9 @@ class ElementwiseKernel(LaneKernel[Any]):
 
     def space(self, node: Node) -> Space:
         return flat_space(self.lanes, node)
+
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        return (*super().kernels(node), *plane_candidates(self, node, len(node.operand_types)))
 
     def layouts(self, node: Node) -> Layouts:
         operands = len(node.operand_types)

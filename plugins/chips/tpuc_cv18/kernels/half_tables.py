@@ -13,8 +13,9 @@ from tpuc_ops.arrays import Array
 
 from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, Lookup, Operand, Target
-from tpuc_cv18.kernels.byte_tables import LutKernel, SpreadLutKernel
+from tpuc_cv18.kernels.byte_tables import LutKernel
 from tpuc_cv18.kernels.common import LaneKernel, element_refusal, flat_space
+from tpuc_cv18.kernels.spread_tables import SpreadLutKernel
 from tpuc_cv18.operands import operand
 
 _ENTRIES = 256

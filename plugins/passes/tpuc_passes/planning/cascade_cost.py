@@ -206,6 +206,8 @@ class _Sample:
         propagation = self.propagation
         transfers, passing = sum(self.stores[start:]), 0
         live = list(self.scratch[start:])
+        if self.cycles.end_with_transfers(self.cascade.tasks[start], propagation.tiles[start]):
+            live = [size + self.results[start] for size in live]  # it is a stripe ahead
         for point in range(start, len(live) + start):
             uses = propagation.readers.get(self.cascade.tasks[point].operation.result, ())
             for at in range(point, max((user for user, _ in uses), default=point) + 1):

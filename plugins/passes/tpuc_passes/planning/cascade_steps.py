@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tpuc.api import Box, Phase, Shape4, Tile
 
@@ -13,29 +13,48 @@ from tpuc_passes.planning.stripes import Band, Cascade, Key, Stripe
 from tpuc_passes.planning.task import Side, TileTask
 
 
+@dataclass(frozen=True)
+class _Passing:
+    """A stripe, and the buffers of what it has in local memory so far."""
+
+    stripe: Stripe
+    buffers: dict[Key, tuple[Band, Buffer]] = field(default_factory=dict["Key", "tuple[Band, Buffer]"])
+
+
 class CascadeSteps:
-    """Builds the steps of a cascade. What two stripes in a row load alike is loaded once."""
+    """Builds the steps of a cascade. What two stripes in a row load alike is loaded once. A first task whose
+    tiles end with a transfer is a stripe ahead of the others, which then need not wait for that.
+    """
 
     def __init__(self, builder: StepBuilder, cascade: Cascade, cycles: Cycles) -> None:
         self.builder = builder
         self.cascade = cascade
+        self.cycles = cycles
         self.parts = [_StripedSteps(self, point, task, cycles) for point, task in enumerate(cascade.tasks)]
-        self.buffers: dict[Key, tuple[Band, Buffer]] = {}
-        self.stripe: Stripe | None = None
+        self.passing: _Passing | None = None
 
     def run(self) -> None:
         """Append all steps."""
-        for stripe in self.cascade.all():
-            self.stripe = stripe
-            self.buffers = {
-                key: (band, buffer)
-                for key, (band, buffer) in self.buffers.items()
-                if key[0] not in self.cascade.defs and stripe.bands.get(key) == band
-            }
-            for part, tiles in zip(self.parts, stripe.tiles, strict=True):
-                part.begin()
-                for tile in tiles:
-                    self.builder.result.steps.append(part.step(tile))
+        passing = [_Passing(stripe) for stripe in self.cascade.all()]
+        count = len(self.parts)
+        ahead = int(self.cycles.end_with_transfers(self.cascade.tasks[0], passing[0].stripe.tiles[0]))
+        for number in range(len(passing)):
+            if number == 0 or not ahead:
+                self._append(passing, number, range(ahead))
+            if ahead and number + 1 < len(passing):
+                self._append(passing, number + 1, range(ahead))
+            self._append(passing, number, range(ahead, count))
+
+    def _append(self, passing: Sequence[_Passing], number: int, points: range) -> None:
+        """The steps of some tasks of a stripe."""
+        one = self.passing = passing[number]
+        for key, (band, buffer) in passing[number - 1].buffers.items() if number else ():
+            if key[0] not in self.cascade.defs and one.stripe.bands.get(key) == band:
+                one.buffers.setdefault(key, (band, buffer))
+        for point in points:
+            self.parts[point].begin()
+            for tile in one.stripe.tiles[point]:
+                self.builder.result.steps.append(self.parts[point].step(tile))
 
 
 class _StripedSteps(TaskSteps):
@@ -57,17 +76,17 @@ class _StripedSteps(TaskSteps):
 
     def operand(self, index: int, box: Box) -> Place:
         common, task = self.common, self.task
-        assert common.stripe is not None
-        key = common.stripe.keys[self.point][index]
+        assert common.passing is not None
+        key = common.passing.stripe.keys[self.point][index]
         if key is None:
             return super().operand(index, box)
-        band = common.stripe.bands[key]
+        band = common.passing.stripe.bands[key]
         side = task.operand(index)
-        if key not in common.buffers:
+        if key not in common.passing.buffers:
             part = band.box(side.shape)
             buffer = common.builder.buffer(side.lane_bytes(part.shape))
             self.load(index, part, buffer)
-            common.buffers[key] = (band, buffer)
+            common.passing.buffers[key] = (band, buffer)
         return self._place(key, side, box)
 
     def block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
@@ -85,17 +104,18 @@ class _StripedSteps(TaskSteps):
 
     def result(self, index: int, tile: Tile, phase: Phase) -> Place:
         common, task = self.common, self.task
-        assert common.stripe is not None
+        assert common.passing is not None
         key = (task.operation.results[index],)
-        band, box = common.stripe.bands[key], task.result_box(tile, index)
+        band, box = common.passing.stripe.bands[key], task.result_box(tile, index)
         side = task.results[index]
-        if key not in common.buffers:
-            common.buffers[key] = (band, common.builder.buffer(side.lane_bytes(band.shape(side.shape))))
+        if key not in common.passing.buffers:
+            common.passing.buffers[key] = (band, common.builder.buffer(side.lane_bytes(band.shape(side.shape))))
         return self._place(key, side, box)
 
     def _place(self, key: Key, side: Side, box: Box) -> Place:
         """A part of a band that has a buffer; the next step uses it."""
-        band, buffer = self.common.buffers[key]
+        assert self.common.passing is not None
+        band, buffer = self.common.passing.buffers[key]
         buffer.last = max(buffer.last, self.builder.now)
         found = band.part(side, box)
         assert found is not None, "stripes are made so that their parts can be addressed"
@@ -103,13 +123,13 @@ class _StripedSteps(TaskSteps):
 
     def stores(self, tile: Tile, results: Sequence[Place]) -> Iterator[Store]:
         common, task = self.common, self.task
-        assert common.stripe is not None
-        share = common.stripe.shares[self.point]
+        assert common.passing is not None
+        share = common.passing.stripe.shares[self.point]
         if share is None:
             return
         value, place, box = task.operation.result, results[0], task.result_box(tile, 0)
         own, side = _cut(box, share), task.results[0]
-        part = common.stripe.bands[(value,)].part(side, own)
+        part = common.passing.stripe.bands[(value,)].part(side, own)
         if part is None or part[1] is not None:  # what lies beyond the share is the same in the other stripe
             own, part = box, (place.offset, None)
         source = Place(place.buffer, part[0], side.local(own.shape))

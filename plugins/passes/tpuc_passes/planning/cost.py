@@ -5,12 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tpuc.api import (
     Assembler,
     Box,
     Chip,
+    Command,
     DdrTensor,
+    Engine,
     Instruction,
     LocalBlock,
     LocalTensor,
@@ -20,8 +23,22 @@ from tpuc.api import (
     Tile,
 )
 
+from tpuc_passes.planning.alignment import align
 from tpuc_passes.planning.buffers import StreamedTile, TileBuffers
 from tpuc_passes.planning.task import Side, TileTask
+
+
+@dataclass(frozen=True)
+class Share:
+    """A command of a tile. `wait`: how many of the tile's commands of the other engine are done before it begins."""
+
+    engine: Engine
+    cycles: int
+    wait: int
+
+
+Shares: TypeAlias = "tuple[Share, ...]"
+"""The commands of a tile in order."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +67,15 @@ class Cycles:
         self._known: dict[Hashable, int] = {}
         self._by_profile: dict[tuple[str, Hashable], int] = {}
         self._conflicts: dict[Hashable, Sequence[Conflict]] = {}
+        self._transferred: set[Hashable] = set()
+        self._shares: dict[Hashable, Shares] = {}
         self._base = chip.description.ddr_base
 
     def by(self, profiles: Sequence[str]) -> Cycles:
         """The cycles by other profiles; both share what they remember."""
         other = Cycles(self.chip, profiles)
         other._by_profile, other._conflicts = self._by_profile, self._conflicts
+        other._transferred = self._transferred
         return other
 
     def load(self, side: Side, shape: Shape4) -> int:
@@ -84,10 +104,13 @@ class Cycles:
         key = _tile_key(task, tile, phase, boxes)
 
         def record(asm: Assembler) -> None:
-            at = self._emit(task, tile, phase, boxes, asm)
+            at = _LmemAddresses(self.chip)
+            self._emit(task, tile, phase, boxes, asm, at)
             found = (conflict for item in asm.instructions for conflict in self.chip.bank_conflicts(item))
             pairs = ((at.find(conflict.one), at.find(conflict.other), conflict.cycles) for conflict in found)
             self._conflicts[key] = tuple(Conflict(*one, *other, cycles) for one, other, cycles in pairs)
+            if asm.instructions and asm.instructions[-1].engine is Engine.DMA:
+                self._transferred.add(key)
 
         return self._once(key, record)
 
@@ -95,6 +118,33 @@ class Cycles:
         """What of a tile had better lie in different banks."""
         self.compute(task, tile, phase, boxes)
         return self._conflicts[_tile_key(task, tile, phase, boxes)]
+
+    def shares(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> Shares:
+        """The commands of a tile that ends with a transfer, during which the next one may be computed. None for others,
+        all of whose cycles are taken for the compute engine's.
+        """
+        if not self._ends_with_transfer(task, tile, phase, boxes):
+            return ()
+        key = _tile_key(task, tile, phase, boxes)
+        if key not in self._shares:
+            asm = self.chip.assembler()
+            self._emit(task, tile, phase, boxes, asm, _LmemAddresses(self.chip, is_packed=True))
+            self._shares[key] = tuple(self._share(command) for command in asm.commands())
+        return self._shares[key]
+
+    def end_with_transfers(self, task: TileTask, tiles: Sequence[Tile]) -> bool:
+        """Is a transfer the last command of each of these tiles?"""
+        boxes = (tuple(task.boxes(tile)) for tile in tiles)
+        return all(
+            self._ends_with_transfer(task, tile, task.phase(tile), own) for tile, own in zip(tiles, boxes, strict=True)
+        )
+
+    def _ends_with_transfer(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> bool:
+        self.compute(task, tile, phase, boxes)
+        return _tile_key(task, tile, phase, boxes) in self._transferred
+
+    def _share(self, command: Command) -> Share:
+        return Share(command.instruction.engine, self.total([command.instruction]), command.wait)
 
     def _once(self, key: Hashable, record: Callable[[Assembler], None]) -> int:
         if key not in self._known:
@@ -113,30 +163,32 @@ class Cycles:
         return sum(self.chip.cycles(item, profile) for item in instructions for profile in self.profiles)
 
     def _emit(
-        self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None], asm: Assembler
-    ) -> _LmemAddresses:
-        """The tile at made-up addresses in different banks: working in place or within one bank may take longer."""
-        at = _LmemAddresses(self.chip)
+        self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None], asm: Assembler, at: _LmemAddresses
+    ) -> None:
+        """The tile at made-up addresses: working in place or within one bank may take longer."""
+        shapes = [task.result_box(tile, index).shape for index in range(len(task.results))]
         results = tuple(
-            side.local(task.result_box(tile, index).shape, address=at.next(("result", index)))
-            for index, side in enumerate(task.results)
+            side.local(shape, address=at.next(("result", index), side.lane_bytes(shape)))
+            for index, (side, shape) in enumerate(zip(task.results, shapes, strict=True))
         )
         lanes = self.chip.lmem.lanes
         scratch = {
-            item.name: LocalBlock(at.next(("scratch", item.name)), item.bytes_per_lane, lanes)
+            item.name: LocalBlock(at.next(("scratch", item.name), item.bytes_per_lane), item.bytes_per_lane, lanes)
             for item in task.scratch(tile)
         }
+        sizes = [0 if box is None else task.operand(i).lane_bytes(box.shape) for i, box in enumerate(boxes)]
         operands = tuple(
-            None if box is None else task.operand(index).local(box.shape, box.padding, at.next(("operand", index)))
+            None
+            if box is None
+            else task.operand(index).local(box.shape, box.padding, at.next(("operand", index), sizes[index]))
             for index, box in enumerate(boxes)
         )
         constants = {
-            name: LocalBlock(at.next(("constant", name)), size, lanes)
+            name: LocalBlock(at.next(("constant", name), size), size, lanes)
             for group in task.constant_groups
             for name, (_, size) in task.group_layout(group, tile)[1].items()
         }
         task.kernel.emit(task.node, PlacedTile(tile, operands, results, constants, scratch), phase, asm)
-        return at
 
 
 def _tile_key(task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> Hashable:
@@ -147,17 +199,25 @@ def _tile_key(task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | No
 
 @dataclass
 class _LmemAddresses:
-    """Aligned addresses, spread over local memory, none twice; what has been put at each."""
+    """Aligned addresses, spread over local memory, none twice; what has been put at each. `is_packed`: one thing behind
+    the other instead, so that none overlap.
+    """
 
     chip: Chip
+    is_packed: bool = False
     starts: list[int] = field(default_factory=list[int])
     things: list[Hashable] = field(default_factory=list[Hashable])
+    end: int = 0
 
-    def next(self, thing: Hashable) -> int:
+    def next(self, thing: Hashable, size: int) -> int:
         """A new address."""
         lmem = self.chip.lmem
-        step = max(lmem.lane_bytes // 16 // lmem.alignment, 1) * lmem.alignment
-        self.starts.append(len(self.starts) * step)
+        if self.is_packed:
+            self.starts.append(self.end)
+            self.end += align(size, lmem.alignment)
+        else:
+            step = max(lmem.lane_bytes // 16 // lmem.alignment, 1) * lmem.alignment
+            self.starts.append(len(self.starts) * step)
         self.things.append(thing)
         return self.starts[-1]
 

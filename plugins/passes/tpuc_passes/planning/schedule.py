@@ -7,14 +7,15 @@ be idle lets it load what a later tile needs. Program order keeps the meaning; t
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from tpuc.api import Value
+from tpuc.api import Engine, Value
 
 from tpuc_passes.planning.alignment import align
+from tpuc_passes.planning.cost import Share, Shares
 from tpuc_passes.planning.steps import BlockLoad, Buffer, Step, Steps, Store, TensorLoad
 from tpuc_passes.planning.task import MoveTask
 
@@ -64,6 +65,16 @@ def live_bytes(live: LiveRanges, count: int, alignment: int) -> np.ndarray:
     return np.cumsum(change)[: count + 1]
 
 
+def _times(shares: Shares, begin: int, dma: int) -> Iterator[tuple[Share, int, int]]:
+    """When commands begin and end that may begin so early, those of the transfer engine not before `dma`."""
+    ends: dict[Engine, list[int]] = {Engine.COMPUTE: [begin], Engine.DMA: [max(begin, dma)]}
+    for share in shares:
+        other = ends[share.engine.other]
+        start = max(ends[share.engine][-1], other[share.wait] if share.wait else begin)
+        ends[share.engine].append(start + share.cycles)
+        yield share, start, start + share.cycles
+
+
 class Scheduler:
     """Orders the steps of a region by a simulation of both engines in time. `reserved`: bytes per lane at each step
     that early loads and late stores leave alone.
@@ -91,6 +102,7 @@ class Scheduler:
         self.order: list[Item] = []
         self.dma = 0
         self.compute = 0
+        self.made: dict[Buffer, int] = {}  # when, where the transfer engine makes it
         self.done = [0] * len(steps.steps)
         self.waiting: deque[tuple[Store, int]] = deque()
         self.stores_left: Counter[Buffer] = Counter()  # by buffer, of those that wait
@@ -115,12 +127,9 @@ class Scheduler:
             self._free_space(index)
             self._move(index)
             self._load_needed(index)
-            begin = max(self.compute, self.arrival[index])
+            begin = max(self.compute, self.arrival[index], self._operands_there(step))
             self._keep_stored(index, begin)
-            end = begin + step.cycles
-            self._use_idle_time(index, end)
-            self.order.append(step)
-            self.compute = self.done[index] = end
+            self._compute(step, index, begin)
             for store in step.stores:
                 self._wait(store, index)
         self._free_space(len(self.steps.steps))
@@ -129,6 +138,29 @@ class Scheduler:
         self._move(len(self.steps.steps))
         live = {buffer: (first, self.last[buffer]) for buffer, first in self.first.items()}
         return Schedule(self.order, max(self.dma, self.compute), live)
+
+    def _operands_there(self, step: Step) -> int:
+        """When the transfer engine has made what a step reads."""
+        return max((self.made.get(place.buffer, 0) for place in step.operands if place is not None), default=0)
+
+    def _compute(self, step: Step, index: int, begin: int) -> None:
+        """A step from `begin` on. What both engines do is done as its waits say, behind the transfers that begin before
+        its first one.
+        """
+        first = next((start for share, start, _ in _times(step.shares, begin, 0) if share.engine is Engine.DMA), None)
+        self._use_idle_time(index, begin + step.cycles if first is None else first)
+        self.order.append(step)
+        if first is None:
+            self.compute = self.done[index] = begin + step.cycles
+            return
+        for share, _, end in _times(step.shares, begin, self.dma):
+            if share.engine is Engine.DMA:
+                self.dma = end
+            else:
+                self.compute = end
+        self.done[index] = max(self.dma, self.compute)
+        if self.dma > self.compute:
+            self.made.update((place.buffer, self.dma) for place in step.results)
 
     def _size(self, buffer: Buffer) -> int:
         return align(buffer.size, self.alignment)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tpuc.api import Box, DdrTensor, LocalBlock, LocalTensor, Phase, PlacedTile, Tile, Value
 
 from tpuc_passes.planning.aliases import AliasSets, Concat, concat_start
-from tpuc_passes.planning.cost import Cycles
+from tpuc_passes.planning.cost import Cycles, Shares
 from tpuc_passes.planning.pack import Block, blocks_of, constant_tensors
 from tpuc_passes.planning.task import Side, TileTask
 
@@ -105,6 +105,8 @@ class Step:
     """Name, buffer, offset, bytes per lane and lanes."""
     scratch: tuple[tuple[str, Buffer, int], ...]
     cycles: int
+    shares: Shares = ()
+    """Its commands where it ends with a transfer."""
 
     def placed(self, addresses: Addresses) -> PlacedTile:
         """The tile as the kernel sees it."""
@@ -229,7 +231,8 @@ class TaskSteps:
             one, other = located[conflict.one], located[conflict.other]
             add_bank_conflict(one, conflict.one_bytes, other, conflict.other_bytes, conflict.cycles)
         cycles = self.cycles.compute(task, tile, phase, boxes)
-        return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
+        found = (tuple(self.loads), stores, operands, results, constants, scratch)
+        return Step(task, tile, phase, *found, cycles, self.cycles.shares(task, tile, phase, boxes))
 
     @staticmethod
     def located(
