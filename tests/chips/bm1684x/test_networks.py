@@ -14,8 +14,9 @@ from tpuc.testing.values import build_exposed
 
 from tests.models.networks import NETWORKS, Network
 
-# Right answers of 200 that the float network gives, and the least that int8 must give.
-EXPECTED = {"digits": (198, 196), "mnist": (198, 197), "resnet8": (161, 159)}
+LABELS = 100
+# Right answers of so many that the float network gives, and the least that int8 must give.
+EXPECTED = {"digits": (100, 99), "mnist": (98, 97), "resnet8": (85, 84)}
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -59,9 +60,9 @@ def test_int8_keeps_the_accuracy(name: str, network: Callable[[str], Network]) -
     loaded = session.chip.load(data)
     host = Interpreter(net.module)
     right_float = right_int8 = 0
-    for index, label in enumerate(net.labels):
+    for index, label in enumerate(net.labels[:LABELS]):
         inputs = net.inputs(index)
         right_float += int(np.argmax(next(iter(host.run(inputs).values()))) == label)
         right_int8 += int(np.argmax(next(iter(loaded.run(inputs).values()))) == label)
     assert right_float == EXPECTED[name][0]
-    assert right_int8 >= EXPECTED[name][1], f"{right_int8} of {len(net.labels)}"
+    assert right_int8 >= EXPECTED[name][1], f"{right_int8} of {LABELS}"

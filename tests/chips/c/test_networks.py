@@ -52,11 +52,11 @@ def portraits(data: Path) -> Array:
     return np.stack(rows).transpose(0, 3, 1, 2)[:, ::-1]
 
 
-def pictures(side: int) -> Callable[[Path], Array]:
-    """Everyday pictures, from -1 to 1."""
+def pictures(side: int, count: int = SAMPLES) -> Callable[[Path], Array]:
+    """Everyday pictures, from -1 to 1; of large networks few, which take seconds each in the evaluation."""
 
     def load(data: Path) -> Array:
-        files = sorted((data / "imagenet_calib").glob("*.JPEG"))[:SAMPLES]
+        files = sorted((data / "imagenet_calib").glob("*.JPEG"))[:count]
         rows = [np.asarray(Image.open(path).convert("RGB").resize((side, side)), np.float32) for path in files]
         return np.stack(rows).transpose(0, 3, 1, 2) / np.float32(127.5) - np.float32(1)
 
@@ -80,7 +80,7 @@ SUBJECTS = {
     "vww": Subject(f"{TINY}/vww01_mobilenet025_96_int8.tflite", images("vww01_eval.npz", 1 / 255), True),
     "ad01": Subject(f"{TINY}/ad01_autoencoder_int8.tflite", windows_of_sound, True),
     "mobilenet_v1": Subject("tflite/mobilenet_v1_0.25_128_quant.tflite", pictures(128), True),
-    "mobilenet_v2": Subject("tflite/mobilenet_v2_1.0_224_quant.tflite", pictures(224), True),
+    "mobilenet_v2": Subject("tflite/mobilenet_v2_1.0_224_quant.tflite", pictures(224, 5), True),
     "lenet": Subject("caffe/lenet_mnist/deploy.prototxt", digits, False, "caffe/lenet_mnist/lenet.caffemodel"),
     "yunet": Subject("onnx/yunet_n_320.onnx", portraits, False),
 }
