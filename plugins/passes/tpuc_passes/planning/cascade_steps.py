@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tpuc.api import Box, Phase, Shape4, Tile
 
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.steps import Buffer, Place, StepBuilder, Store, TaskSteps
+from tpuc_passes.planning.steps import Buffer, Place, StepBuilder, Step, Store, TaskSteps
 from tpuc_passes.planning.stripes import Band, Cascade, Key, Stripe
 from tpuc_passes.planning.task import Side, TileTask
 
@@ -29,7 +29,7 @@ class CascadeSteps:
     def __init__(self, builder: StepBuilder, cascade: Cascade, cycles: Cycles) -> None:
         self.builder = builder
         self.cascade = cascade
-        self.cycles = cycles
+        self.is_ahead = cascade.is_ahead(cycles)
         self.parts = [_StripedSteps(self, point, task, cycles) for point, task in enumerate(cascade.tasks)]
         self.passing: _Passing | None = None
 
@@ -37,7 +37,7 @@ class CascadeSteps:
         """Append all steps."""
         passing = [_Passing(stripe) for stripe in self.cascade.all()]
         count = len(self.parts)
-        ahead = int(self.cycles.end_with_transfers(self.cascade.tasks[0], passing[0].stripe.tiles[0]))
+        ahead = int(self.is_ahead)
         for number in range(len(passing)):
             if number == 0 or not ahead:
                 self._append(passing, number, range(ahead))
@@ -88,6 +88,12 @@ class _StripedSteps(TaskSteps):
             self.load(index, part, buffer)
             common.passing.buffers[key] = (band, buffer)
         return self._place(key, side, box)
+
+    def step(self, tile: Tile) -> Step:
+        step, task = super().step(tile), self.task
+        if self.point or not self.common.is_ahead:
+            return step
+        return replace(step, shares=self.cycles.shares(task, tile, step.phase, tuple(task.boxes(tile))))
 
     def block(self, index: int, tile: Tile) -> Iterator[tuple[str, Buffer, int, int, int]]:
         if not self.resident:

@@ -106,7 +106,7 @@ class Step:
     scratch: tuple[tuple[str, Buffer, int], ...]
     cycles: int
     shares: Shares = ()
-    """Its commands where it ends with a transfer."""
+    """Its commands where it ends with a transfer, and a stripe ahead of those that wait for that."""
 
     def placed(self, addresses: Addresses) -> PlacedTile:
         """The tile as the kernel sees it."""
@@ -231,8 +231,7 @@ class TaskSteps:
             one, other = located[conflict.one], located[conflict.other]
             add_bank_conflict(one, conflict.one_bytes, other, conflict.other_bytes, conflict.cycles)
         cycles = self.cycles.compute(task, tile, phase, boxes)
-        found = (tuple(self.loads), stores, operands, results, constants, scratch)
-        return Step(task, tile, phase, *found, cycles, self.cycles.shares(task, tile, phase, boxes))
+        return Step(task, tile, phase, tuple(self.loads), stores, operands, results, constants, scratch, cycles)
 
     @staticmethod
     def located(

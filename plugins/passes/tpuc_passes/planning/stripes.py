@@ -14,6 +14,7 @@ from typing import TypeAlias
 from tpuc.api import Box, Shape4, Tile, Value
 
 from tpuc_passes.planning.aliases import AliasSets
+from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.plan import Residency, Stripes, TilePlan
 from tpuc_passes.planning.task import Side, TileTask, tile_of, tiles_of
 
@@ -117,6 +118,10 @@ class Cascade:
         """Of stripes."""
         batches = max(task.results[0].shape[0] for task in self.tasks)
         return -(-batches // self.stripes.batches) * self.stripes.parts
+
+    def is_ahead(self, cycles: Cycles) -> bool:
+        """Is the first task a stripe ahead of the others?"""
+        return cycles.end_with_transfers(self.tasks[0], self.stripe(0).tiles[0])
 
     def all(self) -> Iterator[Stripe]:
         """All stripes in order; raises ValueError where one cannot be computed."""
