@@ -60,8 +60,8 @@ class Calibrate(Pass):
     `cluster`, to the same end. `statistics` is a file to keep what was seen in, which a refused calibration leaves as
     it was, `resume` one to go on from. The samples are looked at first unless `lint` is off; `strict` makes an error of
     what is remarked on otherwise. With `hold_out` tuning does not see some of many samples, left in the result
-    `check_samples`; their values still count for ranges. Filters of quick networks, with `round_weights` of all, are
-    rounded by what multiplies them where outputs are clearly better for it. Leaves the result `calibration_table`.
+    `check_samples`; their values still count for ranges. Filters of quick networks and equalised ones, or of all with
+    `round_weights`, are rounded by what multiplies them where outputs are better. Leaves `calibration_table`.
     """
 
     name = "calibrate"

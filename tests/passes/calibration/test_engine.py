@@ -16,6 +16,9 @@ from tpuc.ir.attributes import StringAttr
 from tpuc.npz import read_npz, write_npz
 from tpuc.session import Session
 from tpuc_ops import top
+from tpuc_passes.accuracy.equalised import Equalised
+from tpuc_passes.accuracy.rescale import equalise
+from tpuc_passes.calibration import engine, refine
 from tpuc_passes.calibration.table import parse_table
 
 from tests.passes.graphs import Network
@@ -68,6 +71,20 @@ def test_ops_behind_the_last_product_change_no_threshold_in_front_of_it(tmp_path
     plain, longer = thresholds(0), thresholds(6)
     assert len(longer) > len(plain) > len(FILTERS)
     assert {name: longer[name] for name in plain} == plain
+
+
+@pytest.mark.parametrize("is_better", [False, True])
+def test_equalised_filters_are_rounded_by_what_they_are_multiplied_with_however_long_it_takes(
+    is_better: bool, module: Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounded: list[int] = []
+    factors = equalise(module.clone()) if is_better else {}
+    assert bool(factors) == is_better
+    monkeypatch.setattr(engine, "equalised_where_better", lambda *_: Equalised(factors))
+    monkeypatch.setattr(refine, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(refine, "find_rounding", lambda *_: rounded.append(1) or {})
+    table(module, tmp_path, IMAGES, workers=1)
+    assert len(rounded) == is_better
 
 
 @pytest.mark.slow

@@ -106,12 +106,17 @@ class Engine:
         return entries
 
     def refine(self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement) -> Refined:
-        """What keeps the outputs best, with equalised filters where they are clearly nearer to float so."""
+        """What keeps the outputs best, with equalised filters where they are clearly nearer to float so. These are
+        rounded by what they are multiplied with, too, however long that takes.
+        """
         if not options.tune_num:
             return self.refined(progress, calibrator, given, options)
         equalised = equalised_where_better(self.module, self.context, self.pool, progress)
-        engine, progress = self._with_factors(progress, equalised.factors) if equalised.factors else (self, progress)
-        found = engine.refined(progress, calibrator, given, options)
+        if not equalised.factors:
+            found = self.refined(progress, calibrator, given, options)
+        else:
+            engine, progress = self._with_factors(progress, equalised.factors)
+            found = engine.refined(progress, calibrator, given, replace(options, round_weights=True))
         return replace(found, factors=equalised.factors, reasons=(*equalised.reasons, *found.reasons))
 
     def _with_factors(self, progress: Progress, factors: Mapping[str, Array]) -> tuple[Engine, Progress]:

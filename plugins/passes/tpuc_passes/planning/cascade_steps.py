@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tpuc.api import Box, Phase, Shape4, Tile
 
 from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.steps import Buffer, Place, StepBuilder, Step, Store, TaskSteps
+from tpuc_passes.planning.steps import Buffer, Place, Step, StepBuilder, Store, TaskSteps
 from tpuc_passes.planning.stripes import Band, Cascade, Key, Stripe
 from tpuc_passes.planning.task import Side, TileTask
 
