@@ -10,6 +10,8 @@ import numpy as np
 from tpuc_ops.arrays import Array
 
 CODES = ("CORNER", "CENTER_SIZE", "CORNER_SIZE")
+BLOCK = 64
+"""Boxes that meet the kept ones at once."""
 
 
 def decoded(offsets: Array, priors: Array, variances: Array | None, code: str) -> Array:
@@ -27,16 +29,20 @@ def decoded(offsets: Array, priors: Array, variances: Array | None, code: str) -
     return np.concatenate([centre - half, centre + half], -1)
 
 
-def overlaps(box: Array, others: Array) -> Array:
-    """Intersection over union of one box with each of the others."""
-    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    common = (high - low).clip(0).prod(1)
-    union = _areas(box[None]) + _areas(others) - common
+def overlaps(boxes: Array, others: Array) -> Array:
+    """Intersection over union of boxes `[b, 4]` with others `[n, 4]`, each with each: `[b, n]`."""
+    low, high = (
+        edge(boxes[:, None, half], others[None, :, half])
+        for edge, half in ((np.maximum, slice(0, 2)), (np.minimum, slice(2, 4)))
+    )
+    common = _areas(low, high)
+    union = _areas(boxes[:, :2], boxes[:, 2:])[:, None] + _areas(others[:, :2], others[:, 2:]) - common
     return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
 
 
-def _areas(boxes: Array) -> Array:
-    return (boxes[:, 2:] - boxes[:, :2]).clip(0).prod(1)
+def _areas(low: Array, high: Array) -> Array:
+    sides = np.maximum(high - low, 0)
+    return sides[..., 0] * sides[..., 1]
 
 
 def suppressed(boxes: Array, scores: Array, least: float, overlap: float, count: int, eta: float = 1.0) -> Array:
@@ -49,11 +55,16 @@ def suppressed(boxes: Array, scores: Array, least: float, overlap: float, count:
     order = order[scores[order] > least]
     order = order if count < 0 else order[:count]
     kept: list[int] = []
-    for index in order.tolist():
-        if not kept or overlaps(boxes[index], boxes[kept]).max() <= overlap:
-            kept.append(index)
-            if eta < 1 and overlap > 0.5:
-                overlap *= eta
+    for start in range(0, len(order), BLOCK):
+        block = order[start : start + BLOCK]
+        most = overlaps(boxes[block], boxes[kept]).max(1, initial=-np.inf)  # with a kept one
+        own = overlaps(boxes[block], boxes[block])
+        for place, index in enumerate(block.tolist()):
+            if most[place] <= overlap:
+                kept.append(index)
+                np.maximum(most, own[place], out=most)
+                if eta < 1 and overlap > 0.5:
+                    overlap *= eta
     return np.array(kept, np.int64)
 
 
