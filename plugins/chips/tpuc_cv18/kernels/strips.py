@@ -13,7 +13,7 @@ from tpuc_cv18.isa.geometry import EU_BYTES, LANE_BYTES
 from tpuc_cv18.operands import MAX_DMA_EXTENT, MAX_EXTENT
 
 _VECTOR_CYCLES = 19
-"""Of looking up 16 bytes in each lane."""
+"""Of looking up 16 bytes in each lane: 16 and 3, by the timing rules of `tpuc_cv18.timing`."""
 _WHOLE = LANE_BYTES // 4
 """Bytes of a plane that a lane may hold whole; larger ones pass in about `_STRIPES` stripes of rows."""
 _STRIPES = 8
