@@ -17,7 +17,9 @@ from tpuc.session import Session
 pytestmark = pytest.mark.chip("bm1684x")
 
 ONES = np.ones((1, 4), np.float32)
-WAY_OUT = "they become infinite; keep the ops around them in f32 or bf16 (quantise table), or all with --quantize"
+WIDER = "keep the ops around them in f32 or bf16 (quantise table), or all with --quantize"
+WAY_OUT = f"they become infinite; {WIDER}"
+CUT_OFF = f"they are cut off at 65,504; {WIDER}"
 
 
 def _network(path: Path, nodes: list[onnx.NodeProto], constants: Mapping[str, Any]) -> Path:
@@ -68,7 +70,7 @@ def test_samples_that_nobody_needs_are_named(tmp_path: Path) -> None:
 
 def test_weights_beyond_f16_are_named(tmp_path: Path) -> None:
     path = _product(tmp_path, 70000.0)
-    expected = f"f16 holds numbers up to 65,504, which is not enough for weights of 'p' up to 70,000: {WAY_OUT}"
+    expected = f"f16 holds numbers up to 65,504, which is not enough for weights of 'p' up to 70,000: {CUT_OFF}"
     assert _compile(path, "f16") == [expected]
     for mode in ("bf16", "f32"):
         assert _compile(path, mode) == []
@@ -113,13 +115,18 @@ def test_calibrated_ranges_count_for_single_ops_in_f16(tmp_path: Path) -> None:
     assert not [text for text in said if "holds numbers" in text]
 
 
-@pytest.mark.parametrize(
-    ("hidden", "named"), [(-3.4028234663852886e38, []), (-np.inf, []), (-1e9, ["weights of 's' up to 1e+09"])]
-)
-def test_masks_of_the_lowest_number_stand_for_infinity(hidden: float, named: list[str], tmp_path: Path) -> None:
-    mask: NDArray[Any] = np.array([0, hidden, 0, hidden], np.float32)
-    nodes = [helper.make_node("Add", ["x", "m"], ["s"]), helper.make_node("Softmax", ["s"], ["y"])]
-    remarks = _compile(_network(tmp_path / "net.onnx", nodes, {"m": mask}), "f16")
+LOWEST = float(np.finfo(np.float32).min)
+
+
+@pytest.mark.parametrize("mode", ["f16", "bf16"])
+@pytest.mark.parametrize("number", [LOWEST, -np.inf, -1e9, 1e9, -LOWEST])
+def test_only_infinite_constants_are_infinite(number: float, mode: str, tmp_path: Path) -> None:
+    constant: NDArray[Any] = np.array([0, number, 0, number], np.float32)
+    nodes = [helper.make_node("Add", ["x", "m"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    path = _network(tmp_path / "net.onnx", nodes, {"m": constant})
+    largest = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}[mode]
+    named = [f"weights of 'y' up to {abs(number):,.6g}"] if largest < abs(number) < np.inf else []
+    remarks = _compile(path, mode)
     assert [all(name in text for name in named) for text in remarks] == [True] * len(named)
 
 

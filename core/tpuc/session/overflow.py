@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from tpuc.data import SampleSource
 from tpuc.interpreter import Interpreter
-from tpuc.ir import Module, Operation, ScalarType, TensorType, Value
+from tpuc.ir import F32, Module, Operation, ScalarType, TensorType, Value
 from tpuc.ir.dtypes import as_stored, numpy_dtype
 from tpuc.ir.traits import Constant
 from tpuc.session.compare import ENDLESS, meanings
@@ -32,12 +33,13 @@ _CONSTANT_FIELD = "const_val"
 
 @dataclass(frozen=True)
 class Overflow:
-    """A value, or weights of an op, that reach `magnitude` and are kept in `type`."""
+    """A value, or weights of an op, that reach `magnitude` and are kept in `type`. Constants are cut off there."""
 
     what: str
     name: str
     type: ScalarType
     magnitude: float
+    is_constant: bool = False
 
     def __str__(self) -> str:
         return f"{self.what} '{self.name}' up to {self.magnitude:,.6g}"
@@ -54,6 +56,11 @@ def limit_of(type: ScalarType) -> float:
 def is_narrow(type: ScalarType) -> bool:
     """Is it a float type beyond which there are numbers that do not stand for infinity?"""
     return type.is_float and limit_of(type) < ENDLESS
+
+
+def has_less_than_f32(type: ScalarType) -> bool:
+    """Is it a float type that does not hold all of float32?"""
+    return type.is_float and limit_of(type) < limit_of(F32)
 
 
 def magnitudes(values: Mapping[str, Array]) -> dict[str, float]:
@@ -84,7 +91,7 @@ def merged(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 def find_overflows(top: Module, tpu: Module, ranges: Mapping[str, float]) -> list[Overflow]:
     """Values of a compiled module whose range in the network that it was made of (by name) is beyond their type, and
-    weights that became infinite in it.
+    constants that became the largest number of theirs.
     """
     sources = {operation.name: operation for operation in top.walk() if operation.results}
     known = dict(ranges)
@@ -104,10 +111,14 @@ def find_overflows(top: Module, tpu: Module, ranges: Mapping[str, float]) -> lis
 
 
 def sentences(found: Sequence[Overflow], modes: Sequence[str]) -> list[str]:
-    """What to tell the user, one sentence for each type; `modes` are those of the chip."""
+    """What to tell the user, one sentence for each type and what becomes of the numbers; `modes` are those of the
+    chip.
+    """
     result: list[str] = []
-    for type in dict.fromkeys(one.type for one in found):
-        mine = sorted((one for one in found if one.type == type), key=lambda one: -one.magnitude)
+    for type, is_constant in dict.fromkeys((one.type, one.is_constant) for one in found):
+        mine = [one for one in found if (one.type, one.is_constant) == (type, is_constant)]
+        mine.sort(key=lambda one: -one.magnitude)
+        fate = f"are cut off at {limit_of(type):,.6g}" if is_constant else "become infinite"
         more = f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
         names = ", ".join(map(str, mine[:_SHOWN]))
         wider = [mode for mode in modes if _is_wider(mode, type)]
@@ -115,8 +126,8 @@ def sentences(found: Sequence[Overflow], modes: Sequence[str]) -> list[str]:
         if wider:
             way_out = f"keep the ops around them in {' or '.join(wider)} (quantise table), or all with --quantize"
         result.append(
-            f"{type} holds numbers up to {limit_of(type):,.6g}, which is not enough for {names}{more}: they become "
-            f"infinite; {way_out}"
+            f"{type} holds numbers up to {limit_of(type):,.6g}, which is not enough for {names}{more}: they {fate}; "
+            f"{way_out}"
         )
     return result
 
@@ -146,24 +157,30 @@ def _of_operand(operation: Operation, known: Mapping[str, float]) -> float:
 
 
 def _weight(tpu: Module, top: Module, sources: Mapping[str, Operation], value: Value) -> list[Overflow]:
-    """Weights that are infinite in the compiled module, unless they stand for infinity in the network."""
+    """Weights that are the largest number of their type in the compiled module, and larger in the network."""
     type = value.tensor
-    if not is_narrow(type.storage) or not np.isinf(as_stored(tpu.weights[value.name], type)).any():
+    if not has_less_than_f32(type.storage):
+        return []
+    limit = limit_of(type.storage)
+    if not (np.abs(as_stored(tpu.weights[value.name], type).astype(np.float32)) >= limit).any():
         return []
     readers = [user for user, _ in value.uses] or [None]
     name = value.name if readers[0] is None else readers[0].name
     source = sources.get(name)
     given = _constants(top, sources.values() if source is None else [source])
-    largest = max(map(_magnitude, given), default=0.0)
-    if _is_beyond(largest, type.storage):
-        return [Overflow("weights of", name, type.storage, largest)]
-    stands_for_infinity = any((np.abs(array.astype(np.float64)) >= ENDLESS).any() for array in given)
-    return [] if stands_for_infinity else [Overflow("weights of", name, type.storage, np.inf)]
+    largest = max(map(_finite, given), default=0.0)
+    return [Overflow("weights of", name, type.storage, largest, True)] if largest > limit else []
 
 
 def _constants(module: Module, operations: Iterable[Operation]) -> list[Array]:
     names = {operand.name for operation in operations for operand in operation.operands if operand.is_constant}
     return [module.weights[name] for name in names]
+
+
+def _finite(array: Array) -> float:
+    """The largest finite magnitude."""
+    values = np.abs(array.astype(np.float64))
+    return float(values[np.isfinite(values)].max(initial=0.0))
 
 
 def _numbers(operation: Operation, source: Operation | None) -> list[Overflow]:
@@ -174,5 +191,8 @@ def _numbers(operation: Operation, source: Operation | None) -> list[Overflow]:
     if not isinstance(type, TensorType):
         return []
     fields = [field.name for field in dataclasses.fields(source.op) if field.name.endswith(_CONSTANT_FIELD)]
+    if not has_less_than_f32(type.storage):
+        return []
     numbers = [abs(float(value)) for name, value in vars(source.op).items() if name in fields]
-    return [Overflow("number in", operation.name, type.storage, n) for n in numbers if _is_beyond(n, type.storage)]
+    beyond = [number for number in numbers if limit_of(type.storage) < number < math.inf]
+    return [Overflow("number in", operation.name, type.storage, number, True) for number in beyond]

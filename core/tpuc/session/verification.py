@@ -16,7 +16,7 @@ from tpuc.ir import Module
 from tpuc.schedule import PassManager
 from tpuc.schedule.results import CALIBRATION_TABLE
 from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, stated_values, tolerance_of, types_of
-from tpuc.session.overflow import find_overflows, is_narrow, magnitudes, merged, sentences
+from tpuc.session.overflow import find_overflows, has_less_than_f32, magnitudes, merged, sentences
 from tpuc.session.reports import StageComparison
 from tpuc.session.running import compiled_mode, paired_inputs
 
@@ -75,7 +75,7 @@ class Verification:
         """Say what a float type of the compiled module cannot hold: weights, and values whose ranges are known from
         the calibration table, from samples, or from what was `seen`.
         """
-        if not any(is_narrow(type.storage) for type in types_of(self.tpu).values()):
+        if not any(has_less_than_f32(type.storage) for type in types_of(self.tpu).values()):
             return
         ranges = merged((self.ranges or {}, seen, self._ranges_in_table()))
         found = find_overflows(self.top, self.tpu, ranges)

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
-from tpuc.api import FLOAT_MODES, Lowering, LoweringBuilder, LoweringNode, Value, numpy_dtype
+from tpuc.api import FLOAT_MODES, Lowering, LoweringBuilder, LoweringNode, Value
 from tpuc_ops import top, tpu
+
+from tpuc_chip_parts.held import held_number
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 def immediate(node: LoweringNode, value: float) -> float:
-    """The nearest number of the node's float mode; beyond all of them the infinite one, or the largest where the chip
-    has no infinity.
-    """
+    """The nearest number of the node's float mode, the largest where it is beyond them."""
     assert node.chip is not None
-    dtype = numpy_dtype(FLOAT_MODES[node.mode])
-    if not node.chip.has_infinity:
-        largest = float(ml_dtypes.finfo(dtype).max)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        value = min(max(value, -largest), largest)
-    with np.errstate(over="ignore"):
-        return float(np.float32(value).astype(dtype))
+    return held_number(value, FLOAT_MODES[node.mode], has_infinity=node.chip.has_infinity)
 
 
 def as_sum(op: top.AddConst | top.SubConst) -> tuple[float, float]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, TensorType, Value, numpy_dtype
+from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, TensorType, Value
+from tpuc_chip_parts.held import held, held_number
 from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
@@ -56,9 +57,8 @@ def decompose_together(factors: Sequence[float], limit: int) -> tuple[tuple[int,
 
 
 def rounded(value: float, mode: str) -> float:
-    """The number that an immediate of a float mode holds; infinite beyond all of them."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(value).astype(numpy_dtype(ScalarType(mode))))
+    """The number that an immediate of a float mode holds."""
+    return held_number(value, ScalarType(mode))
 
 
 def float_weight(build: LoweringBuilder, suffix: str, array: Array, mode: str) -> Value:
@@ -66,8 +66,7 @@ def float_weight(build: LoweringBuilder, suffix: str, array: Array, mode: str) -
     plain = array.astype(np.float32)
     if mode == "f32":
         return build.weight(suffix, plain)
-    with np.errstate(over="ignore"):
-        narrow = plain.astype(numpy_dtype(ScalarType(mode)))
+    narrow = held(plain, ScalarType(mode))
     return build.weight(f"{suffix}_{mode}", narrow.view(np.uint16), mode)
 
 

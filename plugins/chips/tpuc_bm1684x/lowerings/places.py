@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ElementType, LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
+from tpuc_chip_parts.held import held
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 
@@ -62,7 +63,7 @@ def as_element(
 def stored_weight(build: LoweringBuilder, suffix: str, array: Array, type_: TensorType) -> Value:
     """A constant as `type_` stores it."""
     if not type_.is_quantised:
-        return float_weight(build, suffix, clamped(array, type_), type_.storage.name)
+        return float_weight(build, suffix, array, type_.storage.name)
     dtype = numpy_dtype(type_.storage)
     name = {"int8": "si8", "uint8": "ui8"}[np.dtype(dtype).name]
     return build.weight(f"{suffix}_{name}", stored_values(array, type_), name)
@@ -71,17 +72,10 @@ def stored_weight(build: LoweringBuilder, suffix: str, array: Array, type_: Tens
 def stored_values(array: Array, type_: TensorType) -> Array:
     """Real values as `type_` stores them; those beyond a float type become its largest."""
     if not type_.is_quantised:
-        return clamped(array, type_)
+        return held(array, type_.storage).astype(np.float32)
     uniform = type_.uniform
     dtype = numpy_dtype(type_.storage)
     return quantise_float(array, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
-
-
-def clamped(array: Array, type_: TensorType) -> Array:
-    """Finite values that stay finite in a narrow float: masks are often as large as f32 allows."""
-    if type_.storage.name != "f16":
-        return array
-    return np.where(np.isfinite(array), np.clip(array, -65504.0, 65504.0), array)
 
 
 def whole(constant: Array, extent: int) -> Array:

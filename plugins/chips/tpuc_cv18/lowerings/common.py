@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from tpuc.api import (
+    BF16,
     ElementType,
     LoweringBuilder,
     LoweringNode,
@@ -18,6 +18,7 @@ from tpuc.api import (
     UniformPerAxis,
     Value,
 )
+from tpuc_chip_parts.held import held
 from tpuc_chip_parts.lowering import STEPS, is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.arrays import Array
@@ -27,9 +28,6 @@ MAX_SHIFT = 31
 MANTISSA_BITS = 31
 """Of the multipliers that requantise in two steps (QDM)."""
 QDM: Mapping[str, Any] = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
-
-LARGEST = float(np.uint32(0x7F7F0000).view(np.float32))
-"""The greatest bf16 number. The chip has no infinity: it reads one as NaN, and makes +LARGEST of that."""
 
 _FEWEST_BITS = 16
 _JOINS = (top.Concat, top.Max, top.Min)
@@ -54,7 +52,7 @@ def as_bf16(array: Array) -> Array:
 
 
 def _narrowed(array: Array) -> Array:
-    return np.clip(array, -LARGEST, LARGEST).astype(np.float32).astype(ml_dtypes.bfloat16)
+    return held(array, BF16, has_infinity=False)
 
 
 def may_move_scale(node: LoweringNode) -> bool:
