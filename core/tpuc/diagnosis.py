@@ -107,7 +107,7 @@ def doctor(registry: Registry | None = None) -> Diagnosis:
         packages,
         extras,
         {registry.group(group).kind: names for group in registry.groups if (names := registry.names(group))},
-        (*missing, *(problem.sentence for problem in find_problems(registry, BUILT_IN))),
+        (*missing, *registry.unreadable, *(problem.sentence for problem in find_problems(registry, BUILT_IN))),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tpuc.registry import Registry, installed_offers
+from tpuc.registry.offers import scan_installed
 
 
 @pytest.fixture
@@ -16,9 +17,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on the import path; the scan is made anew before and after."""
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
-    installed_offers.cache_clear()
+    scan_installed.cache_clear()
     yield tmp_path
-    installed_offers.cache_clear()
+    scan_installed.cache_clear()
 
 
 def install(site: Path, package: str, version: str, entry_points: str) -> None:

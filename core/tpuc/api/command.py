@@ -26,7 +26,7 @@ from tpuc.cli.values import (
 )
 from tpuc.files import check_writable
 from tpuc.hookspecs import hookimpl
-from tpuc.schedule.options import build_object, parse_pass_text
+from tpuc.schedule.options import build_object, needs_options, parse_pass_text
 
 __all__ = [
     "COUNT",
@@ -55,6 +55,7 @@ __all__ = [
     "columns",
     "hookimpl",
     "layout_option",
+    "needs_options",
     "open_compiled",
     "open_session",
     "parse_pass_text",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tpuc.api.kernel import CpuRoutine, HostArgument, OpT
-from tpuc.errors import UsageError
+from tpuc.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,10 @@ def cpu_functions(registry: Registry, owners: Sequence[str]) -> Iterator[CpuFunc
     """All functions of a chip and its families."""
     for name in registry.names(CPU_FUNCTIONS):
         if name.partition(".")[0] in owners:
-            yield registry.get(CPU_FUNCTIONS, name)
+            try:
+                yield registry.get(CPU_FUNCTIONS, name)
+            except PluginError as error:
+                registry.leave_out(error)
 
 
 def check_cpu_ops(registry: Registry, chip: ChipDescription, ops: Sequence[str]) -> None:

@@ -29,9 +29,13 @@ FAILED = 1
 def run(arguments: Sequence[str] | None, interrupt: Interrupt) -> int:
     """Run the command line; returns the exit code."""
     app = App()
+    with warnings_as_remarks(app):
+        return _code(sys.argv[1:] if arguments is None else [*arguments], app, interrupt)
+
+
+def _code(arguments: list[str], app: App, interrupt: Interrupt) -> int:
     try:
-        with warnings_as_remarks(app):
-            result = _dispatch(sys.argv[1:] if arguments is None else [*arguments], app)
+        result = _dispatch(arguments, app)
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
         return _fail(app, "interrupted", INTERRUPTED)

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from tpuc.cli.app import App
-from tpuc.errors import HazardError, IllegalCommand, PluginError, UsageError
+from tpuc.errors import HazardError, IllegalCommand, UsageError
 from tpuc.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
@@ -131,15 +131,12 @@ def _check_ending(app: App, chip: str, output: Path) -> None:
     own = app.registry.get("tpuc.chips", chip).description.suffix
     if output.suffix == own:
         return
-    for other in app.registry.names("tpuc.chips"):
-        try:
-            ending = app.registry.get("tpuc.chips", other).description.suffix
-        except PluginError:
-            continue  # whoever needs it is told
+    for name, other in app.registry.usable("tpuc.chips"):
+        ending = other.description.suffix
         if output.suffix == ending:
             raise UsageError(
-                f"{output}: files for chip '{chip}' end in {own}, those for '{other}' in {ending}; name it "
-                f"{output.with_suffix(own)}."
+                f"{output}: files for chip '{chip}' end in {own}, those for '{name}' in {ending}; "
+                f"name it {output.with_suffix(own)}."
             )
 
 

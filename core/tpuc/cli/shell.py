@@ -14,7 +14,7 @@ from tpuc.cli.command import CONTEXT_SETTINGS, global_options
 from tpuc.cli.summaries import BUILT_IN, SECTIONS, SUMMARIES
 from tpuc.cli.text import dashed
 from tpuc.cli.values import ListedType, ShapesType
-from tpuc.errors import UsageError
+from tpuc.errors import PluginError, UsageError
 from tpuc.registry import Registry
 from tpuc.registry.offers import OURS, normalise
 
@@ -43,7 +43,14 @@ class Shell(click.Group):
 
         Raises PluginConflict for a built-in one that a package offers, too, unless `--prefer` chooses.
         """
-        name = command_name(cmd_name)
+        try:
+            return self._command(ctx, command_name(cmd_name))
+        except PluginError:
+            if ctx.resilient_parsing:
+                return None  # a shell completes words; nobody asked for the command
+            raise
+
+    def _command(self, ctx: click.Context, name: str) -> click.Command | None:
         registry = _registry(ctx)
         if name not in BUILT_IN:
             return registry.get(COMMANDS, name) if registry.has(COMMANDS, name) else None

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from tpuc.cli.app import App
-from tpuc.warned import warning_sentence
+from tpuc.warned import LeftOut, warning_sentence
 
 
 @contextmanager
@@ -23,4 +23,5 @@ def warnings_as_remarks(app: App) -> Generator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
+        warnings.simplefilter("always", LeftOut)  # it is a remark, whatever becomes of the warnings of libraries
         yield

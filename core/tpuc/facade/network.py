@@ -99,8 +99,7 @@ def load(path: str | os.PathLike[str], *, input_layout: str | None = None, **opt
     try:
         return Network(session.transform(source, **NetworkSettings(**settings)))
     except Unsupported:
-        chips = (session.registry.get("tpuc.chips", name) for name in session.registry.names("tpuc.chips"))
-        if any(chip.description.suffix == source.suffix for chip in chips):
+        if any(chip.description.suffix == source.suffix for _, chip in session.registry.usable("tpuc.chips")):
             raise UsageError(f"{source} is a compiled file; open it with tpuc.load_compiled.") from None
         raise
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 API_VERSION = 1
 """The only `api_version` of plugin objects that this compiler supports."""
@@ -20,7 +20,8 @@ class Group:
     `kind` is the word for one of its names in a sentence. `base` is the class that its objects
     are instances of (subclasses, when `is_class`), as `module:Class`; None leaves that open. `owners` is the group of
     the first part of a table's name (`<chip>.<dialect>`), None where entries are not tables. `states` is the attribute
-    in which an object states its own name, empty where it states none.
+    in which an object states its own name, empty where it states none. Commands that look for the right entry read
+    `lists`, an attribute with several strings, and `holds`, an attribute and its class as `module:Class`.
     """
 
     name: str
@@ -29,6 +30,8 @@ class Group:
     is_class: bool = False
     owners: str | None = None
     states: str = ""
+    lists: str = ""
+    holds: tuple[str, str] | None = None
 
     def misnamed(self, value: Any, name: str) -> str | None:
         """The name that an object registered as `name` states instead, None where it is the same or states none."""
@@ -42,12 +45,30 @@ class Group:
             return None if isinstance(cells, Mapping) else "not a table: it has no mapping `cells`"
         if self.base is None:
             return None
-        module, _, attribute = self.base.partition(":")
-        base: type[Any] = getattr(importlib.import_module(module), attribute)
+        attribute = self.base.partition(":")[2]
+        base = _class_at(self.base)
         if self.is_class:
             fits = isinstance(value, type) and issubclass(value, base)
             return None if fits else f"{shown(value)}, not a subclass of {attribute}"
-        return None if isinstance(value, base) else f"{shown(value)}, not an instance of {attribute}"
+        return self._misread(value) if isinstance(value, base) else f"{shown(value)}, not an instance of {attribute}"
+
+    def _misread(self, value: Any) -> str | None:
+        """The end of 'it is ...' where an attribute that commands read is missing or of another kind."""
+        if self.holds is not None:
+            attribute, place = self.holds
+            if not isinstance(getattr(value, attribute, None), _class_at(place)):
+                return f"{shown(value)} whose `{attribute}` is no {place.partition(':')[2]}"
+        if self.lists:
+            listed = getattr(value, self.lists, None)
+            if not isinstance(listed, tuple | list) or not all(isinstance(one, str) for one in cast("Any", listed)):
+                return f"{shown(value)} whose `{self.lists}` is no tuple of strings"
+        return None
+
+
+def _class_at(place: str) -> type[Any]:
+    module, _, attribute = place.partition(":")
+    found: type[Any] = getattr(importlib.import_module(module), attribute)
+    return found
 
 
 def shown(value: Any) -> str:
@@ -61,9 +82,15 @@ GROUPS: Mapping[str, Group] = {
     group.name: group
     for group in (
         Group("tpuc.dialects", "dialect", "tpuc.ir.dialect:Dialect", states="name"),
-        Group("tpuc.frontends", "front end", "tpuc.api.frontend:Frontend"),
+        Group("tpuc.frontends", "front end", "tpuc.api.frontend:Frontend", lists="suffixes"),
         Group("tpuc.importers", "importer", owners="tpuc.frontends"),
-        Group("tpuc.chips", "chip", "tpuc.api.chip:Chip", states="description.name"),
+        Group(
+            "tpuc.chips",
+            "chip",
+            "tpuc.api.chip:Chip",
+            states="description.name",
+            holds=("description", "tpuc.api.chip:ChipDescription"),
+        ),
         Group("tpuc.boards", "board", "tpuc.api.board:Board"),
         Group("tpuc.lowerings", "lowering", owners="tpuc.chips"),
         Group("tpuc.legalisations", "legalisation", owners="tpuc.chips"),
@@ -72,7 +99,7 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.passes", "pass", "tpuc.schedule.passes:Pass", is_class=True, states="name"),
         Group("tpuc.calibrators", "calibration method"),
         Group("tpuc.planners", "memory planner"),
-        Group("tpuc.engines", "engine", "tpuc.api.frontend:HostEngine"),
+        Group("tpuc.engines", "engine", "tpuc.api.frontend:HostEngine", lists="suffixes"),
         Group("tpuc.readers", "reader", "tpuc.data.preprocess:Reader"),
         Group("tpuc.frames", "reader of videos", "tpuc.data.frames:FrameReader"),
         Group("tpuc.answers", "answer", "tpuc.api.answers:Answer", is_class=True),

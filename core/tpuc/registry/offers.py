@@ -11,6 +11,8 @@ from typing import Any
 
 OURS = "tpuc"
 """The package that core and the bundled plugins are in."""
+_SECTION = "[tpuc."
+"""Begins the groups of the compiler in a package's entry points."""
 
 
 @dataclass(frozen=True)
@@ -56,25 +58,66 @@ def normalise(package: str) -> str:
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
-@functools.cache
+@dataclass(frozen=True)
+class Scan:
+    """What installed packages offer, sorted; `unreadable` has a sentence about each whose metadata cannot be read."""
+
+    offers: tuple[Offer, ...]
+    unreadable: tuple[str, ...]
+
+
 def installed_offers() -> tuple[Offer, ...]:
-    """Every entry point in a group `tpuc.*`, sorted; read once per process."""
+    """Every entry point in a group `tpuc.*`, sorted."""
+    return scan_installed().offers
+
+
+@functools.cache
+def scan_installed() -> Scan:
+    """Read the metadata of every installed package, once per process; what cannot be read is left out."""
     import importlib.metadata
 
     offers: list[Offer] = []
+    unreadable: list[str] = []
     seen: set[str] = set()
     for distribution in importlib.metadata.distributions():
-        text = distribution.read_text("entry_points.txt")
-        if text is None or "[tpuc." not in text:
-            continue  # most packages: their metadata is not even parsed
-        metadata = distribution.metadata  # parsed anew each time that it is asked for
-        package, version = metadata["Name"], metadata["Version"]
-        if normalise(package) in seen:
-            continue  # a second copy further down the path is never imported
+        try:
+            text = distribution.read_text("entry_points.txt")
+            if text is None or _SECTION not in text:
+                continue  # most packages: their metadata is not even parsed
+            package, version = _identity(distribution)
+            found = [point for point in distribution.entry_points if point.group.startswith("tpuc.")]
+        except Exception as error:  # noqa: BLE001 # whatever strange metadata makes the library raise
+            if not isinstance(error, UnicodeDecodeError) or _SECTION.encode() in error.object:
+                unreadable.append(_unreadable(distribution, error))
+            continue
+        if normalise(package) not in seen:  # a second copy further down the path is never imported
+            offers += [Offer(point.group, point.name, package, version, point.value) for point in found]
         seen.add(normalise(package))
-        offers += [
-            Offer(point.group, point.name, package, version, point.value)
-            for point in distribution.entry_points
-            if point.group.startswith("tpuc.")
-        ]
-    return tuple(sorted(offers, key=lambda offer: (offer.group, offer.name, normalise(offer.package), offer.path)))
+    order = sorted(offers, key=lambda offer: (offer.group, offer.name, normalise(offer.package), offer.path))
+    return Scan(tuple(order), tuple(sorted(unreadable)))
+
+
+def _identity(distribution: Any) -> tuple[str, str]:
+    """Name and version of a package; those of its folder where it has no METADATA."""
+    try:
+        metadata = distribution.metadata  # parsed anew each time that it is asked for
+        name, version = metadata["Name"], metadata["Version"]
+    except Exception:  # noqa: BLE001 # which error depends on the version of Python
+        name = version = None
+    stem, _, number = _folder(distribution).rpartition(".")[0].partition("-")
+    return str(name or stem or "a package without a name"), str(version or number or "(no version)")
+
+
+def _folder(distribution: Any) -> str:
+    """The name of the folder with a package's metadata, as `gadget-1.0.dist-info`."""
+    path = getattr(distribution, "_path", None)  # there is no other way to ask for it
+    return str(getattr(path, "name", ""))
+
+
+def _unreadable(distribution: Any, error: Exception) -> str:
+    package, version = _identity(distribution)
+    cause = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else f"{type(error).__name__}: {error}"
+    return (
+        f"the plugins of {package} {version} are left out: its entry_points.txt cannot be read: "
+        f"{' '.join(cause.split()).rstrip('.')}. Install it again, or uninstall {package}."
+    )

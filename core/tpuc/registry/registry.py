@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+import warnings
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpuc.errors import PluginError, UsageError
 from tpuc.registry.groups import API_VERSION, GROUPS, Group, added_group, shown
-from tpuc.registry.offers import Offer, installed_offers, normalise
+from tpuc.registry.offers import Offer, installed_offers, normalise, scan_installed
 from tpuc.registry.tables import Cell, MergedTable, TableName, conflict, ranked
+from tpuc.warned import LeftOut
 
 if TYPE_CHECKING:
     from pluggy import PluginManager
@@ -52,6 +54,7 @@ class Registry:
         self.enabled = tuple(enabled)
         self._given = offers
         self._objects: dict[Offer, Any] = {}
+        self._broken: dict[Offer, PluginError] = {}
         self._merged: dict[tuple[str, str, str], MergedTable] = {}
 
     def __reduce__(self) -> tuple[type[Registry], tuple[Any, ...]]:
@@ -61,7 +64,16 @@ class Registry:
     @functools.cached_property
     def offers(self) -> Sequence[Offer]:
         """Everything installed, sorted."""
-        return installed_offers() if self._given is None else tuple(self._given)
+        if self._given is not None:
+            return tuple(self._given)
+        for sentence in self.unreadable:
+            remark_left_out(sentence)
+        return installed_offers()
+
+    @property
+    def unreadable(self) -> Sequence[str]:
+        """A sentence about each installed package whose metadata cannot be read."""
+        return scan_installed().unreadable if self._given is None else ()
 
     @functools.cached_property
     def _by_name(self) -> dict[tuple[str, str], list[Offer]]:
@@ -120,6 +132,23 @@ class Registry:
     def get(self, group: str, name: str) -> Any:
         """The object behind a name; raises PluginError with package, version and cause when it cannot be used."""
         return self._load(self.offer(group, name))
+
+    def usable(self, group: str, failed: list[PluginError] | None = None) -> Iterator[tuple[str, Any]]:
+        """Names and objects of a group, for whoever looks for the right one. Those that cannot be used are left out:
+        a remark names each, unless `failed` gathers the errors.
+        """
+        for name in self.names(group):
+            try:
+                yield name, self.get(group, name)
+            except PluginError as error:
+                self.leave_out(error, failed)
+
+    def leave_out(self, error: PluginError, failed: list[PluginError] | None = None) -> None:
+        """Go on without a plugin that nobody asked for by its name."""
+        if failed is None:
+            tell_left_out([error])
+        else:
+            failed.append(error)
 
     def describe(self, group: str) -> list[Row]:
         """One row per offer. Imports nothing and never fails."""
@@ -258,9 +287,31 @@ class Registry:
     def _load(self, offer: Offer) -> Any:
         if offer.group not in GROUPS:
             self.offer("tpuc.groups", offer.group)  # raises where several packages add the group
+        if offer in self._broken:
+            raise self._broken[offer]  # importing it again would take the same time, and fail again
         if offer not in self._objects:
-            self._objects[offer] = load_checked(offer, self.group(offer.group))
+            try:
+                self._objects[offer] = load_checked(offer, self.group(offer.group))
+            except PluginError as error:
+                self._broken[offer] = error
+                raise
         return self._objects[offer]
+
+
+def tell_left_out(failed: Sequence[PluginError]) -> None:
+    """Remark on plugins that were left out although one of them may have been the right one."""
+    for error in failed:
+        remark_left_out(f"left out: {error}")
+
+
+def left_out(failed: Sequence[PluginError]) -> str:
+    """The end of a sentence about something that no plugin does: one that cannot be used may be meant for it."""
+    return f". Left out: {' '.join(map(str, failed))}" if failed else ""
+
+
+def remark_left_out(sentence: str) -> None:
+    """Say that a plugin is left out, wherever warnings go."""
+    warnings.warn(LeftOut(sentence), stacklevel=2)
 
 
 def load_checked(offer: Offer, group: Group) -> Any:
@@ -268,8 +319,26 @@ def load_checked(offer: Offer, group: Group) -> Any:
     what = f"{group.kind} '{offer.name}' of {offer.provider}"
     try:
         value = offer.load()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise _not_loaded(what, error, offer, offer.path) from error
+    try:
+        return _checked(what, value, offer, group)
+    except PluginError:
+        raise
+    except Exception as error:
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ").rstrip(".")
+        raise PluginError(f"{what} cannot be used: {offer.path} raises {cause}. {mend(offer)}") from error
+
+
+def mend(offer: Offer) -> str:
+    """What to do about a package that is wrong."""
+    return f"Its author must mend it; until then uninstall {offer.package}."
+
+
+def _checked(what: str, value: Any, offer: Offer, group: Group) -> Any:
+    """The object of an entry point, if it is one that its group can use."""
     version = getattr(value, "api_version", None)
     if version is None:
         raise PluginError(

@@ -84,6 +84,11 @@ def build_object(kind: str, definition: type[T], text: PassText) -> T:
     return definition(**values)
 
 
+def needs_options(definition: type[Any]) -> bool:
+    """Has it a field without a default? Nobody can make one by its name alone."""
+    return any(_is_required(field) for field in _fields(definition))
+
+
 def _between_blanks(text: PassText, known: list[str]) -> Mapping[str, str | None]:
     """The options of a text, with those that only a blank parts from the value before them."""
     names = "|".join(re.escape(name).replace(r"\-", "[-_]") for name in known)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.data import inputs_of
-from tpuc.errors import Unsupported, UsageError
+from tpuc.errors import PluginError, Unsupported, UsageError
 from tpuc.files import file_stem, write_atomic
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.npz import write_npz
-from tpuc.registry import Registry
+from tpuc.registry import Registry, left_out, tell_left_out
 from tpuc.session.compare import compare, meanings, steps_of, tolerance_of
 from tpuc.session.reports import StageComparison
 from tpuc.session.running import meant_inputs, reference_values, samples_in
@@ -46,22 +45,24 @@ def _options(path: Path, settings: NetworkSettings) -> ImportOptions:
     )
 
 
-def frontends(registry: Registry) -> Iterator[Frontend]:
-    """Every installed one."""
-    return (registry.get("tpuc.frontends", name) for name in registry.names("tpuc.frontends"))
+def reads(registry: Registry, path: Path) -> bool:
+    """Does a front end read files of this type?"""
+    return any(path.suffix.lower() in frontend.suffixes for _, frontend in registry.usable("tpuc.frontends"))
 
 
 def _frontend(registry: Registry, path: Path) -> Frontend:
     suffixes: list[str] = []
-    for frontend in frontends(registry):
+    failed: list[PluginError] = []
+    for _, frontend in registry.usable("tpuc.frontends", failed):
         if path.suffix.lower() in frontend.suffixes:
+            tell_left_out(failed)
             return frontend
         suffixes += frontend.suffixes
     if path.suffix.lower() == ".mlir":
         raise UsageError(f"{path}: is a module already, and no network file; `tpuc deploy --mlir` compiles it.")
     raise Unsupported(
         f"{path}: no installed front end reads files of type '{path.suffix}'; there are front ends for "
-        f"{', '.join(sorted(suffixes)) or 'nothing'}"
+        f"{', '.join(sorted(suffixes)) or 'nothing'}{left_out(failed)}"
     )
 
 
@@ -96,8 +97,11 @@ def verify_import(
 
 
 def _engine(registry: Registry, path: Path) -> HostEngine:
-    for name in registry.names("tpuc.engines"):
-        engine: HostEngine = registry.get("tpuc.engines", name)
+    failed: list[PluginError] = []
+    for _, engine in registry.usable("tpuc.engines", failed):
         if path.suffix.lower() in engine.suffixes:
+            tell_left_out(failed)
             return engine
-    raise Unsupported(f"{path}: no installed engine runs files of type '{path.suffix}'; leave out --test-input")
+    raise Unsupported(
+        f"{path}: no installed engine runs files of type '{path.suffix}'; leave out --test-input{left_out(failed)}"
+    )

@@ -15,13 +15,13 @@ from tpuc.api.answers import RunSample
 from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel
 from tpuc.api.cpu import check_cpu_ops
 from tpuc.data import INPUT_LAYOUT, check_channels, described, inputs_of, is_picture
-from tpuc.errors import TpucError, Unsupported, UsageError
+from tpuc.errors import PluginError, Unsupported, UsageError
 from tpuc.files import file_stem, weights_beside
 from tpuc.ir import Module, TensorType
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.text import read_module, write_module
 from tpuc.ir.text.files import WEIGHT_FILE, weight_file_of
-from tpuc.registry import Registry
+from tpuc.registry import Registry, left_out, tell_left_out
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.schedule.results import POSTPROCESS, ResultKey
 from tpuc.session import building
@@ -31,7 +31,7 @@ from tpuc.session.building import Built, Recipe, Shapes
 from tpuc.session.checking import check_mode
 from tpuc.session.combining import FIRST, Choice, CompiledFile
 from tpuc.session.compare import real_values
-from tpuc.session.importing import frontends, keep_simplified, read_network, verify_import
+from tpuc.session.importing import keep_simplified, read_network, reads, verify_import
 from tpuc.session.reports import CompileReport, ProfileReport, SelfCheck, StageComparison, shown_tensor
 from tpuc.session.running import (
     QUANTISED_BITS,
@@ -326,20 +326,18 @@ class Session:
 
     def opened(self, path: Path) -> CompiledFile:
         """The networks of a compiled file; raises Unsupported when no installed chip reads it."""
-        chips: list[Chip] = []
-        for name in self.registry.names("tpuc.chips"):
-            try:
-                chips.append(self.registry.get("tpuc.chips", name))
-            except TpucError as error:
-                self.log(f"{error}")
+        failed: list[PluginError] = []
+        chips: list[Chip] = [chip for _, chip in self.registry.usable("tpuc.chips", failed)]
         candidates = [
             chip for chip in chips if chip.description.suffix == path.suffix or is_compiled_folder(chip, path)
         ]
         if not candidates:
             suffixes = sorted({chip.description.suffix for chip in chips})
             raise Unsupported(
-                f"{path}: no installed chip reads files of type '{path.suffix}'; there are {', '.join(suffixes)}"
+                f"{path}: no installed chip reads files of type '{path.suffix}'; there are "
+                f"{', '.join(suffixes)}{left_out(failed)}"
             )
+        tell_left_out(failed)
         for chip in candidates[:-1]:
             try:
                 return CompiledFile.read(chip, path)
@@ -421,7 +419,7 @@ class Session:
 
     def is_network(self, path: Path) -> bool:
         """Does a front end read files of this type?"""
-        return any(path.suffix.lower() in frontend.suffixes for frontend in frontends(self.registry))
+        return reads(self.registry, path)
 
     def profile(self, path: Path, *, profile: str | None = None) -> ProfileReport:
         """Cycles, engine use and memory of a compiled file."""

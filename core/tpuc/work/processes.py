@@ -21,7 +21,7 @@ from multiprocessing import connection, reduction
 from typing import Any, TypeVar, cast
 
 from tpuc.errors import TpucError
-from tpuc.warned import warning_sentence
+from tpuc.warned import LeftOut, warning_sentence
 from tpuc.work.job import Job, Pool, Sealed
 
 T = TypeVar("T")
@@ -141,6 +141,7 @@ def start_worker(jobs: Any) -> None:
     _jobs[:] = [jobs]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.showwarning = _show_warning
+    warnings.simplefilter("ignore", LeftOut)  # the parent has said so
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tpuc.api import Dialect, ForeignNode, ImporterTable, PluginConflict, Value
+from tpuc.api import Dialect, ForeignNode, ImporterTable, PluginConflict, PluginError, Value
 from tpuc_ops.elementwise import Function, functions_in
 
 OWN_DIALECT = "top"
@@ -63,8 +63,20 @@ class ImporterFinder:
     def __call__(self, key: str) -> Importer | None:
         """The importer of an operator; None when there is none, PluginConflict when several packages have one."""
         if key not in self._found:
-            self._found[key] = self._look_up((OWN_DIALECT,), key) or self._look_up(self._others, key)
+            own = self._importer(OWN_DIALECT, key)
+            self._found[key] = self._look_up(self._usable(), key) if own is None else own
         return self._found[key]
+
+    def _usable(self) -> Sequence[str]:
+        """The other dialects, without those that cannot be loaded."""
+        for dialect in tuple(self._others):
+            try:
+                self._registry.merged("tpuc.importers", self._form, dialect)
+                self._functions_of(dialect)
+            except PluginError as error:
+                self._registry.leave_out(error)
+                self._others.remove(dialect)
+        return self._others
 
     def _look_up(self, dialects: Sequence[str], key: str) -> Importer | None:
         found = {dialect: importer for dialect in dialects if (importer := self._importer(dialect, key)) is not None}

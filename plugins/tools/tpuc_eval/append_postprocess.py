@@ -55,7 +55,7 @@ def _chosen(context: PassContext, text: str, tail: Tail) -> Postprocess:
     typed = name.strip().lower().replace("_", "-")
     if typed in known:
         return configured(context.registry, GROUP, text)
-    candidates = [one for one in known if context.registry.get(GROUP, one).finds_objects or one == CLASSES]
+    candidates = [name for name, kind in context.registry.usable(GROUP) if kind.finds_objects or name == CLASSES]
     candidates = candidates if typed == ANY else [one for one in candidates if typed and one.startswith(typed)]
     if not candidates:
         return configured(context.registry, GROUP, text)  # says which there are

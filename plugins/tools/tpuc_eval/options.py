@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tpuc.api.command import build_object, parse_pass_text
+from tpuc.api.command import build_object, needs_options, parse_pass_text
 from tpuc.api.host import FusedPostprocess, Registry
 
 from tpuc_eval.protocols import Metric, Postprocess
@@ -50,9 +50,8 @@ def candidates(registry: Registry, text: str) -> Sequence[Postprocess]:
     """The post-processing that was named, or every detector."""
     if text:
         return (configured(registry, "tpuc.postprocess", text),)
-    names = registry.names("tpuc.postprocess")
     return tuple(
         configured(registry, "tpuc.postprocess", name)
-        for name in names
-        if registry.get("tpuc.postprocess", name).finds_objects
+        for name, kind in registry.usable("tpuc.postprocess")
+        if kind.finds_objects and not needs_options(kind)
     )

@@ -55,8 +55,24 @@ def command(app: App, chip: str, as_json: bool) -> None:
 
 
 def dialects(registry: Registry, group: str, owners: Sequence[str]) -> list[str]:
-    """Dialects for which any of the owners has tables, sorted."""
-    return sorted({dialect for owner in owners for dialect in registry.table_dialects(group, owner)})
+    """Dialects for which any of the owners has tables, sorted; what cannot be loaded is left out."""
+    found = sorted({dialect for owner in owners for dialect in registry.table_dialects(group, owner)})
+    return [dialect for dialect in found if _is_usable(registry, group, owners, dialect)]
+
+
+def _is_usable(registry: Registry, group: str, owners: Sequence[str], dialect: str) -> bool:
+    """Can the tables and the dialect be loaded? A remark says so where not."""
+    from tpuc.errors import PluginError
+
+    try:
+        for owner in owners:
+            registry.merged(group, owner, dialect)
+        if registry.has("tpuc.dialects", dialect):
+            registry.get("tpuc.dialects", dialect)
+    except PluginError as error:
+        registry.leave_out(error)
+        return False
+    return True
 
 
 def lowering_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Mapping[str, Mapping[str, str | None]]:

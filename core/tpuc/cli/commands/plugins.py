@@ -36,14 +36,15 @@ def command(app: App, check: bool, as_json: bool) -> int:
     found = find_problems(app.registry, BUILT_IN) if check else []
     rows = with_broken(rows, found)
     problems = [problem.sentence for problem in found]
+    unreadable = list(app.registry.unreadable) if check else []
     if as_json:
         listed = [dataclasses.asdict(row) for row in rows]
-        app.result_json({"plugins": listed, "problems": problems} if check else {"plugins": listed})
+        app.result_json({"plugins": listed, "problems": [*unreadable, *problems]} if check else {"plugins": listed})
     else:
         app.result(show(app.registry, rows))
         for problem in problems:
             app.remark(problem)
-    return 1 if problems else 0
+    return 1 if problems or unreadable else 0
 
 
 def with_broken(rows: Sequence[Row], problems: Sequence[Problem]) -> list[Row]:

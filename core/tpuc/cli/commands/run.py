@@ -17,11 +17,11 @@ from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
 from tpuc.cli.values import FILE, OUTPUT, PATHS, POSITIVE
-from tpuc.errors import UsageError
+from tpuc.errors import TpucError, UsageError
 from tpuc.files import check_writable
 
 if TYPE_CHECKING:
-    from tpuc.api.answers import RunSample
+    from tpuc.api.answers import Answer, Asked, RunSample
     from tpuc.data import Labels
 
 ANSWERS, READERS = "tpuc.answers", "tpuc.readers"
@@ -161,8 +161,24 @@ def _answers(app: App, ran: RunSample, labels: Labels | None, postprocess: str, 
     from tpuc.api.answers import Asked
 
     asked = Asked(app.registry, labels, postprocess, draw)
-    found = (app.registry.get(ANSWERS, name)().lines(ran, asked) for name in app.registry.names(ANSWERS))
-    return [line for lines in found if lines is not None for line in lines]
+    found = (_lines(app, answer, ran, asked) for _, answer in app.registry.usable(ANSWERS))
+    return [line for lines in found for line in lines]
+
+
+def _lines(app: App, answer: type[Answer], ran: RunSample, asked: Asked) -> Sequence[str]:
+    """What one says; where it breaks, a remark says so instead, and the others are asked."""
+    from tpuc.registry.blame import Blame
+
+    try:
+        return answer().lines(ran, asked) or ()
+    except TpucError:
+        raise
+    except Exception as error:
+        blamed = Blame(app.registry.offers).explain(error)
+        if blamed is None:
+            raise
+        app.remark(f"left out: {blamed}")
+        return ()
 
 
 def _listing(meant: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
