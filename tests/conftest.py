@@ -73,6 +73,10 @@ def pytest_configure(config: pytest.Config) -> None:
     allowed: Path | None = config.getoption("--strict-skips")
     if allowed is not None and not hasattr(config, "workerinput"):  # workers of xdist report to this process
         config.pluginmanager.register(StrictSkips(allowed), "strict-skips")
+    state, patch = tempfile.mkdtemp(prefix="tpuc-tests-state-"), pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    config.add_cleanup(partial(shutil.rmtree, state, ignore_errors=True))
+    patch.setenv("XDG_STATE_HOME", state)  # what tests compile is not remembered as the user's own
     if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
         _keep_bytecode_elsewhere(config)
 

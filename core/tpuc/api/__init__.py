@@ -254,6 +254,7 @@ from tpuc.schedule.results import (
     ConstantImage,
     ResultKey,
 )
+from tpuc.written import is_written_here, remember_written
 
 __all__ = [
     "ABSENT",
@@ -470,6 +471,7 @@ __all__ = [
     "import_modules",
     "infer_types",
     "install_command",
+    "is_written_here",
     "listed",
     "make_timeline",
     "make_timelines",
@@ -483,6 +485,7 @@ __all__ = [
     "print_type",
     "read_module",
     "read_text",
+    "remember_written",
     "remove_dead",
     "scalar_of",
     "serial_order",

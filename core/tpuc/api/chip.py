@@ -252,6 +252,8 @@ class LoadedModel(ABC):
     """Names of the memory spaces of regions that are in DDR."""
     layers: Sequence[LayerCommands] = ()
     """What the file says of the layers that its commands compute; empty where it says nothing."""
+    is_trusted: bool = False
+    """Does the user vouch for code in the file? Of no account where nothing of a file runs outside the simulator."""
     inner_tensors: Sequence[TensorInfo] = ()
     """Tensors in DDR that the file names beside its inputs and outputs, in the order of the network. Several may lie at
     one place, one after the other.

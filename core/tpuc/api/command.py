@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command, CommandGroup
-from tpuc.cli.options import layout_option, preprocess_options, runtime_option
+from tpuc.cli.options import layout_option, preprocess_options, runtime_option, trust_option
 from tpuc.cli.outputs import check_output
 from tpuc.cli.pools import PoolChoice, PoolsCommand, pool_options
 from tpuc.cli.session import check_inputs, check_one_data_source, open_compiled, open_session
@@ -63,4 +63,5 @@ __all__ = [
     "pool_options",
     "preprocess_options",
     "runtime_option",
+    "trust_option",
 ]

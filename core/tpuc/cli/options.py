@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from tpuc.cli.values import EMPTY, INTEGERS, NUMBERS, OUTPUT, SAMPLES, WORDS
+from tpuc.errors import UsageError
 
 R = TypeVar("R")
 Function = Callable[..., R]
@@ -93,6 +95,24 @@ def layout_option(function: Function[R]) -> Function[R]:
         help="Of arrays for inputs of four dimensions, where their shape leaves it open.",
     )
     return option(function)
+
+
+def trust_option(function: Function[R]) -> Function[R]:
+    """Add the option that vouches for code in compiled files, as `trust`. `tpuc.toml` cannot say it."""
+    option = click.option(
+        "--trust",
+        is_flag=True,
+        callback=_said_here,
+        help="Run C code of a compiled file that another installation wrote; it is confined.",
+    )
+    return option(function)
+
+
+def _said_here(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    source = context.get_parameter_source(parameter.name or "")
+    if value and source is not ParameterSource.COMMANDLINE:
+        raise UsageError("--trust is given on the command line, for one file at a time; remove it from tpuc.toml.")
+    return value
 
 
 def dataset_option(what: str) -> Callable[[Function[R]], Function[R]]:

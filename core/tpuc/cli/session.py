@@ -35,6 +35,7 @@ def open_session(
     opt: int | None = None,
     cpu_ops: Sequence[str] = (),
     input_layout: str | None = None,
+    trust: bool = False,
     pools: PoolChoice | None = None,
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
@@ -54,6 +55,7 @@ def open_session(
         opt=opt,
         cpu_ops=cpu_ops,
         input_layout=input_layout,
+        trust=trust,
         targets=pools.targets if pools is not None else (),
         pools=pools.options if pools is not None else None,
         pipelines=app.pipelines,

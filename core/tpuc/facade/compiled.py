@@ -114,9 +114,12 @@ class CompiledNetwork:
         return body + (self.profile().to_html() if self._chip.profiles else "")
 
 
-def load_compiled(path: str | os.PathLike[str]) -> CompiledNetwork:
-    """A compiled file on the simulator of the chip that it says it is for."""
-    source, session = Path(path), make_session()
+def load_compiled(path: str | os.PathLike[str], *, trust: bool = False) -> CompiledNetwork:
+    """A compiled file on the simulator of the chip that it says it is for.
+
+    `trust` lets C code run that another installation wrote.
+    """
+    source, session = Path(path), make_session(trust=trust)
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder.")
     chip, loaded, described = session.open_described(source)

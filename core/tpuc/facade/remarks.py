@@ -30,6 +30,7 @@ def make_session(
     runtime_version: str | None = None,
     cpu_ops: Sequence[str] = (),
     input_layout: str | None = None,
+    trust: bool = False,
 ) -> Session:
     """A session that warns and logs."""
     return Session(
@@ -40,6 +41,7 @@ def make_session(
         runtime_version=runtime_version,
         cpu_ops=cpu_ops,
         input_layout=input_layout,
+        trust=trust,
         remark=_warn,
         log=lambda text: LOGGER.info("%s", visible(text)),
     )

@@ -152,7 +152,7 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
         posts = [FusedPostprocess(**one) if one else None for one in fused]
         labels = [tuple(map(str, names)) for names in whole.get("labels", [()] * len(networks))]
         return tuple(Description(*one) for one in zip(inputs, layers, posts, labels, strict=True))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise CorruptFile(f"{source}: its description of itself is damaged; compile the network again") from error
 
 

@@ -23,17 +23,20 @@ class CompiledFile:
     data: bytes
     descriptions: Sequence[Description]
     entries: Sequence[NetworkEntry]
+    is_trusted: bool = False
+    """Does the user vouch for code in it?"""
 
     @staticmethod
-    def read(chip: Chip, path: Path) -> CompiledFile:
+    def read(chip: Chip, path: Path, trust: bool = False) -> CompiledFile:
         """A file for a chip; raises CorruptFile, or Unsupported for another chip's."""
         data, descriptions = read_artifact(chip, path)
-        return CompiledFile(chip, path, data, descriptions, chip.networks(data, str(path)))
+        return CompiledFile(chip, path, data, descriptions, chip.networks(data, str(path)), trust)
 
     def load(self, place: int) -> LoadedModel:
         """One network in the simulator."""
         loaded = self.chip.load_network(self.data, str(self.path), place)
         loaded.layers = self.description(place).layers
+        loaded.is_trusted = self.is_trusted
         return loaded
 
     def description(self, place: int) -> Description:

@@ -77,7 +77,8 @@ class Session:
     where their shapes do not. `runtime_version` is that of the runtime which is to take the file.
     `cpu_ops` names the ops of TOP, or `all`, that the chip's runtime may compute on the processor.
     `targets` and `pools` are for chips of functions: who runs the network, and memory pools by the options of the
-    command line that describe them. Raises UsageError for a mode that the chip does not have.
+    command line that describe them. `trust` vouches for
+    code in compiled files that another installation wrote. Raises UsageError for a mode that the chip does not have.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Session:
         opt: int | None = None,
         cpu_ops: Sequence[str] = (),
         input_layout: str | None = None,
+        trust: bool = False,
         targets: Sequence[str] = (),
         pools: Mapping[str, str] | None = None,
         pipelines: Pipelines = PIPELINES,
@@ -107,6 +109,7 @@ class Session:
         self.opt = opt
         self.cpu_ops = tuple(cpu_ops)
         self.input_layout = input_layout
+        self.trust = trust
         self.targets = tuple(targets)
         self.pools = dict(pools or {})
         self.pipelines = pipelines
@@ -340,10 +343,10 @@ class Session:
         tell_left_out(failed)
         for chip in candidates[:-1]:
             try:
-                return CompiledFile.read(chip, path)
+                return CompiledFile.read(chip, path, self.trust)
             except Unsupported as error:  # the file says that it is for another chip
                 self.log(f"{error}")
-        return CompiledFile.read(candidates[-1], path)
+        return CompiledFile.read(candidates[-1], path, self.trust)
 
     def describes_inputs(self, path: Path) -> bool:
         """Does a file say itself how images become its inputs? Modules do, compiled files where they were told."""

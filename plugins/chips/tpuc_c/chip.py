@@ -12,6 +12,7 @@ from tpuc.api import (
     FunctionProgram,
     LoadedModel,
     TensorType,
+    remember_written,
 )
 from tpuc_ops.quant.elements import byte_element
 
@@ -45,7 +46,9 @@ class HostC(FunctionChip):
         from tpuc_c.project import project_files
         from tpuc_c.storage import packed
 
-        return packed(project_files(program))
+        data = packed(project_files(program))
+        remember_written(data)
+        return data
 
     def files(self, data: bytes) -> Mapping[str, bytes]:
         from tpuc_c.storage import unpacked

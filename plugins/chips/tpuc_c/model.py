@@ -1,33 +1,52 @@
-"""A compiled network run on this machine: the C that was written, through the C compiler that is here."""
+"""A compiled network run on this machine: the C that was written, through the C compiler that is here.
+
+Code runs only where this user's installation wrote it or the user trusts it, and only confined.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
 import shutil
-import subprocess
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import LoadedModel, ScalarType, TensorInfo, TensorType, Timeline, TpucError, Unsupported, numpy_dtype
+from tpuc.api import (
+    LoadedModel,
+    ScalarType,
+    TensorInfo,
+    TensorType,
+    Timeline,
+    TpucError,
+    Unsupported,
+    UsageError,
+    is_written_here,
+    numpy_dtype,
+    visible,
+)
 
+from tpuc_c.confinement import COMPILERS, Limits, compiler, confined
+from tpuc_c.description import Described, read_description
 from tpuc_c.project import sources
-from tpuc_c.storage import read_description, tensor_from_json, unpacked
+from tpuc_c.storage import unpacked
 
 Array: TypeAlias = npt.NDArray[Any]
-COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=c99", "-O2", "-ftree-vectorize", "-Wall", "-Wextra", "-Werror", "-pedantic")
-
-
-@functools.cache
-def compiler() -> str | None:
-    """The C compiler of this machine, None where there is none."""
-    return next((found for name in COMPILERS if (found := shutil.which(name)) is not None), None)
+MEGABYTE = 1 << 20
+OWN = Limits(0, 24 * 3600, 1 << 40)
+"""For what this installation wrote."""
+FOREIGN_BYTES = 900 * MEGABYTE
+"""The most memory that code of others gets."""
+COMPILER_BASE, COMPILER_PER_BYTE = 128 * MEGABYTE, 48
+"""Memory of the compiler: gcc 12 takes 60 MB and at most 44 bytes per byte of source."""
+FOREIGN_SECONDS = 60
 
 
 @dataclass
@@ -35,36 +54,63 @@ class CompiledProgram(LoadedModel):
     """The files of a compiled network; they are built when it is run for the first time."""
 
     files: Mapping[str, bytes]
-    description: Mapping[str, Any]
+    description: Described
     source: str
     inputs: Sequence[TensorInfo]
     outputs: Sequence[TensorInfo]
     size_bytes: int
+    is_own: bool
 
     @staticmethod
     def of(data: bytes, source: str) -> CompiledProgram:
         """Of an archive; raises CorruptFile."""
         files = unpacked(data, source)
-        description = read_description(files, source)
-        inputs, outputs = (
-            tuple(tensor_from_json(one, source) for one in description.get(kind, ())) for kind in ("inputs", "outputs")
-        )
-        return CompiledProgram(files, description, source, inputs, outputs, len(data))
+        found = read_description(files, source)
+        return CompiledProgram(files, found, source, found.inputs, found.outputs, len(data), is_written_here(data))
 
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
-        """See LoadedModel; raises Unsupported where there is no C compiler."""
+        """See LoadedModel; raises UsageError for foreign code, Unsupported where there is no C compiler."""
+        self._check_trust()
         parts = [self._stored(info, inputs[info.name]) for info in self.inputs]
-        done = subprocess.run([self._program], input=b"".join(parts), capture_output=True, check=False)
-        if done.returncode:
-            raise TpucError(f"{self.source}: the compiled network ended with {done.returncode}; tell its authors")
+        kinds = [(info, numpy_dtype(_storage(info)), int(np.prod(info.shape))) for info in self.outputs]
+        expected = sum(dtype.itemsize * size for _, dtype, size in kinds)
+        program, limits = self._program, self._limits(expected)
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as taken:
+            given.write(b"".join(parts))
+            given.seek(0)
+            ended = confined([str(program)], program.parent, limits, streams=(given, taken, DEVNULL))
+            taken.seek(0)
+            data = taken.read(expected + 1)
+        if ended.code or len(data) != expected:
+            why = ended.why if ended.code else f"it gave {len(data)} bytes instead of {expected}"
+            raise TpucError(f"{self.source}: the compiled network failed: {why}; compile it again")
         results: dict[str, Array] = {}
         at = 0
-        for info in self.outputs:
-            dtype = numpy_dtype(_storage(info))
-            part = np.frombuffer(done.stdout, dtype, int(np.prod(info.shape)), at)
-            results[info.name] = part.reshape(info.shape).copy()
-            at += part.nbytes
+        for info, dtype, size in kinds:
+            results[info.name] = np.frombuffer(data, dtype, size, at).reshape(info.shape).copy()
+            at += results[info.name].nbytes
         return results
+
+    def _check_trust(self) -> None:
+        if not (self.is_own or self.is_trusted):
+            raise UsageError(
+                f"{self.source}: this installation did not write it, and running it runs the C code in it on this "
+                "machine; add --trust (in Python trust=True) if you trust where it comes from."
+            )
+
+    def _limits(self, output_bytes: int) -> Limits:
+        """Of one run."""
+        if self.is_own:
+            return OWN
+        given = sum(numpy_dtype(_storage(info)).itemsize * int(np.prod(info.shape)) for info in self.inputs)
+        stated = self.description.workspace_bytes + self.description.parameter_bytes + given + output_bytes
+        memory = 64 * MEGABYTE + 2 * stated + self.size_bytes
+        if memory > FOREIGN_BYTES:
+            raise TpucError(
+                f"{self.source}: running it takes {memory >> 20} MB, and what others wrote gets "
+                f"{FOREIGN_BYTES >> 20}; compile the network here"
+            )
+        return Limits(memory, FOREIGN_SECONDS, output_bytes)
 
     @staticmethod
     def _stored(info: TensorInfo, array: Array) -> bytes:
@@ -79,16 +125,28 @@ class CompiledProgram(LoadedModel):
                 f"{self.source}: needs a C compiler ({', '.join(COMPILERS)}) to be run; install one, or compile with "
                 "--work-dir and run the _final.mlir"
             )
-        folder = Path(tempfile.mkdtemp(prefix="tpuc-c-"))
+        limits = OWN
+        if not self.is_own:
+            memory, seconds = COMPILER_BASE + COMPILER_PER_BYTE * self.size_bytes, self.size_bytes // MEGABYTE * 4
+            limits = Limits(memory, FOREIGN_SECONDS + seconds, 64 * MEGABYTE + 4 * self.size_bytes)
+        folder = Path(tempfile.mkdtemp(prefix="tpuc-c-")).resolve()
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
-        names = (*sources(str(self.description["identifier"])), "main.c")
-        command = [found, *FLAGS, "-o", "network", *names, "-lm"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            first = done.stderr.strip().splitlines()[0] if done.stderr.strip() else "no message"
-            raise TpucError(f"{self.source}: the C compiler refuses it: {first}; tell its authors")
+        names = [f"./{name}" for name in (*sources(self.description.identifier), "main.c")]
+        command = [found, *FLAGS, "-o", "./network", *names, "-lm"]
+        path = os.pathsep.join((str(Path(found).parent), os.defpath))
+        with (folder / "messages").open("w+b") as messages:
+            environment = {"PATH": path, "TMPDIR": str(folder)}
+            streams = (DEVNULL, messages, messages)
+            ended = confined(command, folder, limits, writes=True, forks=True, environment=environment, streams=streams)
+            messages.seek(0)
+            said = messages.read(1000).decode("utf-8", "replace").strip().splitlines()
+        if ended.code:
+            raise TpucError(
+                f"{self.source}: the C compiler refuses it: {visible(said[0])[:300] if said else ended.why}; compile "
+                "the network again"
+            )
         return folder / "network"
 
     def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
@@ -101,14 +159,14 @@ class CompiledProgram(LoadedModel):
 
     def disassemble(self) -> str:
         """The operators as they stand in the source."""
-        return self.files[f"{self.description['identifier']}_operators.c"].decode("utf-8")
+        return self.files[f"{self.description.identifier}_operators.c"].decode("utf-8", "replace")
 
     @property
     def memory(self) -> Mapping[str, int]:
         """See LoadedModel."""
         return {
-            "weights": int(self.description["parameter_bytes"]),
-            "activations": int(self.description["workspace_bytes"]),
+            "weights": self.description.parameter_bytes,
+            "activations": self.description.workspace_bytes,
             "file": self.size_bytes,
         }
 

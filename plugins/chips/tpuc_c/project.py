@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tpuc.api import FunctionCall, FunctionProgram
 
-from tpuc_c.storage import DESCRIPTION, description_of, tensor_to_json
+from tpuc_c.description import DESCRIPTION, description_of, tensor_to_json
 from tpuc_c.text import C_TYPES, c_type
 
 LIBRARY = Path(__file__).with_name("library")

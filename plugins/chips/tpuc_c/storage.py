@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
-import json
+import re
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from tpuc.api import F32, CorruptFile, ElementType, ScalarType, TensorInfo, TensorType, Uniform
+from tpuc.api import CorruptFile
 
-DESCRIPTION = "metadata.json"
-VERSION = 1
+from tpuc_c.description import DESCRIPTION, FILE_NAME, listed_files
+
+BLOCK = 512
+MOST_MEMBERS = 256
+OCTAL = re.compile(rb" *([0-7]+)[ \0]*")
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
@@ -29,19 +31,40 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 def unpacked(data: bytes, source: str) -> dict[str, bytes]:
     """The files of an archive; raises CorruptFile."""
-    try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
-            files: dict[str, bytes] = {}
-            for member in archive.getmembers():
-                content = archive.extractfile(member) if member.isfile() else None
-                if content is None or Path(member.name).name != member.name:
-                    raise CorruptFile(f"{source}: member '{member.name}' is no plain file; compile it again")
-                files[member.name] = content.read()
-                if len(files[member.name]) != member.size:
-                    raise CorruptFile(f"{source}: member '{member.name}' is cut short; copy or compile it again")
-    except (tarfile.TarError, EOFError, UnicodeDecodeError) as error:
-        raise CorruptFile(f"{source}: is not an archive of a network in C; compile it again") from error
+    files: dict[str, bytes] = {}
+    for name, content in _members(data, source):
+        if name in files or len(files) == MOST_MEMBERS:
+            raise CorruptFile(f"{source}: has too many members, or '{name}' twice; compile it again")
+        files[name] = content
     return files
+
+
+def _members(data: bytes, source: str) -> Iterator[tuple[str, bytes]]:
+    """Plain files alone, as `packed` writes them: nothing that points elsewhere or grows when it is read."""
+    at = 0
+    while data[at : at + BLOCK].strip(b"\0"):
+        header = data[at : at + BLOCK]
+        total = sum(header) - sum(header[148:156]) + 8 * ord(" ")
+        if len(header) < BLOCK or header[257:262] != b"ustar" or _octal(header[148:156]) != total:
+            raise CorruptFile(f"{source}: is not an archive of a network in C; compile it again")
+        name = header[:100].rstrip(b"\0").decode("utf-8", "replace")
+        size = _octal(header[124:136])
+        prefix = header[345:500].strip(b"\0")
+        if header[156:157] not in (b"0", b"\0") or size is None or prefix or not FILE_NAME.fullmatch(name):
+            raise CorruptFile(f"{source}: member '{name}' is no plain file; compile it again")
+        at += BLOCK
+        content = data[at : at + size]
+        if len(content) != size:
+            raise CorruptFile(f"{source}: member '{name}' is cut short; copy or compile it again")
+        yield name, content
+        at += -(-size // BLOCK) * BLOCK
+    if not at:
+        raise CorruptFile(f"{source}: is not an archive of a network in C; compile it again")
+
+
+def _octal(digits: bytes) -> int | None:
+    found = OCTAL.fullmatch(digits)
+    return int(found.group(1), 8) if found else None
 
 
 def archived(folder: Path) -> bytes:
@@ -49,59 +72,8 @@ def archived(folder: Path) -> bytes:
     described = folder / DESCRIPTION
     if not described.is_file():
         raise CorruptFile(f"{folder}: there is no {DESCRIPTION} in it; name a folder that `tpuc compile` wrote")
-    names = _read(described.read_bytes(), str(folder))["files"]
-    missing = [name for name in names if not (folder / name).is_file()]
+    names = listed_files(described.read_bytes(), str(folder))
+    missing = [name for name in names if not (folder / name).is_file() or (folder / name).is_symlink()]
     if missing:
         raise CorruptFile(f"{folder}: {missing[0]} is missing; compile it again")
     return packed({name: (folder / name).read_bytes() for name in [*names, DESCRIPTION]})
-
-
-def description_of(fields: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
-    """The description of a network with these files."""
-    whole = {"version": VERSION, **fields, "files": sorted(files)}
-    return (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
-
-
-def read_description(files: Mapping[str, bytes], source: str) -> dict[str, Any]:
-    """The description among the files; raises CorruptFile."""
-    if DESCRIPTION not in files:
-        raise CorruptFile(f"{source}: there is no {DESCRIPTION} in it; compile it again")
-    fields = _read(files[DESCRIPTION], source)
-    missing = [name for name in fields["files"] if name not in files]
-    if missing:
-        raise CorruptFile(f"{source}: {missing[0]} is missing; compile it again")
-    return fields
-
-
-def _read(data: bytes, source: str) -> dict[str, Any]:
-    try:
-        fields: dict[str, Any] = json.loads(data)
-        version, files = fields["version"], fields["files"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFile(f"{source}: {DESCRIPTION} is damaged; compile it again") from error
-    if version != VERSION:
-        raise CorruptFile(f"{source}: format version {version}, this package reads {VERSION}; compile it again")
-    if not isinstance(files, list):
-        raise CorruptFile(f"{source}: {DESCRIPTION} is damaged; compile it again")
-    return fields
-
-
-def tensor_to_json(info: TensorInfo) -> dict[str, Any]:
-    """An input or output as plain values."""
-    fields: dict[str, Any] = {"name": info.name, "shape": list(info.shape)}
-    fields["storage"] = TensorType(info.shape, info.element).storage.name
-    if isinstance(info.element, Uniform):
-        fields |= {"scale": info.element.scale, "zero_point": info.element.zero_point}
-    return fields
-
-
-def tensor_from_json(fields: Mapping[str, Any], source: str) -> TensorInfo:
-    """The inverse of `tensor_to_json`; raises CorruptFile."""
-    try:
-        storage = ScalarType(str(fields["storage"]))
-        element: ElementType = storage
-        if "scale" in fields:
-            element = Uniform(storage, F32, float(fields["scale"]), int(fields["zero_point"]))
-        return TensorInfo(str(fields["name"]), tuple(map(int, fields["shape"])), element, 0)
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFile(f"{source}: {DESCRIPTION} is damaged; compile it again") from error

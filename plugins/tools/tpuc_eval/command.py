@@ -19,6 +19,7 @@ from tpuc.api.command import (
     layout_option,
     pass_app,
     preprocess_options,
+    trust_option,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--count", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
 @layout_option
+@trust_option
 @preprocess_options
 @click.option("--workers", type=POSITIVE, default=1, show_default=True, help="Processes; the figures are the same.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
@@ -65,6 +67,7 @@ def command(
     annotation: Path | None,
     count: int,
     input_layout: str | None,
+    trust: bool,
     preprocess: Mapping[str, Any],
     workers: int,
     cluster: str,
@@ -98,7 +101,7 @@ def command(
         raise UsageError(refusal)
     with open_pool(workers, cluster, app.registry) as pool:
         result = evaluate(
-            _runnable(app, paths, preprocess, input_layout or ""),
+            _runnable(app, paths, preprocess, input_layout or "", trust),
             samples,
             judge,
             candidates(app.registry, postprocess or judge.postprocess),
@@ -116,7 +119,9 @@ def command(
     app.result(f"{result.samples} samples of {result.dataset}")
 
 
-def _runnable(app: App, paths: Sequence[Path], preprocess: Mapping[str, Any], layout: str) -> list[RunnableFile]:
+def _runnable(
+    app: App, paths: Sequence[Path], preprocess: Mapping[str, Any], layout: str, trust: bool
+) -> list[RunnableFile]:
     """What the options say of images is for those networks that do not say it themselves."""
     from tpuc.api.host import Session
 
@@ -128,4 +133,4 @@ def _runnable(app: App, paths: Sequence[Path], preprocess: Mapping[str, Any], la
     if preprocess and modules and len(modules) < len(paths):
         app.remark(f"{', '.join(map(str, modules))}: as it says itself how images become inputs, options do not count")
         own = {}
-    return [RunnableFile(path, app.registry, own if path in modules else preprocess, layout) for path in paths]
+    return [RunnableFile(path, app.registry, own if path in modules else preprocess, layout, trust) for path in paths]

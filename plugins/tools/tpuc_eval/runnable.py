@@ -71,13 +71,15 @@ class RunnableModule:
 class RunnableFile:
     """The path of a network in any runnable format, with the choices of plugins that running it needs.
 
-    `preprocess` says how images become inputs where the file does not, `layout` how arrays lie.
+    `preprocess` says how images become inputs where the file does not, `layout` how arrays lie; `trust`
+    vouches for code in it.
     """
 
     path: Path
     registry: Registry
     preprocess: Mapping[str, Any] = field(default_factory=dict[str, Any])
     layout: str = ""
+    trust: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         """On the way to another process, whose working folder may be another one."""
@@ -88,7 +90,8 @@ class RunnableFile:
 
         An input of plain bytes can only take pixels, so mean and scale of `preprocess` are not for it.
         """
-        runner = Session(self.registry, input_layout=self.layout, remark=remark).runner(self.path, self.preprocess)
+        session = Session(self.registry, input_layout=self.layout, trust=self.trust, remark=remark)
+        runner = session.runner(self.path, self.preprocess)
         inputs = [_of_pixels(one, remark) if _takes_bytes(one) else one for one in runner.inputs]
         return OpenedFile(dataclasses.replace(runner, inputs=inputs), reader(self.registry, runner.postprocess))
 

@@ -16,7 +16,7 @@ from tpuc.cli import main
 from tpuc.registry import Registry
 from tpuc.session import Session
 from tpuc_c.chip import DESCRIPTION
-from tpuc_c.model import compiler
+from tpuc_c.confinement import compiler
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits"

@@ -12,7 +12,7 @@ import click
 
 from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
-from tpuc.cli.options import labels_option, layout_option, preprocess_options
+from tpuc.cli.options import labels_option, layout_option, preprocess_options, trust_option
 from tpuc.cli.outputs import check_output
 from tpuc.cli.session import check_inputs, open_session
 from tpuc.cli.text import columns
@@ -49,6 +49,7 @@ LARGEST = 5
 @click.option("--every", type=POSITIVE, default=1, metavar="N", help="Of a video every N-th frame.")
 @click.option("--summary", is_flag=True, help="Show mean, deviation and NaN of every output.")
 @layout_option
+@trust_option
 @preprocess_options
 @click.option("--dump-all-tensors", is_flag=True, help="Give every value of the network, not only its outputs.")
 @pass_app
@@ -65,6 +66,7 @@ def command(
     every: int,
     summary: bool,
     input_layout: str | None,
+    trust: bool,
     preprocess: Mapping[str, Any],
     dump_all_tensors: bool,
 ) -> None:
@@ -84,7 +86,7 @@ def command(
             check_output("--output" if path is output else "--draw", path, (runnable, *given))
             check_writable(path)
     _check_drawing(app, draw)
-    session = open_session(app, input_layout=input_layout)
+    session = open_session(app, input_layout=input_layout, trust=trust)
     from tpuc.data import with_pictures
     from tpuc.session.running import stacked
 

@@ -1,0 +1,147 @@
+"""What an archive says of the network in it, read as strangers' words: every one is checked before it is used."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tpuc.api import F32, CorruptFile, ElementType, ScalarType, TensorInfo, TensorType, Uniform, numpy_dtype
+
+from tpuc_c.text import c_type
+
+DESCRIPTION = "metadata.json"
+VERSION = 1
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,95}")
+FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+MOST_BYTES = 1 << 40
+"""That a description may state of any size."""
+MOST_DIMENSIONS = 16
+MOST_TEXT = 1 << 24
+"""Bytes of a description."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """The words that running a network needs."""
+
+    identifier: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    workspace_bytes: int
+    parameter_bytes: int
+
+
+def description_of(fields: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
+    """The description of a network with these files."""
+    whole = {"version": VERSION, **fields, "files": sorted(files)}
+    return (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def listed_files(data: bytes, source: str) -> list[str]:
+    """The names of files in a description; raises CorruptFile."""
+    return _names(_read(data, source), source)
+
+
+def read_description(files: Mapping[str, bytes], source: str) -> Described:
+    """The description among the files; raises CorruptFile."""
+    if DESCRIPTION not in files:
+        raise CorruptFile(f"{source}: there is no {DESCRIPTION} in it; compile it again")
+    fields = _read(files[DESCRIPTION], source)
+    identifier = fields.get("identifier")
+    if not isinstance(identifier, str) or not IDENTIFIER.fullmatch(identifier):
+        raise CorruptFile(f"{source}: {DESCRIPTION} names the network with no word of C; compile it again")
+    needed = (*_names(fields, source), f"{identifier}_lib0.c", f"{identifier}_operators.c", "main.c")
+    missing = [name for name in needed if name not in files]
+    if missing:
+        raise CorruptFile(f"{source}: {missing[0]} is missing; compile it again")
+    inputs, outputs = (_tensors(fields.get(kind), source) for kind in ("inputs", "outputs"))
+    sizes = [_whole(fields.get(name), 0, MOST_BYTES, source) for name in ("workspace_bytes", "parameter_bytes")]
+    return Described(identifier, inputs, outputs, *sizes)
+
+
+def _damaged(source: str) -> CorruptFile:
+    return CorruptFile(f"{source}: {DESCRIPTION} is damaged; compile it again")
+
+
+def _read(data: bytes, source: str) -> Mapping[str, Any]:
+    if len(data) > MOST_TEXT:
+        raise _damaged(source)
+    try:
+        fields: object = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(source) from error
+    if not isinstance(fields, dict):
+        raise _damaged(source)
+    known = cast("dict[str, Any]", fields)
+    version = _whole(known.get("version"), 0, MOST_BYTES, source)
+    if version != VERSION:
+        raise CorruptFile(f"{source}: format version {version}, this package reads {VERSION}; compile it again")
+    return known
+
+
+def _names(fields: Mapping[str, Any], source: str) -> list[str]:
+    names: object = fields.get("files")
+    if not isinstance(names, list):
+        raise _damaged(source)
+    found = cast("list[object]", names)
+    if not all(isinstance(name, str) and FILE_NAME.fullmatch(name) for name in found):
+        raise CorruptFile(f"{source}: {DESCRIPTION} names what is no file of a network in C; compile it again")
+    return cast("list[str]", found)
+
+
+def _whole(value: object, least: int, most: int, source: str) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise _damaged(source)
+    return value
+
+
+def _tensors(rows: object, source: str) -> tuple[TensorInfo, ...]:
+    if not isinstance(rows, list):
+        raise _damaged(source)
+    tensors = tuple(tensor_from_json(row, source) for row in cast("list[object]", rows))
+    if len({one.name for one in tensors}) != len(tensors):
+        raise _damaged(source)
+    return tensors
+
+
+def tensor_to_json(info: TensorInfo) -> dict[str, Any]:
+    """An input or output as plain values."""
+    fields: dict[str, Any] = {"name": info.name, "shape": list(info.shape)}
+    fields["storage"] = TensorType(info.shape, info.element).storage.name
+    if isinstance(info.element, Uniform):
+        fields |= {"scale": info.element.scale, "zero_point": info.element.zero_point}
+    return fields
+
+
+def tensor_from_json(row: object, source: str) -> TensorInfo:
+    """The inverse of `tensor_to_json`; raises CorruptFile."""
+    fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    name, shape, storage = (fields.get(key) for key in ("name", "shape", "storage"))
+    if not (isinstance(name, str) and isinstance(shape, list) and isinstance(storage, str)):
+        raise _damaged(source)
+    extents = cast("list[object]", shape)
+    dims = tuple(_whole(extent, 0, MOST_BYTES, source) for extent in extents)
+    if len(dims) > MOST_DIMENSIONS:
+        raise _damaged(source)
+    try:
+        scalar = ScalarType(storage)
+        element = _element(scalar, fields, source)
+        known = c_type(scalar) is not None and math.prod(dims) * numpy_dtype(scalar).itemsize <= MOST_BYTES
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(source) from error
+    if not known:
+        raise _damaged(source)
+    return TensorInfo(name, dims, element, 0)
+
+
+def _element(scalar: ScalarType, fields: Mapping[str, Any], source: str) -> ElementType:
+    if "scale" not in fields:
+        return scalar
+    scale = fields["scale"]
+    if type(scale) not in (int, float) or not 0 < scale < math.inf:
+        raise _damaged(source)
+    return Uniform(scalar, F32, float(scale), _whole(fields.get("zero_point"), -(1 << 31), (1 << 31) - 1, source))
