@@ -50,8 +50,8 @@ def test_wheel_holds_every_source_and_data_file(wheel_names: list[str]) -> None:
     assert sources <= set(wheel_names)
 
 
-def test_the_wheel_is_below_two_mebibytes(wheel: Path) -> None:
-    assert wheel.stat().st_size < 2 << 20
+def test_the_wheel_is_below_two_and_a_half_mebibytes(wheel: Path) -> None:
+    assert wheel.stat().st_size < 5 << 19
 
 
 def test_two_source_archives_have_the_same_bytes(tmp_path: Path) -> None:
