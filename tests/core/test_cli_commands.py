@@ -44,7 +44,7 @@ class FakeSession:
 
     def __init__(self, registry: Any, **settings: Any) -> None:
         del settings["progress"], settings["log"], settings["remark"], settings["pipelines"], registry
-        self._note("open", **settings)
+        self._note("open", **{key: value for key, value in settings.items() if (key, value) != ("trust", False)})
 
     def _note(self, what: str, *arguments: Any, **settings: Any) -> None:
         given = {key: value for key, value in settings.items() if value not in (None, (), {})}
