@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias
 
 from tpuc.ir.types import ScalarType, Type
@@ -10,18 +10,20 @@ from tpuc.ir.types import ScalarType, Type
 
 @dataclass(frozen=True, slots=True)
 class IntegerAttr:
-    """`1 : i64`."""
+    """`1 : i64`, or `1` alone, whose type the field of an op may say."""
 
     value: int
     type: ScalarType = ScalarType("i64")
+    is_typed: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class FloatAttr:
-    """`-1.000000e+00 : f64`."""
+    """`-1.000000e+00 : f64`, or the number alone, whose type the field of an op may say."""
 
     value: float
     type: ScalarType = ScalarType("f64")
+    is_typed: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,21 @@ class EnumKind:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeKind:
+    """A Python str or bool printed as its number in `values`, an integer or a float of that width."""
+
+    width: str
+    values: tuple[str, ...] | tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SingleKind:
+    """A Python int or float printed as a list of it alone."""
+
+    item: IntKind | FloatKind
+
+
+@dataclass(frozen=True, slots=True)
 class SymbolKind:
     """A Python str printed as `@name`."""
 
@@ -158,7 +175,17 @@ class RawKind:
 
 
 FieldKind: TypeAlias = (
-    IntKind | FloatKind | BoolKind | StringKind | SymbolKind | ArrayKind | DenseArrayKind | EnumKind | RawKind
+    IntKind
+    | FloatKind
+    | BoolKind
+    | StringKind
+    | SymbolKind
+    | ArrayKind
+    | DenseArrayKind
+    | EnumKind
+    | CodeKind
+    | SingleKind
+    | RawKind
 )
 
 # Field annotations of op definitions. The value is a plain Python one; the kind says how MLIR writes it.
@@ -170,6 +197,7 @@ F32 = Annotated[float, FloatKind("f32")]
 Bool = Annotated[bool, BoolKind()]
 Str = Annotated[str, StringKind()]
 I64Array = Annotated[tuple[int, ...], ArrayKind(IntKind("i64"))]
+I32Array = Annotated[tuple[int, ...], ArrayKind(IntKind("i32"))]
 F64Array = Annotated[tuple[float, ...], ArrayKind(FloatKind("f64"))]
 Symbol = Annotated[str, SymbolKind()]
 StrArray = Annotated[tuple[str, ...], ArrayKind(StringKind())]

@@ -21,7 +21,8 @@ class Dialect:
 
     Or `package` names a package with one op per module, `MaxPool` in `max_pool.py`: a file is all it takes to add one.
     Case and underscores do not count, so `GELU` is in `gelu.py` and `None_`, which defines `None`, in `none_.py`.
-    `others` makes an open dialect: `"module:function"` gives the definition of any name that is not listed.
+    `others` makes an open dialect: `"module:function"` gives the definition of any name that is not listed. `former`
+    maps names that files of before have to those of today.
     """
 
     name: str
@@ -29,12 +30,13 @@ class Dialect:
     api_version: int = 1
     package: str | None = None
     others: str | None = None
+    former: Mapping[str, str] = field(default_factory=dict[str, str])
     _loaded: dict[str, type[Op]] = field(default_factory=dict[str, "type[Op]"], repr=False, compare=False)
 
     def op(self, name: str) -> type[Op] | None:
         """The definition of `name` (without prefix), None when the dialect has no such op."""
         if name not in self._loaded:
-            found = self._find(name)
+            found = self._find(self.former.get(name, name))
             if found is None:
                 return None
             self._loaded[name] = found

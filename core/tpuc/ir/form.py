@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -13,6 +14,20 @@ if TYPE_CHECKING:
 
 Part: TypeAlias = "str | Region"
 """Of a written operation: text, or a region, which stands on lines of its own."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Operands and results that the text of an op lists at least; what the op does without is of type none there.
+
+    Behind a reader the op has the first `kept` operands at least, and no absent ones behind them. `absent` names the op
+    whose result stands for an absent operand.
+    """
+
+    operands: int
+    kept: int
+    absent: str
+    results: int = 0
 
 
 class FormReader(Protocol):

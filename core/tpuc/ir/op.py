@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias
 
 from tpuc.ir.attributes import FieldKind
-from tpuc.ir.form import Form
+from tpuc.ir.form import Form, Slots
 from tpuc.ir.types import F32, TensorType, Types
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Op:
     """`dialect.Name` of ops that are computed alike: a lowering for the kind serves each that has none of its own."""
     form: ClassVar[Form | None] = None
     """How the op is written when not in the generic form, which is read in any case."""
+    slots: ClassVar[Slots | None] = None
+    """What its text lists beside the operands and results that it has."""
 
     def infer(self, operands: Types) -> Types | None:
         """Result types (shape and element family) from operand types; None: the declared type decides.

@@ -72,7 +72,7 @@ class OpConformance:
         for number, sample in enumerate(self.samples):
             arrays, types = operands_of(sample)
             inferred = self.op.infer(types)
-            results = self.op.evaluate(self._node(sample), arrays)
+            results = self.op.evaluate(self.node(sample), arrays)
             for type, array in zip(inferred or (), results, strict=inferred is not None):
                 what = f"sample {number} of {self.op!r}"
                 assert array.shape == type.shape, what
@@ -83,12 +83,12 @@ class OpConformance:
         for sample in self.samples:
             arrays, _ = operands_of(sample)
             before = [array.copy() for array in arrays]
-            self.op.evaluate(self._node(sample), arrays)
+            self.op.evaluate(self.node(sample), arrays)
             for array, copy in zip(arrays, before, strict=True):
                 np.testing.assert_array_equal(array, copy)
 
     def test_flops_are_those_of_the_formula(self) -> None:
-        nodes = [self._node(sample) for sample in self.samples]
+        nodes = [self.node(sample) for sample in self.samples]
         found = [self.op.flops(node) for node in nodes]
         expected = self.flops
         if isinstance(expected, int):
@@ -118,9 +118,19 @@ class OpConformance:
         assert registered is not None, f"no installed dialect has {self.op.name}; add it to the package's `Dialect`"
         assert registered is type(self.op), f"{self.op.name} is {registered.__module__}.{registered.__qualname__}"
 
+    def node(self, sample: Sequence[Operand]) -> Node:
+        """The op on that sample, with inferred result types, or those that the reference gives."""
+        _, types = operands_of(sample)
+        inferred = self.op.infer(types)
+        if inferred is None:
+            inferred = tuple(TensorType(array.shape, scalar_of(array.dtype)) for array in self._expected(sample))
+        if self.result is not None:
+            inferred = tuple(type.with_element(self.result) for type in inferred)
+        return Node(self.op, types, inferred, "conformance")
+
     def _both(self, sample: Sequence[Operand]) -> tuple[list[Array], list[Array]]:
         arrays, _ = operands_of(sample)
-        return list(self.op.evaluate(self._node(sample), arrays)), self._expected(sample)
+        return list(self.op.evaluate(self.node(sample), arrays)), self._expected(sample)
 
     def _expected(self, sample: Sequence[Operand]) -> list[Array]:
         arrays, _ = operands_of(sample)
@@ -129,16 +139,6 @@ class OpConformance:
             reference = reference.__func__
         expected: Array | Sequence[Array] = reference(*arrays)
         return [expected] if isinstance(expected, (np.ndarray, np.generic)) else list(expected)
-
-    def _node(self, sample: Sequence[Operand]) -> Node:
-        """With inferred result types, or those that the reference gives."""
-        _, types = operands_of(sample)
-        inferred = self.op.infer(types)
-        if inferred is None:
-            inferred = tuple(TensorType(array.shape, scalar_of(array.dtype)) for array in self._expected(sample))
-        if self.result is not None:
-            inferred = tuple(type.with_element(self.result) for type in inferred)
-        return Node(self.op, types, inferred, "conformance")
 
 
 def check_stated(definition: type[Any], *names: str) -> None:

@@ -1,4 +1,4 @@
-"""Attribute types of the TPU dialect beyond those that every plugin has."""
+"""Attribute types beyond those that every plugin has, and what the text of ops lists beside their operands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,26 @@ import dataclasses
 from typing import Annotated, get_args
 
 from tpuc.api import RoundMode
+from tpuc.api.text import CodeKind, IntKind, SingleKind, Slots
 
 # An enumeration as `RoundMode` is one, under another mnemonic.
 PoolMode = Annotated[str, dataclasses.replace(get_args(RoundMode)[1], mnemonic="pool_mode")]
 ActiveMode = Annotated[str, dataclasses.replace(get_args(RoundMode)[1], mnemonic="active_mode")]
 PadMode = Annotated[str, dataclasses.replace(get_args(RoundMode)[1], mnemonic="Pad_Mode")]
+
+# A choice that MLIR writes as its number.
+GridMode = Annotated[str, CodeKind("i64", ("bilinear", "nearest", "bicubic"))]
+GridPadding = Annotated[str, CodeKind("i64", ("zeros", "border", "reflection"))]
+FloatFlag = Annotated[bool, CodeKind("f64", (False, True))]
+SingleI64 = Annotated[int, SingleKind(IntKind("i64"))]
+_REDUCTIONS = ("none", "add", "sub", "max", "min", "mul")
+Reduction = Annotated[str, CodeKind("i64", _REDUCTIONS)]
+Reduction32 = Annotated[str, CodeKind("i32", _REDUCTIONS)]
+
+
+def listed(operands: int, kept: int, results: int = 0) -> Slots:
+    """The operands and results that the text of an op has at least, absent ones as `top.None`.
+
+    In a module the op has the first `kept` of them also where they are absent.
+    """
+    return Slots(operands, kept, "top.None", results)

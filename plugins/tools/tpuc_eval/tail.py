@@ -142,8 +142,7 @@ class Tail:
             return value
         offset = tuple(start if index == axis else 0 for index in range(len(dims)))
         ends = tuple(end if index == axis else extent for index, extent in enumerate(dims))
-        none = self._build.none()
-        return self(top.Slice(offset=offset, steps=(1,) * len(dims), ends=ends), value, none, none, none)
+        return self(top.Slice(offset=offset, steps=(1,) * len(dims), ends=ends), value)
 
     def concat(self, axis: int, *values: Value) -> Value:
         """One behind the other."""

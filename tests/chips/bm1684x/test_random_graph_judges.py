@@ -34,4 +34,4 @@ def test_a_kernel_that_computes_something_else_is_caught(monkeypatch: pytest.Mon
     assert judged(lambda: check_chip(subject, "bm1684x", "f16"), subject).kind == "ok"
     monkeypatch.setattr(PReluKernel, "kernels", ElementwiseKernel.kernels)
     verdict = judged(lambda: check_chip(subject, "bm1684x", "f16"), subject)
-    assert (verdict.kind, verdict.cause) == ("wrong", "simulator of bm1684x: tpu.PRelu")
+    assert (verdict.kind, verdict.cause) == ("wrong", "simulator of bm1684x: tpu.PReluOp")

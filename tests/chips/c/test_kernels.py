@@ -142,7 +142,7 @@ def floats() -> dict[str, Sample]:
         "max": Sample(tpu.Max(), [x, y]),
         "min": Sample(tpu.Min(), [x, y]),
         "leaky": Sample(tpu.LeakyRelu(alpha=0.1), [x]),
-        "prelu": Sample(tpu.PRelu(), [x, channel]),
+        "prelu": Sample(tpu.PReluOp(), [x, channel]),
         "scale": Sample(tpu.Scale(do_relu=True), [x, channel, channel, None]),
         "maxima": Sample(tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Max", pads=(1, 1, 1, 1)), [x]),
         "means": Sample(tpu.Pool2D(kernel_shape=(2, 3), pool_mode="Avg", pads=(1, 1, 0, 1), strides=(2, 2)), [x]),

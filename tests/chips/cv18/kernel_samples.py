@@ -261,7 +261,7 @@ INTEGERS = {
         [{"w": 6}],
     ),
     "prelu": Sample(
-        tpu.PRelu(rshift=7, multiplier_pos=90, rshift_pos=6), [_bytes(1, 40, 5, 6), _filter(1, 40, 1, 1)], I8
+        tpu.PReluOp(rshift=7, multiplier_pos=90, rshift_pos=6), [_bytes(1, 40, 5, 6), _filter(1, 40, 1, 1)], I8
     ),
     "upsample": Sample(tpu.Upsample(scale_h=2, scale_w=3), [_bytes(1, 40, 5, 6)], I8, [{"h": 2}, {"h": 4, "w": 6}]),
     "permute": Sample(tpu.Permute(order=(0, 2, 3, 1)), [_bytes(2, 40, 5, 6)], I8, [{"w": 7}]),
@@ -320,7 +320,7 @@ FLOATS = {
     "add_const": Sample(tpu.AddConst(const_val=0.25, do_relu=True, relu_limit=1.0), [_half(1, 40, 5, 6)], BF16),
     "clip": Sample(tpu.Clip(min=-1.0, max=2.0), [_half(1, 40, 5, 6)], BF16),
     "leaky": Sample(tpu.LeakyRelu(alpha=0.125), [_half(1, 40, 5, 6)], BF16),
-    "prelu": Sample(tpu.PRelu(), [_half(1, 40, 5, 6), _half_filter(1, 40, 1, 1)], BF16),
+    "prelu": Sample(tpu.PReluOp(), [_half(1, 40, 5, 6), _half_filter(1, 40, 1, 1)], BF16),
     "permute": Sample(tpu.Permute(order=(0, 2, 3, 1)), [_half(1, 40, 5, 6)], BF16, [{"n": 12, "c": 32}]),
     "permute_floats": Sample(tpu.Permute(order=(0, 2, 3, 1)), [uniform(1, 40, 5, 6)], F32, [{"n": 6}]),
     "permute_back": Sample(tpu.Permute(order=(0, 3, 1, 2)), [_half(1, 5, 6, 40)], BF16),

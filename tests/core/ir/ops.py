@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import F64, I64, SI32, Bool, F64Array, I64Array, Node, Op, Raw, RoundMode, Str, StrArray, Types
+from tpuc.api import (
+    F64,
+    I64,
+    SI32,
+    Bool,
+    F64Array,
+    I64Array,
+    Node,
+    Op,
+    Raw,
+    RoundMode,
+    Str,
+    StrArray,
+    Types,
+)
+from tpuc.api.text import CodeKind, IntKind, SingleKind, Slots
 from tpuc.ir.attributes import DenseI32Array
 from tpuc.ir.dialect import Dialect
 from tpuc.ir.traits import Absent, Constant, FusesRelu, NetworkInput, RunsInPlace, SideEffects
@@ -124,8 +139,33 @@ class Everything(Op):
     zraw: Raw = None
 
 
+@dataclass(frozen=True)
+class Listed(Op):
+    """The sum of its operands, of which text lists three, and text lists two results; fields with codes."""
+
+    name = "t.Listed"
+    slots = Slots(3, kept=1, absent="t.None", results=2)
+    count: SI32 = 1
+    limit: F64 = 0.5
+    mode: Annotated[str, CodeKind("i64", ("none", "add"))] = "none"
+    shift: Annotated[int, SingleKind(IntKind("i64"))] = 0
+    target: Annotated[bool, CodeKind("f64", (False, True))] = False
+
+    def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        return [sum(operands[1:], start=operands[0])]
+
+
+@dataclass(frozen=True)
+class Kept(Op):
+    """Two operands, of which the second may be absent."""
+
+    name = "t.Kept"
+    slots = Slots(2, kept=2, absent="t.None")
+
+
 OPS: dict[str, type[Op]] = {
-    op.name: op for op in (Weight, Nothing, Input, Relu, MatMul, Split, Add, Group, Yield, Print, Everything)
+    op.name: op
+    for op in (Weight, Nothing, Input, Relu, MatMul, Split, Add, Group, Yield, Print, Everything, Listed, Kept)
 }
 
 resolve = OPS.get

@@ -61,7 +61,7 @@ class TestLeakyRelu(OpConformance):
 
 
 class TestPRelu(OpConformance):
-    op = tpu.PRelu()
+    op = tpu.PReluOp()
     reference = onnx_node("PRelu")
     samples = ([uniform(2, 3, 4), uniform(3, 1)],)
     flops = 1
@@ -136,7 +136,7 @@ def test_leaky_relu(
         multiplier=up, rshift=up_shift, multiplier_neg=multiplier, rshift_neg=shift, round_mode=rounding
     )
     slope = np.full((2, 1), multiplier, np.int8)
-    learnt = tpu.PRelu(multiplier_pos=up, rshift_pos=up_shift, rshift=shift, round_mode=rounding)
+    learnt = tpu.PReluOp(multiplier_pos=up, rshift_pos=up_shift, rshift=shift, round_mode=rounding)
     first = run(leaky, [x], [zero, result_zero])
     second = run(learnt, [x, slope], [zero, 0, result_zero])
     for place in np.ndindex(2, 9):

@@ -30,7 +30,7 @@ from tpuc.ir.types import ElementType, ScalarType, Type
 
 T = TypeVar("T")
 
-_NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+(?![\w.])|\d+\.\d*(?:[eE][+-]?\d+)?|\d+(?![\w.]))")
+_NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+(?![\w.])|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+(?![\w.])|\d+(?![\w.]))")
 _NUMBER_TYPE = re.compile(rf"\s*:\s*({SCALAR})(?![\w.])")
 _KEPT = re.compile(r"(?:dense|dense_resource|sparse|affine_map|affine_set|opaque|strided|distinct\[\d+\])(?=<)")
 _DIALECT_ATTRIBUTE = re.compile(r"#[A-Za-z_][\w$.]*+")
@@ -213,10 +213,10 @@ class AttributeParser(TypeParser):
         if match is None:
             return None
         text, start = match.group(), match.start()
-        is_float = "." in text
+        is_float = "." in text or (not text.startswith("0x") and "e" in text.lower())
         typed = _NUMBER_TYPE.match(self.text, self.pos)
         if typed is None:
-            return FloatAttr(float(text)) if is_float else IntegerAttr(int(text, 0))
+            return FloatAttr(float(text), is_typed=False) if is_float else IntegerAttr(int(text, 0), is_typed=False)
         self.pos = typed.end()
         scalar = ScalarType(typed.group(1))
         if not scalar.is_float:

@@ -14,6 +14,7 @@ from tpuc.ir.attributes import (
     Attribute,
     BoolAttr,
     BoolKind,
+    CodeKind,
     DenseArrayAttr,
     DenseArrayKind,
     DialectAttr,
@@ -24,6 +25,7 @@ from tpuc.ir.attributes import (
     IntegerAttr,
     IntKind,
     RawKind,
+    SingleKind,
     StringAttr,
     StringKind,
     SymbolAttr,
@@ -134,6 +136,10 @@ def _functions(
             return _dense_array(width)
         case EnumKind(dialect=dialect, mnemonic=mnemonic):
             return _enum(dialect, mnemonic)
+        case CodeKind(width=width, values=values):
+            return _code(width, values)
+        case SingleKind(item=item):
+            return _single(item)
         case RawKind():
             return "an attribute", _load_raw, _load_raw, attribute_text
 
@@ -162,7 +168,9 @@ def _integer(width: str) -> tuple[str, Callable[[Attribute], Any], Callable[[Any
     scalar = ScalarType(width)
 
     def load(attribute: Attribute) -> int | None:
-        return attribute.value if isinstance(attribute, IntegerAttr) and attribute.type == scalar else None
+        if not isinstance(attribute, IntegerAttr) or (attribute.is_typed and attribute.type != scalar):
+            return None
+        return attribute.value
 
     def dump(value: int) -> Attribute:
         return IntegerAttr(int(value), scalar)
@@ -177,7 +185,13 @@ def _float(width: str) -> tuple[str, Callable[[Attribute], Any], Callable[[Any],
     scalar = ScalarType(width)
 
     def load(attribute: Attribute) -> float | None:
-        return attribute.value if isinstance(attribute, FloatAttr) and attribute.type == scalar else None
+        match attribute:
+            case FloatAttr(value=value, type=type, is_typed=is_typed) if type == scalar or not is_typed:
+                return value
+            case IntegerAttr(value=value, is_typed=False):
+                return float(value)
+            case _:
+                return None
 
     def dump(value: float) -> Attribute:
         return FloatAttr(float(value), scalar)
@@ -212,6 +226,27 @@ def _array(
     return f"a list whose items are each {expected}", load, dump, text
 
 
+def _single(
+    item: IntKind | FloatKind,
+) -> tuple[str, Callable[[Attribute], Any], Callable[[Any], Attribute], Callable[[Any], str]]:
+    _, load_items, dump_items, text_items = _array(item)
+    expected, *_ = _functions(item)
+
+    def load(attribute: Attribute) -> int | float | None:
+        if isinstance(attribute, (IntegerAttr, FloatAttr)):
+            return attribute.value
+        items = load_items(attribute)
+        return items[0] if items is not None and len(items) == 1 else None
+
+    def dump(value: float) -> Attribute:
+        return dump_items((value,))
+
+    def text(value: float) -> str:
+        return text_items((value,))
+
+    return f"a list of {expected} alone", load, dump, text
+
+
 def _plain_integer_text(value: int) -> str:
     return str(int(value))
 
@@ -235,6 +270,32 @@ def _dense_array(
         return dense_array_text(width, value)
 
     return f"an array such as array<{width}: 1>", load, dump, text
+
+
+def _code(
+    width: str, values: tuple[str, ...] | tuple[bool, ...]
+) -> tuple[str, Callable[[Attribute], Any], Callable[[Any], Attribute], Callable[[Any], str]]:
+    is_float = ScalarType(width).is_float
+    _, load_number, dump_number, text_number = _float(width) if is_float else _integer(width)
+
+    def load(attribute: Attribute) -> str | bool | None:
+        if isinstance(attribute, (StringAttr, BoolAttr)):
+            return attribute.value if attribute.value in values else None
+        number = load_number(attribute)
+        return None if number is None else next((one for code, one in enumerate(values) if code == number), None)
+
+    codes = {value: code for code, value in enumerate(values)}
+
+    def dump(value: str | bool) -> Attribute:
+        if value in codes:
+            return dump_number(codes[value])
+        return StringAttr(value) if isinstance(value, str) else BoolAttr(value)
+
+    def text(value: str | bool) -> str:
+        return text_number(codes[value]) if value in codes else attribute_text(dump(value))
+
+    known = ", ".join(f"{code} for {value}" for value, code in codes.items())
+    return f"a number : {width}, {known}", load, dump, text
 
 
 def _enum(

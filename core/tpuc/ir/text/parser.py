@@ -12,6 +12,7 @@ from tpuc.ir.builtin import Call, Return
 from tpuc.ir.dialect import OpResolver
 from tpuc.ir.op import Op, UnregisteredOp
 from tpuc.ir.operation import UNKNOWN_LOCATION, Block, Function, Location, Module, Operation, Region, Value
+from tpuc.ir.slots import settle_absent
 from tpuc.ir.text.attributes import AttributeParser, unquote_symbol
 from tpuc.ir.text.fields import AttributeMismatch, op_from_attributes
 from tpuc.ir.text.types import WHOLE_TYPE
@@ -46,7 +47,9 @@ def parse_module(text: str, resolve: OpResolver, source: str = "<text>") -> Modu
     parser = _ModuleParser(text, source, resolve)
     try:
         with collector_paused():
-            return parser.module_of_file()
+            module = parser.module_of_file()
+            settle_absent(module, resolve)
+            return module
     except RecursionError:
         return parser.fail("brackets are nested too deeply here; write fewer of them")
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from tpuc.ir.attributes import Attribute, StringAttr
 from tpuc.ir.builtin import Call, Return
 from tpuc.ir.form import Part
-from tpuc.ir.operation import Block, Function, Location, Module, Operation, Region, Value
+from tpuc.ir.operation import UNKNOWN_LOCATION, Block, Function, Location, Module, Operation, Region, Value
+from tpuc.ir.slots import AbsentOperand, padding_of
 from tpuc.ir.text.fields import attributes_of, op_attributes_text
 from tpuc.ir.text.scanner import name_or_quoted, quote
 from tpuc.ir.text.writing import dictionary_text, function_type_text, location_text, results_text, type_text
@@ -76,6 +77,7 @@ class _Printer:
         self._module = module
         self._lines: list[str] = []
         self._names: dict[Value, str] = {}
+        self._absent = ""  # what stands for an absent operand in this function
         self._types: dict[int, str] = {}
         self._attributes: dict[int, str] = {}
         self._references: dict[int, str] = {}
@@ -97,6 +99,9 @@ class _Printer:
             self._locations.add(function.location)
             for argument in function.inputs:
                 self._locations.add(argument.location, early=True)
+            absent = AbsentOperand.of(function)
+            if absent is not None and absent.value is None:
+                self._locations.add(UNKNOWN_LOCATION)
             self._collect_operations(function.operations)
 
     def _collect_operations(self, operations: Iterable[Operation]) -> None:
@@ -130,8 +135,22 @@ class _Printer:
         if attributes:
             head += f" attributes {dictionary_text(attributes.items())}"
         self._lines.append(head + " {")
-        self._print_block(function.body, indent + "  ", 0, len(function.inputs))
+        first_value = self._print_absent(function, indent + "  ")
+        self._print_block(function.body, indent + "  ", first_value, len(function.inputs))
         self._lines.append(f"{indent}}}{self._locations.reference(function.location)}")
+
+    def _print_absent(self, function: Function, indent: str) -> int:
+        """Print what stands for absent operands if the function has nothing; returns the number of the next value."""
+        absent = AbsentOperand.of(function)
+        if absent is None:
+            return 0
+        if absent.value is not None:
+            self._number(function.body, 0)
+            self._absent = self._names[absent.value]
+            return 0
+        self._absent = "%0"
+        self._lines.append(f'{indent}%0 = "{absent.op}"() : () -> none{self._locations.reference(UNKNOWN_LOCATION)}')
+        return 1
 
     def _arguments(self, block: Block) -> str:
         return ", ".join(
@@ -149,7 +168,7 @@ class _Printer:
         names = self._names
         for operation in block.operations:
             results = operation.results
-            if len(results) == 1:
+            if len(results) + padding_of(operation)[1] == 1:
                 names[results[0]] = f"%{next_value}"
             elif not results:
                 continue
@@ -162,17 +181,20 @@ class _Printer:
     def _print_operation(self, operation: Operation, indent: str, next_value: int, next_argument: int) -> None:
         names, op = self._names, operation.op
         operands = operation.operands
-        texts = ", ".join([names.get(value) or _unknown(value) for value in operands])
+        more_operands, more_results = padding_of(operation)
+        texts = ", ".join(
+            [*(names.get(value) or _unknown(value) for value in operands), *[self._absent] * more_operands]
+        )
         reference = self._references.get(id(operation.location))
         if reference is None:
             reference = self._references[id(operation.location)] = self._locations.reference(operation.location)
         results = operation.results
         if not results:
             head = indent
-        elif len(results) == 1:
+        elif len(results) + more_results == 1:
             head = f"{indent}{names[results[0]]} = "
         else:
-            head = f"{indent}{names[results[0]].partition('#')[0]}:{len(results)} = "
+            head = f"{indent}{names[results[0]].partition('#')[0]}:{len(results) + more_results} = "
         if isinstance(op, Return):
             text = f"return{_dictionary(operation.extra_attributes)}"
             if operands:
@@ -251,13 +273,15 @@ class _Printer:
         for value in operation.operands:
             type = value.type
             types.append(remembered.get(id(type)) or self._type(type))
-        inputs = ", ".join(types)
+        more_operands, more_results = padding_of(operation)
+        inputs = ", ".join(types + ["none"] * more_operands)
         results = operation.results
-        if len(results) == 1:
+        if len(results) + more_results == 1:
             type = results[0].type
             result = remembered.get(id(type)) or self._type(type)
             return f"({inputs}) -> {f'({result})' if isinstance(type, FunctionType) else result}"
-        return f"({inputs}) -> {results_text([self._type(value.type) for value in results])}"
+        outputs = [self._type(value.type) for value in results] + ["none"] * more_results
+        return f"({inputs}) -> {results_text(outputs)}"
 
     def _type(self, type: Type) -> str:
         text = self._types.get(id(type))

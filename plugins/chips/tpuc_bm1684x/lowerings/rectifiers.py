@@ -33,7 +33,7 @@ class PReluFloat(Lowering[top.PRelu]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
-        return [build(tpu.PRelu(), float_operands(node, build), node.float_result_type())]
+        return [build(tpu.PReluOp(), float_operands(node, build), node.float_result_type())]
 
 
 @TABLE.lowers(top.PRelu, *INTEGERS)
@@ -50,7 +50,7 @@ class PReluInt8(Lowering[top.PRelu]):
         factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose8(factor)
         stored, common = quantised_constant(slope * factor, LOWEST_SHIFT)
-        op = tpu.PRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
+        op = tpu.PReluOp(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
         return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]

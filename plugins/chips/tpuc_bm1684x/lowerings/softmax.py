@@ -28,10 +28,8 @@ class SoftmaxFloat(Lowering[top.Softmax]):
         return (Wants.FLOAT,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Sequence[Value]:
-        absent = build.none()
         softmax = tpu.Softmax(axis=node.op.axis, beta=node.op.beta)
-        operands = [*node.operands, *(absent,) * 5]
         if not is_stated(node):
-            return [build(softmax, operands, f32_result(node))]
-        value = build(softmax, operands, node.float_result_type(), f"{node.name}_f32")
+            return [build(softmax, node.operands, f32_result(node))]
+        value = build(softmax, node.operands, node.float_result_type(), f"{node.name}_f32")
         return [build(tpu.Cast(), [value], node.quantised_result_type())]

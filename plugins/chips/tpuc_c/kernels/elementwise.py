@@ -368,15 +368,15 @@ class LeakyReluKernel(ElementwiseKernel[tpu.LeakyRelu]):
         return clamped(total, result, False, -1.0)
 
 
-@TABLE.runs(tpu.PRelu)
-class PReluKernel(ElementwiseKernel[tpu.PRelu]):
+@TABLE.runs(tpu.PReluOp)
+class PReluKernel(ElementwiseKernel[tpu.PReluOp]):
     """A slope below zero for each channel."""
 
-    def refuse(self, node: Node[tpu.PRelu]) -> str | None:
+    def refuse(self, node: Node[tpu.PReluOp]) -> str | None:
         op = node.op
         return refuse_types(node) or refuse_shifts((op.rshift, op.rshift_pos or 0))
 
-    def expression(self, call: FunctionNode[tpu.PRelu], values: Sequence[str], operands: Operands) -> str:
+    def expression(self, call: FunctionNode[tpu.PReluOp], values: Sequence[str], operands: Operands) -> str:
         op, (x, slope, *_), result = call.op, values, call.node.result_type
         if not is_integer(result):
             return f"{x} > 0.0f ? {x} : {slope} * {x}"
@@ -388,7 +388,7 @@ class PReluKernel(ElementwiseKernel[tpu.PRelu]):
         total = f"({value} >= 0 ? {above} : {below}) + {integer(point(result))}"
         return clamped(total, result, False, -1.0)
 
-    def count(self, call: FunctionNode[tpu.PRelu]) -> int:
+    def count(self, call: FunctionNode[tpu.PReluOp]) -> int:
         return 2
 
 

@@ -51,7 +51,7 @@ def kernel_table(target: Target) -> KernelTable:
             tpu.Relu: ReluKernel(target),
             tpu.Clip: ClipKernel(target),
             tpu.LeakyRelu: LeakyReluKernel(target),
-            tpu.PRelu: PReluKernel(target),
+            tpu.PReluOp: PReluKernel(target),
             tpu.Active: ActiveKernel(target),
             tpu.Lut: AnyLutKernel(target),
             tpu.Cast: CastKernel(target),

@@ -74,7 +74,7 @@ class PReluBf16(Lowering[top.PRelu]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
-        return [build(tpu.PRelu(), bf16_operands(node, build), node.float_result_type())]
+        return [build(tpu.PReluOp(), bf16_operands(node, build), node.float_result_type())]
 
 
 @TABLE.lowers(top.PRelu, "int8")
@@ -97,7 +97,7 @@ class PReluInt8(Lowering[top.PRelu]):
         if may_move_scale(node):
             result = with_scale(result, scale / math.ldexp(multiplier, -shift))
         stored, common = quantised_constant(slope * (scale / result.uniform.scale), lowest_shift=0)
-        op = tpu.PRelu(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
+        op = tpu.PReluOp(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
         return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]

@@ -182,6 +182,5 @@ def _box(
     ends = None
     if min(step) > 0:
         ends = tuple(start + size * stride for start, size, stride in zip(starts, dims, step, strict=True))
-    none = build.none()
     op = top.Slice(offset=starts, steps=step, ends=ends)
-    return build.build(op, [x, none, none, none], name, [TensorType(dims, x.tensor.element)])
+    return build.build(op, [x], name, [TensorType(dims, x.tensor.element)])

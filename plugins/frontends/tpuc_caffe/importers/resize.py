@@ -40,13 +40,12 @@ def interp(node: ForeignNode, build: ImportBuilder) -> Value:
         raise build.refuse(node, f"pad_beg {begin} and pad_end {end} must cut off less than everything")
     if begin or end:
         op = top.Slice(offset=(0, 0, -begin, -begin), steps=(1,) * 4, ends=(n, c, size[0] - begin, size[1] - begin))
-        none = build.none()
-        x = build.build(op, [x, none, none, none], f"{name}_part", [TensorType((n, c, *size), x.tensor.element)])
+        x = build.build(op, [x], f"{name}_part", [TensorType((n, c, *size), x.tensor.element)])
     rows, columns = (_extent(node, build, stated, axis, extent) for axis, extent in enumerate(size))
     if (rows, columns) == tuple(size):
         return x
     op = top.Interp(mode="linear", coord_mode="align_corners")
-    return build.build(op, [x, build.none()], name, [TensorType((n, c, rows, columns), x.tensor.element)])
+    return build.build(op, [x], name, [TensorType((n, c, rows, columns), x.tensor.element)])
 
 
 def _extent(node: ForeignNode, build: ImportBuilder, stated: Parameters, axis: int, extent: int) -> int:

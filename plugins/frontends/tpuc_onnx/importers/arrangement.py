@@ -158,8 +158,7 @@ def _part(node: ForeignNode, build: ImportBuilder, x: Value, parts: Sequence[sli
     # An end before the first element cannot be written: backwards, the result type says how many.
     ends = tuple(places.stop for places in ranges) if min(steps) > 0 else None
     op = top.Slice(offset=tuple(places.start for places in ranges), steps=steps, ends=ends)
-    none = build.none()
-    return build.build(op, [x, none, none, none], name, [TensorType(dims, x.tensor.element)])
+    return build.build(op, [x], name, [TensorType(dims, x.tensor.element)])
 
 
 def _distance(indices: Array) -> int | None:

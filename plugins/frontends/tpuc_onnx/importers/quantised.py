@@ -133,5 +133,4 @@ def _repeated(build: ImportBuilder, value: Value, axis: int, size: int, dims: Se
     if merged.tensor.dims == tuple(dims):
         return merged
     op = top.Slice(offset=(0,) * len(dims), steps=(1,) * len(dims), ends=tuple(dims))
-    none = build.none()
-    return build.build(op, [merged, none, none, none], name)
+    return build.build(op, [merged], name)

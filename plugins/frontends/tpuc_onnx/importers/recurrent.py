@@ -55,5 +55,4 @@ def _reversed(build: OnnxBuilder, x: Value, axis: int, name: str) -> Value:
     dims = x.tensor.dims
     offset = tuple(extent - 1 if index == axis else 0 for index, extent in enumerate(dims))
     steps = tuple(-1 if index == axis else 1 for index in range(len(dims)))
-    none = build.none()
-    return build.build(top.Slice(offset=offset, steps=steps), [x, none, none, none], name, [x.tensor])
+    return build.build(top.Slice(offset=offset, steps=steps), [x], name, [x.tensor])

@@ -48,7 +48,7 @@ def resize(node: ForeignNode, build: ImportBuilder) -> Value:
             op = top.Interp(
                 mode=how.mode, coord_mode=how.coordinates, scale_h=said.get(2, 1.0), scale_w=said.get(3, 1.0)
             )
-            return build.build(op, [x, build.none()], name, [TensorType(shape, x.tensor.element)])
+            return build.build(op, [x], name, [TensorType(shape, x.tensor.element)])
     return _by_axis(node, build, x, axes)
 
 

@@ -111,9 +111,8 @@ def _every(build: ImportBuilder, x: Value, axis: int, first: int, step: int, cou
     dims = x.tensor.dims
     offset, steps, ends = [0] * len(dims), [1] * len(dims), list(dims)
     offset[axis], steps[axis], ends[axis] = first, step, first + (count - 1) * step + 1
-    none = build.none()
     op = top.Slice(offset=tuple(offset), steps=tuple(steps), ends=tuple(ends))
-    return build.build(op, [x, none, none, none], f"{name}_axis{axis}_from{first}")
+    return build.build(op, [x], f"{name}_axis{axis}_from{first}")
 
 
 def conv_volume(node: ForeignNode, build: ImportBuilder) -> Value:

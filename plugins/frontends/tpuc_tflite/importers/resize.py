@@ -26,7 +26,7 @@ def bilinear(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         mode = "align_corners"
     name, element = node.outputs[0], build.entry(node.outputs[0]).element
     result = TensorType((*x.tensor.dims[:2], *size), element)
-    return Arranged(build.build(top.Interp(mode="linear", coord_mode=mode), [x, build.none()], name, [result]), NCHW)
+    return Arranged(build.build(top.Interp(mode="linear", coord_mode=mode), [x], name, [result]), NCHW)
 
 
 @TABLE.imports("RESIZE_NEAREST_NEIGHBOR")

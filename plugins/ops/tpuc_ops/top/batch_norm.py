@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import F64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.shapes import is_absent, show
 
@@ -21,6 +22,7 @@ class BatchNorm(ReluFields, Op):
     """
 
     name = "top.BatchNorm"
+    slots = listed(5, kept=5)
     epsilon: F64 = 1e-05
 
     def infer(self, operands: Types) -> Types:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tpuc_ops.attributes import listed
 from tpuc_ops.top.cumulative import Cumulative
 
 
@@ -14,4 +15,5 @@ class CumSum(Cumulative):
     """Sums of all elements along `axis`, as `Cumulative` says."""
 
     name = "top.CumSum"
+    slots = listed(2, kept=1)
     combine = np.add

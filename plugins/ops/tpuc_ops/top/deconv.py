@@ -10,6 +10,7 @@ from tpuc.api import I64, Bool, I64Array, Node, Op, Types
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 from tpuc_ops.convolution import as_images, convolve, insert_zeros
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.shapes import is_absent, show
@@ -25,6 +26,7 @@ class Deconv(ReluFields, Op, quantised.Product):
     """
 
     name = "top.Deconv"
+    slots = listed(3, kept=3)
     kernel_shape: I64Array
     strides: I64Array = (1, 1)
     pads: I64Array = (0, 0, 0, 0)

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import I64, Bool, I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 from tpuc_ops.sampling import bilinear
 from tpuc_ops.shapes import is_absent, show
 from tpuc_ops.top.conv import check_filter
@@ -25,6 +26,7 @@ class DeformConv2D(Op):
     """
 
     name = "top.DeformConv2D"
+    slots = listed(5, kept=5)
     kernel_shape: I64Array
     strides: I64Array = (1, 1)
     pads: I64Array = (0, 0, 0, 0)

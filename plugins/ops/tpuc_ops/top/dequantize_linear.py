@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import I64, F64Array, I64Array, Node, Op, Str, Types
+from tpuc.api import I64, F64Array, Node, Op, Str, Types
+from tpuc.api.text import I32Array
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.linear import check_parameters, per_axis
@@ -20,7 +21,7 @@ class DequantizeLinear(Op):
 
     name = "top.DequantizeLinear"
     x_scale: F64Array
-    x_zero_point: I64Array
+    x_zero_point: I32Array
     axis: I64 = 1
     of: Str = ""
 

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import F64, I64, Bool, Node, Op, Str, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import FloatFlag
 from tpuc_ops.boxes import CODES, decoded, suppressed
 from tpuc_ops.shapes import show
 
@@ -31,7 +32,7 @@ class DetectionOutput(Op):
     confidence_threshold: F64
     background_label_id: I64 = 0
     share_location: Bool = True
-    variance_encoded_in_target: Bool = False
+    variance_encoded_in_target: FloatFlag = False
     eta: F64 = 1.0
 
     def infer(self, operands: Types) -> Types:

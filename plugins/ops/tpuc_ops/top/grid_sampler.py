@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Bool, Node, Op, Str, Types
+from tpuc.api import Bool, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import GridMode, GridPadding
 from tpuc_ops.sampling import picked
 from tpuc_ops.shapes import show
 
@@ -26,8 +27,8 @@ class GridSampler(Op):
     """
 
     name = "top.GridSampler"
-    mode: Str = "bilinear"
-    padding_mode: Str = "zeros"
+    mode: GridMode = "bilinear"
+    padding_mode: GridPadding = "zeros"
     align_corners: Bool = False
 
     def infer(self, operands: Types) -> Types:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tpuc.api import F64, I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 from tpuc_ops.normalisation import normalised, per_channel
 from tpuc_ops.shapes import show
 
@@ -20,6 +21,7 @@ class GroupNorm(Op):
     """
 
     name = "top.GroupNorm"
+    slots = listed(3, kept=3)
     num_groups: I64
     eps: F64 = 1e-5
 

@@ -8,6 +8,7 @@ import numpy as np
 from tpuc.api import Bool
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import listed
 from tpuc_ops.functions import sigmoid
 from tpuc_ops.recurrent import Recurrent
 
@@ -21,6 +22,7 @@ class GRU(Recurrent):
     """
 
     name = "top.GRU"
+    slots = listed(5, kept=5)
     have_bias: Bool = True
     linear_before_reset: Bool = False
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tpuc.api import F64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 from tpuc_ops.normalisation import normalised, per_channel
 
 
@@ -19,6 +20,7 @@ class InstanceNorm(Op):
     """
 
     name = "top.InstanceNorm"
+    slots = listed(3, kept=3)
     eps: F64 = 1e-5
 
     def infer(self, operands: Types) -> Types:

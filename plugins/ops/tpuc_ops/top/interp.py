@@ -10,6 +10,7 @@ from tpuc.api import F64, Node, Op, Str, Types, Uniform
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Interp(Op, quantised.KeepsScale):
     """
 
     name = "top.Interp"
+    slots = listed(2, kept=1)
     mode: Str
     coord_mode: Str
     scale_h: F64 = -1.0

@@ -10,6 +10,7 @@ import numpy as np
 from tpuc.api import F64, SI32, I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 from tpuc_ops.shapes import is_absent, positive_axis, show
 
 
@@ -21,6 +22,7 @@ class LayerNorm(Op):
     """
 
     name = "top.LayerNorm"
+    slots = listed(3, kept=3)
     axis: SI32 = -1
     normalized_shape: I64Array = ()
     eps: F64 = 1e-05

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import I64, Bool, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 from tpuc_ops.functions import sigmoid
 from tpuc_ops.recurrent import sequence_sizes
 from tpuc_ops.shapes import show
@@ -25,6 +26,7 @@ class LSTM(Op):
     """
 
     name = "top.LSTM"
+    slots = listed(7, kept=6)
     hidden_size: I64
     have_bias: Bool = True
     bidirectional: Bool = False

@@ -10,6 +10,7 @@ from tpuc.api import I64, Bool, Node, Op, Str, Types
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.product import ProductFields, product_flops, product_shape
 
@@ -23,6 +24,7 @@ class MatMul(ReluFields, ProductFields, Op, quantised.Product, quantised.Rescale
     """
 
     name = "top.MatMul"
+    slots = listed(3, kept=3)
     keep_dims: Bool = True
     dq_type: Str = "NONE"
     is_lora: Bool = False

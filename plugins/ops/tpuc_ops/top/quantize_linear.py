@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import I64, F64Array, I64Array, Node, Op, Str, Types
+from tpuc.api import I64, F64Array, Node, Op, Str, Types
+from tpuc.api.text import I32Array
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.linear import check_parameters, integer_range, per_axis
@@ -21,7 +22,7 @@ class QuantizeLinear(Op):
 
     name = "top.QuantizeLinear"
     y_scale: F64Array
-    y_zero_point: I64Array
+    y_zero_point: I32Array
     axis: I64 = 1
     to: Str = "INT8"
 

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import F64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import listed
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class RMSNorm(Op):
     """``x / sqrt(mean(x * x) + eps) * gamma`` over the last dimension; operands x and gamma, which may be absent."""
 
     name = "top.RMSNorm"
+    slots = listed(2, kept=2)
     eps: F64 = 1e-5
 
     def infer(self, operands: Types) -> Types:

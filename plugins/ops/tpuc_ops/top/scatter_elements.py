@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import I64, Node, Op, Str, Types
+from tpuc.api import I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import Reduction
 from tpuc_ops.scatter import check_reduction, scatter
 from tpuc_ops.shapes import positive_axis, show
 
@@ -23,7 +24,7 @@ class ScatterElements(Op):
 
     name = "top.ScatterElements"
     axis: I64
-    reduction: Str = "none"
+    reduction: Reduction = "none"
 
     def infer(self, operands: Types) -> Types:
         x, indices, updates = operands[:3]

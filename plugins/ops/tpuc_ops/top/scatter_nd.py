@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Node, Op, Str, Types
+from tpuc.api import Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import Reduction32
 from tpuc_ops.scatter import check_reduction, scatter
 from tpuc_ops.shapes import show
 
@@ -21,7 +22,7 @@ class ScatterND(Op):
     """
 
     name = "top.ScatterND"
-    reduction: Str = "none"
+    reduction: Reduction32 = "none"
 
     def infer(self, operands: Types) -> Types:
         x, indices, updates = operands[:3]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tpuc.api import I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import listed
 from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import slice_ranges, sliced
 
@@ -21,6 +22,7 @@ class Slice(Op, MovesElements):
     """
 
     name = "top.Slice"
+    slots = listed(4, kept=1)
     offset: I64Array
     steps: I64Array
     ends: I64Array | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import I64, Node, Op, Types
+from tpuc.api import SI32, Node, Op, Types
 
 from tpuc_ops.arrays import Array
 
@@ -16,8 +16,8 @@ class Trilu(Op):
     """Zeros below (`upper` 1) or above (`upper` 0) the diagonal that is `diagonal` places right of the main one."""
 
     name = "top.Trilu"
-    upper: I64 = 1
-    diagonal: I64 = 0
+    upper: SI32 = 1
+    diagonal: SI32 = 0
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands

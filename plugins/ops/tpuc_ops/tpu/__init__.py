@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import Dialect, Op
 
-DIALECT = Dialect("tpu", package=__name__)
+DIALECT = Dialect("tpu", package=__name__, former={"PRelu": "PReluOp"})
 
 
 def __getattr__(name: str) -> type[Op]:

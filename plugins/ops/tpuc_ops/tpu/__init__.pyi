@@ -30,7 +30,7 @@ from tpuc_ops.tpu.mul_shift import MulShift as MulShift
 from tpuc_ops.tpu.pad import Pad as Pad
 from tpuc_ops.tpu.permute import Permute as Permute
 from tpuc_ops.tpu.pool2d import Pool2D as Pool2D
-from tpuc_ops.tpu.prelu import PRelu as PRelu
+from tpuc_ops.tpu.prelu_op import PReluOp as PReluOp
 from tpuc_ops.tpu.rank import Rank as Rank
 from tpuc_ops.tpu.recurrent_steps import RecurrentSteps as RecurrentSteps
 from tpuc_ops.tpu.reduce import Reduce as Reduce

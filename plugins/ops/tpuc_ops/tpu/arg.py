@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import F32, I64, Bool, Node, Op, Raw, Str, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import listed
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.arg import check_mode, places
 
@@ -21,6 +22,7 @@ class Arg(Op):
     """
 
     name = "tpu.Arg"
+    slots = listed(1, kept=1, results=2)
     axis: I64
     keepdims: Bool = True
     mode: Str = "ArgMax"

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import I64, Bool, F64Array, I64Array, Node, Op, Raw, RequantMode, RoundMode, ScalarType, Types
 
 from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.attributes import listed
 from tpuc_ops.convolution import convolve, exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import (
@@ -47,6 +48,7 @@ class Conv2D(ReluFields, Op):
     """
 
     name = "tpu.Conv2D"
+    slots = listed(3, kept=3)
     kernel_shape: I64Array
     strides: I64Array = (1, 1)
     pads: I64Array = (0, 0, 0, 0)

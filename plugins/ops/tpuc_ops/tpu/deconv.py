@@ -10,6 +10,7 @@ from tpuc.api import I64, Bool, I64Array, Node, Op, Raw, RequantMode, RoundMode,
 
 from tpuc_ops import top
 from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.attributes import listed
 from tpuc_ops.convolution import exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, requantised, zero_point
@@ -25,6 +26,7 @@ class Deconv(ReluFields, Op):
     """
 
     name = "tpu.Deconv"
+    slots = listed(3, kept=3)
     kernel_shape: I64Array
     strides: I64Array = (1, 1)
     pads: I64Array = (0, 0, 0, 0)

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import I64, Bool, F64Array, I64Array, Node, Op, Raw, RequantMode, RoundMode, ScalarType, Str, Types
 
 from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.attributes import listed
 from tpuc_ops.convolution import exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, requantised, requantised_by_floats, scaled_in_half, without_point
@@ -33,6 +34,7 @@ class MatMul(ReluFields, ProductFields, Op):
     """
 
     name = "tpu.MatMul"
+    slots = listed(5, kept=5)
     quant_mode: RequantMode = "MultiplierShift"
     multipliers: I64Array = ()
     rshifts: I64Array = ()

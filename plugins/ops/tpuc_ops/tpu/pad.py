@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tpuc.api import F64, I64Array, Node, Op, Raw, Types
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.attributes import PadMode
+from tpuc_ops.attributes import PadMode, listed
 from tpuc_ops.shapes import padded
 from tpuc_ops.top.pad import pad
 
@@ -18,6 +18,7 @@ class Pad(Op):
     """As `top.Pad`, on stored elements: `val` is what is stored, for integers ``round(value / scale) + zero point``."""
 
     name = "tpu.Pad"
+    slots = listed(4, kept=1)
     paddings: I64Array
     mode: PadMode = "constant"
     val: F64 = 0.0

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import I64Array, Node, Op, Raw, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import listed
 from tpuc_ops.shapes import permuted
 
 
@@ -17,6 +18,7 @@ class Permute(Op):
     """Dimension `i` of the result is dimension `order[i]` of the operand. A second operand is for chips."""
 
     name = "tpu.Permute"
+    slots = listed(2, kept=1)
     order: I64Array
     ginfo: Raw = None
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import SI32, Bool, I64Array, Node, Op, Raw, RoundMode, Str, Types, numpy_dtype
+from tpuc.api import Bool, I64Array, Node, Op, Raw, RoundMode, Str, Types, numpy_dtype
 
 from tpuc_ops import top
 from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.attributes import SingleI64, listed
 from tpuc_ops.integers import is_integer, zero_point
 from tpuc_ops.quant.arithmetic import Rounding, requantise
 from tpuc_ops.shapes import positive_axis
@@ -27,11 +28,12 @@ class Reduce(Op):
     """
 
     name = "tpu.Reduce"
+    slots = listed(3, kept=1)
     axes: I64Array
     mode: Str
     keepdims: Bool = True
-    multiplier: SI32 = 1
-    rshift: SI32 = 0
+    multiplier: SingleI64 = 1
+    rshift: SingleI64 = 0
     round_mode: RoundMode = "HalfUp"
     ginfo: Raw = None
 

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import Node, Op, Raw, Types
 
 from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.attributes import listed
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, zero_point
 from tpuc_ops.quant.arithmetic import Rounding, shift_right
@@ -24,6 +25,7 @@ class Scale(ReluFields, Op):
     """
 
     name = "tpu.Scale"
+    slots = listed(4, kept=3)
     ginfo: Raw = None
 
     def infer(self, operands: Types) -> Types:

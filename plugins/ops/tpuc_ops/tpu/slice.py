@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tpuc.api import I64Array, Node, Op, Raw, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import listed
 from tpuc_ops.shapes import slice_ranges, sliced
 
 
@@ -16,6 +17,7 @@ class Slice(Op):
     """As `top.Slice`, on stored elements; the declared result type decides when `ends` is left out."""
 
     name = "tpu.Slice"
+    slots = listed(5, kept=1)
     offset: I64Array
     steps: I64Array
     ends: I64Array | None = None

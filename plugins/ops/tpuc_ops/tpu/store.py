@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tpuc.api import F64, Bool, I64Array, Node, Op, Raw
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import listed
 from tpuc_ops.top.pad import pad
 
 
@@ -16,6 +17,7 @@ class Store(Op):
     """The operand, copied to DDR; with `paddings` (all before, then all after) among `pad_const_val`."""
 
     name = "tpu.Store"
+    slots = listed(2, kept=1)
     paddings: I64Array | None = None
     pad_const_val: F64 | None = None
     indexing_map_l2s: Raw = None

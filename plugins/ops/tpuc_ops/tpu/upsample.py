@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tpuc.api import I64, Node, Op, Raw, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import listed
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer
 from tpuc_ops.top.upsample import upsampled
@@ -18,6 +19,7 @@ class Upsample(ReluFields, Op):
     """As `top.Upsample`, on stored elements; a relu clamps integers at the zero point."""
 
     name = "tpu.Upsample"
+    slots = listed(2, kept=1)
     scale_h: I64
     scale_w: I64
     ginfo: Raw = None

@@ -9,6 +9,7 @@ import numpy as np
 from tpuc.api import F64, Bool, Elementwise, Node, Op, Raw, Types, numpy_dtype
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import listed
 from tpuc_ops.elementwise import broadcast_type
 from tpuc_ops.shapes import is_absent
 
@@ -22,6 +23,7 @@ class Where(Op, Elementwise):
     """
 
     name = "tpu.Where"
+    slots = listed(4, kept=3)
     x_is_const: Bool = False
     y_is_const: Bool = False
     x_const_val: F64 = 0.0

@@ -162,7 +162,7 @@ ASYMMETRIC = {
         ({"c": 64},),
     ),
     "prelu": Sample(
-        tpu.PRelu(rshift=7, multiplier_pos=90, rshift_pos=6),
+        tpu.PReluOp(rshift=7, multiplier_pos=90, rshift_pos=6),
         [point(2, 70, 5, 6), Fixed(integers(1, 70, 1, 1, seed=1), "si8")],
         POINT,
         ({"c": 64, "h": 2},),

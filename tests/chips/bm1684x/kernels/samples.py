@@ -340,14 +340,14 @@ ACTIVATIONS = {
     "clip_i8": Sample(tpu.Clip(min=-1.0, max=0.52), [i8(2, 70, 5, 6)], I8, ({"c": 64},)),
     "leaky_f32": Sample(tpu.LeakyRelu(alpha=0.1), [f32(2, 70, 5, 6)], None, ({"c": 64, "h": 2},)),
     "leaky_steep_f32": Sample(tpu.LeakyRelu(alpha=-2.0), [f32(2, 7, 5, 6)]),
-    "prelu_f32": Sample(tpu.PRelu(), [f32(2, 70, 5, 6), Fixed(f32(1, 70, 1, 1, seed=1))], None, ({"c": 64, "h": 2},)),
+    "prelu_f32": Sample(tpu.PReluOp(), [f32(2, 70, 5, 6), Fixed(f32(1, 70, 1, 1, seed=1))], None, ({"c": 64, "h": 2},)),
     "prelu_i8": Sample(
-        tpu.PRelu(rshift=7, multiplier_pos=90, rshift_pos=6),
+        tpu.PReluOp(rshift=7, multiplier_pos=90, rshift_pos=6),
         [i8(2, 70, 5, 6), Fixed(integers(1, 70, 1, 1, seed=1), "si8")],
         I8,
         ({"c": 64, "h": 2},),
     ),
-    "prelu_plain_u8": Sample(tpu.PRelu(rshift=6), [i8(1, 7, 5, 6), Fixed(integers(1, 7, 1, 1, seed=1), "si8")], U8),
+    "prelu_plain_u8": Sample(tpu.PReluOp(rshift=6), [i8(1, 7, 5, 6), Fixed(integers(1, 7, 1, 1, seed=1), "si8")], U8),
     **{
         mode.lower(): Sample(tpu.Active(mode=mode), [f32(2, 70, 5, 6, low=-6, high=6)], None, ({"c": 64, "h": 2},))
         for mode in ("SIGMOID", "SILU", "TANH", "EXP", "HSWISH", "ABSVAL", "FLOOR", "CEIL", "ROUND", "SQUARE")

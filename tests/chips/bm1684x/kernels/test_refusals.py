@@ -47,7 +47,7 @@ from tpuc_ops.tpu.max import Max
 from tpuc_ops.tpu.mul import Mul
 from tpuc_ops.tpu.pad import Pad
 from tpuc_ops.tpu.pool2d import Pool2D
-from tpuc_ops.tpu.prelu import PRelu
+from tpuc_ops.tpu.prelu_op import PReluOp
 from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.reshape import Reshape
 from tpuc_ops.tpu.slice import Slice
@@ -195,8 +195,8 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         "integers have no kernel; use tpu.Lut",
     ),
     (
-        node(PRelu(), [t(2, 3, 4), t(1, 3, 1)]),
-        node(PRelu(), [t(2, 3, 4), t(1, 1, 4)]),
+        node(PReluOp(), [t(2, 3, 4), t(1, 3, 1)]),
+        node(PReluOp(), [t(2, 3, 4), t(1, 1, 4)]),
         "one slope per channel, there are 4",
     ),
     (node(Cast(), [t(2, 3)], q(2, 3)), node(Cast(), [q(2, 3)], t(2, 3, element=POINT)), "one side must be a float"),

@@ -14,7 +14,7 @@ from tpuc_ops.quant.arithmetic import Rounding, shift_right
 
 
 @dataclass(frozen=True)
-class PRelu(Op, Elementwise):
+class PReluOp(Op, Elementwise):
     """``x`` above 0, ``slope * x`` below; the slope broadcasts, usually as `[1, c, 1, 1]`.
 
     Integers, exact, with ``v = q - zp``: above 0 ``v * multiplier_pos / 2**rshift_pos``, or v itself when they are left
@@ -22,7 +22,7 @@ class PRelu(Op, Elementwise):
     saturated.
     """
 
-    name = "tpu.PRelu"
+    name = "tpu.PReluOp"
     rshift: SI32 = 0
     multiplier_pos: SI32 | None = None
     rshift_pos: SI32 | None = None

@@ -1,0 +1,89 @@
+"""Operands and results that the text of an op lists although the op does without them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.ir.dialect import OpResolver
+from tpuc.ir.operation import Function, Module, Operation, Value
+from tpuc.ir.traits import Absent
+from tpuc.ir.types import NoneType
+
+
+def padding_of(operation: Operation) -> tuple[int, int]:
+    """How many operands and results of type none its text lists behind those that it has."""
+    slots = operation.op.slots
+    if slots is None:
+        return 0, 0
+    return max(0, slots.operands - len(operation.operands)), max(0, slots.results - len(operation.results))
+
+
+@dataclass(frozen=True)
+class AbsentOperand:
+    """What stands for the absent operands in the text of a function."""
+
+    op: str
+    """The name of the op that gives it."""
+    value: Value | None
+    """Its value where the function has one early enough; else the text starts with such an operation."""
+
+    @staticmethod
+    def of(function: Function) -> AbsentOperand | None:
+        """For a function; None where no operation needs it."""
+        first: Value | None = None
+        for operation in function.operations:
+            if isinstance(operation.op, Absent) and operation.result.uses and first is None:
+                first = operation.result
+            for inner in operation.walk():
+                slots = inner.op.slots
+                if slots is not None and padding_of(inner)[0]:
+                    return AbsentOperand(slots.absent, first)
+        return None
+
+
+def settle_absent(module: Module, resolve: OpResolver) -> None:
+    """Give the operations of a module that was read the operands that they have: the inverse of printing.
+
+    Absent ones that only text lists go; those that a text leaves out although the op keeps them come.
+    """
+    lists = [operation for operation in module.walk() if operation.op.slots is not None]
+    dropped = [value for operation in lists for value in _dropped(operation)]
+    for value in dict.fromkeys(dropped):
+        absent = value.defining
+        if absent is not None and not value.uses and not absent.name:
+            absent.erase()
+    for operation in lists:
+        _fill(operation, resolve)
+
+
+def _fill(operation: Operation, resolve: OpResolver) -> None:
+    slots = operation.op.slots
+    block = operation.block
+    if slots is None or block is None or len(operation.operands) >= slots.kept:
+        return
+    definition = resolve(slots.absent)
+    if definition is None:
+        return
+    absent = block.insert_before(operation, Operation(definition(), (), [NoneType()]))
+    operation.set_operands([*operation.operands, *[absent.result] * (slots.kept - len(operation.operands))])
+
+
+def _dropped(operation: Operation) -> Sequence[Value]:
+    """The absent operands that it had and has no longer."""
+    slots = operation.op.slots
+    if slots is None:
+        return ()
+    while len(operation.results) > 1 and _is_unused_none(operation.results[-1]) and slots.results:
+        operation.results.pop()
+    operands = operation.operands
+    kept = len(operands)
+    while kept > slots.kept and isinstance(operands[kept - 1].type, NoneType):
+        kept -= 1
+    if kept < len(operands):
+        operation.set_operands(operands[:kept])
+    return operands[kept:]
+
+
+def _is_unused_none(value: Value) -> bool:
+    return isinstance(value.type, NoneType) and not value.uses
