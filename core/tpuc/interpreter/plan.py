@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tpuc.errors import InvalidModel
+from tpuc.ir.builder import free_name
 from tpuc.ir.builtin import Call, Return
 from tpuc.ir.op import Node, StructuredOp
 from tpuc.ir.operation import Block, Function, Module, Operation, Value
@@ -174,9 +175,7 @@ def _input_name(argument: Value, index: int) -> str:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """A value that is returned twice gets a number the second time."""
-    counts: dict[str, int] = {}
     result: list[str] = []
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-        result.append(name if counts[name] == 1 else f"{name}_{counts[name] - 1}")
+    for place, name in enumerate(names):
+        result.append(free_name(name, (*result, *names[place + 1 :]).__contains__) if name in result else name)
     return result

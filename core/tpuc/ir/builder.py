@@ -40,6 +40,7 @@ class Builder:
         self.module = module
         self.block = block if block is not None else (before.block if before is not None else None)
         self.before = before
+        self._taken: set[str] | None = None
         self._constant = constant
         self._absent = absent
 
@@ -55,6 +56,7 @@ class Builder:
         """Put a finished operation at the insertion point."""
         if self.block is None:
             raise ValueError("the builder has no insertion point; call at_end_of or at first")
+        self.take(operation.location)
         if self.before is None:
             return self.block.append(operation)
         return self.block.insert_before(self.before, operation)
@@ -89,14 +91,26 @@ class Builder:
         return self.insert(Operation(op, operands, result_types, location, regions=(Region((body,)),)))
 
     def weight(self, name: str, array: Array, element: ElementType | str | None = None) -> Value:
-        """A new constant. `element` None follows the array's dtype; a taken name gets a number."""
+        """A new constant. `element` None follows the array's dtype; a name of a weight or value gets a number."""
         if element is None:
             element = scalar_of(array.dtype)
         elif isinstance(element, str):
             element = ScalarType(element)
-        name = free_name(name, self.module.weights.__contains__)
+        values = self._names_of_values()
+        name = free_name(name, lambda one: one in values or one in self.module.weights)
         self.module.weights[name] = array
         return self.build(self._constant_op(), (), TensorType(tuple(array.shape), element), name)
+
+    def take(self, location: Location) -> None:
+        """Names that no new weight may have."""
+        if self._taken is not None:
+            self._taken.update(location.names)
+
+    def _names_of_values(self) -> set[str]:
+        """Of those of before the first weight, and of those that were built here since."""
+        if self._taken is None:
+            self._taken = {value.name for operation in self.module.walk() for value in operation.results}
+        return self._taken
 
     def none(self) -> Value:
         """A value for an operand that is not there."""

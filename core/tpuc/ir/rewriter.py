@@ -96,6 +96,7 @@ class Rewriter(Builder):
         operation.op = op
         if location is not None:
             operation.location = location
+            self.take(location)
         self.look_at(operation)
         for result in operation.results:
             for user in result.users:

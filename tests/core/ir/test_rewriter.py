@@ -155,3 +155,20 @@ def test_inserting_and_redirecting_by_hand() -> None:
     rewriter.set_operand(second, 0, before.result)
     assert module.main.operations[1:4] == [before, second, after]
     assert second.operands == (before.result,)
+
+
+def test_a_new_weight_has_no_name_of_a_value() -> None:
+    """Replaced again and again, `linear` would become `linear_1`, which is how exporters name the next product."""
+    module = finished()
+    anchor = module.main.operations[-1]
+    names: list[str] = []
+    for name in ("linear", "linear", "mm", "y", "w"):
+        rewriter = Rewriter(module)
+        rewriter.at(anchor)
+        names.append(rewriter.weight(name, np.zeros(2, np.float32)).name)
+        rewriter(Relu(), [module.main.outputs[0]], name=f"linear_{len(names)}")
+        rewriter.change(rewriter.operation(Relu(), [module.main.outputs[0]]), Relu(), Location((f"mm_{len(names)}",)))
+        names.append(rewriter.weight(f"mm_{len(names)}", np.zeros(2, np.float32)).name)
+    assert names == [
+        *("linear", "mm_1_1", "linear_2", "mm_3_1", "mm_2", "mm_5_1", "y_1", "mm_7_1", "w_1", "mm_9_1"),
+    ]

@@ -72,7 +72,7 @@ class Lowerer:
         self.body: list[Operation] = []
         self.values: dict[Value, Value] = {}
         self.casts: dict[tuple[Value, Any], Value] = {}
-        self.names: set[str] = set()
+        self.names = {name for one in module.main.operations for name in one.location.names}
 
     def run(self) -> None:
         """Replace the function's body; raises Unsupported with every refusal at once, before any change."""
@@ -206,7 +206,7 @@ class Lowerer:
             self._operand(operand, want, mode) for operand, want in zip(operation.operands, wants, strict=True)
         )
         node = self._node(operation, operands, mode)
-        build = _Builder(self, operation.name)
+        build = _Builder(self, operation.name, operation.location.names)
         try:
             results = cell.lower(node, build)
         except ValueError as error:
@@ -308,11 +308,12 @@ def _is_elementwise(value: Value) -> bool:
 
 
 class _Builder:
-    """Builds the TPU ops of one TOP operation."""
+    """Builds the TPU ops of one TOP operation; other names than its `own` are made unique."""
 
-    def __init__(self, lowerer: Lowerer, name: str) -> None:
+    def __init__(self, lowerer: Lowerer, name: str, own: Sequence[str] = ()) -> None:
         self._lowerer = lowerer
         self._name = name
+        self._own = (name, *own)
 
     def __call__(
         self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
@@ -324,7 +325,8 @@ class _Builder:
                 raise TpucError(f"node '{self._name}': {op.name} needs a declared result type; pass one to build()")
             result = inferred[0]
         self._refuse_float(result)
-        operation = Operation(op, operands, [result], Location((name or self._name,)))
+        given = self._name if not name else name if name in self._own else self._lowerer.unique(name)
+        operation = Operation(op, operands, [result], Location((given,)))
         self._lowerer.append(operation)
         return operation.result
 

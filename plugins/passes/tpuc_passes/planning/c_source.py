@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tpuc.api import MemoryPlan, PlannedPool, PoolInfo
+from tpuc.api import MemoryPlan, PlannedPool, PoolInfo, free_name
 
 from tpuc_passes.planning.pools import PARAMETER, WORKSPACE
 from tpuc_passes.planning.usmp import DEFAULT_POOLS, PlacedProgram, ProgramTensor
@@ -212,7 +212,7 @@ def functions(placed: PlacedProgram) -> list[str]:
     names: list[str] = []
     for number, call in enumerate(placed.program.calls):
         name = f"{identifier(placed.program.name)}_{identifier(call.name)}"
-        names.append(f"{name}_{number}" if name in names else name)
+        names.append(free_name(f"{name}_{number}", names.__contains__) if name in names else name)
     return names
 
 
