@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 from tpuc.ir import Module, Op, TensorType, Value
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     Array: TypeAlias = npt.NDArray[Any]
@@ -111,8 +112,12 @@ class HostEngine(ABC):
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
 
+    def input_types(self, path: Path) -> Mapping[str, np.dtype[Any]]:
+        """The types of the arrays that `run` takes, by the names of inputs; those left out take what TOP takes."""
+        return {}
+
     @abstractmethod
     def run(self, path: Path, inputs: Mapping[str, Array], model_data: Path | None = None) -> dict[str, Array]:
         """Every tensor by its foreign name, outputs last; `model_data` is the file of weights, where they are apart.
-        Raises Unsupported when the engine is not installed.
+        Raises Unsupported when the engine is not installed, or cannot run the network.
         """

@@ -384,15 +384,23 @@ def fit(one: SampleInput, row: Array, file: Path) -> Array:
         )
     if row.dtype.kind == "f" and one.store is not None:
         row = one.store(row)
-    with np.errstate(over="ignore", invalid="ignore"):
-        typed = row.astype(wanted)
-    whole = wanted.kind in "iu" or row.dtype.kind in "iu"  # rounded integers may mean something else
-    held = _equals(typed, row) if whole else bool(np.isfinite(typed).all())
-    if not held:
-        raise CalibrationError(f"{file}: values that {wanted} cannot hold, for input {one.name!r}. Convert the sample.")
+    typed = as_type(one.name, row, wanted, file)
     if _squeezed(row.shape) == _squeezed(one.shape):
         return np.asarray(typed.reshape(one.shape), order="C")  # `ascontiguousarray` makes vectors of scalars
     return np.ascontiguousarray(np.broadcast_to(typed.reshape(one.shape[1:]), one.shape))
+
+
+def as_type(name: str, array: Array, wanted: np.dtype[Any], source: Path) -> Array:
+    """The same numbers in another type, floats rounded to a narrower one; raises CalibrationError for numbers that the
+    type cannot hold.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        typed = array.astype(wanted)
+    whole = wanted.kind in "biu" or array.dtype.kind in "iu"  # rounded integers may mean something else
+    held = _equals(typed, array) if whole else bool((np.isfinite(typed) | ~np.isfinite(array)).all())
+    if not held:
+        raise CalibrationError(f"{source}: values that {wanted} cannot hold, for input {name!r}. Convert the sample.")
+    return typed
 
 
 def _equals(typed: Array, row: Array) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
-from tpuc.data import inputs_of
+from tpuc.data import as_type, inputs_of
 from tpuc.errors import PluginError, Unsupported, UsageError
 from tpuc.files import file_stem, write_atomic
 from tpuc.interpreter import Interpreter
@@ -73,13 +73,16 @@ def verify_import(
 
     With `batch`, the one that the module was made for, the engine runs sample by sample.
     """
-    inputs = next(iter(samples_in(inputs_of(module), settings.get("test_input", ()), registry)))
+    engine, paths = _engine(registry, path), settings.get("test_input", ())
+    inputs = next(iter(samples_in(inputs_of(module), paths, registry)))
+    types, place = engine.input_types(path), Path(", ".join(map(str, paths)))
+    foreign = {name: as_type(name, array, types.get(name, array.dtype), place) for name, array in inputs.items()}
+    inputs = {name: as_type(name, foreign[name], array.dtype, place) for name, array in inputs.items()}
     folder = settings.get("keep_in")
     if folder is not None:
         write_npz(folder / f"{file_stem(module.name)}_in_f32.npz", meant_inputs(module, inputs))
     values = Interpreter(module).run(inputs, "all")
-    engine = _engine(registry, path)
-    wanted = reference_values(engine, path, inputs, settings.get("batch"), settings.get("model_data"))
+    wanted = reference_values(engine, path, foreign, settings.get("batch"), settings.get("model_data"))
     limits = tolerance_of("f32", settings.get("tolerance", ()))
     stored = {name: array for name, array in wanted.items() if name in values and array.dtype == values[name].dtype}
     result = compare(

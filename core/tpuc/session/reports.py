@@ -10,6 +10,7 @@ from typing import Any
 from tpuc.api.chip import TensorInfo
 from tpuc.api.planning import MemoryPlan
 from tpuc.ir import TensorType, Uniform
+from tpuc.ir.dtypes import shown
 
 SHOWN_LAYERS = 5
 """Ops in float that a line names."""
@@ -277,7 +278,7 @@ class ProfileReport:
 def shown_tensor(info: TensorInfo, *, plain: bool = False) -> str:
     """An input or output as people read it; how integers are meant unless they mean themselves or it is `plain`."""
     values = tensor_values(info)
-    text = f"'{info.name}': {values['type']} {'x'.join(map(str, info.shape))}"
+    text = f"'{info.name}': {values['type']} {shown(info.shape)}"
     if plain or (values["scale"], values["zero_point"]) == (1.0, 0):
         return text
     return f"{text}, scale {values['scale']:.9g}, zero point {values['zero_point']}"

@@ -241,7 +241,10 @@ def reference_values(
     """Every tensor of the network file; sample by sample where the file's own batch is not the module's."""
     if batch is None:
         return engine.run(path, inputs, model_data)
-    parts = [{name: array[index : index + 1] for name, array in inputs.items()} for index in range(batch)]
+    parts = [
+        {name: array[index : index + 1] if array.ndim else array for name, array in inputs.items()}
+        for index in range(batch)
+    ]
     rows = [engine.run(path, part, model_data) for part in parts]
     return {name: np.concatenate([row[name] for row in rows]) for name, array in rows[0].items() if array.ndim}
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
-from onnx import external_data_helper
+from onnx import external_data_helper, helper
 from tpuc.api import HostEngine, Unsupported, install_command
 from tpuc_ops.arrays import Array
 
@@ -20,6 +21,11 @@ class OnnxRuntimeEngine(HostEngine):
 
     name = "onnxruntime"
     suffixes = (".onnx",)
+
+    def input_types(self, path: Path) -> Mapping[str, np.dtype[Any]]:
+        """See HostEngine."""
+        kinds = {entry.name: entry.type.tensor_type.elem_type for entry in load_model(path).graph.input}
+        return {name: helper.tensor_dtype_to_np_dtype(kind) for name, kind in kinds.items() if kind}
 
     def run(self, path: Path, inputs: Mapping[str, Array], model_data: Path | None = None) -> dict[str, Array]:
         """See HostEngine."""
@@ -37,9 +43,21 @@ class OnnxRuntimeEngine(HostEngine):
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in [*inner, *outputs])
         options: Any = onnxruntime.SessionOptions()
         options.log_severity_level = 3
-        session: Any = onnxruntime.InferenceSession(model.SerializeToString(), options)
         names = [*inner, *outputs]
-        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+        try:
+            session: Any = onnxruntime.InferenceSession(model.SerializeToString(), options)
+            results: list[Any] = session.run(names, dict(inputs))
+        except _errors() as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise Unsupported(f"{path}: ONNX Runtime cannot run it ({reason}). Leave out --test-input.") from error
+        return {name: found for name, found in zip(names, results, strict=True) if isinstance(found, np.ndarray)}
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises; its own classes have no common base."""
+    state = vars(importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state"))
+    own = (found for found in state.values() if isinstance(found, type) and issubclass(found, Exception))
+    return (*own, RuntimeError, ValueError)
 
 
 ENGINE = OnnxRuntimeEngine()

@@ -27,6 +27,13 @@ class LiteRtEngine(HostEngine):
     name = "litert"
     suffixes = (".tflite",)
 
+    def input_types(self, path: Path) -> Mapping[str, np.dtype[Any]]:
+        """See HostEngine."""
+        from tpuc_tflite.loading import load_graph
+
+        graph = load_graph(path)
+        return {name: np.dtype(graph.tensors[name].kind.lower()) for name in graph.inputs}
+
     def run(self, path: Path, inputs: Mapping[str, Array], model_data: Path | None = None) -> dict[str, Array]:
         """See HostEngine."""
         from tpuc_tflite.loading import load_graph
@@ -58,18 +65,27 @@ class LiteRtEngine(HostEngine):
         )
         places = {name: index for index, name in enumerate(graph.tensors)}
         fed = {name: x.transpose(_NHWC) if x.ndim == 4 else x for name, x in inputs.items()}
-        for name, x in fed.items():
-            interpreter.resize_tensor_input(places[name], x.shape)
-        interpreter.allocate_tensors()
-        for name, x in fed.items():
-            interpreter.set_tensor(places[name], np.ascontiguousarray(x))
-        interpreter.invoke()
+        try:
+            _invoke(interpreter, {places[name]: np.asarray(x, order="C") for name, x in fed.items()})
+        except (RuntimeError, ValueError) as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise Unsupported(f"{path}: LiteRT cannot run it ({reason}). Leave out --test-input.") from error
         made = [name for node in graph.nodes for name in node.outputs if name in kept]
         inner = [name for name in made if name not in graph.outputs and not quantised]
         return {
             name: np.asarray(interpreter.get_tensor(places[name])).transpose(kept[name])
             for name in [*inner, *graph.outputs]
         }
+
+
+def _invoke(interpreter: Any, fed: Mapping[int, Array]) -> None:
+    """Run on arrays by the places of tensors."""
+    for place, x in fed.items():
+        interpreter.resize_tensor_input(place, x.shape)
+    interpreter.allocate_tensors()
+    for place, x in fed.items():
+        interpreter.set_tensor(place, x)
+    interpreter.invoke()
 
 
 def orders(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Order]:

@@ -35,7 +35,7 @@ from tpuc_passes.requantise_symmetric import RequantiseSymmetric
 from tpuc_passes.results import FILE_INPUTS, MODE
 from tpuc_passes.stored_bytes import kept_signed, plain_bytes
 from tpuc_passes.wide_differences import differences_to_floats
-from tpuc_passes.wide_integers import wide_to_floats
+from tpuc_passes.wide_integers import has_wide_inputs, reads_inputs, wide_to_floats
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,14 @@ class PrepareQuantised(Pass):
         """See Pass; raises UsageError for a float mode other than the default one, Unsupported for values of more bits
         than chips have, where no float mode was asked for.
         """
-        if not has_scales(module):
+        is_quantised = has_scales(module)
+        if not (is_quantised or has_wide_inputs(module)):
             return False
         chip = chip_of(context, self.name).description
         asked = str(context.options.get("quantize") or "")
+        if not is_quantised:
+            is_read = reads_inputs(module, chip, context)
+            return not is_read and wide_to_floats(module, asked, chip, context.remark)
         join_calibrated(module)
         differences_to_floats(module)
         if wide_to_floats(module, asked, chip, context.remark):

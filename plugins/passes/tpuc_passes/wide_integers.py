@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tpuc.api import F32, FLOAT_MODES, ChipDescription, Module, StringAttr, Unsupported, Value
+from tpuc.api import (
+    F32,
+    FLOAT_MODES,
+    ChipDescription,
+    Module,
+    Node,
+    PassContext,
+    StringAttr,
+    TensorType,
+    Unsupported,
+    Value,
+)
+from tpuc_ops import tpu
 
-from tpuc_passes.quantised import CHIP_BITS, bypass_casts, changes_to_products, computed_values, dequantise_weights
+from tpuc_passes.planning.kernels import has_kernel
+from tpuc_passes.quantised import (
+    CHIP_BITS,
+    bypass_casts,
+    changes_to_products,
+    computed_values,
+    dequantise_weights,
+    network_inputs,
+)
 
 
 def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Callable[[str], None]) -> bool:
@@ -28,6 +48,21 @@ def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Cal
     _to_floats(module)
     remark(f"{module.name}: is quantised to {bits} bits, so its integers become floats: compiled in mode '{mode}'")
     return True
+
+
+def has_wide_inputs(module: Module) -> bool:
+    """Does the network take integers with a scale of more bits than chips compute with?"""
+    return bool(_wide_inputs(module))
+
+
+def reads_inputs(module: Module, chip: ChipDescription, context: PassContext) -> bool:
+    """Does the chip make floats of such integers?"""
+    casts = (Node(tpu.Cast(), (type,), (type.with_element(F32),)) for type in _wide_inputs(module))
+    return all(has_kernel(context, chip, cast) for cast in casts)
+
+
+def _wide_inputs(module: Module) -> list[TensorType]:
+    return [one.result.tensor for one in network_inputs(module) if _is_wide(one.result)]
 
 
 def _is_wide(value: Value) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from numpy.typing import NDArray
-from tpuc.api import ABSENT, BF16, F32, ElementType, LmemOverflow, Node, Op, ScalarType, TensorType
+from tpuc.api import ABSENT, BF16, F32, ElementType, LmemOverflow, Node, Op, ScalarType, TensorType, Uniform
 from tpuc.registry import Registry
 from tpuc.testing import quantised_element
 from tpuc.testing.kernel_conformance import Sample, compile_kernels
@@ -154,7 +154,13 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         tpu.Cast(),
         [t(1, 4, element=F32)],
         t(1, 4, element=U8),
-        "the runtime's quantisation knows int8 with zero point 0 alone",
+        "the runtime casts between f32 and i8 with zero point 0, this is u8 with 0",
+    ),
+    "wide": (
+        tpu.Cast(),
+        [t(1, 4, element=Uniform(ScalarType("i16"), F32, 0.5))],
+        t(1, 4, element=F32),
+        "the runtime casts between f32 and i8 with zero point 0, this is i16 with 0",
     ),
     "nearest": (
         tpu.Cast(),

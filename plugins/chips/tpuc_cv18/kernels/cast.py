@@ -27,6 +27,7 @@ from tpuc.api import (
 )
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
+from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, Operand, Scalar, Target, TensorCopy, natural_strides
@@ -35,6 +36,7 @@ from tpuc_cv18.lmem import WIDENED
 from tpuc_cv18.operands import MAX_EXTENT, is_computable, operand
 
 _BF16_BYTES, _F32_BYTES = 2, 4
+INT8_BITS = 8
 _WORD_BITS, _WORD_PLANES = 16, 2
 _UPPER = 2  # offset of the upper half of a float32
 
@@ -46,8 +48,10 @@ class QuantRoutine(CpuRoutine[tpu.Cast]):
 
     def refuse(self, node: Node) -> str | None:
         for type_ in (node.operand_types[0], node.result_type):
-            if type_.is_quantised and (type_.uniform.zero_point or type_.storage.is_unsigned):
-                return "the runtime's quantisation knows int8 with zero point 0 alone"
+            stored = type_.storage
+            if not stored.is_float and (stored.bits != INT8_BITS or stored.is_unsigned or zero_point(type_)):
+                point = zero_point(type_)
+                return f"the runtime casts between f32 and i8 with zero point 0, this is {stored} with {point}"
         return None
 
     def arguments(self, node: Node) -> Mapping[str, HostArgument]:

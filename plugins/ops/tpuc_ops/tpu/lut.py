@@ -34,7 +34,7 @@ class Lut(Op, Elementwise):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x, table = operands[:2]
-        index = np.ascontiguousarray(x).view(np.uint8)
+        index = np.asarray(x, order="C").view(np.uint8)
         if table.size == 256:
             return [np.take(table.reshape(-1), index)]
         first = np.arange(index.shape[1], dtype=np.intp).reshape(-1, *(1,) * (index.ndim - 2)) * 256

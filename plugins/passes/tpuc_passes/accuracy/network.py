@@ -154,7 +154,10 @@ class FakeNetwork:
         return [self._start_together(samples[first : first + count]) for first in range(0, len(samples), count)]
 
     def _start_together(self, samples: Sequence[Mapping[str, Array]]) -> State:
-        state = self.start({name: np.concatenate([one[name] for one in samples]) for name in samples[0]})
+        first, *others = samples
+        if not others:  # of scalars there is no row
+            return self.start(first)
+        state = self.start({name: np.concatenate([one[name] for one in samples]) for name in first})
         return replace(state, count=len(samples))
 
     def apart(self, states: Iterable[State]) -> list[State]:

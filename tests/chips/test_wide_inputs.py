@@ -1,0 +1,34 @@
+"""Inputs of more bits than chips compute with, in networks that compute nothing else with integers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tpuc
+
+from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
+
+SHAPE, SCALE = (4, 6, 8), 0.0137
+X, Y = Tensor("x", SHAPE, "INT16", None, (SCALE,), (0,)), Tensor("y", SHAPE)
+STARTS, SIZES = constant("starts", np.zeros(3, np.int32)), constant("sizes", np.array(SHAPE, np.int32))
+FORMS = {
+    "moved": ([X, STARTS, SIZES, Y], [Node("SLICE", ["x", "starts", "sizes"], ["y"], ("SliceOptions", {}))]),
+    "converted": ([X, Y], [Node("DEQUANTIZE", ["x"], ["y"])]),
+    "computed": ([X, Tensor("f", SHAPE), Y], [Node("DEQUANTIZE", ["x"], ["f"]), Node("ABS", ["f"], ["y"])]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::tpuc.Remark")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("chip", [pytest.param(one, marks=pytest.mark.chip(one)) for one in ("bm1684x", "cv181x")])
+def test_int16_inputs_become_floats(chip: str, form: str, tmp_path: Path) -> None:
+    """Where the chip cannot read them, the file takes floats. bf16 has 8 bits for a number."""
+    path = tmp_path / "wide.tflite"
+    tensors, nodes = FORMS[form]
+    path.write_bytes(tflite_file(tensors, nodes, ["x"], ["y"]))
+    real = np.random.default_rng(0).integers(-9000, 9000, SHAPE).astype(np.float32) * np.float32(SCALE)
+    (got,) = tpuc.load(path).compile(chip, mode="bf16").run(real).values()
+    want = np.abs(real) if form == "computed" else real
+    np.testing.assert_allclose(got.reshape(SHAPE), want, rtol=2**-8, atol=SCALE)
