@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 from tpuc.api import CorruptFile, TpucError, Unsupported
 from tpuc.cli import main
 from tpuc.interpreter import Interpreter
 from tpuc.session import Session
+from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_c.chip import CHIP
 from tpuc_c.storage import packed, unpacked
+from tpuc_ops import tpu
 
 from tests.chips.c.programs import COMPILERS, DIGITS, FLOAT, build, compile_digits, needs_compiler, needs_lowerings, run
 from tests.passes.test_stated_on_chips import residual, steps_off
@@ -75,17 +75,10 @@ def test_no_function_allocates_and_no_library_but_the_mathematical_one_is_used(t
         assert included <= (known if path.name == "main.c" else known - {"stdio.h"})
 
 
-@needs_lowerings
-def test_an_op_without_a_function_is_refused_with_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    node = helper.make_node("CumSum", ["x", "axis"], ["y"], name="running")
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (2, 8)) for name in "xy"]
-    axis = helper.make_tensor("axis", TensorProto.INT64, (), [1])
-    graph = helper.make_graph([node], "sums", tensors[:1], tensors[1:], [axis])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, tmp_path / "sums.onnx")
-    assert main(["compile", str(tmp_path / "sums.onnx"), "--chip", "c", "-o", str(tmp_path / "out")]) == 1
-    assert "on c: no installed package has a kernel for it" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+def test_an_op_without_a_function_is_refused_with_its_name() -> None:
+    op = tpu.Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False)
+    with pytest.raises(Unsupported, match="on c: no installed package has a kernel for it"):
+        compile_kernels({"blocks": Sample(op, [np.zeros((1, 8, 2, 2), np.float32)])}, "c")
 
 
 @pytest.mark.parametrize(

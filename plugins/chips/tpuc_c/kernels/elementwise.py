@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tpuc.api import FunctionKernel, FunctionNode, Node, OpT, Routine, TensorType, Uniform, numpy_dtype
 from tpuc_ops import tpu
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import integer_bounds, is_integer
+from tpuc_ops.quant.arithmetic import Rounding, round_to_int
 from tpuc_ops.tpu.cast import WHOLE
 
 from tpuc_c.kernels import TABLE
@@ -21,6 +22,9 @@ MATH = ("tpuc_math.h",)
 
 class ElementwiseKernel(FunctionKernel[OpT]):
     """Base: one expression of the operands at each place. Operands repeat where their extents are 1."""
+
+    library: ClassVar[Sequence[str]] = MATH
+    """What expressions call."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
         return refuse_types(node)
@@ -44,7 +48,7 @@ class ElementwiseKernel(FunctionKernel[OpT]):
             stored = c_type(result.type.storage)
             return f"y0[{indices[0]}] = ({stored})({self.expression(call, values, operands)});"
 
-        return Routine(loops(result.dims, strides, statement), tuple(operands.constants), (), MATH)
+        return Routine(loops(result.dims, strides, statement), tuple(operands.constants), (), tuple(self.library))
 
 
 def activated(value: str, op: ReluFields) -> str:
@@ -226,10 +230,21 @@ class MulConstKernel(FloatKernel[tpu.MulConst]):
 
 
 @TABLE.runs(tpu.AddConst)
-class AddConstKernel(FloatKernel[tpu.AddConst]):
-    """A sum with a number."""
+class AddConstKernel(ElementwiseKernel[tpu.AddConst]):
+    """A sum with a number, a whole one in the scale of the product of integers."""
+
+    def refuse(self, node: Node[tpu.AddConst]) -> str | None:
+        if is_integer(node.result_type) and not is_byte(node.operand_types[0]):
+            return "only operands of 8 bits"
+        return refuse_types(node) or refuse_shifts((node.op.rshift,))
 
     def expression(self, call: FunctionNode[tpu.AddConst], values: Sequence[str], operands: Operands) -> str:
+        op, result = call.op, call.node.result_type
+        if is_integer(result):
+            product = f"(int64_t){centred(values[0], call.node.operand_types[0])} * {integer(op.multiplier)}"
+            added = round_to_int(op.const_val, Rounding.HALF_AWAY_FROM_ZERO)
+            total = shifted(f"{product} + {integer(int(added))}", op.rshift, "HalfUp")
+            return clamped(f"{total} + {integer(point(result))}", result, op.do_relu, op.relu_limit)
         return activated(f"{values[0]} + {number(call.op.const_val)}", call.op)
 
 
@@ -301,26 +316,38 @@ class LutKernel(ElementwiseKernel[tpu.Lut]):
 
 FUNCTIONS = {
     "ABSVAL": "fabsf({x})",
+    "ARCCOS": "acosf({x})",
+    "ARCCOSH": "acoshf({x})",
+    "ARCSIN": "asinf({x})",
+    "ARCSINH": "asinhf({x})",
+    "ARCTAN": "atanf({x})",
+    "ARCTANH": "atanhf({x})",
     "CEIL": "ceilf({x})",
     "COS": "cosf({x})",
+    "COSH": "coshf({x})",
     "ERF": "erff({x})",
     "EXP": "expf({x})",
     "FLOOR": "floorf({x})",
     "GELU": "{x} * (0.5f * (1.0f + erff({x} * 0.70710678f)))",
     "HSWISH": "{x} * tpuc_within(" + number(1 / 6) + " * {x} + 0.5f, 0.0f, 1.0f)",
     "LN": "logf({x})",
+    "LOG_SIGMOID": "-tpuc_softplus(-({x}))",
     "MISH": "{x} * tanhf(tpuc_softplus({x}))",
     "RELU": "{x} > 0.0f ? {x} : 0.0f",
     "ROUND": "rintf({x})",
     "RSQRT": "1.0f / sqrtf({x})",
     "SIGMOID": "tpuc_sigmoid({x})",
     "SILU": "{x} * tpuc_sigmoid({x})",
+    "SIGN": "{x} != {x} ? {x} : (float)(({x} > 0.0f) - ({x} < 0.0f))",
     "SIN": "sinf({x})",
+    "SINH": "sinhf({x})",
     "SOFT_PLUS": "tpuc_softplus({x})",
     "SOFT_SIGN": "{x} / (1.0f + fabsf({x}))",
     "SQRT": "sqrtf({x})",
     "SQUARE": "{x} * {x}",
+    "TAN": "tanf({x})",
     "TANH": "tanhf({x})",
+    "TGELU": "0.5f * {x} * (1.0f + tanhf(0.7978845608f * ({x} + 0.044715f * {x} * {x} * {x})))",
 }
 """Expressions by mode of `tpu.Active`."""
 

@@ -162,16 +162,46 @@ class PadKernel(MoveFunction[tpu.Pad]):
     """A value around the elements."""
 
     def refuse(self, node: Node[tpu.Pad]) -> str | None:
-        if node.op.mode != "constant":
-            return f"only constant padding, this one is {node.op.mode}"
-        if min(node.op.paddings) < 0:
-            return "no negative padding"
+        if node.op.mode != "constant" and min(node.operand_types[0].dims) < 1:
+            return "no border of a tensor without elements"
         return refuse_types(node)
 
     def routine(self, call: FunctionNode[tpu.Pad]) -> Routine:
         x, y, op = call.operand(0), call.result, call.op
+        if op.mode != "constant":
+            return self._continued(call)
+        if min(op.paddings) < 0:
+            return self._cut(call)
         value = integer(int(op.val)) if is_integer(y.type) else number(op.val)
         filled = loops(y.dims, [y.strides], lambda at: f"y0[{at[0]}] = {value};")
         start = sum(before * step for before, step in zip(op.paddings, y.strides, strict=False))
         inner = loops(x.dims, [y.strides, x.strides], lambda at: f"y0[{at[0]} + {start}] = x0[{at[1]}];")
         return Routine(filled + inner, library=MATH)
+
+    def _cut(self, call: FunctionNode[tpu.Pad]) -> Routine:
+        """Some borders are added, others cut off."""
+        x, y, op = call.operand(0), call.result, call.op
+        value = integer(int(op.val)) if is_integer(y.type) else number(op.val)
+        filled = loops(y.dims, [y.strides], lambda at: f"y0[{at[0]}] = {value};")
+        rank = len(x.dims)
+        pairs = list(zip(op.paddings[:rank], op.paddings[rank:], strict=True))
+        kept = [extent + min(b, 0) + min(a, 0) for extent, (b, a) in zip(x.dims, pairs, strict=True)]
+        start, source = (
+            sum(max(sign * b, 0) * step for (b, _), step in zip(pairs, view.strides, strict=True))
+            for sign, view in ((1, y), (-1, x))
+        )
+        inner = loops(kept, [y.strides, x.strides], lambda at: f"y0[{at[0]} + {start}] = x0[{at[1]} + {source}];")
+        return Routine(filled + (inner if min(kept) > 0 else ""), library=MATH)
+
+    def _continued(self, call: FunctionNode[tpu.Pad]) -> Routine:
+        """Borders repeat or mirror what is inside, by an index of its own along every dimension."""
+        x, y, op = call.operand(0), call.result, call.op
+        function, rank = "tpuc_mirrored" if op.mode == "reflect" else "tpuc_nearest", len(x.dims)
+        heads, source = "", list[str]()
+        for axis, (extent, step) in enumerate(zip(y.dims, x.strides, strict=True)):
+            heads += f"for (int32_t i{axis} = 0; i{axis} < {extent}; ++i{axis}) "
+            before, after = op.paddings[axis], op.paddings[rank + axis]
+            first, count = max(-before, 0), x.dims[axis] + min(before, 0) + min(after, 0)
+            source.append(f"({function}(i{axis} - {max(before, 0)}, {count}) + {first}) * {step}")
+        target = " + ".join(f"i{axis} * {step}" for axis, step in enumerate(y.strides))
+        return Routine(f"{heads}y0[{target}] = x0[{' + '.join(source)}];\n", library=("tpuc_moves.h",))

@@ -25,6 +25,7 @@ from tpuc_c.kernels.common import (
     refuse_types,
     relu_bounds,
 )
+from tpuc_c.kernels.general_products import general_product
 from tpuc_c.text import fields, row_strides
 
 PANEL_SHARE = 16
@@ -268,25 +269,21 @@ def _images(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int,
 
 @TABLE.runs(tpu.MatMul)
 class MatMulKernel(FunctionKernel[tpu.MatMul]):
-    """Rows are multiplied with the columns of a constant matrix, as windows of one pixel are with filters."""
+    """Rows are multiplied with the columns of a constant matrix, as windows of one pixel are with filters. Other
+    products go row by row.
+    """
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:
         op, (left, right), result = node.op, node.operand_types[:2], node.result_type
-        if right.rank != 2:
-            return f"a right operand of 2 dimensions, this one has {right.rank}"
-        if op.left_transpose or op.output_transpose:
-            return "no transposed left operand or result"
         if is_integer(left) and not (is_byte(left) and is_byte(right)):
             return f"only integers of 8 bits, this one has {left.storage}"
-        if op.input_zp:
-            return f"a zero point of the left operand in the bias, this one has {op.input_zp}"
         return refuse_types(node) or refuse_requantisation(op.multipliers, op.rshifts, op.quant_mode, op.scales, result)
 
     def routine(self, call: FunctionNode[tpu.MatMul]) -> Routine:
         op, result = call.op, call.node.result_type
         right = call.array(1)
-        if right is None:
-            raise Unsupported(f"node '{call.node.name}': tpu.MatMul on c: only constant right operands")
+        if right is None or right.ndim != 2 or op.left_transpose or op.output_transpose or op.input_zp:
+            return general_product(call)
         filters = right if op.right_transpose else right.T
         count = filters.shape[0]
         left, shape = call.operand(0), (*call.operand(0).dims[:-1], count)

@@ -64,7 +64,17 @@ class SoftmaxKernel(FunctionKernel[tpu.Softmax]):
         return f"{text}{each} {target} = {value};"
 
 
-FLOAT_MODES = {"ReduceMean": "+", "ReduceSum": "+", "ReduceMax": ">", "ReduceMin": "<"}
+FLOAT_MODES = {
+    "ReduceMean": "+",
+    "ReduceSum": "+",
+    "ReduceMax": ">",
+    "ReduceMin": "<",
+    "ReduceProd": "*",
+    "ReduceL1": "+",
+    "ReduceL2": "+",
+}
+PARTS = {"ReduceL1": "fabsf({x})", "ReduceL2": "{x} * {x}"}
+"""What is added up, where it is not the elements themselves."""
 
 
 @TABLE.runs(tpu.Reduce)
@@ -86,14 +96,15 @@ class ReduceKernel(FunctionKernel[tpu.Reduce]):
         results = y.strides if not op.keepdims else [y.strides[axis] for axis in kept]
         inner_dims = [x.dims[axis] for axis in axes]
         total = "int64_t" if is_integer(type) and op.mode in ("ReduceSum", "ReduceMean") else c_type(x.type.storage)
-        start = "x0[{}]" if FLOAT_MODES[op.mode] != "+" else "0"
+        start = {"+": "0", "*": "1"}.get(FLOAT_MODES[op.mode], "x0[{}]")
         count = x.type.size // max(type.size, 1)
 
         def statement(at: Sequence[str]) -> str:
             def take(inside: Sequence[str]) -> str:
                 value = f"x0[first + {inside[0]}]"
-                if FLOAT_MODES[op.mode] == "+":
-                    return f"total += {centred(value, x.type) if is_integer(type) else value};"
+                if FLOAT_MODES[op.mode] in "+*":
+                    part = PARTS.get(op.mode, "{x}").format(x=value)
+                    return f"total {FLOAT_MODES[op.mode]}= {centred(value, x.type) if is_integer(type) else part};"
                 return f"if ({value} {FLOAT_MODES[op.mode]} total) total = {value};"
 
             text = f"const int32_t first = {at[1]};\n{total} total = {start.format('first')};\n"
@@ -106,7 +117,8 @@ class ReduceKernel(FunctionKernel[tpu.Reduce]):
     def _value(self, call: FunctionNode[tpu.Reduce], count: int) -> str:
         op, type = call.op, call.node.result_type
         if not is_integer(type):
-            return f"total / {number(count)}" if op.mode == "ReduceMean" else "total"
+            ends = {"ReduceMean": f"total / {number(count)}", "ReduceL2": "sqrtf(total)"}
+            return ends.get(op.mode, "total")
         if op.mode == "ReduceMax":
             return "total"
         scaled = shifted(f"total * {integer(op.multiplier)}", op.rshift, op.round_mode)

@@ -1,0 +1,72 @@
+"""Operators of ONNX in every form, all in one program of C, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from tpuc.session import Session
+from tpuc_c import model
+
+from tests.chips.c.op_forms import FAMILIES, Array, Form, network
+from tests.chips.c.programs import needs_compiler, needs_lowerings
+
+ort = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+
+pytestmark = [needs_lowerings, needs_compiler]
+LEAST_DB = 80.0
+
+
+def drawn(seeds: range) -> dict[str, Form]:
+    """Every family once for each seed."""
+    return {
+        f"{name}_{seed}": family(np.random.default_rng([seed, *name.encode()]))
+        for seed in seeds
+        for name, family in FAMILIES.items()
+    }
+
+
+def differences(got: Mapping[str, Array], wanted: Mapping[str, Array]) -> Iterator[str]:
+    """Every output that is not the same within the rounding of floats."""
+    for name, reference in wanted.items():
+        right, found = (array.astype(np.float64).reshape(-1) for array in (reference, got[name]))
+        finite = np.isfinite(right)
+        if right.size != found.size or not np.array_equal(found[~finite], right[~finite], equal_nan=True):
+            yield f"{name}: other elements, infinities or NaN"
+            continue
+        noise = np.square(found - right)[finite].sum()
+        if noise > np.square(right[finite]).sum() * 10 ** (-LEAST_DB / 10):
+            yield f"{name}: off by up to {np.abs(found - right)[finite].max():.3g}"
+
+
+def judged(forms: Mapping[str, Form], folder: Path) -> list[str]:
+    """What differs when all forms are one network."""
+    made, inputs = network(forms)
+    onnx.save(made, folder / "forms.onnx")
+    runtime = ort.InferenceSession(str(folder / "forms.onnx"), providers=["CPUExecutionProvider"])
+    wanted = dict(zip((one.name for one in runtime.get_outputs()), runtime.run(None, inputs), strict=True))
+    session = Session(chip="c", quantize="f32")
+    loaded = session.chip.load(session.build(session.transform(folder / "forms.onnx")).data)
+    got = loaded.run({info.name: inputs[info.name].reshape(info.shape) for info in loaded.inputs})
+    return list(differences(got, wanted))
+
+
+@pytest.fixture(autouse=True)
+def unoptimized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The C compiler takes most of the time."""
+    monkeypatch.setattr(model, "FLAGS", tuple(flag for flag in model.FLAGS if flag != "-O2"))
+
+
+def test_every_form_gives_what_the_runtime_gives(tmp_path: Path) -> None:
+    forms = drawn(range(1))
+    assert len(forms) >= 64
+    assert judged(forms, tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1, 31, 3))
+def test_three_thousand_forms_give_what_the_runtime_gives(first: int, tmp_path: Path) -> None:
+    assert judged(drawn(range(first, first + 3)), tmp_path) == []
