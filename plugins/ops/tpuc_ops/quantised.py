@@ -54,6 +54,10 @@ class Product(ComputesIntegers):
         """The dimension of the filter that scales may be along."""
         return 0
 
+    def of_outputs(self, filters: Uniform | UniformPerAxis) -> Uniform | UniformPerAxis:
+        """The type of a filter with its scale, or with one scale for each output channel."""
+        return filters
+
     def takes_integers(self, operands: Types, result: Uniform) -> bool:
         source, filters = (type.element for type in operands[:2])
         if isinstance(filters, UniformPerAxis):
@@ -130,7 +134,7 @@ def deconv(op: Any, node: Node, operands: Sequence[Array]) -> Array:
 def _product(op: Any, node: Node, operands: Sequence[Array], sums: Callable[[Array, Array], Array]) -> Array:
     """Sums of products in integers that a float type holds exactly, the bias, and the result's scale."""
     x_type, y_type = node.operand_types[0].uniform, node.result_type.uniform
-    element = _weight_element(node)
+    element = op.of_outputs(_weight_element(node))
     weight = operands[1].astype(np.int64) - parameters(node.operand_types[1])[1]
     limit = max(x_type.bounds[1] - x_type.zero_point, x_type.zero_point - x_type.bounds[0])
     dtype = exact_dtype(limit, weight)

@@ -23,7 +23,8 @@ from tpuc.api import (
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import dequantise
-from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
+from tpuc_ops.quant.casts import Dequantise, Quantise, parameters, scales_of
+from tpuc_ops.quantised import Product
 
 CHIP_BITS = 8
 """Of the integers that chips compute with."""
@@ -79,7 +80,9 @@ def dequantise_weights(module: Module, *, but_filters: bool = False, but_biases:
                 continue
             real = _real(module, operation, index, product)
             if real is not None:
-                _replace(module, operation, index, real)
+                is_filter = product and index == 1 and not isinstance(operation.op, STORED)
+                scales = _steps_of_filter(module, operation) if is_filter else None
+                _replace(module, operation, index, real, scales)
     remove_dead(module)
     drop_unused_weights(module)
 
@@ -98,12 +101,31 @@ def _real(module: Module, operation: Operation, index: int, product: bool) -> Ar
             f"op '{operation.name}' ({operation.op.name}): its bias is stored as integers, and its operand and filter "
             "have no scales that say what they mean; correct the declared types"
         )
-    scales = np.asarray(filters.scales if isinstance(filters, UniformPerAxis) else filters.scale)
-    return (array.astype(np.float64) * scales * source.scale).astype(np.float32)
+    of_sums = scales_of(_product_of(operation).of_outputs(filters)) * source.scale
+    return (array.astype(np.float64) * of_sums).astype(np.float32)
 
 
-def _replace(module: Module, operation: Operation, index: int, array: Array) -> None:
-    build = Builder(module, before=operation, constant=top.Weight())
+def _product_of(operation: Operation) -> Product:
+    assert isinstance(operation.op, Product)
+    return operation.op
+
+
+def _steps_of_filter(module: Module, operation: Operation) -> tuple[float, ...] | None:
+    """The scales of a filter whose numbers are bytes with sign, which lowerings can take them for again."""
+    type_, stored = operation.operands[1].tensor, module.weights[operation.operands[1].name]
+    element = type_.element
+    if not isinstance(element, (Uniform, UniformPerAxis)):
+        return None
+    whole = stored.astype(np.int64) - parameters(type_)[1]
+    if whole.size and not -128 <= int(whole.min()) <= int(whole.max()) <= 127:
+        return None
+    return tuple(map(float, scales_of(_product_of(operation).of_outputs(element))))
+
+
+def _replace(
+    module: Module, operation: Operation, index: int, array: Array, scales: tuple[float, ...] | None = None
+) -> None:
+    build = Builder(module, before=operation, constant=top.Weight(scale=scales))
     name = f"{operation.operands[index].name}_f32"
     operation.set_operand(index, build.weight(name, np.ascontiguousarray(array)))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tpuc.api import (
     F32,
+    QUANTISE_TABLE,
     Calibrated,
     Module,
     NetworkInput,
@@ -19,6 +20,7 @@ from tpuc.api import (
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Quantise
 
+from tpuc_passes.limited import keep_limits
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.quantised import (
     bypass_casts,
@@ -63,7 +65,13 @@ class RequantiseSymmetric(Pass):
                 kept[operation.operands[0]] = element
                 take_integers(operation, element, given[operation.result], module, context)
         _round_moved_averages(module, kept)
-        coarser = [self._settle(value, kept.get(value), value in floats) for value in computed_values(module)]
+        modes = dict(context.find(QUANTISE_TABLE, {}))
+        clipped = keep_limits(module, kept, modes)
+        context.leave(QUANTISE_TABLE, modes)
+        ratios = {
+            value: self._settle(value, kept.get(value), value in floats) for value in list(computed_values(module))
+        }
+        coarser = [ratio for value, ratio in ratios.items() if value not in clipped]
         module.main.update_type()
         module.attributes["module.state"] = StringAttr("TOP_CALIBRATED")
         losing = [ratio for ratio in coarser if ratio > 1.0]

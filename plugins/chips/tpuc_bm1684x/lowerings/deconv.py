@@ -7,18 +7,20 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value
-from tpuc_chip_parts.lowering import learned_scales
+from tpuc_chip_parts.lowering import is_stated, learned_scales
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.products import quantise_product
 
-from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, needs_wide
+from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, has_zero_points
 from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
 @TABLE.lowers(top.Deconv, *ALL)
 class DeconvAny(Lowering[top.Deconv]):
-    """As the convolution. Between elements stands 0, so integers with zero points are computed in f32."""
+    """As the convolution. Between elements stands 0, so integers with zero points are computed in f32, and so is what
+    the network states where its filter has no steps that bytes can count.
+    """
 
     float_sums = True
 
@@ -44,7 +46,8 @@ class DeconvAny(Lowering[top.Deconv]):
             with_bias=bias is not None,
         )
         source = node.operands[0]
-        if needs_wide(node, source.tensor):
+        learned = learned_scales(node)
+        if has_zero_points(source.tensor) or (is_stated(node) and learned is None):
             wide = source.tensor.with_element(F32).at(None)
             source = build(tpu.Cast(with_scale=True), [source], wide, f"{node.name}_f32")
         if not source.tensor.is_quantised:
@@ -53,7 +56,6 @@ class DeconvAny(Lowering[top.Deconv]):
                 operands[1] = float_weight(build, "filter", filters, source.tensor.storage.name)
             return [build(lowered, operands, node.float_result_type())]
         result = node.quantised_result_type()
-        learned = learned_scales(node)
         product = quantise_product(op.turned(filters), bias, source.tensor.uniform, result.uniform, learned=learned)
         stored = _turned_back(product.filters, op.group)
         operands = [source, build.weight("filter_i8", stored, "si8"), build.none()]

@@ -76,11 +76,13 @@ def with_scale(type: TensorType, scale: float) -> TensorType:
 
 
 def decompose_qdm(factor: float) -> tuple[int, int]:
-    """Multiplier and shift of `multiplier / 2**(31 + shift)` for a factor below 1.
+    """Multiplier and shift of `multiplier / 2**(31 + shift)` for a factor below 1; raises ValueError for others.
 
     The chip rounds after the 31 bits and again after the shift, and halves of the second time go away from 0: a small
     shift would leave a bias. None is needed as long as enough bits remain for the multiplier.
     """
+    if factor >= 1.0:
+        raise ValueError(f"a factor of {factor:g} is above the multipliers that requantize in two steps, below 1")
     multiplier = round(math.ldexp(factor, MANTISSA_BITS))
     if multiplier >> _FEWEST_BITS - 1:
         return min(multiplier, (1 << MANTISSA_BITS) - 1), 0

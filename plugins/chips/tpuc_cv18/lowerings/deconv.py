@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, NoneType, TensorType, Value
-from tpuc_chip_parts.lowering import learned_scales
+from tpuc_chip_parts.lowering import is_stated, learned_scales
 from tpuc_ops import top, tpu
+from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv18.lowerings.phases import lower_phases, phase_filters, phases_refusal
-from tpuc_cv18.lowerings.qdm import quantise_qdm
+from tpuc_cv18.lowerings.qdm import quantise_qdm, saturation_clamps, stored_qdm
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.lowerings.windows import loses_dilation, most_zeros
 from tpuc_cv18.operands import MAX_STEP
@@ -94,12 +95,12 @@ def _is_far(op: top.Deconv, zeros: int) -> bool:
 class _Deconvolution:
     """What both modes share: one command where the fields are wide enough, else a convolution for all phases."""
 
-    def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
+    def __init__(self, node: LoweringNode, build: LoweringBuilder, *, in_phases: bool = False) -> None:
         constant = node.constants[1]
         assert constant is not None
         self.node, self.build = node, build
         self.near, constant = _near(node.op, constant)
-        self.is_far = _is_far(self.near, most_zeros(node))
+        self.is_far = in_phases or _is_far(self.near, most_zeros(node))
         self.filters, self.group = _plain_groups(self.near, constant, always=self.is_far)
 
     def channels(self) -> Array:
@@ -145,21 +146,38 @@ class DeconvBf16(Lowering[top.Deconv]):
 
 @TABLE.lowers(top.Deconv, "int8")
 class DeconvInt8(Lowering[top.Deconv]):
-    """Filters per output channel, as those of the convolution."""
+    """Filters per output channel, as those of the convolution. With zero points all phases are one convolution: what
+    a command puts between elements is 0. Filters of a network that is quantised already keep their integers.
+    """
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        op, filters = node.op, node.constants[1]
+        if not is_stated(node) or learned_scales(node) is None or filters is None:
+            return False
+        return phases_refusal(_near(op, filters)[0]) is None and (not op.do_relu or saturation_clamps(node))
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        parts, bias = _Deconvolution(node, build), node.constants[2]
-        result = node.quantised_result_type()
+        source, result = node.operands[0].tensor, node.quantised_result_type()
+        moved = bool(zero_point(source) or zero_point(result))
+        parts, bias = _Deconvolution(node, build, in_phases=moved), node.constants[2]
         biases = None if bias is None else parts.biases(bias)
         learned = learned_scales(node)
         if learned is not None and learned.size > 1:
             learned = parts.biases(learned)
-        product = quantise_qdm(parts.channels(), biases, node.operands[0].tensor.uniform, result.uniform, learned)
+        if learned is not None and (is_stated(node) or zero_point(source)):
+            steps = np.broadcast_to(learned, parts.channels().shape[0])
+            filters = np.rint(parts.channels() / steps.reshape(-1, 1, 1, 1))
+            product = stored_qdm(filters, steps, biases, source.uniform, result.uniform)
+        else:
+            product = quantise_qdm(parts.channels(), biases, source.uniform, result.uniform, learned)
         stored = build.weight("filter_i8", parts.stored(product.filters), "si8")
         added = build.none()
         if product.bias is not None:
             added = build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1))
-        return [parts.value(stored, added, result, multiplier=product.multipliers, rshift=product.right_shifts, **QDM)]
+        fields: dict[str, Any] = {"multiplier": product.multipliers, "rshift": product.right_shifts, **QDM}
+        if zero_point(result):
+            fields |= {"do_relu": False, "relu_limit": -1.0, "offset_in_bias": True}
+        return [parts.value(stored, added, result, **fields)]

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, Op, TensorType, Value
 from tpuc_ops import top, tpu
+from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.lowerings.common import Array
+from tpuc_cv18.lowerings.windows import pad_apart
 from tpuc_cv18.operands import MAX_STEP
 
 
@@ -53,20 +55,17 @@ def lower_phases(
     (down, right), (rows, columns) = op.strides, _steps(op)
     high, wide = h + rows - 1, w + columns - 1
     outputs = result.dims[1]
-    conv = tpu.Conv2D(
-        kernel_shape=(rows, columns),
-        pads=(rows - 1, columns - 1) * 2,
-        do_relu=op.do_relu,
-        relu_limit=op.relu_limit,
-        with_bias=operands[2].type != build.none().type,
-        **fields,
-    )
+    around = top.Conv(kernel_shape=(rows, columns), pads=(rows - 1, columns - 1) * 2)
+    source, around = pad_apart(operands[0], around, float(zero_point(operands[0].tensor)), node.name, build)
+    all_fields: dict[str, Any] = {"do_relu": op.do_relu, "relu_limit": op.relu_limit, **fields}
+    with_bias = operands[2].type != build.none().type
+    conv = tpu.Conv2D(kernel_shape=(rows, columns), pads=around.pads, with_bias=with_bias, **all_fields)
     plain = result.shape_only() if not result.is_quantised else result
 
     def step(what: Op, values: Sequence[Value], dims: tuple[int, ...], suffix: str) -> Value:
         return build(what, values, plain.with_shape(dims).at(None), f"{node.name}_{suffix}")
 
-    value = step(conv, operands, (n, outputs * math.prod(op.strides), high, wide), "phases")
+    value = step(conv, [source, *operands[1:]], (n, outputs * math.prod(op.strides), high, wide), "phases")
     split = (n, outputs, down, right, high, wide)
     value = step(tpu.Reshape(shape=split), [value], split, "split")
     ordered = (n, outputs, high, down, wide, right)

@@ -117,7 +117,8 @@ def _is_product(node: LoweringNode[top.AvgPool]) -> bool:
     op = node.op
     counts = not any(op.pads) and not any(_overhang(node))
     small = max(op.kernel_shape) <= MOST_TAPS and max(_strides(node)) <= most_stride(node)
-    stated = is_stated(node) and node.operand_types[0].is_quantised
+    source = node.operand_types[0]
+    stated = source.is_quantised and (is_stated(node) or zero_point(source) != 0)
     return stated and counts and small and not op.do_relu and len(op.kernel_shape) == 2
 
 
@@ -129,9 +130,9 @@ def _lean(node: LoweringNode[top.AvgPool]) -> int:
 
 
 def _strides(node: LoweringNode[top.AvgPool]) -> tuple[int, ...]:
-    """1 where there is one place."""
-    places = node.result_type.dims[2:]
-    return tuple(1 if count == 1 else step for count, step in zip(places, node.op.strides, strict=True))
+    """1 where there is no second place."""
+    sizes = zip(node.operand_types[0].dims[2:], node.op.kernel_shape, node.op.strides, strict=True)
+    return tuple(1 if size == kernel else step for size, kernel, step in sizes)
 
 
 def _average_product(node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:

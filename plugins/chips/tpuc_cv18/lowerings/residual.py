@@ -28,8 +28,10 @@ def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
     plain = len(types) == 2 and all(constant is None for constant in node.constants) and len(types[0].dims) > 1
     if not plain or not is_stated(node) or any(factor != 1.0 for factor in op.coeff or ()):
         return False
-    same = all(type_.is_quantised and type_.dims == node.result_type.dims for type_ in types)
-    return same and (not op.do_relu or saturation_clamps(node))
+    if not all(type_.is_quantised and type_.dims == node.result_type.dims for type_ in types):
+        return False
+    fits = _least(types[0].uniform, types[1].uniform, node.result_type.uniform) <= _MOST_COPIES * STEPS
+    return fits and (not op.do_relu or saturation_clamps(node))
 
 
 def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Value:
@@ -95,7 +97,7 @@ def nearest_factors(first: Uniform, second: Uniform, result: Uniform) -> Factors
     nearest ones of up to four bytes each where none do.
     """
     best: Factors | None = None
-    for largest in range(1, _MOST_COPIES * STEPS + 1):
+    for largest in range(_least(first, second, result), _MOST_COPIES * STEPS + 1):
         if best is not None and best.error <= _NEAR and largest % STEPS == 1:
             break
         one = _factors(first, second, result, largest)
@@ -103,6 +105,13 @@ def nearest_factors(first: Uniform, second: Uniform, result: Uniform) -> Factors
             best = one
     assert best is not None
     return best
+
+
+def _least(first: Uniform, second: Uniform, result: Uniform) -> int:
+    """The smallest number of the operand with the larger scale of which 1 is less than a step of the result: results
+    whose scale is below their operands' clip.
+    """
+    return math.floor(max(first.scale, second.scale) / result.scale) + 1
 
 
 def _factors(first: Uniform, second: Uniform, result: Uniform, largest: int) -> Factors:

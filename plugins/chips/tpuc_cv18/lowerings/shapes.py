@@ -105,14 +105,15 @@ class ConcatAny(ShapeLowering):
         op = node.op
         types = [v.tensor for v, constant in zip(node.operands, node.constants, strict=True) if constant is None]
         has_constants = len(types) < len(node.operands)
-        if all(type_.is_quantised for type_ in types):
+        stored = all(type_.is_quantised for type_ in types)
+        if stored and is_stated(node) and not has_constants:
+            wanted = node.quantised_result_type().element
+        elif stored and len({type_.element for type_ in types}) == 1 and not has_constants:
+            wanted = types[0].element
+        elif stored and node.mode == "int8":
             given = [constant for constant in node.constants if constant is not None]
             unsigned = all(type_.storage.is_unsigned for type_ in types) and all((one >= 0).all() for one in given)
             wanted = result_with_sign(node, unsigned=unsigned).element
-            if is_stated(node) and not has_constants:
-                wanted = node.quantised_result_type().element
-            elif len({type_.element for type_ in types}) == 1 and not has_constants:
-                wanted = types[0].element
         else:
             wanted = F32 if any(type_.storage == F32 for type_ in types) and not has_constants else BF16
         parts: list[Value] = []

@@ -72,6 +72,11 @@ class StorageCast(Op):
         return [operands[0]]
 
 
+def scales_of(element: Uniform | UniformPerAxis) -> Array:
+    """The scale, or those of all channels."""
+    return np.asarray(element.scales if isinstance(element, UniformPerAxis) else [element.scale])
+
+
 def parameters(type: TensorType) -> tuple[Array, Array]:
     """Scales and zero points of a quantised type, so shaped that they broadcast with the tensor."""
     match type.element:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from tpuc.api import I64, Bool, I64Array, Node, Op, Types
+from tpuc.api import I64, Bool, I64Array, Node, Op, Types, Uniform, UniformPerAxis
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
@@ -74,6 +74,13 @@ class Deconv(ReluFields, Op, quantised.Product):
         if len(operands) > 2 and operands[2].size:
             result = result + as_float(operands[2]).reshape(-1, 1, 1)
         return [self.activate(result).reshape(node.result_type.dims)]
+
+    def of_outputs(self, filters: Uniform | UniformPerAxis) -> Uniform | UniformPerAxis:
+        """Every group has the scales of the filter's first dimension."""
+        if isinstance(filters, Uniform) or self.group == 1:
+            return filters
+        scales, points = filters.scales * self.group, filters.zero_points * self.group
+        return replace(filters, scales=scales, zero_points=points)
 
     def sums(self, x: Array, weight: Array) -> Array:
         """Of products only, for `x: [n, c, h, w]` of any float type."""

@@ -36,7 +36,9 @@ class Interp(Op, quantised.KeepsScale):
             raise ValueError(f"mode {self.mode} with coord_mode {self.coord_mode} is not supported")
 
     def takes_integers(self, operands: Types, result: Uniform) -> bool:
-        return self.mode == "linear" and self.coord_mode != "pytorch_half_pixel"
+        # A mean of limited numbers is not the limited mean, so another scale is one of its result, not of its operand.
+        same = operands[0].element == result
+        return same and self.mode == "linear" and self.coord_mode != "pytorch_half_pixel"
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):

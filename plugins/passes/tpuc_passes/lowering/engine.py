@@ -11,7 +11,9 @@ from tpuc.api import (
     F32,
     FLOAT_MODES,
     NO_LOWERING,
+    BrokenPromise,
     Calibrated,
+    ElementType,
     Elementwise,
     InvalidModel,
     Location,
@@ -22,6 +24,7 @@ from tpuc.api import (
     NoneType,
     Op,
     Operation,
+    RoundMode,
     ScalarType,
     TensorType,
     TpucError,
@@ -36,6 +39,7 @@ from tpuc.api import (
 from tpuc.api.host import is_postprocess
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quantised import Rescales
 
 from tpuc_passes.lowering.cells import Array, Cells, as_array, check_results, is_kept, together
 
@@ -71,7 +75,7 @@ class Lowerer:
         self.exact = cells.chip.compute_type
         self.body: list[Operation] = []
         self.values: dict[Value, Value] = {}
-        self.casts: dict[tuple[Value, Any], Value] = {}
+        self.casts: dict[tuple[Value, Any, tpu.Cast], Value] = {}
         self.names = {name for one in module.main.operations for name in one.location.names}
 
     def run(self) -> None:
@@ -170,6 +174,8 @@ class Lowerer:
             op = operation.op
             cast = tpu.Cast(round_mode=op.rounding().value) if isinstance(op, Quantise) else tpu.Cast()
             value = self._new_cast(value, wanted, operation.name, cast)
+        elif wanted.is_quantised and value.tensor.element != wanted.element:
+            value = self._requantised(value, wanted, operation.name)
         self.values[operation.result] = value
 
     def append(self, operation: Operation) -> None:
@@ -200,7 +206,7 @@ class Lowerer:
     def _lower(self, choice: Choice, cell: Lowering[Any]) -> None:
         operation, mode = choice.operation, choice.mode
         wants = cell.requires(self._node(operation, (), mode))
-        if is_postprocess(operation):
+        if is_postprocess(operation) or self._joins_as_floats(operation, mode):
             wants = [self._float_instead(*one) for one in zip(operation.operands, wants, strict=True)]
         operands = tuple(
             self._operand(operand, want, mode) for operand, want in zip(operation.operands, wants, strict=True)
@@ -213,10 +219,61 @@ class Lowerer:
             raise Unsupported(f"node '{operation.name}': {operation.op.name} {mode}: {error}") from error
         check_results(f"{mode} lowering", operation, cell, results)
         for old, new in zip(operation.results, results, strict=True):
-            self.values[old] = new
+            self.values[old] = self._as_stated(operation, old, new)
+
+    def _as_stated(self, operation: Operation, result: Value, value: Value) -> Value:
+        """What stands for a result whose type the network states: that type, whatever the lowering gave. Rounding and
+        saturation belong to the meaning of such a value; a folded relu is nothing else.
+        """
+        if self.mode in FLOAT_MODES or not isinstance(result.type, TensorType):
+            return value
+        if not isinstance(result.tensor.element, Uniform):
+            return value
+        wanted = self.chip.quantise(result.tensor, self.mode, result.name)
+        if _same_numbers(value.tensor.element, wanted.element):
+            return value
+        made = value.defining
+        if made is not None and made.location.names == (result.name,):
+            made.location = Location((self.unique(f"{result.name}_unstored"),))  # the name is that of the stored value
+            self.names.add(made.name)
+            return self._stored_as(value, wanted, result.name, _rounding(operation.op))
+        return self._stored_as(value, wanted, self.unique(f"{result.name}_stored"), _rounding(operation.op))
+
+    def _stored_as(self, value: Value, wanted: TensorType, name: str, rounding: RoundMode) -> Value:
+        if value.tensor.is_quantised:
+            return self._requantised(value, wanted, name)
+        op = tpu.Cast(round_mode=rounding)
+        return self._before_reshape(value, wanted, name, op) or self._new_cast(value, wanted, name, op)
+
+    def _requantised(self, value: Value, wanted: TensorType, name: str) -> Value:
+        """Integers of another scale, zero point or width: a product with 1, as a chip's lowering makes it, through
+        floats where there is none.
+        """
+        op, type_ = top.MulConst(const_val=1.0), value.tensor
+        cell = self.cells.lowering(op, self.mode)
+        node = LoweringNode(op, (type_,), (wanted,), name, (value,), (None,), self.mode, self.chip, (name,))
+        if cell is not None and type_.storage.bits == wanted.storage.bits and cell.refuse(node) is None:
+            (result,) = cell.lower(node, _Builder(self, name))
+            if result.tensor.element == wanted.element:
+                return result
+            raise BrokenPromise(
+                f"{self.mode} lowering of {op.name} '{name}' returns a value of {result.tensor.element}; the network "
+                f"states {wanted.element}",
+                cell,
+            )
+        real = self.cast(value, self.chip.float_type(type_, "f32"))
+        return self._new_cast(real, wanted, name, tpu.Cast(round_mode="HalfToEven"))
+
+    def _joins_as_floats(self, operation: Operation, mode: str) -> bool:
+        """Does it put integers of several scales beside each other, and gives floats?"""
+        values = [self.values[one] for one in operation.operands if not one.is_constant]
+        types = [value.type for value in values if isinstance(value.type, TensorType)]
+        return mode in FLOAT_MODES and len({type_.element for type_ in types if type_.is_quantised}) > 1
 
     def _float_instead(self, operand: Value, want: Wants) -> Wants:
-        """Post-processing has no scales: what it moves are the floats that the host would get."""
+        """Post-processing has no scales, nor what joins several: what it moves are the floats that the host would
+        get.
+        """
         value = self.values[operand]
         is_stored = isinstance(value.type, TensorType) and value.type.is_quantised
         return Wants.FLOAT if want is Wants.AS_IS and is_stored else want
@@ -232,22 +289,33 @@ class Lowerer:
             return self.cast(value, self.chip.float_type(type_, "f32"))
         if mode in FLOAT_MODES:
             return self.cast(value, self.chip.float_type(type_, mode))
-        if type_.is_quantised:
+        has_scale = isinstance(operand.tensor.element, (Calibrated, Uniform))
+        if type_.is_quantised and not has_scale:
             return value
-        return self.cast(value, self.chip.quantise(operand.tensor, mode, operand.name))
+        wanted = self.chip.quantise(operand.tensor, mode, operand.name)
+        # A lowering may choose scale and sign of what was only calibrated.
+        if type_.is_quantised and type_.storage.bits == wanted.storage.bits:
+            return value
+        return self.cast(value, wanted)
 
-    def cast(self, value: Value, wanted: TensorType) -> Value:
+    def cast(self, value: Value, wanted: TensorType, op: tpu.Cast = _CAST) -> Value:
         """The value in another element type; casts are shared."""
-        if value.tensor.shape_only() == wanted.shape_only() and value.tensor.is_quantised == wanted.is_quantised:
+        type_ = value.tensor
+        both = type_.is_quantised and wanted.is_quantised
+        if type_.element == wanted.element if both else _stores_alike(type_, wanted):
             return value
-        key = (value, wanted.element)
+        key = (value, wanted.element, op)
         if key not in self.casts:
             # MLIR spells the storage i8 or u8 inside uniform types, i8 or ui8 outside; names follow the storage.
             name = self.unique(f"{value.name}_{wanted.storage.name}")
-            self.casts[key] = self._before_reshape(value, wanted, name) or self._new_cast(value, wanted, name)
+            self.casts[key] = (
+                self._requantised(value, wanted, name)
+                if both
+                else self._before_reshape(value, wanted, name, op) or self._new_cast(value, wanted, name, op)
+            )
         return self.casts[key]
 
-    def _before_reshape(self, value: Value, wanted: TensorType, name: str) -> Value | None:
+    def _before_reshape(self, value: Value, wanted: TensorType, name: str, op: tpu.Cast) -> Value | None:
         """A narrowing cast of an element-wise result that was only reshaped, made before that: the op that computes the
         result may store it narrow then. Others are cast beside their users, and so is what fills more lanes there.
         """
@@ -259,7 +327,7 @@ class Lowerer:
         source = reshape.operands[0]
         if self._used_lanes(source) < self._used_lanes(value):
             return None
-        narrow = self.cast(source, wanted.with_shape(source.tensor.dims))
+        narrow = self.cast(source, wanted.with_shape(source.tensor.dims), op)
         return _Builder(self, name)(reshape.op, [narrow], wanted)
 
     def _used_lanes(self, value: Value) -> int:
@@ -297,6 +365,24 @@ class Lowerer:
     def unique(self, name: str) -> str:
         """A name that no operation has yet."""
         return free_name(name, lambda name: name in self.names or name in self.module.weights)
+
+
+def _stores_alike(type_: TensorType, wanted: TensorType) -> bool:
+    """Is one a type of integers with a scale only if the other is, and are their elements stored the same way?"""
+    return type_.shape_only() == wanted.shape_only() and type_.is_quantised == wanted.is_quantised
+
+
+def _same_numbers(element: ElementType, wanted: ElementType) -> bool:
+    """Do both types hold the same numbers? Bytes with sign and without do, of zero points 128 apart."""
+    if not isinstance(element, Uniform) or not isinstance(wanted, Uniform):
+        return element == wanted
+    spans = [tuple(bound - one.zero_point for bound in one.bounds) for one in (element, wanted)]
+    return element.scale == wanted.scale and spans[0] == spans[1]
+
+
+def _rounding(op: Op) -> RoundMode:
+    """How a stated value that is computed in floats is rounded: to even, but for TFLite's integers."""
+    return "HalfAwayFromZero" if isinstance(op, Rescales) and op.round_mode != "HalfToEven" else "HalfToEven"
 
 
 def _is_elementwise(value: Value) -> bool:

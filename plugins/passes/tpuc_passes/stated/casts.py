@@ -81,7 +81,7 @@ class CastsFromStated(Pattern):
         """The operand between the smallest and the largest number that the integers mean."""
         low, high = ((bound - op.y_zero_point[0]) * op.y_scale[0] for bound in integer_range(op.to))
         source = operation.operands[0]
-        if _is_within(source, low - op.y_scale[0] / 2, high + op.y_scale[0] / 2):
+        if is_within(source, low - op.y_scale[0] / 2, high + op.y_scale[0] / 2):
             return source
         name = self._names.new(f"{operation.name}_limited")
         return rewriter.build(top.Clip(min=low, max=high), [source], source.type, name)
@@ -172,7 +172,7 @@ def is_weight(value: Value) -> bool:
     return value.defining is not None and isinstance(value.defining.op, top.Weight)
 
 
-def _is_within(value: Value, low: float, high: float) -> bool:
+def is_within(value: Value, low: float, high: float) -> bool:
     """Is every element known to lie between these numbers?"""
     producer = value.defining
     if producer is None:
@@ -183,7 +183,7 @@ def _is_within(value: Value, low: float, high: float) -> bool:
     if isinstance(op, (top.HardSigmoid, top.Sigmoid)) or (isinstance(op, top.Softmax) and not op.log):
         return low <= 0 and high >= 1
     if isinstance(op, (MovesElements, top.MaxPool)):
-        return _is_within(producer.operands[0], low, high)
+        return is_within(producer.operands[0], low, high)
     return False
 
 

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, Value
+from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
-from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Rescales
+from tpuc_ops.quant.casts import Dequantise, Quantise, scales_of
+from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Product, Rescales
 
 from tpuc_passes.canonicalisation.common import Names, is_output, sole_producer
 from tpuc_passes.canonicalisation.relu import ReluIntoProducer
@@ -46,7 +46,7 @@ class ComputeIntegers(Pattern):
         if isinstance(producer.op, KeepsScale):
             operands = [self._in_scale(rewriter, value, target.element) for value in operands]
         if isinstance(producer.op, PRODUCTS):
-            bias = _stored_bias(rewriter, operands)
+            bias = _stored_bias(rewriter, producer.op, operands)
             if bias is None:
                 return False
             if bias.size:
@@ -97,12 +97,14 @@ def _stored(operation: Operation, index: int) -> Value | None:
     return before.operands[0]
 
 
-def _stored_bias(rewriter: Rewriter, operands: Sequence[Value]) -> Array | None:
+def _stored_bias(rewriter: Rewriter, op: Product, operands: Sequence[Value]) -> Array | None:
     """The bias in whole steps of the sums, empty when there is none; None where 32 bits do not hold it."""
     if len(operands) <= BIAS or isinstance(operands[BIAS].type, NoneType):
         return np.empty(0, np.int32)
     source, filters, bias = operands
-    scale = parameters(filters.tensor)[0].reshape(-1) * source.tensor.uniform.scale
+    element = filters.tensor.element
+    assert isinstance(element, (Uniform, UniformPerAxis))
+    scale = scales_of(op.of_outputs(element)) * source.tensor.uniform.scale
     steps = np.rint(rewriter.module.weights[bias.name].reshape(-1).astype(np.float64) / scale)
     return steps.astype(np.int32) if np.abs(steps).max(initial=0) < 1 << 31 else None
 
