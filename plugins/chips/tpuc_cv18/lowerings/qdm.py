@@ -133,7 +133,8 @@ def stored_qdm(
 
     `lean` is added to each multiplier: with -1 halves fall, with 1 they go away from 0. Only in a channel that leaves
     `kind` the filter gets as many steps as there are. Where the result has a zero point filters are multiplied by what
-    int8 has room for: the whole number that brings it says it the finer.
+    int8 has room for: the whole number that brings it says it the finer. Where the factor is 1 or more, as of results
+    that clip, filters are multiplied by as much as brings it below; raises ValueError where they have no room for that.
     """
     channels = filters.shape[0]
     whole = filters.reshape(channels, -1).astype(np.int64)
@@ -142,8 +143,14 @@ def stored_qdm(
     largest = np.abs(whole).max(axis=1, initial=0)
     limits = np.iinfo(kind)
     fits = (whole.max(axis=1, initial=0) <= limits.max) & (whole.min(axis=1, initial=0) >= limits.min)
-    room = np.maximum(_STEPS // np.maximum(largest, 1), 1.0) if result.zero_point else 1.0
-    steps = np.where(fits, 1.0 / room, largest / limits.max)
+    room = np.maximum(_STEPS // np.maximum(largest, 1), 1.0)
+    needed = np.ceil(exact / _LARGEST)
+    steps = np.where(fits, 1.0 / (room if result.zero_point else np.maximum(needed, 1.0)), largest / limits.max)
+    if ((needed > np.where(fits, room, _LARGEST / steps)) & (largest > 0)).any():
+        raise ValueError(
+            f"a step of its sums is up to {exact.max():g} of the result's, too many for its filter; quantize the "
+            "network again with a larger range for the result"
+        )
     steps = np.minimum(steps, _LARGEST / np.maximum(exact, _SMALLEST))
     multipliers, shifts = decompose_each(np.clip(exact * steps, _SMALLEST, _LARGEST), decompose_qdm)
     stored = saturate(round_to_int(whole / steps[:, None], Rounding.HALF_TO_EVEN), kind)
