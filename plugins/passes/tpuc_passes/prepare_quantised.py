@@ -27,13 +27,13 @@ from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 from tpuc_passes.quantised import (
     changes_to_products,
     computed_values,
-    dequantise_weights,
     has_scales,
     network_inputs,
 )
 from tpuc_passes.requantise_symmetric import RequantiseSymmetric
 from tpuc_passes.results import FILE_INPUTS, MODE
 from tpuc_passes.stored_bytes import kept_signed, plain_bytes
+from tpuc_passes.stored_weights import dequantise_weights
 from tpuc_passes.wide_differences import differences_to_floats
 from tpuc_passes.wide_integers import has_wide_inputs, reads_inputs, wide_to_floats
 

@@ -26,11 +26,11 @@ from tpuc_passes.quantised import (
     bypass_casts,
     changes_to_products,
     computed_values,
-    dequantise_weights,
     has_scales,
     network_inputs,
 )
 from tpuc_passes.stored_inputs import given_as_stored, take_integers
+from tpuc_passes.stored_weights import dequantise_weights
 from tpuc_passes.zero_points import kept_elements
 
 

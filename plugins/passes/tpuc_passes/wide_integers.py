@@ -24,9 +24,9 @@ from tpuc_passes.quantised import (
     bypass_casts,
     changes_to_products,
     computed_values,
-    dequantise_weights,
     network_inputs,
 )
+from tpuc_passes.stored_weights import dequantise_weights
 
 
 def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Callable[[str], None]) -> bool:
