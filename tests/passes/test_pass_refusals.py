@@ -37,8 +37,8 @@ from tpuc_passes.import_calibration import ImportCalibration
 from tpuc_passes.import_quantise_table import ImportQuantiseTable
 from tpuc_passes.migrate_outliers import MigrateOutliers
 from tpuc_passes.planning.kernels import find_kernel
-from tpuc_passes.quantised import dequantise_weights
 from tpuc_passes.split_error import SplitError
+from tpuc_passes.stored_weights import dequantise_weights
 
 from tests.core.fakes import FakeChip, chip, offer
 from tests.passes.graphs import CONTEXT, Network
