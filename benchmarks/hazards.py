@@ -12,33 +12,38 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from tpuc.api import Chip
 from tpuc.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.chips.bm1684x.subject import FileSubject as Bm1684x
 from tests.chips.cv18.subject import FileSubject as Cv18Chip
-from tests.chips.mutants import Tally, try_mutants
+from tests.chips.mutants import Subject, Tally, try_mutants
 
 NETWORKS = {
     "resnet8": "tflite/mlperf_tiny/ic01_resnet8_float32.tflite",
     "kws": "tflite/mlperf_tiny/kws01_dscnn_float32.tflite",
     "blazeface": "onnx/blazeface.onnx",
 }
-SUBJECTS = {".bmodel": Bm1684x, ".cvimodel": Cv18Chip}
+SUBJECTS: Mapping[str, Callable[[Any, bytes], Subject]] = {
+    ".bmodel": lambda _, data: Bm1684x(data),
+    ".cvimodel": lambda chip, data: Cv18Chip(data, chip.target),
+}
 MODES = (("bm1684x", "f16"), ("cv183x", "bf16"))
 
 
-def compiled(model_data: Path, names: list[str]) -> Iterator[tuple[str, str, bytes]]:
-    """Networks on both chips: a label, the file's suffix, its bytes."""
+def compiled(model_data: Path, names: list[str]) -> Iterator[tuple[str, Chip, bytes]]:
+    """Networks on both chips: a label, the chip, the bytes of the file."""
     for name in names or [*NETWORKS]:
         for chip, mode in MODES:
             session = Session(chip=chip, quantize=mode)
             data = session.build(session.transform(model_data / NETWORKS[name])).data
-            yield f"{name} {chip} {mode}", session.chip.description.suffix, data
+            yield f"{name} {chip} {mode}", session.chip, data
 
 
 def main() -> int:
@@ -50,11 +55,12 @@ def main() -> int:
     if arguments.model_data is not None:
         programs = compiled(arguments.model_data, arguments.names)
     else:
-        programs = ((name, Path(name).suffix, Path(name).read_bytes()) for name in arguments.names)
+        files = [Session().opened(Path(name)) for name in arguments.names]
+        programs = ((file.path.name, file.chip, file.data) for file in files)
     total, missed = Tally(), list[str]()
-    for label, suffix, data in programs:
+    for label, chip, data in programs:
         start = time.perf_counter()
-        tally = try_mutants(SUBJECTS[suffix](data), arguments.every, missed)
+        tally = try_mutants(SUBJECTS[chip.description.suffix](chip, data), arguments.every, missed)
         total += tally
         print(f"{label}: {tally} ({time.perf_counter() - start:.0f} s)", flush=True)
     print(f"total: {total}")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Self
+
+_HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves a cursor, reverses writing or ends a line on a terminal, or is no text; tabs and line breaks are fine."""
 
 
 def visible(text: str) -> str:
@@ -10,6 +15,21 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def visible_lines(lines: Iterable[str]) -> str:
+    """Text of these lines, and of no others that a name in them would begin."""
+    return "\n".join(map(visible, lines))
+
+
+def harmless(text: str) -> str:
+    """Text of several lines in which what would act on a terminal stands as escapes (`\\x1b`)."""
+    return _HARMFUL.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
+
+
+def harmless_json(text: str) -> str:
+    """As `harmless`, in the escapes that JSON has."""
+    return _HARMFUL.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 class TpucError(Exception):

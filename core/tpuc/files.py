@@ -7,7 +7,7 @@ import errno
 import itertools
 import os
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -69,6 +69,11 @@ def read_text(path: Path, kind: type[TpucError], instead: str) -> str:
         raise kind(f"{path}: is not a text file (byte {error.start}). {instead}") from error
 
 
+def utf8(text: str) -> bytes:
+    """Text as bytes; what is no UTF-8 in the name of a file stands as an escape (`\\udcff`), as JSON writes it."""
+    return text.encode("utf-8", errors="backslashreplace")
+
+
 def write_atomic(path: Path | str, content: Content) -> None:
     """Write a file under a temporary name beside `path`, then rename it; on any failure nothing new remains.
 
@@ -90,6 +95,46 @@ def write_atomic(path: Path | str, content: Content) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_all(contents: Mapping[Path, Content]) -> None:
+    """Write files that belong together: on any failure all of them, and the folders around them, are as they were.
+
+    They are all written under temporary names before the first is renamed.
+    """
+    folders: list[Path] = []
+    parts: list[tuple[Path, Path]] = []
+    try:
+        for path, content in contents.items():
+            with _explained(path):
+                folders += _made_folders(path.parent)
+            check_writable(path)
+            if path.exists() and not path.is_file():
+                write_atomic(path, content)  # a device or a pipe
+                continue
+            with _explained(path):
+                part, stream = _open_beside(path.resolve())
+                parts.append((part, path))
+                with stream:
+                    _fill(stream, content)
+        for part, path in parts:
+            with _explained(path):
+                part.replace(path.resolve())
+    except BaseException:
+        for part, _ in parts:
+            part.unlink(missing_ok=True)
+        for folder in reversed(folders):
+            with contextlib.suppress(OSError):  # somebody else has put something in
+                folder.rmdir()
+        raise
+
+
+def _made_folders(folder: Path) -> list[Path]:
+    """The folders that had to be made, the outermost first."""
+    missing = list(itertools.takewhile(lambda one: not one.exists(), (folder, *folder.parents)))[::-1]
+    for one in missing:
+        one.mkdir()
+    return missing
 
 
 @contextlib.contextmanager
@@ -139,7 +184,7 @@ def _open_beside(target: Path) -> tuple[Path, BinaryIO]:
 
 def _fill(stream: BinaryIO, content: Content) -> None:
     if isinstance(content, str):
-        stream.write(content.encode("utf-8"))
+        stream.write(utf8(content))
     elif isinstance(content, bytes | bytearray | memoryview):
         stream.write(content)
     else:

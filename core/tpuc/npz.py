@@ -55,6 +55,12 @@ def array_name(entry: str) -> str:
     return urllib.parse.unquote(name.removeprefix(_QUOTED)) if name.startswith(_QUOTED) else name
 
 
+def member_of(archive: zipfile.ZipFile, name: str) -> str:
+    """The member that holds an array; numpy writes names as they are."""
+    entry = entry_name(name)
+    return entry if entry in archive.NameToInfo else f"{name}{_SUFFIX}"
+
+
 def open_entry(archive: zipfile.ZipFile, entry: str) -> IO[bytes]:
     """A member to read from; raises what is in ARCHIVE_ERRORS."""
     if archive.getinfo(entry).flag_bits & _ENCRYPTED:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from tpuc.files import CannotWrite, check_writable, file_stem, write_atomic
+from tpuc.files import CannotWrite, check_writable, file_stem, write_all, write_atomic
 
 
 @pytest.mark.parametrize(
@@ -140,3 +140,28 @@ def test_names_of_networks_stay_inside_their_folder(tmp_path: Path) -> None:
         path.write_bytes(b"")
     for name in ("resnet50", "yolov5s-v6.1", "net 2 (é)"):
         assert file_stem(name) == name
+
+
+def test_files_that_belong_together_appear_all_or_not_at_all(tmp_path: Path) -> None:
+    def fill(stream: BinaryIO) -> None:
+        stream.write(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "a").write_bytes(b"old")
+    new = tmp_path / "new" / "inner"
+    files = {there / "a": b"new", new / "b": b"b", new / "c": fill}
+    sentence = r"c: cannot be written: No space left on device\. Free some space there or choose another place\."
+    with pytest.raises(CannotWrite, match=sentence):
+        write_all(files)
+    assert {path.name: path.read_bytes() for path in there.iterdir()} == {"a": b"old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    write_all({there / "a": b"new", new / "b": "b"})
+    assert [path.read_bytes() for path in (there / "a", new / "b")] == [b"new", b"b"]
+    assert [path.name for path in new.iterdir()] == ["b"]
+
+
+def test_devices_among_files_are_written_in_place(tmp_path: Path) -> None:
+    write_all({Path(os.devnull): b"x", tmp_path / "a": b"a"})
+    assert not Path(os.devnull).is_file()

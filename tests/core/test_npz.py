@@ -172,3 +172,12 @@ def test_what_numpy_wrote_long_ago_is_read(tmp_path: Path) -> None:
     header = "{'descr': '>i2', 'fortran_order': True, 'shape': (2L, 3L), }"
     path = _npz(tmp_path / "w.npz", x__npy=_npy(header, np.arange(6, dtype=">i2").tobytes()))
     assert read_npz(path)["x"].tolist() == [[0, 2, 4], [1, 3, 5]]
+
+
+def test_numpy_writes_names_as_they_are_and_samples_are_found_all_the_same(tmp_path: Path) -> None:
+    from tpuc.data.rows import ArrayRows
+
+    np.savez(tmp_path / "plain.npz", **{"x\ny": np.arange(4, dtype=np.float32).reshape(2, 2)})
+    write_npz(tmp_path / "ours.npz", {"x\ny": np.arange(4, dtype=np.float32).reshape(2, 2)})
+    for name in ("plain", "ours"):
+        assert ArrayRows(tmp_path / f"{name}.npz", "x\ny").shape == (2, 2)

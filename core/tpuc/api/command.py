@@ -24,7 +24,7 @@ from tpuc.cli.values import (
     SHAPES,
     Shapes,
 )
-from tpuc.files import check_writable
+from tpuc.files import check_writable, write_all
 from tpuc.hookspecs import hookimpl
 from tpuc.schedule.options import build_object, needs_options, parse_pass_text
 
@@ -64,4 +64,5 @@ __all__ = [
     "preprocess_options",
     "runtime_option",
     "trust_option",
+    "write_all",
 ]

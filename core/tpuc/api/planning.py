@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tpuc.errors import visible_lines
+
 
 @dataclass(frozen=True)
 class PoolInfo:
@@ -138,7 +140,7 @@ class MemoryPlan:
                 for buffer in sorted(self.buffers, key=lambda one: (one.offset, one.first))
                 if buffer.pool == pool.name
             ]
-        return "\n".join(lines)
+        return visible_lines(lines)
 
     def to_json(self) -> Mapping[str, Any]:
         """Plain values."""

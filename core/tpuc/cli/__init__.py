@@ -14,7 +14,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `tpuc ARGUMENTS` (those of the process when None); returns the exit code."""
     try:
         from tpuc.cli.interrupts import interruptible
+        from tpuc.cli.streams import fill_descriptors
 
+        if arguments is None:
+            fill_descriptors()
         with interruptible(whole_process=arguments is None) as interrupt:
             from tpuc.cli.run import run
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from tpuc.cli.text import sentence
-from tpuc.errors import visible
+from tpuc.errors import harmless_json, visible
 
 if TYPE_CHECKING:
     from tpuc.cli.settings import Settings
@@ -70,7 +70,7 @@ class App:
 
     def result_json(self, value: Any) -> None:
         """A result for programs, on stdout; what is infinite or no number is null, JSON has no word for it."""
-        click.echo(json.dumps(_expressible(value), indent=2, ensure_ascii=False))
+        click.echo(harmless_json(json.dumps(_expressible(value), indent=2, ensure_ascii=False)))
 
     def remark(self, text: str) -> None:
         """Something worth knowing, on one line of stderr."""
@@ -89,7 +89,8 @@ class App:
         from rich.console import Console
         from rich.progress import track
 
-        yield from track(items, description=label, total=total, console=Console(stderr=True), transient=True)
+        bar = getattr(sys.stderr, "raw", sys.stderr)  # it moves the cursor, which names may not
+        yield from track(items, description=visible(label), total=total, console=Console(file=bar), transient=True)
 
 
 def _expressible(value: Any) -> Any:

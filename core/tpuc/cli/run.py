@@ -14,6 +14,7 @@ from tpuc.cli import INTERRUPTED
 from tpuc.cli.app import App
 from tpuc.cli.interrupts import Interrupt
 from tpuc.cli.shell import Shell
+from tpuc.cli.streams import BROKEN_PIPE, NobodyReads, give_up_stdout, shown_streams
 from tpuc.cli.text import one_line, sentence
 from tpuc.cli.warned import warnings_as_remarks
 from tpuc.errors import TpucError, UsageError
@@ -29,8 +30,12 @@ FAILED = 1
 def run(arguments: Sequence[str] | None, interrupt: Interrupt) -> int:
     """Run the command line; returns the exit code."""
     app = App()
-    with warnings_as_remarks(app):
-        return _code(sys.argv[1:] if arguments is None else [*arguments], app, interrupt)
+    with shown_streams() as stdout, warnings_as_remarks(app):
+        try:
+            code = _code(sys.argv[1:] if arguments is None else [*arguments], app, interrupt)
+        except NobodyReads:
+            return BROKEN_PIPE
+    return code or (FAILED if stdout.is_lost else 0)
 
 
 def _code(arguments: list[str], app: App, interrupt: Interrupt) -> int:
@@ -39,6 +44,8 @@ def _code(arguments: list[str], app: App, interrupt: Interrupt) -> int:
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
         return _fail(app, "interrupted", INTERRUPTED)
+    except NobodyReads:
+        raise
     except Exception as error:  # noqa: BLE001 # the outermost frame: a traceback is shown with -v only
         if interrupt.pressed:
             return _fail(app, "interrupted", INTERRUPTED)
@@ -74,7 +81,7 @@ def _explanation(error: Exception, app: App) -> tuple[str, int]:
             return error.sentence(), error.exit_code
         case OSError():
             if error.filename is None:
-                _give_up_stdout()
+                give_up_stdout()
             return file_sentence(error), FAILED
         case MemoryError():
             return memory_sentence(error), FAILED
@@ -126,11 +133,3 @@ def _fail(app: App, text: str, exit_code: int) -> int:
         click.echo(traceback.format_exc(), err=True, nl=False)
     click.echo(f"tpuc: {sentence(text)}", err=True)
     return exit_code
-
-
-def _give_up_stdout() -> None:
-    """Let the interpreter's last flush go nowhere when stdout itself is broken (a full disk behind `>`)."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

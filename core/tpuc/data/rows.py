@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpuc.npy import read_array, read_header
-from tpuc.npz import entry_name, open_entry
+from tpuc.npz import member_of, open_entry
 
 Array = NDArray[Any]
 
@@ -41,9 +41,9 @@ class ArrayRows:
     def __post_init__(self) -> None:
         if self.member:
             archive = zipfile.ZipFile(self.file)
-            self._archive = archive, open_entry(archive, entry_name(self.member))
+            self._archive = archive, open_entry(archive, member_of(archive, self.member))
             weakref.finalize(self, _close, *self._archive)
-            header = read_header(self._archive[1], archive.getinfo(entry_name(self.member)).file_size)
+            header = read_header(self._archive[1], archive.getinfo(member_of(archive, self.member)).file_size)
         else:
             with self.file.open("rb") as stream:
                 header = read_header(stream, self.file.stat().st_size)
@@ -55,8 +55,8 @@ class ArrayRows:
         if not self.member:
             with self.file.open("rb") as stream:
                 return read_array(stream, self.file.stat().st_size)
-        with zipfile.ZipFile(self.file) as archive, open_entry(archive, entry_name(self.member)) as stream:
-            return read_array(stream, archive.getinfo(entry_name(self.member)).file_size)
+        with zipfile.ZipFile(self.file) as archive, open_entry(archive, member_of(archive, self.member)) as stream:
+            return read_array(stream, archive.getinfo(member_of(archive, self.member)).file_size)
 
     def whole(self) -> Array:
         """All rows."""

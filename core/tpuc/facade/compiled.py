@@ -12,7 +12,7 @@ import numpy as np
 
 from tpuc.api.chip import Chip, LoadedModel, TensorInfo
 from tpuc.api.planning import LayerCommands
-from tpuc.errors import UsageError
+from tpuc.errors import UsageError, visible_lines
 from tpuc.facade.arrays import Array, Given, samples_of
 from tpuc.facade.profile import Profile, make_profile
 from tpuc.facade.remarks import make_session
@@ -104,7 +104,7 @@ class CompiledNetwork:
             *(f"output {shown_tensor(info)}" for info in self.outputs),
             "memory: " + ", ".join(f"{name} {size:,} B" for name, size in self.memory.items()),
         )
-        return "\n".join(lines if self.report is None else self.report.text().splitlines())
+        return visible_lines(lines) if self.report is None else self.report.text()
 
     def _repr_html_(self) -> str:
         tensors = [("input", info) for info in self.inputs] + [("output", info) for info in self.outputs]

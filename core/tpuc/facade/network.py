@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 from tpuc.api.chip import FLOAT_MODES
 from tpuc.data import Labels, inputs_of, labels_named
-from tpuc.errors import CalibrationError, Unsupported, UsageError
+from tpuc.errors import CalibrationError, Unsupported, UsageError, visible_lines
 from tpuc.facade.arrays import Array, Given, as_path, is_path, named_arrays, samples_of
 from tpuc.facade.compiled import CompiledNetwork, stacked
 from tpuc.facade.remarks import make_session, paths_in
@@ -195,7 +195,9 @@ class Network:
             for kind, shapes in (("input", self.inputs), ("output", self.outputs))
             for name, shape in shapes.items()
         ]
-        return "\n".join((f"Network '{self.name}': {len(self._computed())} ops, {self.flops:,} operations", *border))
+        return visible_lines(
+            (f"Network '{self.name}': {len(self._computed())} ops, {self.flops:,} operations", *border)
+        )
 
     def _repr_html_(self) -> str:
         rows = [

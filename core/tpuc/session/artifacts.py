@@ -19,7 +19,7 @@ from tpuc.api.function import FunctionChip
 from tpuc.api.planning import LayerCommands
 from tpuc.data import FusedPostprocess, Preprocess, SampleInput
 from tpuc.errors import CorruptFile
-from tpuc.files import write_atomic
+from tpuc.files import utf8, write_all, write_atomic
 
 Described: TypeAlias = Mapping[str, Preprocess]
 """How pictures become inputs, by the names of these."""
@@ -53,20 +53,28 @@ def names_folder(chip: Chip, path: Path) -> bool:
 
 
 def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) -> None:
-    """Write what was compiled, each file whole, with what is known of each of its networks."""
+    """Write what was compiled, all of it or nothing, with what is known of each of its networks."""
+    files = artifact_files(chip, path, data, *networks)
+    if list(files) == [path]:
+        write_atomic(path, files[path])
+    else:
+        write_all(files)
+
+
+def artifact_files(chip: Chip, path: Path, data: bytes, *networks: Description) -> Mapping[Path, bytes]:
+    """The files that `write_artifact` writes."""
     if chip.allows_trailer:
         is_known = any(one.is_for_users or one.layers for one in networks)
-        write_atomic(path, data + (_trailer(networks) if is_known else b""))
-        return
+        return {path: data + (_trailer(networks) if is_known else b"")}
+    files = {path: data}
+    is_folder = False
     if isinstance(chip, FunctionChip) and names_folder(chip, path):
-        path.mkdir(exist_ok=True)
-        for name, content in chip.files(data).items():
-            write_atomic(path / name, content)
-    else:
-        write_atomic(path, data)
+        files = {path / name: content for name, content in chip.files(data).items()}
+        is_folder = True
     if any(network.is_for_users for network in networks):
         told = [replace(network, layers=()) for network in networks]
-        write_atomic(_side_file(path), _text(told, hashlib.sha256(data).hexdigest()))
+        files[_side_file(path, is_folder)] = _text(told, hashlib.sha256(data).hexdigest())
+    return files
 
 
 def is_compiled_folder(chip: Chip, path: Path) -> bool:
@@ -80,7 +88,7 @@ def read_artifact(chip: Chip, path: Path) -> tuple[bytes, Sequence[Description]]
     if chip.allows_trailer:
         text, data = _split(data)
         return data, _parsed(text, path)
-    side = _side_file(path)
+    side = _side_file(path, path.is_dir())
     text = side.read_bytes() if side.is_file() else b""
     return data, _parsed(text, side, hashlib.sha256(data).hexdigest())
 
@@ -90,9 +98,9 @@ def described_inputs(inputs: list[SampleInput]) -> Described:
     return {one.name: one.preprocess for one in inputs if one.is_described and len(one.shape) == 4}
 
 
-def _side_file(path: Path) -> Path:
+def _side_file(path: Path, is_folder: bool) -> Path:
     """Where the description is that belongs to a compiled file or folder."""
-    return path / "inputs.json" if path.is_dir() else path.with_name(f"{path.name}.inputs.json")
+    return path / "inputs.json" if is_folder else path.with_name(f"{path.name}.inputs.json")
 
 
 def _trailer(networks: Sequence[Description]) -> bytes:
@@ -119,7 +127,7 @@ def _text(networks: Sequence[Description], digest: str = "") -> bytes:
         whole["postprocess"] = [one.postprocess and asdict(one.postprocess) for one in networks]
     if any(network.labels for network in networks):
         whole["labels"] = [network.labels for network in networks]
-    return (json.dumps(whole, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8")
+    return utf8(json.dumps(whole, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def _rows(layers: Sequence[LayerCommands]) -> list[Any]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from tpuc.api.chip import Chip, LoadedModel, NetworkEntry
 from tpuc.data import ARRAYS, array_shapes
 from tpuc.errors import TpucError, UsageError
-from tpuc.files import file_stem
-from tpuc.session.artifacts import Described, Description, read_artifact, write_artifact
+from tpuc.files import file_stem, write_all
+from tpuc.session.artifacts import Described, Description, artifact_files, read_artifact, write_artifact
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,15 @@ def extract(file: CompiledFile, folder: Path) -> list[Path]:
         parts = file.chip.extract(file.data)
     except TpucError as error:
         raise type(error)(f"{file.path}: {error}") from error
-    folder.mkdir(parents=True, exist_ok=True)
     names = [name for name, _ in parts]
+    files: dict[Path, bytes] = {}
     paths: list[Path] = []
     for place, (name, data) in enumerate(parts):
         shape = f"_{'_'.join(map(_shown, file.entries[place].shapes))}" if names.count(name) > 1 else ""
         path = folder / f"{file_stem(name or file.path.stem)}{shape}{file.path.suffix}"
-        write_artifact(file.chip, path, data, file.description(place))
+        files |= artifact_files(file.chip, path, data, file.description(place))
         paths.append(path)
+    write_all(files)
     return paths
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.data import as_type, inputs_of
 from tpuc.errors import PluginError, Unsupported, UsageError
-from tpuc.files import file_stem, write_atomic
+from tpuc.files import file_stem, utf8, write_atomic
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.npz import write_npz
@@ -35,7 +35,7 @@ def keep_simplified(registry: Registry, path: Path, settings: NetworkSettings, f
 
 def _options(path: Path, settings: NetworkSettings) -> ImportOptions:
     return ImportOptions(
-        model_name=settings.get("model_name") or path.stem,
+        model_name=utf8(settings.get("model_name") or path.stem).decode("utf-8"),
         model_data=settings.get("model_data"),
         input_shapes=tuple(tuple(shape) for shape in settings.get("input_shapes", ())),
         output_names=tuple(settings.get("output_names", ())),

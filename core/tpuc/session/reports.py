@@ -9,6 +9,7 @@ from typing import Any
 
 from tpuc.api.chip import TensorInfo
 from tpuc.api.planning import MemoryPlan
+from tpuc.errors import visible, visible_lines
 from tpuc.ir import TensorType, Uniform
 from tpuc.ir.dtypes import shown
 
@@ -36,7 +37,7 @@ class StageComparison:
             f"{self.stages}: {self.tensors} tensors, cosine >= {self.cosine:.6f}, euclidean >= {self.euclidean:.6f} "
             f"(lowest at '{self.worst}')"
         )
-        return f"{text}, {self.stored} of integers that differ by one step at most" if self.stored else text
+        return visible(f"{text}, {self.stored} of integers that differ by one step at most" if self.stored else text)
 
 
 FEW_KEPT = 0.9
@@ -91,7 +92,7 @@ class SelfCheck:
         lowest = min(self.outputs, key=lambda one: one.decibels)
         samples = f"{self.samples} samples" if self.samples > 1 else "1 sample"
         known = {True: " that tuning has seen", False: " that tuning has not seen", None: ""}[self.tuned]
-        return (
+        return visible(
             f"self-check of {self.subject} on {samples}{known}: {same} of {total} decisions as in float, "
             f"worst output '{lowest.name}' {lowest.decibels:.1f} dB{'' if self.shows else _SHOWS_NOTHING}"
         )
@@ -150,7 +151,7 @@ class AccuracyReport:
         tried = f"{self.trials} networks" if self.trials > 1 else "1 network"
         names = ", ".join(self.floats[:SHOWN_LAYERS]) + (", ..." if len(self.floats) > SHOWN_LAYERS else "")
         layers = f"{len(self.floats)} ops in {self.float_mode} ({names})" if self.floats else "no op in float"
-        return (
+        return visible(
             f"{self.measure} {self.figure:.4f} on {self.samples} samples{apart} (float {self.exact:.4f}, before "
             f"{self.before:.4f}) with {self.preparation}, {layers}; {self.cycles:,} cycles, {cost:+.1%} of "
             f"{self.cycles_before:,}; {tried} tried"
@@ -198,7 +199,7 @@ class CompileReport:
             *(() if self.self_check is None else (self.self_check.text(),)),
             *(() if self.accuracy is None else (self.accuracy.text(),)),
         ]
-        return "\n".join(lines)
+        return visible_lines(lines)
 
     def _prediction(self) -> Sequence[str]:
         if self.cycles is None or self.milliseconds is None:
@@ -258,7 +259,7 @@ class ProfileReport:
             share = cycles / self.cycles if self.cycles else 0.0
             lines.append(f"{engine}: {self.commands[engine]} commands, busy {cycles:,} cycles ({share:.0%})")
         lines.append("memory: " + ", ".join(f"{name} {size:,} B" for name, size in self.memory.items()))
-        return "\n".join(lines)
+        return visible_lines(lines)
 
     def to_json(self) -> Mapping[str, Any]:
         """Plain values."""

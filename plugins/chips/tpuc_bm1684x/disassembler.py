@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tpuc.api import Command, CorruptFile, Engine, IllegalCommand
+from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, visible
 
 from tpuc_bm1684x.container import BModel, CommandGroup, CpuLayer, Net, Stage, SubNet, Tensor
 from tpuc_bm1684x.isa.stream import decode_stream
@@ -17,7 +17,7 @@ def disassemble(data: bytes) -> str:
     lines = [f"bmodel for {model.chip}, version {model.version}, {len(data)} bytes"]
     for net in model.nets:
         lines += _net_lines(net)
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(visible, lines)) + "\n"
 
 
 def _net_lines(net: Net) -> Iterator[str]:

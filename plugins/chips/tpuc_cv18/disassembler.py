@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tpuc.api import Command, CorruptFile, Engine, IllegalCommand
+from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, visible
 
 from tpuc_cv18.container import CpuRoutine, CviModel, Program, Tensor, TpuRoutine, read_arguments
 from tpuc_cv18.isa import Cv18Instruction, Target
@@ -18,7 +18,7 @@ def disassemble(data: bytes, target: Target) -> str:
     lines += [f"  section {item.name} {item.kind.name.lower()}, {len(item.data)} bytes" for item in model.sections]
     for number, program in enumerate(model.programs):
         lines += _program_lines(model, program, number)
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(visible, lines)) + "\n"
 
 
 def _program_lines(model: CviModel, program: Program, number: int) -> Iterator[str]:

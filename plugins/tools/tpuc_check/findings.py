@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tpuc.api import visible
+
 IMPORT, LOWERING, CODE, NETWORK, BOARD = "import", "lowering", "code", "network", "board"
 """Where it came out: reading the file, choosing the chip's instructions, writing them, only for the whole, or on the
 board.
@@ -57,7 +59,7 @@ class Finding:
         shown = ", ".join(f"'{name}'" for name in self.nodes[:4])
         more = f" and {len(self.nodes) - 4} more" if len(self.nodes) > 4 else ""
         subject = f"{shown}{more} ({self.op})" if self.nodes else self.op or "the network"
-        return f"{subject}: {self.reason.rstrip('.')}. {self.way_out[:1].upper()}{self.way_out[1:]}."
+        return visible(f"{subject}: {self.reason.rstrip('.')}. {self.way_out[:1].upper()}{self.way_out[1:]}.")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tpuc.api import write_atomic
+from tpuc.api.command import write_all
 
 FOLDER = Path(__file__).parent
 SECTION = re.compile(r"^\[", re.MULTILINE)
@@ -53,11 +53,8 @@ def files_of(kind: Kind, name: str) -> dict[str, str]:
 
 
 def write(files: Mapping[str, str], folder: Path) -> None:
-    """Write files below a folder that is not there yet."""
-    for path, text in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(target, text)
+    """Write files below a folder that is not there yet; all of them or none."""
+    write_all({folder / path: text for path, text in files.items()})
 
 
 def _without_others(kind: Kind, text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from tpuc.api import Chip, Engine, HostCall, LoadedModel, TensorInfo, TensorType
+from tpuc.api import Chip, Engine, HostCall, LoadedModel, TensorInfo, TensorType, visible
 
 from tpuc_profile.analysis import Analysis, Step
 
@@ -113,7 +113,7 @@ class Report:
             lines.append(self._what_if_text(self.what_if))
         if layers:
             lines += self._layer_lines()
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
     @property
     def _profile(self) -> str:

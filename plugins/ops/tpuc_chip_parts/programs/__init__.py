@@ -200,8 +200,11 @@ def _python_tensor(info: TensorInfo) -> dict[str, Any]:
 
 
 def _c_string(text: str) -> str:
-    """A literal of C++ with the bytes of UTF-8, and without trigraphs."""
-    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode())
+    """A literal of C++ with the bytes of UTF-8 or of a file's name, and without trigraphs."""
+    plain = (
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
+        for byte in text.encode("utf-8", errors="surrogateescape")
+    )
     return f'"{"".join(plain)}"'
 
 

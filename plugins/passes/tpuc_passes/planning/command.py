@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from tpuc.api import UsageError, write_atomic
-from tpuc.api.command import OUTPUT, App, PoolChoice, PoolsCommand, pass_app, pool_options
+from tpuc.api.command import OUTPUT, App, PoolChoice, PoolsCommand, pass_app, pool_options, write_all
 
 if TYPE_CHECKING:
     from tpuc.api import MemoryPlan, Planner
@@ -117,11 +117,10 @@ def _dump(path: Path, placed: Sequence[PlacedProgram]) -> None:
 def _write_c(app: App, folder: Path, placed: Sequence[PlacedProgram]) -> None:
     from tpuc_passes.planning.c_source import c_files
 
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {name: text for one in placed for name, text in c_files(one).items()}
-    for name, text in files.items():
-        write_atomic(folder / name, text)
-        app.log(f"wrote {folder / name}")
+    files = {folder / name: text for one in placed for name, text in c_files(one).items()}
+    write_all(files)
+    for path in files:
+        app.log(f"wrote {path}")
 
 
 def _show_shared(app: App, placed: Sequence[PlacedProgram]) -> None:
