@@ -38,6 +38,7 @@ from tpuc.cli.commands.matrix import (
     lowering_cell,
     lowering_rows,
 )
+from tpuc.cli.foreign import scripts, told
 from tpuc.cli.summaries import BUILT_IN
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PIPELINES
@@ -76,6 +77,7 @@ states for them, or folded where all operands are constants.
 PIPELINE_TABLE = re.compile(r"(<!-- pipelines -->\n)(?:\|.*\n)*")
 FIGURES = re.compile(r"(<!-- figures: (short|all) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 OUTPUT = re.compile(r"(<!-- output: (\S+) -->\n)```text\n.*?^```\n", re.MULTILINE | re.DOTALL)
+SCRIPT_TABLE = re.compile(r"(<!-- options: (\w+) -->\n)(?:\|.*\n)*", re.MULTILINE)
 PICTURE = DOCS / "pictures" / "digits.svg"
 TPULANG_TABLES = re.compile(r"(<!-- tpulang -->\n).*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir", ".cpp": "cpp"}
@@ -87,6 +89,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir", ".cpp": "cpp"}
 def expanded(text: str) -> str:
     """A page with every included block as its file is now, and the pipelines as they are."""
     text = PIPELINE_TABLE.sub(lambda match: match.group(1) + _pipelines(), text)
+    text = SCRIPT_TABLE.sub(lambda match: match.group(1) + _script_table(match.group(2)), text)
     text = TPULANG_TABLES.sub(lambda match: match.group(1) + _tpulang(), text)
     text = FIGURES.sub(lambda match: f"{match.group(1)}{_figures(match.group(2))}{match.group(3)}", text)
     text = OUTPUT.sub(lambda match: f"{match.group(1)}```text\n{_printed(match.group(2))}```\n", text)
@@ -107,6 +110,13 @@ def _figures(which: str) -> str:
 def _pipelines() -> str:
     rows = (f"| `{stage}` | {' '.join(f'`{one}`' for one in passes)} |\n" for stage, passes in PIPELINES.items())
     return "| stage | passes |\n|---|---|\n" + "".join(rows)
+
+
+def _script_table(name: str) -> str:
+    """Every option of one of TPU-MLIR's scripts, and what it is here."""
+    (script,) = (one for one in scripts().values() if one.name == name)
+    rows = (f"| `--{answer.option}` | {told(answer)} |\n" for answer in script.answers.values())
+    return f"| `{name}.py` | `tpuc {script.command}` |\n|---|---|\n" + "".join(rows)
 
 
 def _tpulang() -> str:

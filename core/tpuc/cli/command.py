@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tpuc.cli.app import App
+from tpuc.cli.foreign import translated
 from tpuc.cli.outputs import check_outputs
 from tpuc.cli.text import option_name
 
@@ -106,8 +107,9 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Lists may have blanks behind their commas: `--mean 103.9, 116.8, 123.7`."""
-        return super().parse_args(ctx, joined_lists(args))
+        """Lists may have blanks behind their commas: `--mean 103.9, 116.8, 123.7`; options of TPU-MLIR are ours."""
+        known = {option_name(name.removeprefix("--")) for one in self.params for name in one.opts}
+        return super().parse_args(ctx, translated(self.name or "", known, joined_lists(args)))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it, unless it would overwrite what it reads."""

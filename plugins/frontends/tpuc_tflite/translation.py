@@ -52,7 +52,7 @@ def translated(graph: Graph, options: ImportOptions, registry: Any) -> tuple[Mod
 
 
 def _input_shapes(graph: Graph, options: ImportOptions) -> list[Shape]:
-    """In the foreign order; the user states images as `n,c,h,w`."""
+    """In the foreign order; the user states images as `n,c,h,w`, or as in the file."""
     given = options.input_shapes
     if given and len(given) != len(graph.inputs):
         raise UsageError(
@@ -68,17 +68,21 @@ def _input_shape(graph: Graph, name: str, given: Sequence[int] | None, options: 
     if entry.data is not None:
         raise InvalidModel(f"{graph.source}: input '{name}' is a constant. Export the network again.")
     if given is not None:
-        wanted = tuple(given[NCHW.index(axis)] for axis in range(4)) if len(given) == len(shape) == 4 else tuple(given)
         open_axes = {axis for axis, extent in enumerate(entry.signature) if extent < 0} | {0}
-        if len(wanted) != len(shape) or any(
-            w != s and axis not in open_axes for axis, (w, s) in enumerate(zip(wanted, shape, strict=True))
-        ):
+        fitting = [
+            wanted
+            for wanted in _as_in_the_file(given)
+            if len(wanted) == len(shape)
+            and all(w == s or axis in open_axes for axis, (w, s) in enumerate(zip(wanted, shape, strict=True)))
+        ]
+        if not fitting:
             ours = tuple(shape[axis] for axis in NCHW) if len(shape) == 4 else shape
             raise UsageError(
                 f"{graph.source}: input '{name}' has shape {show(ours)}, and {show(given)} does not fit "
-                "it. Only the batch and what the file leaves open can be chosen; images are stated as n,c,h,w."
+                "it. Only the batch and what the file leaves open can be chosen; images are stated as n,c,h,w, "
+                "or as in the file."
             )
-        shape = wanted
+        shape = fitting[0]
     if options.batch is not None and shape:
         shape = (options.batch, *shape[1:])
     if 0 in shape:
@@ -87,6 +91,13 @@ def _input_shape(graph: Graph, name: str, given: Sequence[int] | None, options: 
             "--input-shapes."
         )
     return shape
+
+
+def _as_in_the_file(given: Sequence[int]) -> list[Shape]:
+    """What a stated shape may mean, the likelier first: images have their channels first, or lie as in the file."""
+    if len(given) != 4:
+        return [tuple(given)]
+    return [tuple(given[NCHW.index(axis)] for axis in range(4)), tuple(given)]
 
 
 def _output(graph: Graph, build: TfliteBuilder, name: str) -> Value:

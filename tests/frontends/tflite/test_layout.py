@@ -150,6 +150,26 @@ def test_shapes_that_the_file_leaves_open(tmp_path: Path) -> None:
         read(image_network(), tmp_path, options)
 
 
+@pytest.mark.parametrize(
+    ("file", "stated", "dims"),
+    [
+        ((1, 4, 6, 3), (1, 4, 6, 3), (1, 3, 4, 6)),
+        ((1, 4, 6, 3), (5, 4, 6, 3), (5, 3, 4, 6)),
+        ((1, 4, 6, 3), (5, 3, 4, 6), (5, 3, 4, 6)),
+        ((1, -1, -1, 3), (1, 8, 2, 3), (1, 3, 8, 2)),
+        ((1, -1, -1, 3), (1, 3, 8, 2), (1, 3, 8, 2)),
+        ((1, -1, -1, 3), (1, 3, 3, 3), (1, 3, 3, 3)),
+        ((1, -1, -1, -1), (1, 8, 2, 3), (1, 8, 2, 3)),
+    ],
+)
+def test_shapes_as_the_file_has_them(
+    file: tuple[int, ...], stated: tuple[int, ...], dims: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Channels first where that fits, else as in the file."""
+    module = read(image_network(file), tmp_path, ImportOptions("n", input_shapes=(stated,), output_names=("t",)))
+    assert Interpreter(module).inputs["x"].dims == dims
+
+
 def test_preprocessing_is_for_images(tmp_path: Path) -> None:
     options = ImportOptions("n", preprocess={"mean": (1.0, 2.0, 3.0), "pixel_format": "rgb"})
     module = read(image_network(), tmp_path, options)
