@@ -136,6 +136,9 @@ CASES: dict[str, Case] = {
     "pow_first": Case(top.Pow(exponent=1.0), ((3, 7),)),
     "pow2": Case(top.Pow2(const_val=3.0), ((3, 7),)),
     "pow3": Case(top.Pow3(), ((3, 7),), (np.array([0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 4.0], np.float32),)),
+    "pow_none": Case(top.Pow(exponent=0.0), ((3, 7),)),
+    "pow_even": Case(top.Pow(exponent=10.0), ((3, 7),)),
+    "pow_odd_below": Case(top.Pow(exponent=-9.0), ((3, 7),)),
     "pow3_computed": Case(top.Pow3(), ((3, 7),), (np.array([2.0], np.float32),)),
     "sigmoid": Case(top.Sigmoid(scale=2.0, bias=0.5), ((3, 7),)),
     "sigmoid_log": Case(top.Sigmoid(log=True), ((3, 7),)),
@@ -276,7 +279,6 @@ def test_a_legalised_op_computes_the_same(name: str) -> None:
 
 
 REFUSED: dict[str, tuple[Case, str]] = {
-    "base": (Case(top.Pow2(const_val=-2.0), ((3, 7),)), "a base above 0, this one is -2"),
     "images": (Case(top.MaxPoolWithMask(kernel_shape=(13, 5), strides=(1, 1)), ((1, 3, 14, 6),)), "at most 64 taps"),
     "scale": (Case(top.Scale(), ((1, 6, 3, 4), (6,))), "the scale must be a constant, and the tensor have channels"),
     "scale_bias": (Case(top.Scale(), ((1, 6, 3, 4),), (filters(6), (6,))), "the bias must be a constant"),
@@ -356,12 +358,12 @@ def test_a_chip_may_have_a_legalisation_of_its_own() -> None:
 
 
 def test_all_refusals_of_a_network_are_told_at_once() -> None:
-    net = Network(3, 7)
-    power = net.op(top.Pow2(const_val=-2.0), net.input)
-    module = net.finish(net.op(top.Erf(), power))
+    net = Network(1, 3, 14, 6)
+    pooled = net.op(top.MaxPoolWithMask(kernel_shape=(13, 5), strides=(1, 1)), net.input)
+    module = net.finish(net.op(top.Erf(), pooled))
     with pytest.raises(Unsupported) as caught:
         Legalise().run(module, context(bare_chip()))
-    assert "top.Pow2 f32 on bare: a base above 0" in str(caught.value)
+    assert "top.MaxPoolWithMask f32 on bare: at most 64 taps" in str(caught.value)
     assert "top.Erf f32 on bare: the chip has no lowering for it" in str(caught.value)
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from tpuc.api import LoweringNode, Value
+from tpuc.api import LoweringNode, Op, Value
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
-from tpuc_legalise.composer import MOVES, Composed, Composer, Part, compute_type
+from tpuc_legalise.composer import MOVES, Composed, Composer, Part
 from tpuc_legalise.table import TABLE
 
 _MOST_FACTORS = 8
-"""Whole exponents up to here are products, which have a sign; others are powers of positive numbers."""
+"""Magnitudes of whole exponents up to here are products; those of more factors lose more than a logarithm does."""
 _LEAST = 2.0**-126
 """The least normal number: its logarithm is finite."""
+_GREATEST = 255 * 2.0**120
+"""The greatest number of bf16, instead of infinity."""
 
 
 @TABLE.legalises(top.Reciprocal)
@@ -35,20 +38,34 @@ class ReciprocalAny(Composed[top.Reciprocal]):
 
 @TABLE.legalises(top.Pow)
 class PowAny(Composed[top.Pow]):
-    """Products for small whole exponents, else ``e**(exponent * log x)`` of positive x."""
+    """1 for exponent 0, products for small whole exponents, else ``e**(exponent * log x)``: of magnitudes where the
+    exponent is whole, with the sign of x where it is odd, and of positive x where it is not whole.
+    """
 
-    into = (*MOVES, top.Div, top.Exp, top.Log, top.Mul, top.MulConst)
+    into = (*MOVES, top.Abs, top.Clip, top.Div, top.Exp, top.Log, top.Mul, top.MulConst)
 
     def compose(self, node: LoweringNode[top.Pow], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         exponent, x = float(node.op.exponent), node.operands[0]
-        if not exponent.is_integer() or not 0 < abs(exponent) <= _MOST_FACTORS:
-            return [do(top.Exp(), do(top.MulConst(const_val=exponent), do(top.Log(), x)), last=True)]
-        if exponent > 1:
-            return [_product(do, x, int(exponent), last=True)]
+        if exponent == 0:
+            return [do(top.Clip(min=1.0, max=1.0), x, last=True)]
+        if not exponent.is_integer():
+            return [_exponential(do, exponent, x, last=True)]
+        if abs(exponent) > _MOST_FACTORS:
+            is_odd = exponent % 2 == 1
+            even = math.copysign(abs(exponent) - is_odd, exponent)
+            power = _exponential(do, even, do(top.Abs(), x), last=not is_odd)
+            return [do(top.Mul() if exponent > 0 else top.Div(), power, x, last=True) if is_odd else power]
         if exponent == 1:
             return [do.reshape(x, *x.tensor.dims, last=True)]
+        if exponent > 0:
+            return [_product(do, x, int(exponent), last=True)]
         one = np.ones((1,) * x.tensor.rank, np.float32)
-        return [do(top.Div(is_reverse=True), _product(do, x, int(-exponent)), one, last=True)]
+        inverse = do(top.Div(is_reverse=True), x, one, last=exponent == -1)  # powers of x could be infinite
+        return [_product(do, inverse, int(-exponent), last=exponent < -1)]
+
+
+def _exponential(do: Composer, exponent: float, x: Value, *, last: bool) -> Value:
+    return do(top.Exp(), do(top.MulConst(const_val=exponent), do(top.Log(), x)), last=last)
 
 
 def _product(do: Composer, x: Value, count: int, *, last: bool = False) -> Value:
@@ -60,24 +77,10 @@ def _product(do: Composer, x: Value, count: int, *, last: bool = False) -> Value
     return square if count % 2 == 0 else do(top.Mul(), square, x, last=last)
 
 
-@TABLE.legalises(top.Pow2)
-class Pow2Any(Composed[top.Pow2]):
-    """``e**(x * log base)``; ``0 ** x`` and powers of negative numbers have no logarithm."""
-
-    into = (top.Exp, top.MulConst)
-
-    def refuse(self, node: LoweringNode[top.Pow2]) -> str | None:
-        return None if node.op.const_val > 0 else f"a base above 0, this one is {node.op.const_val:g}"
-
-    def compose(self, node: LoweringNode[top.Pow2], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        product = do(top.MulConst(const_val=math.log(node.op.const_val)), parts[0])
-        return [do(top.Exp(), product, last=True)]
-
-
-@TABLE.legalises(top.Pow3)
-class Pow3Any(Composed[top.Pow3]):
-    """``e**(exponent * log |base|)``. A base below 0 takes whole exponents; 0 stays 0, or is 1 by exponent 0. Short
-    floats do not tell even exponents from odd ones: their bases are above 0.
+@TABLE.legalises(top.Pow2, top.Pow3)
+class Pow3Any(Composed[Op]):
+    """``e**(exponent * log |base|)``, with the sign of the base where the exponent is odd; 0 is 1 by exponent 0, 0 by
+    those above and infinite by those below. Bases below 0 take whole exponents.
     """
 
     into = (
@@ -85,46 +88,77 @@ class Pow3Any(Composed[top.Pow3]):
         *(top.MaxConst, top.Mul, top.MulConst, top.Sub, top.Where),
     )
 
-    def refuse(self, node: LoweringNode[top.Pow3]) -> str | None:
-        base, exponent = node.constants[:2]
-        if base is not None and exponent is not None:
+    def refuse(self, node: LoweringNode) -> str | None:
+        if all(constant is not None for constant in node.constants[:2]) and len(node.constants) > 1:
             return "all operands are constants; fold it into the network"
-        if base is not None and not (base > 0).all() and compute_type(node) != "f32":
-            return "bases above 0"
         return None
 
-    def compose(self, node: LoweringNode[top.Pow3], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
-        base, exponent = _ranked(do, parts[0]), _ranked(do, parts[1])
-        if not isinstance(base, Value) and (np.asarray(base) > 0).all():
-            logarithm: Part = np.log(np.asarray(base, np.float64)).astype(np.float32)
-            power = do(top.Exp(), do(top.Mul(), exponent, logarithm), last=bool(node.result_type.dims))
-        elif compute_type(node) != "f32":
-            power = do(top.Exp(), do(top.Mul(), do(top.Log(), base), exponent), last=bool(node.result_type.dims))
-        else:
-            power = self._signed(node, do, base, exponent)
-        return [do.reshape(power, *node.result_type.dims, last=not node.result_type.dims)]
-
-    def _signed(self, node: LoweringNode[top.Pow3], do: Composer, base: Part, exponent: Part) -> Value:
-        """Of bases of any sign; exponent 0 gives 1, also by the logarithm of the least number."""
-        magnitude = do(top.MaxConst(const_val=_LEAST), do(top.Abs(), base))
-        power = do(top.Exp(), do(top.Mul(), do(top.Log(), magnitude), exponent))
-        if isinstance(exponent, Value):
-            halves = do(top.Floor(), do(top.MulConst(const_val=0.5), exponent))
-            odd: Part = do(top.Sub(), exponent, do(top.MulConst(const_val=2.0), halves))
-            is_one: Part = do(top.CompareConst(mode="Equal", const_val=0.0), exponent)
-        else:
-            exponents = np.asarray(exponent, np.float32)
-            odd, is_one = np.mod(exponents, np.float32(2)), (exponents == 0).astype(np.float32)
-        below = do(top.CompareConst(mode="Less", const_val=0.0), base)
-        negative = do(top.Mul(), below, odd)
-        signed = do(top.Where(), negative, do(top.MulConst(const_val=-1.0), power), power, dims=power.tensor.dims)
-        is_zero = do(top.CompareConst(mode="Equal", const_val=0.0), base)
-        return do(top.Where(), is_zero, is_one, signed, dims=power.tensor.dims, last=bool(node.result_type.dims))
+    def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        given = (node.op.const_val, *parts) if isinstance(node.op, top.Pow2) else parts
+        base, exponent = (_ranked(do, part) for part in given[:2])
+        power = _Power(do, base, exponent).build()
+        return [do.reshape(power, *node.result_type.dims, last=True)]
 
 
-def _ranked(do: Composer, part: Part) -> Part:
+class _Power:
+    """One power of a base and an exponent; what is constant is computed here, and steps that it makes needless are
+    left out.
+    """
+
+    def __init__(self, do: Composer, base: Value | Array, exponent: Value | Array) -> None:
+        self.do, self.base, self.exponent = do, base, exponent
+
+    def build(self) -> Value:
+        do, exponent = self.do, self.exponent
+        power = do(top.Exp(), do(top.Mul(), exponent, self._logarithm()))
+        odd = self._odd()
+        if isinstance(odd, Value) or odd.any():
+            below = self._base(lambda x: x < 0, "Less")
+            if isinstance(below, Value) or below.any():
+                opposite = do(top.MulConst(const_val=-1.0), power)
+                power = do(top.Where(), do(top.Mul(), below, odd), opposite, power, dims=power.tensor.dims)
+        is_zero = self._base(lambda x: x == 0, "Equal")
+        if isinstance(is_zero, Value) or is_zero.any():
+            power = do(top.Where(), is_zero, self._of_zero(), power, dims=power.tensor.dims)
+        return power
+
+    def _base(self, test: Callable[[Array], Array], mode: str) -> Value | Array:
+        """Where the base compares so to 0, as 1 and 0."""
+        if isinstance(self.base, Value):
+            return self.do(top.CompareConst(mode=mode, const_val=0.0), self.base)
+        return test(self.base).astype(np.float32)
+
+    def _logarithm(self) -> Value | Array:
+        """Of the magnitude, which counts as the least number where it is 0."""
+        if isinstance(self.base, Value):
+            return self.do(top.Log(), self.do(top.MaxConst(const_val=_LEAST), self.do(top.Abs(), self.base)))
+        return np.log(np.maximum(np.abs(self.base.astype(np.float64)), _LEAST)).astype(np.float32)
+
+    def _odd(self) -> Value | Array:
+        """1 where the exponent is an odd number, 0 where it is even."""
+        if not isinstance(self.exponent, Value):
+            return np.mod(self.exponent, np.float32(2))
+        halves = self.do(top.Floor(), self.do(top.MulConst(const_val=0.5), self.exponent))
+        return self.do(top.Sub(), self.exponent, self.do(top.MulConst(const_val=2.0), halves))
+
+    def _of_zero(self) -> Value | Array:
+        """0 to the exponent."""
+        do, exponent = self.do, self.exponent
+        assert do.node.chip is not None
+        infinite = np.float32(np.inf if do.node.chip.has_infinity else _GREATEST)
+        if not isinstance(exponent, Value):
+            return np.where(exponent < 0, infinite, exponent == 0).astype(np.float32)
+        is_below, is_one = (do(top.CompareConst(mode=mode, const_val=0.0), exponent) for mode in ("Less", "Equal"))
+        return do(
+            top.Where(), is_below, np.full((1,) * exponent.tensor.rank, infinite), is_one, dims=exponent.tensor.dims
+        )
+
+
+def _ranked(do: Composer, part: Part) -> Value | Array:
     """A value without dimensions as one element along one."""
-    return do.reshape(part, 1) if isinstance(part, Value) and not part.tensor.rank else part
+    if isinstance(part, Value):
+        return part if part.tensor.rank else do.reshape(part, 1)
+    return np.atleast_1d(np.asarray(part, np.float32))
 
 
 @TABLE.legalises(top.Sigmoid)

@@ -34,12 +34,16 @@ from tpuc_cv18.kernels.elementwise import repeat_refusal
 from tpuc_cv18.operands import operand, strided
 
 _LEAST, _HALF = -63, ENTRIES // 2
-"""The exponent of index 0; negative numbers have the upper half of the table."""
+"""The exponent of index 0. Indices go around: those above 64 have the upper half of the table, then those below -63;
+negative numbers have the index of a positive one in the other half.
+"""
+_MOST = 128
 
 
 def _exponents() -> Array:
-    """The exponent of every index."""
-    return (np.arange(ENTRIES) % _HALF + _LEAST).astype(np.float64)
+    """The exponent of every index, of positive numbers."""
+    exponents = np.arange(ENTRIES) + _LEAST
+    return np.where(exponents < _MOST, exponents, exponents - ENTRIES).astype(np.float64)
 
 
 def _mantissas() -> tuple[Array, Array]:
@@ -71,7 +75,9 @@ _RECIPROCAL = Split(lambda e: 2.0**-e, lambda m, _: 1 / m)
 
 
 class SplitKernel(TableKernel):
-    """One table by exponent, one by mantissa, and a product or sum. Exponents from -63 to 64."""
+    """One table by exponent, one by mantissa, and a product or sum. What is not positive counts as 2**-63: -0.0 and
+    denormals, which only copies bring, and negative numbers.
+    """
 
     tables = ("exponents", "mantissas")
     work = ("index",)
@@ -82,14 +88,12 @@ class SplitKernel(TableKernel):
 
     def table(self, node: Node, name: str) -> Array:
         split = self.split(node)
-        if name == "mantissas":
-            return split.mantissas(*_mantissas())
-        values = split.exponents(_exponents())
-        values[_HALF:] *= -1.0
-        return values
+        return split.mantissas(*_mantissas()) if name == "mantissas" else split.exponents(_exponents())
 
     def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
-        self.evaluate(node, placed, placed.operand(0), operand(placed.result), steps, work["index"])
+        result = operand(placed.result)
+        steps.do(ArithmeticOp.MAX, result, operand(placed.operand(0)), 0.0)
+        self.evaluate(node, placed, placed.result, result, steps, work["index"])
 
     def evaluate(
         self, node: Node, placed: PlacedTile, x: LocalTensor, result: Operand, steps: Steps, index: Operand
@@ -115,7 +119,9 @@ class SplitKernel(TableKernel):
 
 
 class DivisionKernel(SplitKernel):
-    """The product with the reciprocal, which is rounded in between."""
+    """The product with the reciprocal, which is rounded in between. Divisors of both signs have a half of the table
+    each: their magnitudes are from 2**-63 to 2**65.
+    """
 
     work = ("index", "reciprocal")
 
@@ -126,6 +132,12 @@ class DivisionKernel(SplitKernel):
 
     def split(self, node: Node) -> Split:
         return _RECIPROCAL
+
+    def table(self, node: Node, name: str) -> Array:
+        if name == "mantissas":
+            return super().table(node, name)
+        positive = super().table(node, name)[:_HALF]
+        return np.concatenate([positive, -positive])
 
     def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
         over, under = placed.operand(0), placed.operand(1)
