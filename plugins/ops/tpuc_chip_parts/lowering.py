@@ -35,8 +35,8 @@ from tpuc_ops.quant.arithmetic import (
     round_to_int,
     saturate,
     symmetric_scale,
+    usable_threshold,
 )
-from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
 from tpuc_ops.shapes import positive_axis
 
 STEPS = 127
@@ -83,7 +83,7 @@ def learned_scales(node: LoweringNode) -> Array | None:
 def bytes_of(constant: Array) -> tuple[Array, float, str]:
     """A constant as bytes with its scale and element type: unsigned where no value is negative."""
     unsigned = bool((constant >= 0).all())
-    greatest = max(float(np.abs(constant).max(initial=0.0)), SMALLEST_THRESHOLD)
+    greatest = usable_threshold(float(np.abs(constant).max(initial=0.0)))
     scale = greatest / (_UNSIGNED_STEPS if unsigned else STEPS)
     dtype, element = (np.uint8, "ui8") if unsigned else (np.int8, "si8")
     rounded = round_to_int(constant.astype(np.float64) / scale, Rounding.HALF_AWAY_FROM_ZERO)
@@ -107,7 +107,7 @@ def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
     if plain.storage.is_unsigned == unsigned or not isinstance(element, Calibrated):
         return plain
     assert node.chip is not None
-    scale = symmetric_scale(max(element.threshold, SMALLEST_THRESHOLD), not unsigned, node.chip.symmetric_divisor)
+    scale = symmetric_scale(usable_threshold(element.threshold), not unsigned, node.chip.symmetric_divisor)
     return plain.with_element(Uniform(ScalarType("u8" if unsigned else "i8"), plain.uniform.expressed, scale))
 
 

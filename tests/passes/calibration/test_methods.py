@@ -150,21 +150,21 @@ def test_entropy_clips_an_outlier_but_not_a_normal_tail(normal: NDArray[np.float
 def test_method_keeps_the_promises_of_a_calibrator(method: Calibrator, normal: NDArray[np.float32]) -> None:
     assert method.api_version == 1
     statistics = histogram(normal)
-    assert 0 < methods.usable_threshold(method, statistics) <= statistics.absmax
+    assert 0 < methods.chosen_threshold(method, statistics) <= statistics.absmax
     scaled = histogram(normal * np.float32(4))
     # a power of two scales every step of the computation exactly, but for Newton's absolute tolerance
     assert method.threshold(scaled) == pytest.approx(4 * method.threshold(statistics), rel=1e-6)
 
 
 @each
-def test_zero_tensor_gets_the_smallest_usable_threshold(method: Calibrator) -> None:
-    assert methods.usable_threshold(method, histogram(np.zeros(10, np.float32))) == 1e-5
+def test_zero_tensor_gets_a_usable_threshold(method: Calibrator) -> None:
+    assert methods.chosen_threshold(method, histogram(np.zeros(10, np.float32))) == 1e-5
 
 
 @each
 @pytest.mark.parametrize("values", [[3.0], [-3.0, 0.0, 0.0], [1e-3, 3.0]])
 def test_few_values(method: Calibrator, values: list[float]) -> None:
-    assert 0 < methods.usable_threshold(method, histogram(np.array(values, np.float32))) <= 3.0
+    assert 0 < methods.chosen_threshold(method, histogram(np.array(values, np.float32))) <= 3.0
 
 
 def test_only_max_can_do_without_histogram() -> None:

@@ -28,6 +28,7 @@ LARGEST_FACTOR8 = 126 << -LOWEST_SHIFT
 """The largest factor that these have."""
 decompose16 = partial(decompose_search, bits=16, lowest_shift=LOWEST_SHIFT)
 """The same with 16 bits."""
+LARGEST_FACTOR16 = 32766 << -LOWEST_SHIFT
 
 
 def has_zero_points(*types: TensorType) -> bool:

@@ -16,6 +16,7 @@ from tpuc_bm1684x.lowerings.chains import chained, scaled_operands
 from tpuc_bm1684x.lowerings.common import (
     FLOATS,
     INTEGERS,
+    LARGEST_FACTOR16,
     decompose8,
     decompose16,
     decompose_rescale,
@@ -125,7 +126,9 @@ class SumInt8(BinaryInt8):
             multipliers, shift = decompose_together(factors, _LARGEST_CONSTANT >> 8)
             shifts = (shift,)
         else:
-            pairs = [_widened(decompose16(factor)) for factor in factors]
+            # Where one step of an operand is beyond the whole result, it is the result's end.
+            bounded = [min(max(factor, -LARGEST_FACTOR16), LARGEST_FACTOR16) for factor in factors]
+            pairs = [_widened(decompose16(factor)) for factor in bounded]
             multipliers, shifts = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
             if (bits := _bits_below(factors, shifts, values)) > 0:
                 shifts = (*(shift - bits for shift in shifts), bits)

@@ -16,6 +16,8 @@ _WIDE, _UNSIGNED_SHIFT = 32767, 8
 _LIMIT, _LEFT = 127, 15
 _NARROWEST, _WIDEST = 1 - 2.0**-7, 1 + 2.0**-4
 """How far the scale of the result may move: down by what cuts off less than one step at the threshold."""
+_USUAL = 16.0
+"""A factor that every sum may have."""
 _ROUNDING = 1 / 12  # the power of the error of rounding to integers
 _CREST = 4.0  # calibrated thresholds are about so many times the root of the mean square
 
@@ -37,7 +39,8 @@ def choose_multipliers(
     A multiplier is a signed byte; the largest is one times a power of two, because its product can be shifted left
     before the next one is added. The whole sum fits 16 bits where it passes through them. The largest factor is said
     exactly, by the result's scale; the error counts what is left of the others at usual values, and the rounding of
-    the result, in steps of the wanted scale.
+    the result, in steps of the wanted scale. Where nothing but the largest factors is left of the result, as in the
+    difference of equals, its scale is that of the operands' steps.
     """
     steps = [255 if type_.storage.is_unsigned else 128 for type_ in types]
     unsigned = result.storage.is_unsigned
@@ -50,6 +53,10 @@ def choose_multipliers(
             error = _error(choice, factors, steps)
             if best is None or error < best[0]:
                 best = (error, choice)
+    if best is None and not fixed:
+        beyond = max(map(abs, factors)) / _USUAL
+        coarse = choose_multipliers([factor / beyond for factor in factors], types, result, fixed=True)
+        return Multipliers(coarse.multipliers, coarse.shift, coarse.widening * beyond)
     if best is None:
         shown = ", ".join(f"{factor:g}" for factor in factors)
         raise ValueError(

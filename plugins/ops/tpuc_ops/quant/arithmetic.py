@@ -456,6 +456,21 @@ def _round_half_away(value: float) -> int:
 
 # Scales.
 
+SMALLEST_SCALE = 2.0**-126
+"""The smallest normal float32, as which scales are stored: below it they lose digits."""
+_SCALE_OF_ZEROS = 1e-5 / 127
+"""Of values that are all 0, for which any scale does."""
+
+
+def usable_threshold(threshold: float) -> float:
+    """Of a value to be quantized: every magnitude that has a scale; 1e-5 where all values are 0."""
+    return max(threshold, 255 * SMALLEST_SCALE) if threshold > 0 else 127 * _SCALE_OF_ZEROS
+
+
+def usable_scales(scales: Array) -> Array:
+    """Of filters to be quantized, one per channel: the same for scales."""
+    return np.where(scales > 0, np.maximum(scales, SMALLEST_SCALE), _SCALE_OF_ZEROS)
+
 
 def symmetric_scale(threshold: float, signed: bool, divisor: int = 128, bits: int = 8) -> float:
     """Step of a symmetric type: ``threshold / divisor`` when signed, ``threshold / (2**bits - 1)`` when not.

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import Calibrated, CalibrationError, ElementType, ScalarType, TensorType, Uniform, UniformPerAxis
 
-from tpuc_ops.quant.arithmetic import asymmetric_scale, symmetric_scale
-
-SMALLEST_THRESHOLD = 1e-5
-"""Thresholds below it count as it (SPEC 3.5)."""
+from tpuc_ops.quant.arithmetic import asymmetric_scale, symmetric_scale, usable_threshold
 
 _I8, _U8 = ScalarType("i8"), ScalarType("u8")
 
@@ -27,12 +24,12 @@ def byte_element(type: TensorType, mode: str, divisor: int, name: str) -> Elemen
 
 def symmetric_element(type: TensorType, divisor: int, name: str, *, unsigned: bool = True) -> Uniform:
     """int8 with zero point 0 and scale threshold / `divisor`; uint8 with threshold / 255 for values that are never
-    negative, when `unsigned` (SPEC T1, T15). Thresholds below 1e-5 count as 1e-5 (SPEC 3.5).
+    negative, when `unsigned` (SPEC T1, T15).
 
     Raises CalibrationError when the value was not calibrated.
     """
     element = _calibrated(type, name)
-    threshold = max(element.threshold, SMALLEST_THRESHOLD)
+    threshold = usable_threshold(element.threshold)
     if unsigned and element.minimum >= 0:
         return Uniform(_U8, element.expressed, symmetric_scale(threshold, False))
     return Uniform(_I8, element.expressed, symmetric_scale(threshold, True, divisor))
@@ -41,12 +38,12 @@ def symmetric_element(type: TensorType, divisor: int, name: str, *, unsigned: bo
 def asymmetric_element(type: TensorType, name: str) -> Uniform:
     """int8 with the scale and zero point that map [minimum, maximum], with 0 inside, to -128..127 (SPEC Q2).
 
-    Ranges narrower than 1e-5 count as [0, 1e-5]. Raises CalibrationError when the value was not calibrated.
+    Of values that are all 0 the range is [0, 1e-5]. Raises CalibrationError when the value was not calibrated.
     """
     element = _calibrated(type, name)
     low, high = min(element.minimum, 0.0), max(element.maximum, 0.0)
-    if high - low < SMALLEST_THRESHOLD:
-        low, high = 0.0, SMALLEST_THRESHOLD
+    if high - low < usable_threshold(high - low):
+        low, high = 0.0, usable_threshold(high - low)
     scale, zero_point = asymmetric_scale(low, high)
     return Uniform(_I8, element.expressed, scale, zero_point)
 

@@ -18,13 +18,13 @@ from tpuc_ops.quant.arithmetic import (
     round_quotients,
     round_to_int,
     saturate,
+    usable_scales,
 )
-from tpuc_ops.quant.elements import SMALLEST_THRESHOLD
 
 _FILTER_STEPS = 127.0
 """Of signed bytes on both sides of 0."""
-
-_SMALLEST_SCALE = SMALLEST_THRESHOLD / _FILTER_STEPS
+_NOTHING_LEFT = 2.0**-33
+"""Factors below it make 0 of every sum of 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def quantise_product(
     rows = filters.reshape(channels, -1)
     rounding = Rounding.HALF_AWAY_FROM_ZERO if learned is None else Rounding.HALF_TO_EVEN
     scales = largest_magnitudes(rows) / _FILTER_STEPS if learned is None else np.broadcast_to(learned, channels)
-    scales = np.maximum(scales, _SMALLEST_SCALE)
+    scales = usable_scales(scales)
     if bias is not None:
         # Half of int32 leaves room for the sum of products.
         scales = np.maximum(scales, np.abs(bias.astype(np.float64)) / (2.0**30 * of_source))
@@ -73,7 +73,8 @@ def quantise_product(
     if bias is not None or point:
         plain = np.zeros(channels) if bias is None else bias.astype(np.float64) / (scales * of_source)
         bias32 = saturate(round_to_int(plain - shift_of_zero, Rounding.HALF_AWAY_FROM_ZERO), np.int32)
-    multipliers, shifts = decompose_each(scales * of_source / of_result, decompose)
+    factors = scales * of_source / of_result
+    multipliers, shifts = decompose_each(np.where(factors < _NOTHING_LEFT, 0.0, factors), decompose)
     return QuantisedProduct(
         quantised.reshape(filters.shape),
         bias32,

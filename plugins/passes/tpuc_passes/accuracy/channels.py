@@ -9,10 +9,9 @@ from tpuc.api import Calibrated, FusesRelu, Module, Operation, ScalarType, Unifo
 from tpuc.api.host import Array
 from tpuc_ops import top
 from tpuc_ops.elementwise import Activation
-from tpuc_ops.quant.arithmetic import symmetric_scale
+from tpuc_ops.quant.arithmetic import symmetric_scale, usable_threshold
 
 from tpuc_passes.accuracy.grids import DIVISOR
-from tpuc_passes.calibration.methods import SMALLEST_THRESHOLD
 
 CHANNEL_THRESHOLDS = "channel_threshold"
 """The section of a calibration table that holds them: remarks of the form `#channel_threshold name t0 t1 ...`."""
@@ -73,7 +72,7 @@ def channel_elements(
             continue
         signed = element.minimum < 0
         limit = _limit(value)
-        scales = tuple(symmetric_scale(min(max(float(t), SMALLEST_THRESHOLD), limit), signed, divisor) for t in found)
+        scales = tuple(symmetric_scale(min(usable_threshold(float(t)), limit), signed, divisor) for t in found)
         result[value.name] = UniformPerAxis(_I8 if signed else _U8, element.expressed, 1, scales, (0,) * len(scales))
     return result
 

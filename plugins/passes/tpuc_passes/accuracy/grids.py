@@ -8,14 +8,11 @@ import numpy as np
 from tpuc.api import Calibrated, ChipDescription, TensorType, Uniform, UniformPerAxis, numpy_dtype
 from tpuc.api.host import Array
 from tpuc_ops import top
+from tpuc_ops.quant.arithmetic import usable_scales, usable_threshold
 from tpuc_ops.quant.elements import symmetric_element
-
-from tpuc_passes.calibration.methods import SMALLEST_THRESHOLD
 
 FILTER_STEPS = 127.0
 """Filters use -127 to 127: -128 would have no counterpart (SPEC 3.2)."""
-SMALLEST_SCALE = SMALLEST_THRESHOLD / FILTER_STEPS
-"""Of filters whose channel holds hardly more than zeros."""
 DIVISOR = 128
 """Steps from 0 to the threshold of a signed value, `ChipDescription.symmetric_divisor` where no chip is asked."""
 BLOCK_ELEMENTS = 1 << 18
@@ -102,7 +99,7 @@ def grid_of(type: TensorType, chip: ChipDescription | None, mode: str, name: str
 
 def symmetric_grid(threshold: float, *, signed: bool, divisor: int = DIVISOR) -> Grid:
     """The grid of a threshold: int8 when `signed`, else uint8."""
-    threshold = max(threshold, SMALLEST_THRESHOLD)
+    threshold = usable_threshold(threshold)
     return Grid(threshold / divisor, -128, 127) if signed else Grid(threshold / 255, 0, 255)
 
 
@@ -130,4 +127,4 @@ def filter_scales(op: object, filters: Array) -> Array:
     kept = channel_axis(op) % filters.ndim
     others = tuple(axis for axis in range(filters.ndim) if axis != kept)
     absmax = np.abs(filters).max(axis=others, keepdims=True, initial=0.0).astype(np.float64)
-    return np.maximum(absmax / FILTER_STEPS, SMALLEST_SCALE)
+    return usable_scales(absmax / FILTER_STEPS)

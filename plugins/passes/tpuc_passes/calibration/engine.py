@@ -14,7 +14,7 @@ from tpuc_passes.accuracy.equalised import equalised_where_better
 from tpuc_passes.accuracy.grids import PRODUCTS
 from tpuc_passes.calibration.collect import Counting, Kept, StatisticsJob, UnitResult, merge_histograms
 from tpuc_passes.calibration.headroom import with_headroom, with_output_headroom
-from tpuc_passes.calibration.methods import Max, usable_threshold
+from tpuc_passes.calibration.methods import Max, chosen_threshold
 from tpuc_passes.calibration.progress_file import Progress, fingerprint, load, save
 from tpuc_passes.calibration.refine import Refined, Refinement, Refiner, kept_for
 from tpuc_passes.calibration.table import TensorThreshold
@@ -102,7 +102,7 @@ class Engine:
         for name, histogram in progress.histograms.items():
             seen = histogram.statistics(depths.get(name, 0.0))
             method = Max() if name in given or seen.absmax == 0 else calibrator
-            entries[name] = TensorThreshold(usable_threshold(method, seen), seen.minimum, seen.maximum)
+            entries[name] = TensorThreshold(chosen_threshold(method, seen), seen.minimum, seen.maximum)
         return entries
 
     def refine(self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement) -> Refined:

@@ -10,16 +10,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Calibrator, TensorStatistics
+from tpuc_ops.quant.arithmetic import usable_threshold
 
-SMALLEST_THRESHOLD = 1e-5  # below it scales leave the range that the chips' multipliers can express
 SMALLEST_PROBABILITY = 1e-30
 
 Floats = NDArray[np.float64]
 
 
-def usable_threshold(method: Calibrator, statistics: TensorStatistics) -> float:
-    """The method's threshold within ``[1e-5, absmax]``; the lower limit wins for tensors that are (almost) zero."""
-    return max(min(method.threshold(statistics), statistics.absmax), SMALLEST_THRESHOLD)
+def chosen_threshold(method: Calibrator, statistics: TensorStatistics) -> float:
+    """The method's threshold, at most `absmax`; one above 0 for tensors that are all 0."""
+    return usable_threshold(min(method.threshold(statistics), statistics.absmax))
 
 
 def _centres(statistics: TensorStatistics) -> Floats:

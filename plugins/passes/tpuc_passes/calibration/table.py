@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tpuc.api import CalibrationError, read_text, write_atomic
 
+_LEAST_SHOWN = 1e-5
+"""Thresholds below it are written with an exponent."""
 COLUMNS = "# op_name    threshold    min    max"
 INT4, WEIGHTS, FP8 = "int4_th", "weight_scale", "weight_scale_fp8"
 SECTIONS = ("asym_op", INT4, WEIGHTS, FP8)  # what TPU-MLIR and its tools for training append below the table proper
@@ -101,7 +103,7 @@ def format_table(table: CalibrationTable) -> str:
     for name, entry in table.entries.items():
         if not name or name != " ".join(name.split()) or name.startswith("#"):
             raise CalibrationError(f"tensor name {name!r} cannot stand in a calibration table. Rename it in the model.")
-        lines.append(f"{name} {entry.threshold:.7f} {entry.minimum:.7f} {entry.maximum:.7f}")
+        lines.append(f"{name} {_numbers(entry)}")
     for section, content in table.sections.items():
         if section in NOTES:
             lines += [f"#{section} {line}" for line in content]
@@ -153,6 +155,15 @@ def parse_table(text: str, file: str = "calibration table") -> CalibrationTable:
             f"{file}: no line 'op_name threshold min max' in it. Make it again with 'tpuc calibrate'."
         )
     return CalibrationTable(entries, tuple(remarks), {name: tuple(lines) for name, lines in sections.items()})
+
+
+def _numbers(entry: TensorThreshold) -> str:
+    """Threshold, minimum and maximum with seven places, or with seven digits of a threshold that these do not show."""
+    numbers = (entry.threshold, entry.minimum, entry.maximum)
+    if not 0 < entry.threshold < _LEAST_SHOWN:
+        return " ".join(f"{number:.7f}" for number in numbers)
+    places = 6 - math.floor(math.log10(entry.threshold))
+    return " ".join(repr(round(float(number), places)) for number in numbers)
 
 
 def _parse_line(line: str, where: str) -> tuple[str, TensorThreshold]:
