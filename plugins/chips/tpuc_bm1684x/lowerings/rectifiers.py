@@ -15,7 +15,6 @@ from tpuc_bm1684x.lowerings.common import (
     INTEGERS,
     LOWEST_SHIFT,
     decompose8,
-    decompose_rescale,
     float_operands,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
@@ -58,12 +57,8 @@ class PReluInt8(Lowering[top.PRelu]):
 
 @TABLE.lowers(top.Relu, *ALL)
 class ReluAny(Lowering[top.Relu]):
-    """A clamp of stored values; the result keeps the operand's type, unless the network states another one."""
+    """A clamp of stored values; the result keeps the operand's type."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        values, type_ = node.operands, node.operands[0].tensor.at(None)
-        if node.result_type.is_quantised and type_.is_quantised and type_.element != node.result_type.element:
-            type_ = node.result_type.at(None)
-            multiplier, shift = decompose_rescale(node, values[0].tensor, type_)
-            values = (build(tpu.MulShift(multiplier=multiplier, rshift=shift), values, type_, f"{node.name}_rescaled"),)
-        return [build(tpu.Relu(relu_limit=node.op.relu_limit), values, type_)]
+        type_ = node.operands[0].tensor.at(None)
+        return [build(tpu.Relu(relu_limit=node.op.relu_limit), node.operands, type_)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
-from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops import top, tpu
 
 from tpuc_bm1684x.lowerings.common import (
@@ -17,9 +16,7 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 @TABLE.lowers(top.Softmax, *ALL)
 class SoftmaxFloat(Lowering[top.Softmax]):
-    """Computed in f32 in every mode: eight bits cannot hold the tail of a distribution over many classes. Where the
-    network itself states bytes, they are rounded to behind it.
-    """
+    """Computed in f32 in every mode: eight bits cannot hold the tail of a distribution over many classes."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return "no kernel gives its logarithm" if node.op.log else None
@@ -29,7 +26,4 @@ class SoftmaxFloat(Lowering[top.Softmax]):
 
     def lower(self, node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Sequence[Value]:
         softmax = tpu.Softmax(axis=node.op.axis, beta=node.op.beta)
-        if not is_stated(node):
-            return [build(softmax, node.operands, f32_result(node))]
-        value = build(softmax, node.operands, node.float_result_type(), f"{node.name}_f32")
-        return [build(tpu.Cast(), [value], node.quantised_result_type())]
+        return [build(softmax, node.operands, f32_result(node))]

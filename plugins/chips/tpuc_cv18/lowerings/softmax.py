@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Return, Value, Wants
-from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import without_point, zero_point
 from tpuc_ops.shapes import positive_axis
@@ -40,11 +39,7 @@ class SoftmaxFloat(Lowering[top.Softmax]):
             value = cast(value, value.tensor.shape_only().with_element(F32), f"{node.name}_floats", build)
         elif value.tensor.is_quantised:
             value = _floats(value, node, build)
-        floats = value.tensor.at(None)
-        if not is_stated(node):
-            return [build(lowered, [value], floats)]
-        value = build(lowered, [value], floats, f"{node.name}_f32")
-        return [cast(value, node.quantised_result_type(), node.name, build)]
+        return [build(lowered, [value], value.tensor.at(None))]
 
 
 def _floats(value: Value, node: LoweringNode, build: LoweringBuilder) -> Value:

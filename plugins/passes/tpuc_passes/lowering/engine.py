@@ -234,7 +234,9 @@ class Lowerer:
             return value
         made = value.defining
         if made is not None and made.location.names == (result.name,):
-            made.location = Location((self.unique(f"{result.name}_unstored"),))  # the name is that of the stored value
+            made.location = Location(
+                (self.unique(f"{result.name}_{value.tensor.storage.name}"),)
+            )  # the name is that of the stored value
             self.names.add(made.name)
             return self._stored_as(value, wanted, result.name, _rounding(operation.op))
         return self._stored_as(value, wanted, self.unique(f"{result.name}_stored"), _rounding(operation.op))
