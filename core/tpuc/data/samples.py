@@ -47,7 +47,7 @@ class SampleInput:
     `is_described` nobody said what it is, and images are refused.
 
     `store` makes what an input of quantised integers holds of float data; integers are taken as they are. `layout` says
-    how arrays may lie.
+    how arrays may lie. With `may_hide` -inf is a number like others: it hides places of a mask.
     """
 
     name: str
@@ -57,6 +57,7 @@ class SampleInput:
     store: Callable[[Array], Array] | None = None
     layout: ArrayLayout = field(default_factory=ArrayLayout)
     is_described: bool = True
+    may_hide: bool = True
 
 
 @dataclass(frozen=True)
@@ -378,7 +379,7 @@ def fit(one: SampleInput, row: Array, file: Path) -> Array:
         )
     if not row.size:
         raise CalibrationError(f"{file}: holds no samples for input {one.name!r}. Give at least one.")
-    if row.dtype.kind == "f" and not np.isfinite(row).all():
+    if row.dtype.kind == "f" and not (np.isfinite(row) | (one.may_hide & (row == -np.inf))).all():
         raise CalibrationError(
             f"{file}: NaN or infinite values for input {one.name!r}. Repair the sample or take it out."
         )

@@ -14,6 +14,8 @@ PIPELINES: Pipelines = {
     "lower": (
         "drop-dynamic-quantisation",
         "prepare-quantised",
+        "bound-masks",
+        "keep-masks-float",
         "keep-tail-float",
         "correct-bias",
         "scale-channels",

@@ -30,7 +30,7 @@ SIMULATOR_TOLERANCE = (0.99, 0.9)
 ONE_STEP = 1.001
 """More than a step by what computing with its scale in float32 adds."""
 
-ENDLESS = 1e38
+ENDLESS = 1e30
 """From here on numbers stand for infinity: masks are filled with the lowest number of some type, and sums of them lie
 anywhere near the end of float32.
 """

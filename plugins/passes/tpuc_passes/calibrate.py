@@ -15,9 +15,9 @@ from tpuc.api import (
     PassContext,
     undone_on_failure,
 )
-from tpuc.api.host import SampleSet, inputs_of, open_pool, open_samples
+from tpuc.api.host import SampleSet, open_pool, open_samples
 
-from tpuc_passes.calibration.collect import Counting
+from tpuc_passes.calibration.collect import counting_of, inputs_to_count
 from tpuc_passes.calibration.duration import THREADED_SECONDS, seconds_of
 from tpuc_passes.calibration.engine import Engine
 from tpuc_passes.calibration.gaps import find_gaps, sentence
@@ -25,7 +25,7 @@ from tpuc_passes.calibration.held_out import choose_held_out, samples_at, withou
 from tpuc_passes.calibration.lint import lint
 from tpuc_passes.calibration.progress_file import Progress
 from tpuc_passes.calibration.refine import Refinement, kept_for
-from tpuc_passes.calibration.scores import scores_of, unshown
+from tpuc_passes.calibration.scores import unshown
 from tpuc_passes.calibration.table import CalibrationTable, make_remarks
 from tpuc_passes.drop_dynamic_quantisation import without_dynamic_quantisation
 from tpuc_passes.quantised import computes_floats, has_scales
@@ -91,12 +91,12 @@ class Calibrate(Pass):
             )
         module = without_dynamic_quantisation(module, context)
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
-        inputs, sets = inputs_of(module), tuple(map(SampleSet.of_text, self.dataset))
+        inputs, sets = inputs_to_count(module), tuple(map(SampleSet.of_text, self.dataset))
         samples = open_samples(inputs, sets or None, _path(self.data_list), self.input_num, context.registry)
         workers = self.workers or int(not self.cluster and seconds_of(module) <= THREADED_SECONDS)
         with undone_on_failure(_path(self.statistics)), open_pool(workers, self.cluster, context.registry) as pool:
             files = _path(self.resume), _path(self.statistics)
-            counting = Counting(self.histogram_bin_num, calibrator.needs_histogram, scores_of(module))
+            counting = counting_of(module, self.histogram_bin_num, counting=calibrator.needs_histogram)
             engine = Engine(module, context, pool, counting, *files, self.strict)
             kept = kept_for(module, Progress(samples, counting), hold_out=self.hold_out)
             looked = lint(engine.network, samples, pool, context, counting, kept) if self.lint else None

@@ -19,13 +19,12 @@ from tpuc.api import (
 from tpuc.api.host import is_postprocess
 from tpuc_ops import top
 
+from tpuc_passes.accuracy.masks import HEAVY, behind_heavy, masked_scores
 from tpuc_passes.calibration.table import as_table
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of, runs_on_chip
 from tpuc_passes.results import FLOAT_SUMS, MODE
 
-# Where the work is: a tail ends before these. What is behind them costs little in any mode.
-_HEAVY = (top.Conv, top.Deconv, top.MatMul, top.LSTM, top.AvgPool, top.MaxPool, top.Upsample, top.Interp)
 _MOVES = (ShapeOnly, top.Permute, top.Slice)
 
 MOST_MOVED = 1 << 18
@@ -60,7 +59,7 @@ class KeepTailFloat(Pass):
         if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):
             return False
         cells = Cells.of(context, self.name, str(context.options["quantize"]))
-        behind = _behind_heavy(module)
+        behind = behind_heavy(module)
         tail = _tail(module)
         modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
         for operation in tail:
@@ -70,13 +69,13 @@ class KeepTailFloat(Pass):
                 modes.setdefault(operation.name, float_mode)
         context.leave(QUANTISE_TABLE, modes)
         stored = context.find(STORED_OUTPUTS, frozenset())
-        context.leave(FLOAT_SUMS, _float_sums(module, tail, modes, cells, stored))
+        context.leave(FLOAT_SUMS, _float_sums(module, tail.keys() | masked_scores(module), modes, cells, stored))
         return False
 
 
 def float_tail(module: Module) -> frozenset[str]:
     """The ops of a calibrated module that a chip whose float mode has all of them would compute in it."""
-    behind = _behind_heavy(module)
+    behind = behind_heavy(module)
     return frozenset(one.name for one in _tail(module) if one in behind and not _keeps_type(one))
 
 
@@ -84,7 +83,7 @@ def _tail(module: Module) -> dict[Operation, None]:
     """From which only such ops lead to the outputs, the last one first."""
     tail: dict[Operation, None] = {}
     for operation in reversed(module.main.operations[:-1]):
-        if not runs_on_chip(operation) or isinstance(operation.op, _HEAVY):
+        if not runs_on_chip(operation) or isinstance(operation.op, HEAVY):
             continue
         users = [user for result in operation.results for user in result.users]
         if all(user is module.main.terminator or user in tail for user in users):
@@ -98,13 +97,13 @@ def _keeps_type(operation: Operation) -> bool:
 
 def _float_sums(
     module: Module,
-    tail: Collection[Operation],
+    floating: Collection[Operation],
     table: Mapping[str, str],
     cells: Cells,
     stored: Collection[int],
 ) -> frozenset[str]:
     """The integer ops whose lowerings have `float_sums` and whose results are only read as floats, also after few were
-    moved; outputs are, but for those at positions in `stored`. `tail` begins with its last operation.
+    moved; outputs are, but for those at positions in `stored`. Those in `floating` are what may read floats.
     """
     terminator, floats = module.main.terminator, set[Operation]()
 
@@ -112,7 +111,9 @@ def _float_sums(
         uses = [use for result in operation.results for use in result.uses]
         return all(index not in stored if user is terminator else user in floats for user, index in uses)
 
-    for operation in tail:
+    for operation in reversed(module.main.operations):
+        if operation not in floating:
+            continue
         if isinstance(operation.op, (*_MOVES, top.Concat)) and operation.name not in table:
             stays = isinstance(operation.op, ShapeOnly)
             fits = stays or sum(result.tensor.size for result in operation.results) <= MOST_MOVED
@@ -129,16 +130,6 @@ def _float_sums(
         and table.get(operation.name) not in FLOAT_MODES
         and read_as_floats(operation)
     )
-
-
-def _behind_heavy(module: Module) -> set[Operation]:
-    """Operations that a heavy one leads to; a network without any has no tail."""
-    behind: set[Operation] = set()
-    for operation in module.main.operations:
-        producers = [operand.defining for operand in operation.operands if operand.defining is not None]
-        if any(isinstance(producer.op, _HEAVY) or producer in behind for producer in producers):
-            behind.add(operation)
-    return behind
 
 
 def _joins_equals(operation: Operation) -> bool:

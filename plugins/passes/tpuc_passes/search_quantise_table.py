@@ -14,6 +14,7 @@ from tpuc_passes.accuracy.search import Search
 from tpuc_passes.accuracy.sensitivity import SensitivityJob
 from tpuc_passes.accuracy.trials import Trials
 from tpuc_passes.correct_bias import noted_shifts
+from tpuc_passes.keep_masks_float import KeepMasksFloat
 from tpuc_passes.keep_tail_float import KeepTailFloat
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.planning.kernels import chip_of
@@ -68,6 +69,7 @@ def sensitivity_job(module: Module, context: PassContext, samples: SampleSource)
     chip = chip_of(context, SearchQuantiseTable.name).description
     mode = str(context.options.get("quantize") or "int8")
     calibrated = calibrated_copy(module, context)
+    KeepMasksFloat().run(calibrated, context)
     KeepTailFloat().run(calibrated, context)
     table = context.result(CALIBRATION_TABLE)
     floats = frozenset(context.find(QUANTISE_TABLE, {}))

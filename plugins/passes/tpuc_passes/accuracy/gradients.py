@@ -13,6 +13,7 @@ from tpuc_ops import top
 from tpuc_ops.convolution import convolve
 
 from tpuc_passes.accuracy.companding import slopes
+from tpuc_passes.accuracy.masks import shown
 from tpuc_passes.accuracy.measure import Measure
 from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, State
 from tpuc_passes.accuracy.transposed import image_gradient, matrix_gradient, pool_gradient
@@ -156,12 +157,13 @@ class Gradients:
             if slot == ABSENT_SLOT or slot in self.net.constants or array.dtype.kind != "f":
                 result.append(None)
                 continue
-            step = np.float32(_STEP * float(np.sqrt(np.mean(array.astype(np.float64) ** 2))) + 1e-12)
+            seen = shown(array) if self.net.plan.steps[index].operation in self.net.masked else array
+            step = np.float32(_STEP * float(np.sqrt(np.mean(seen.astype(np.float64) ** 2))) + 1e-12)
             up, down = (
                 self.net.evaluate(index, [*operands[:position], array + side, *operands[position + 1 :]])[0]
                 for side in (step, -step)
             )
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"):  # also of hidden places, which are infinite
                 slope = np.nan_to_num((up - down) / (2 * step), nan=0.0, posinf=0.0, neginf=0.0)
             result.append(_unbroadcast(gradient * slope, array.shape))
         return result

@@ -12,6 +12,7 @@ from tpuc.api import (
     Module,
     NetworkInput,
     Node,
+    Operation,
     ShapeOnly,
     TensorType,
     UniformPerAxis,
@@ -22,6 +23,7 @@ from tpuc.api.host import ABSENT_SLOT, Array, Plan, Pool, Step, make_plan, share
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.grids import PRODUCTS, Grid, grid_of, grid_of_uniform, stored_filters
+from tpuc_passes.accuracy.masks import masked_scores
 from tpuc_passes.accuracy.together import most_together, node_together
 
 KEEPS_VALUES = (
@@ -79,6 +81,8 @@ class FakeNetwork:
     grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     constants: frozenset[int] = field(init=False, default_factory=frozenset[int])
     """The slots of weights."""
+    masked: frozenset[Operation] = field(init=False, default_factory=frozenset[Operation])
+    """What makes masks and reads masked scores: floats in every mode."""
     _tensor_grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
@@ -89,6 +93,7 @@ class FakeNetwork:
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.module)
+        self.masked = masked_scores(self.module)
         self.constants = frozenset(slot for slot, _ in self.plan.constants)
         self._base = [None] * self.plan.slots
         self._base[0] = np.zeros((0,), np.float32)
@@ -129,7 +134,7 @@ class FakeNetwork:
     def can_be_integer(self, step: Step) -> bool:
         """Would the chip compute this op on integers, unless the quantise table says otherwise?"""
         op = step.operation.op
-        if isinstance(op, (*STAYS_FLOAT, NetworkInput)):
+        if isinstance(op, (*STAYS_FLOAT, NetworkInput)) or step.operation in self.masked:
             return False
         return any(self.grids.get(slot) is not None for slot in (*step.operands, *step.results))
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tpuc.api import CalibrationError
-from tpuc.api.host import Array, Interpreter, Job, PortableModule, SampleReader, SampleSource
+import numpy as np
+from tpuc.api import CalibrationError, Module
+from tpuc.api.host import Array, Interpreter, Job, PortableModule, SampleInput, SampleReader, SampleSource, inputs_of
 
-from tpuc_passes.calibration.scores import Score, Scores, wins
+from tpuc_passes.accuracy.masks import hidden_values
+from tpuc_passes.calibration.scores import Score, Scores, scores_of, wins
 from tpuc_passes.calibration.statistics import CountingBuffers, Histogram
 
 Histograms: TypeAlias = dict[str, Histogram]
@@ -44,21 +46,47 @@ class Kept:
 
 @dataclass(frozen=True)
 class Counting:
-    """How values are counted: in how many bins, or with `counting` False their ranges only; and what `scores` say."""
+    """How values are counted: in how many bins, or with `counting` False their ranges only; and what `scores` say.
+    Where `hidden` values are -inf, they are not counted.
+    """
 
     bins: int
     counting: bool = True
     scores: Scores = field(default_factory=dict[str, Score])
+    hidden: frozenset[str] = frozenset()
 
     def see(self, into: Histograms, name: str, array: Array, buffers: CountingBuffers) -> None:
         """Take a value into account; integers have no statistics."""
         if array.dtype.kind != "f":
             return
+        if name in self.hidden:
+            array = _shown(name, array)
         if name not in into:
             into[name] = Histogram(name, self.bins, counting=self.counting)
         into[name].update(array, buffers, every=max(array.size // MANY_COUNTED, 1))
         if name in self.scores:
             into[name].wins = into[name].wins + wins(array, self.scores[name])
+
+
+def counting_of(module: Module, bins: int, *, counting: bool) -> Counting:
+    """How the values of a network are counted."""
+    return Counting(bins, counting, scores_of(module), hidden_values(module))
+
+
+def inputs_to_count(module: Module) -> list[SampleInput]:
+    """A network's inputs, of which only masks may be -inf."""
+    hidden = hidden_values(module)
+    return [replace(one, may_hide=one.name in hidden) for one in inputs_of(module)]
+
+
+def _shown(name: str, array: Array) -> Array:
+    """The elements that are not hidden."""
+    if np.isnan(array).any():
+        raise CalibrationError(
+            f"{name}: NaN during calibration, which a softmax of nothing but -inf gives. Hide no whole row, or hide it "
+            "with the lowest finite number."
+        )
+    return array[array != -np.inf]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,172 @@
+"""Finds attention masks: numbers far below all others that are added to scores, or chosen instead of them, to hide
+places from a softmax or a maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from tpuc.api import Constant, Module, NetworkInput, NoneType, Op, Operation, ShapeOnly, Value
+from tpuc_ops import top
+from tpuc_ops.arrays import Array
+
+HIDDEN = 50.0
+"""A number so far below 0 hides a place: exp(-50) is 2e-22. Swin hides with -100; learned position biases of trained
+networks stay within 20. A larger number leaves masks in eight bits, a smaller one puts biases in floats.
+"""
+HEAVY = (top.Conv, top.Deconv, top.MatMul, top.LSTM, top.AvgPool, top.MaxPool, top.Upsample, top.Interp)
+"""Ops in which the work of a network is done."""
+_FEW = (top.AddConst, top.SubConst, top.MulConst, top.Cast, top.Clip, top.MaxConst, top.MinConst)
+"""Ops that a mask which is an input may pass on its way to the scores."""
+_MOVES = (ShapeOnly, top.Permute, top.Slice, top.Tile)
+_JOINS = (top.Add, top.Sub, top.Mul, top.Div, top.Where, top.Max, top.Min)
+_PATH = (*_FEW, *_MOVES, *_JOINS, top.Concat, top.Pad)
+
+
+def masked_scores(module: Module) -> frozenset[Operation]:
+    """The ops that make masks and mask scores, and the softmaxes and maxima behind them."""
+    behind, found = behind_heavy(module), set[Operation]()
+    for operation in module.main.operations:
+        if _chooses(operation):
+            path = set(_path(operation.operands[0]))
+            if any(_hides(module, one, behind, isinstance(operation.op, top.Softmax)) for one in path):
+                found |= path | {operation}
+    return frozenset(found)
+
+
+def hidden_values(module: Module) -> frozenset[str]:
+    """The names of values that may be -inf where they are hidden: masks, inputs that are masks, and masked scores."""
+    found = masked_scores(module)
+    inputs = (value.name for one in found for value in one.operands if _is_input(value))
+    return frozenset(result.name for one in found for result in one.results).union(inputs)
+
+
+def mask_inputs(module: Module) -> list[Value]:
+    """The inputs of floats that are masks themselves."""
+    found = masked_scores(module)
+    behind, result = behind_heavy(module), dict[Value, None]()
+    for operation in found:
+        if isinstance(operation.op, (top.Add, top.Sub, top.Min, top.Where)):
+            branches = operation.operands[isinstance(operation.op, top.Where) :]
+            for side in (one for one in branches if not _is_behind(one, behind)):
+                result |= dict.fromkeys(_inputs_of(side))
+    return sorted(result, key=lambda value: value.name)
+
+
+def _inputs_of(value: Value) -> Iterator[Value]:
+    """The inputs of floats that a value is made of by few ops, which do not make them much larger."""
+    producer = value.defining
+    if producer is None or isinstance(value.type, NoneType) or not value.tensor.storage.is_float:
+        return
+    if isinstance(producer.op, NetworkInput):
+        yield value
+    elif isinstance(producer.op, (*_FEW, *_MOVES, top.Add, top.Sub)) and not _is_large(producer.op):
+        for operand in producer.operands:
+            yield from _inputs_of(operand)
+
+
+def _is_large(op: Op) -> bool:
+    return isinstance(op, (top.MulConst, top.AddConst, top.SubConst)) and abs(op.const_val) >= HIDDEN
+
+
+def _is_input(value: Value) -> bool:
+    return value.defining is not None and isinstance(value.defining.op, NetworkInput)
+
+
+def behind_heavy(module: Module) -> set[Operation]:
+    """Operations that a heavy one leads to."""
+    behind: set[Operation] = set()
+    for operation in module.main.operations:
+        producers = [operand.defining for operand in operation.operands if operand.defining is not None]
+        if any(isinstance(producer.op, HEAVY) or producer in behind for producer in producers):
+            behind.add(operation)
+    return behind
+
+
+def _chooses(operation: Operation) -> bool:
+    """Does the result depend on the largest elements alone?"""
+    match operation.op:
+        case top.Softmax() | top.Arg() | top.TopK():
+            return True
+        case top.Reduce(mode=mode):
+            return mode == "ReduceMax"
+        case _:
+            return False
+
+
+def _path(value: Value) -> Iterator[Operation]:
+    """The cheap ops that lead to a value."""
+    stack, seen = [value], set[Operation]()
+    while stack:
+        producer = stack.pop().defining
+        if producer is not None and producer not in seen and isinstance(producer.op, _PATH):
+            seen.add(producer)
+            stack += producer.operands
+            yield producer
+
+
+def _hides(module: Module, operation: Operation, behind: set[Operation], whole: bool) -> bool:
+    """Does the operation hide places? An input that is added to the scores may do so: to those of a softmax (`whole`),
+    or to larger ones of a product.
+    """
+    op = operation.op
+    if isinstance(op, top.Where):
+        numbers = [op.x_const_val] * op.x_is_const + [op.y_const_val] * op.y_is_const
+        constants = _constants(module, operation.operands[1:])
+        return any(number <= -HIDDEN for number in numbers) or any(map(is_hiding, constants))
+    if isinstance(op, top.Pad):
+        return op.val <= -HIDDEN
+    if not isinstance(op, (top.Add, top.Sub, top.Min)):
+        return False
+    if any(is_hiding(-one if isinstance(op, top.Sub) else one) for one in _constants(module, operation.operands)):
+        return True
+    sides = [one for one in operation.operands if not _is_behind(one, behind)]
+    return any(_is_mask(module, one, whole or len(sides) < len(operation.operands)) for one in sides)
+
+
+def is_hiding(array: Array) -> bool:
+    """Is a constant a mask: some numbers hide, others are far above them?"""
+    low, high = (float(limit) for limit in (array.min(initial=0.0), array.max(initial=-np.inf)))
+    return low <= -HIDDEN and high > low / 4
+
+
+def shown(array: Array) -> Array:
+    """The elements that are not hidden, or a 0."""
+    return array[array > -HIDDEN] if (array > -HIDDEN).any() else np.zeros(1, np.float32)
+
+
+def _constants(module: Module, values: tuple[Value, ...]) -> list[Array]:
+    arrays = [module.constant(value) for value in values if not isinstance(value.type, NoneType)]
+    return [np.asarray(array) for array in arrays if array is not None and np.asarray(array).dtype.kind == "f"]
+
+
+def _is_behind(value: Value, behind: set[Operation]) -> bool:
+    producer = value.defining
+    return producer is not None and (producer in behind or isinstance(producer.op, HEAVY))
+
+
+def _is_mask(module: Module, value: Value, joins_scores: bool) -> bool:
+    """Is what is added to scores a mask? It is where a large number makes it, and may be where it is an input."""
+    stack, is_input = [value], True
+    while stack:
+        producer = stack.pop().defining
+        if producer is None or isinstance(producer.op, Constant):
+            continue
+        op = producer.op
+        if isinstance(op, NetworkInput):
+            if is_input and joins_scores:
+                return True
+            continue
+        if _is_large(op):
+            return True
+        large = (np.abs(one).max(initial=0.0) >= HIDDEN for one in _constants(module, producer.operands))
+        if isinstance(op, (top.Mul, top.Div, top.Add, top.Sub)) and any(large):
+            return True
+        if isinstance(op, top.Where) and _hides(module, producer, set(), whole=False):
+            return True
+        if not isinstance(op, _PATH):
+            continue
+        is_input = is_input and isinstance(op, (*_FEW, *_MOVES))
+        stack += producer.operands
+    return False
