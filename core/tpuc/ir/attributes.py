@@ -105,9 +105,10 @@ Attribute: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class IntKind:
-    """A Python int printed as `value : width`."""
+    """A Python int printed as `value : width`; `former` are widths that files of before have."""
 
     width: str
+    former: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ PoolMode = Annotated[str, dataclasses.replace(get_args(RoundMode)[1], mnemonic="
 ActiveMode = Annotated[str, dataclasses.replace(get_args(RoundMode)[1], mnemonic="active_mode")]
 PadMode = Annotated[str, dataclasses.replace(get_args(RoundMode)[1], mnemonic="Pad_Mode")]
 
+# Written with another type by the first versions of TPU-MLIR.
+FormerI64 = Annotated[int, IntKind("si32", former=("i64",))]
+
 # A choice that MLIR writes as its number.
 GridMode = Annotated[str, CodeKind("i64", ("bilinear", "nearest", "bicubic"))]
 GridPadding = Annotated[str, CodeKind("i64", ("zeros", "border", "reflection"))]

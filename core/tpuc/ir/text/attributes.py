@@ -41,6 +41,10 @@ _ALIAS_LINE = re.compile(r"\n(?!#loc\d++ = loc\(\"[^\"\\\n]*+\"\)\n)[ \t]*([#!][
 _SIMPLE_ALIAS = re.compile(r'(?:\n#loc\d++ = loc\("[^"\\\n]*+"\))++(?=\n)')
 _SIMPLE_ALIAS_LINE = re.compile(r'\n(#loc\d++) = loc\("([^"\\\n]*+)"\)(?=\n)')
 _TYPE_START = re.compile(rf"[!(]|(?:tensor|tuple|vector|memref|complex)<|(?:none|{SCALAR})(?![\w.])")
+_BARE_NAME = re.compile(r"(?!fused|callsite|unknown)\w[\w.$/-]*+(?=\s*\))")
+"""Of a location that a document prints without quotes."""
+_PRINTED_LIST = re.compile(r"\(\s*-?\d")
+"""A list of numbers as a document prints it."""
 _LINE_COLUMN = re.compile(r":\d+:\d+(?:\s+to\s+(?:\d+)?:\d+)?")
 
 # One entry of a dictionary whose value needs no look inside to find its end; equal texts give the same attribute.
@@ -102,6 +106,8 @@ class AttributeParser(TypeParser):
                 return StringAttr(self.string("a string"))
             case "[":
                 return ArrayAttr(self._items("[", "]", self.attribute))
+            case "(" if _PRINTED_LIST.match(text, pos):
+                return ArrayAttr(self._items("(", ")", self.attribute))
             case "{":
                 return DictAttr(tuple(self.dictionary().items()))
             case "@":
@@ -304,6 +310,9 @@ class AttributeParser(TypeParser):
         if self.accept_word("callsite"):
             self.balanced("this call site")
             return Location((), self._expanded(start))
+        bare = self.take(_BARE_NAME)
+        if bare is not None:
+            return Location((bare.group(),))
         name = self.string("a location such as a name")
         if self.take(_LINE_COLUMN):
             return Location((), self.text[start : self.pos])

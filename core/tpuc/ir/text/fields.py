@@ -120,8 +120,8 @@ def _functions(
 ) -> tuple[str, Callable[[Attribute], Any], Callable[[Any], Attribute], Callable[[Any], str]]:
     """What is expected, and the functions load, dump and text."""
     match kind:
-        case IntKind(width=width):
-            return _integer(width)
+        case IntKind(width=width, former=former):
+            return _integer(width, former)
         case FloatKind(width=width):
             return _float(width)
         case BoolKind():
@@ -164,11 +164,14 @@ def _load_symbol(attribute: Attribute) -> str | None:
     return attribute.name if isinstance(attribute, SymbolAttr) else None
 
 
-def _integer(width: str) -> tuple[str, Callable[[Attribute], Any], Callable[[Any], Attribute], Callable[[Any], str]]:
+def _integer(
+    width: str, former: tuple[str, ...] = ()
+) -> tuple[str, Callable[[Attribute], Any], Callable[[Any], Attribute], Callable[[Any], str]]:
     scalar = ScalarType(width)
+    taken = {width, *former}
 
     def load(attribute: Attribute) -> int | None:
-        if not isinstance(attribute, IntegerAttr) or (attribute.is_typed and attribute.type != scalar):
+        if not isinstance(attribute, IntegerAttr) or (attribute.is_typed and attribute.type.name not in taken):
             return None
         return attribute.value
 

@@ -27,7 +27,7 @@ class LSTM(Op):
 
     name = "top.LSTM"
     slots = listed(7, kept=6)
-    hidden_size: I64
+    hidden_size: I64 = 0
     have_bias: Bool = True
     bidirectional: Bool = False
     batch_first: Bool = False
@@ -36,6 +36,8 @@ class LSTM(Op):
         x, weight, recurrence = operands[:3]
         steps, count, inputs = sequence_sizes(x.dims, self.batch_first)
         directions, hidden = 1 + self.bidirectional, self.hidden_size
+        if hidden < 1:
+            raise ValueError("hidden_size must be stated; it is the last extent of the recurrence")
         if weight.dims != (directions, 4 * hidden, inputs):
             raise ValueError(f"filter {show(weight.dims)} should be {show((directions, 4 * hidden, inputs))}")
         if recurrence.dims != (directions, 4 * hidden, hidden):

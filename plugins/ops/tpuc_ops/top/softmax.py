@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from tpuc.api import F64, SI32, Bool, Node, Op, Str, Types
+from tpuc.api import F64, Bool, Node, Op, Str, Types
 
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.attributes import FormerI64
 from tpuc_ops.shapes import positive_axis
 
 
@@ -18,7 +19,7 @@ class Softmax(Op, quantised.Rescales):
     """``exp(beta * x)`` divided by its sum along `axis`; the logarithm of that with `log`."""
 
     name = "top.Softmax"
-    axis: SI32 = -1
+    axis: FormerI64 = -1
     beta: F64 = 1.0
     log: Bool = False
     round_mode: Str = field(default="HalfAwayFromZero", kw_only=True)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import SI32, Node, Op, Types
+from tpuc.api import Node, Op, Types
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import FormerI64
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,8 @@ class Trilu(Op):
     """Zeros below (`upper` 1) or above (`upper` 0) the diagonal that is `diagonal` places right of the main one."""
 
     name = "top.Trilu"
-    upper: SI32 = 1
-    diagonal: SI32 = 0
+    upper: FormerI64 = 1
+    diagonal: FormerI64 = 0
 
     def infer(self, operands: Types) -> Types:
         (x,) = operands

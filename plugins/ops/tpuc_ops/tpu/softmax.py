@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import F64, SI32, Bool, Node, Op, Raw, RoundMode, Types, numpy_dtype
+from tpuc.api import F64, Bool, Node, Op, Raw, RoundMode, Types, numpy_dtype
 
 from tpuc_ops.arrays import Array, as_float, stored
-from tpuc_ops.attributes import listed
+from tpuc_ops.attributes import FormerI64, listed
 from tpuc_ops.integers import is_integer
 from tpuc_ops.quant.arithmetic import Rounding, quantise_product
 from tpuc_ops.shapes import positive_axis
@@ -27,7 +27,7 @@ class Softmax(Op):
 
     name = "tpu.Softmax"
     slots = listed(6, kept=1)
-    axis: SI32 = -1
+    axis: FormerI64 = -1
     beta: F64 = 1.0
     log: Bool = False
     round_mode: RoundMode = "HalfAwayFromZero"
