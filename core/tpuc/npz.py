@@ -68,15 +68,18 @@ def open_entry(archive: zipfile.ZipFile, entry: str) -> IO[bytes]:
     return archive.open(entry)
 
 
-def write_npz(path: Path | str, arrays: Mapping[str, Array], *, compressed: bool = False) -> None:
-    """Write arrays sorted by name, without time stamps. bfloat16 and 8-bit floats are stored as raw integers.
+def write_npz(
+    path: Path | str, arrays: Mapping[str, Array], *, compressed: bool = False, is_ordered: bool = False
+) -> None:
+    """Write arrays sorted by name, or in the order that they have, without time stamps. bfloat16 and 8-bit floats are
+    stored as raw integers.
 
     Raises CannotWrite; nothing is left behind then.
     """
 
     def fill(stream: BinaryIO) -> None:
         with zipfile.ZipFile(stream, "w") as archive:
-            for name in sorted(arrays):
+            for name in arrays if is_ordered else sorted(arrays):
                 entry = zipfile.ZipInfo(entry_name(name), _NO_TIME)
                 entry.create_system = _UNIX
                 entry.external_attr = 0o644 << 16

@@ -248,7 +248,7 @@ class LoadedModel(ABC):
 
     inputs: Sequence[TensorInfo]
     outputs: Sequence[TensorInfo]
-    ddr_spaces: ClassVar[tuple[str, ...]] = ("ddr",)
+    ddr_spaces: tuple[str, ...] = ("ddr",)
     """Names of the memory spaces of regions that are in DDR."""
     layers: Sequence[LayerCommands] = ()
     """What the file says of the layers that its commands compute; empty where it says nothing."""

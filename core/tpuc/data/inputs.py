@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from tpuc.data.layout import Layout, layout_of
 from tpuc.data.preprocess import Preprocess
-from tpuc.data.samples import SampleInput
+from tpuc.data.samples import ANY_SHAPE, SampleInput
 from tpuc.data.stored import is_plain, quantise, quantise_evenly
-from tpuc.ir import ElementType, Module, Op, Operation, Uniform
+from tpuc.errors import InvalidModel
+from tpuc.ir import ElementType, Module, Op, Operation, TensorType, Uniform, Value
 from tpuc.ir.attributes import StringAttr
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.traits import NetworkInput
+from tpuc.ir.types import of_tensor
 
 _FIELDS = (
     *("mean", "scale", "pixel_format", "keep_aspect_ratio"),
@@ -65,13 +67,24 @@ def is_described(op: Op) -> bool:
 
 
 def inputs_of(module: Module, remark: Remark | None = None) -> list[SampleInput]:
-    """One entry per network input, in order. `remark` hears of data that are quantised on the way."""
+    """One entry per network input, in order. `remark` hears of data that are quantised on the way.
+
+    Modules of other dialects than TOP and TPU have no operations that bring arguments into the network: there the
+    arguments themselves are the inputs, and their extents may be open.
+    """
     file, said = _FILE_LAYOUTS.get(_word(module, "module.platform")), _word(module, INPUT_LAYOUT)
-    return [
-        _input_of(operation, file, said, remark)
-        for operation in module.main.operations
-        if isinstance(operation.op, NetworkInput)
-    ]
+    brought = [operation for operation in module.main.operations if isinstance(operation.op, NetworkInput)]
+    if not brought:
+        return [_argument(value, index) for index, value in enumerate(module.main.inputs)]
+    return [_input_of(operation, file, said, remark) for operation in brought]
+
+
+def _argument(value: Value, index: int) -> SampleInput:
+    name, type_ = value.name or f"arg{index}", of_tensor(value.type)  # as the interpreter calls it
+    if not isinstance(type_, TensorType):
+        raise InvalidModel(f"argument {index} of 'main' is neither a tensor nor a number; make it one")
+    shape = ANY_SHAPE if type_.shape is None else type_.shape
+    return SampleInput(name, shape, numpy_dtype(type_.storage), is_described=False)
 
 
 def _input_of(operation: Operation, file: Layout | None, said: str, remark: Remark | None) -> SampleInput:

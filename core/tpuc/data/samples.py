@@ -25,6 +25,8 @@ from tpuc.data.preprocess import Preprocess, Reader
 from tpuc.data.rows import ArrayRows
 from tpuc.data.sets import SampleSet, interleaved, sets_of
 from tpuc.errors import CalibrationError
+from tpuc.ir.dtypes import shown
+from tpuc.ir.types import DYNAMIC
 from tpuc.names import nearest
 from tpuc.npy import read_header
 from tpuc.npz import ARCHIVE_ERRORS, array_name, open_entry
@@ -35,6 +37,8 @@ Shape = tuple[int, ...]
 Sample = dict[str, Array]
 
 READERS = "tpuc.readers"
+ANY_SHAPE: Shape = (DYNAMIC - 1,)
+"""Of inputs that take any number of dimensions."""
 ARRAYS = frozenset({".npy", ".npz"})
 """Suffixes of files of arrays."""
 VIDEOS = frozenset({".avi", ".mkv", ".mov", ".mp4", ".webm"})
@@ -46,8 +50,9 @@ class SampleInput:
     """A network input as samples must fill it; `preprocess` is for images only, arrays are taken as they are. Without
     `is_described` nobody said what it is, and images are refused.
 
-    `store` makes what an input of quantised integers holds of float data; integers are taken as they are. `layout` says
-    how arrays may lie. With `may_hide` -inf is a number like others: it hides places of a mask.
+    `store` makes what an input of quantised integers holds of float data; integers are taken as they are. `meant` makes
+    float data of integers that the network stores itself, where its compiled file stores other ones. `layout` says how
+    arrays may lie. With `may_hide` -inf is a number like others: it hides places of a mask.
     """
 
     name: str
@@ -58,6 +63,7 @@ class SampleInput:
     layout: ArrayLayout = field(default_factory=ArrayLayout)
     is_described: bool = True
     may_hide: bool = True
+    meant: Callable[[Array], Array | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -286,6 +292,12 @@ def rows_in(one: SampleInput, array: Array, source: Path) -> list[Array]:
 
 def _count_in(one: SampleInput, shape: Shape, source: Path, what: str) -> int:
     """Samples along the leading axis of an array, 0 when it is one itself; raises CalibrationError for other shapes."""
+    if _is_open(one.shape):
+        if not _fits_open(shape, one.shape):
+            raise CalibrationError(
+                f"{source}: {what} {shape} does not fit input {one.name!r} {shown(one.shape)}; ? stands for any extent."
+            )
+        return 0
     count, _ = one.layout.pick(one.shape, one.name, partial(_sample_count, shape), source)
     if count is None:
         raise CalibrationError(
@@ -304,7 +316,7 @@ def _array_for(one: SampleInput, shapes: Mapping[str, Shape], file: Path) -> str
     fitting = [
         name
         for name, shape in shapes.items()
-        if any(_sample_count(shape, wanted) is not None for wanted in shapes_that_fit)
+        if any(_sample_count(shape, wanted) is not None or _fits_open(shape, wanted) for wanted in shapes_that_fit)
     ]
     if len(fitting) == 1:
         return fitting[0]
@@ -325,6 +337,17 @@ def _sample_count(array: Shape, wanted: Shape) -> int | None:
     if array and behind in (_squeezed(wanted), _squeezed(wanted[1:])):
         return array[0]
     return 0 if _squeezed(array) == _squeezed(wanted[1:]) else None
+
+
+def _is_open(shape: Shape) -> bool:
+    return any(extent < 0 for extent in shape)
+
+
+def _fits_open(array: Shape, wanted: Shape) -> bool:
+    """Has an array the extents of an input, of which some are open?"""
+    if wanted == ANY_SHAPE:
+        return True
+    return len(array) == len(wanted) and all(one in (DYNAMIC, own) for own, one in zip(array, wanted, strict=True))
 
 
 def _squeezed(shape: Shape) -> Shape:
@@ -356,6 +379,8 @@ def arranged(one: SampleInput, row: Array, file: Path) -> Array:
 
     Raises CalibrationError for another shape, even with as many elements.
     """
+    if _is_open(one.shape):
+        return row
     found = partial(_is_row, row.shape)
     fits, is_turned = one.layout.pick(one.shape, one.name, found, file)
     if fits is None:
@@ -383,9 +408,14 @@ def fit(one: SampleInput, row: Array, file: Path) -> Array:
         raise CalibrationError(
             f"{file}: NaN or infinite values for input {one.name!r}. Repair the sample or take it out."
         )
+    if one.meant is not None and row.dtype.kind in "iu" and row.dtype != wanted:
+        real = one.meant(row)
+        row = row if real is None else real
     if row.dtype.kind == "f" and one.store is not None:
         row = one.store(row)
     typed = as_type(one.name, row, wanted, file)
+    if _is_open(one.shape):
+        return typed
     if _squeezed(row.shape) == _squeezed(one.shape):
         return np.asarray(typed.reshape(one.shape), order="C")  # `ascontiguousarray` makes vectors of scalars
     return np.ascontiguousarray(np.broadcast_to(typed.reshape(one.shape[1:]), one.shape))

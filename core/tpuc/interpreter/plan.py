@@ -11,7 +11,7 @@ from tpuc.ir.builtin import Call, Return
 from tpuc.ir.op import Node, StructuredOp
 from tpuc.ir.operation import Block, Function, Module, Operation, Value
 from tpuc.ir.traits import Constant, NetworkInput
-from tpuc.ir.types import NoneType, TensorType, Type
+from tpuc.ir.types import NoneType, TensorType, Type, of_tensor
 
 ABSENT_SLOT = 0
 """The slot of every operand that is not there."""
@@ -76,10 +76,11 @@ class _Planner:
         inputs: list[Input] = []
         slot_of: dict[Value, int] = {}
         for index, argument in enumerate(main.inputs):
-            if not isinstance(argument.type, TensorType):
-                raise InvalidModel(f"argument {index} of 'main' is not a tensor; make it one")
+            type_ = of_tensor(argument.type)
+            if not isinstance(type_, TensorType):
+                raise InvalidModel(f"argument {index} of 'main' is neither a tensor nor a number; make it one")
             slot_of[argument] = self._new_slot()
-            inputs.append(Input(_input_name(argument, index), argument.type, slot_of[argument]))
+            inputs.append(Input(_input_name(argument, index), type_, slot_of[argument]))
         returned = self._block(main.body, slot_of)
         outputs = _distinct([self.names.get(slot, f"output_{index}") for index, slot in enumerate(returned)])
         return Plan(
@@ -87,7 +88,7 @@ class _Planner:
             tuple(self.constants),
             self._with_frees(set(returned)),
             tuple(zip(outputs, returned, strict=True)),
-            tuple(value.type for value in main.outputs),
+            tuple(of_tensor(value.type) for value in main.outputs),
             self.names,
             self.slots,
         )

@@ -198,3 +198,8 @@ class FunctionType:
 
 Type: TypeAlias = TensorType | NoneType | FunctionType | ScalarType | OpaqueType
 Types: TypeAlias = "tuple[TensorType, ...]"
+
+
+def of_tensor(type: Type) -> Type:
+    """The type as arrays have it: a number by itself is a tensor without dimensions."""
+    return TensorType((), type) if isinstance(type, ScalarType) else type

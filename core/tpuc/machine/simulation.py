@@ -112,7 +112,10 @@ class StoredInput:
 def stored_inputs(
     given: Mapping[str, npt.NDArray[Any]], wanted: Sequence[StoredInput], source: str
 ) -> dict[str, npt.NDArray[Any]]:
-    """Arrays as the file stores them; raises UsageError unless all inputs are there and hold raw values."""
+    """Arrays as the file stores them; raises UsageError unless all inputs are there and hold numbers that it can store.
+
+    A type that numpy does not have may be given as the unsigned integers that its bits are.
+    """
     import numpy as np
 
     names = [one.name for one in wanted]
@@ -123,13 +126,29 @@ def stored_inputs(
         if one.name not in given:
             raise UsageError(f"{source}: input {one.name!r} is missing; give all of {', '.join(names)}")
         values = np.asarray(given[one.name])
-        if values.dtype.itemsize != one.dtype.itemsize or values.size != math.prod(one.shape):
+        stored = _stored(values, one.dtype)
+        if stored is None or values.size != math.prod(one.shape):
             raise UsageError(
                 f"{source}: input {one.name!r} is {one.label} of shape {one.shape}, got {values.dtype} of shape "
                 f"{values.shape}; convert it"
             )
-        arrays[one.name] = np.ascontiguousarray(values).reshape(one.shape).view(one.dtype)
+        arrays[one.name] = np.asarray(stored, order="C").reshape(one.shape)
     return arrays
+
+
+def _stored(values: npt.NDArray[Any], wanted: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """The same numbers in another type; None where it cannot hold them. Floats may stand for integers with a scale."""
+    import numpy as np
+
+    if values.dtype == wanted:
+        return values
+    if wanted.kind == "V" and values.dtype == np.dtype(f"u{wanted.itemsize}"):
+        return values.view(wanted)
+    if values.dtype.kind not in "biuf" or (values.dtype.kind == "f" and wanted.kind in "iu"):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        typed = values.astype(wanted)
+    return typed if np.array_equal(typed.astype(values.dtype), values, equal_nan=values.dtype.kind == "f") else None
 
 
 def _sentence(hazard: Hazard, show: Callable[[Region], str]) -> str:

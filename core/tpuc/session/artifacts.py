@@ -20,6 +20,7 @@ from tpuc.api.planning import LayerCommands
 from tpuc.data import FusedPostprocess, Preprocess, SampleInput
 from tpuc.errors import CorruptFile
 from tpuc.files import utf8, write_all, write_atomic
+from tpuc.session.border import Border, NetworkTensor
 
 Described: TypeAlias = Mapping[str, Preprocess]
 """How pictures become inputs, by the names of these."""
@@ -28,18 +29,19 @@ Described: TypeAlias = Mapping[str, Preprocess]
 @dataclass(frozen=True)
 class Description:
     """What a compiled file says of one of its networks: its `inputs`, which commands are those of its `layers`, the
-    post-processing that is in it, and the names of its classes.
+    post-processing that is in it, the names of its classes, and its inputs and outputs where the container has others.
     """
 
     inputs: Described = field(default_factory=dict[str, Preprocess])
     layers: tuple[LayerCommands, ...] = ()
     postprocess: FusedPostprocess | None = None
     labels: tuple[str, ...] = ()
+    border: Border = field(default_factory=Border)
 
     @property
     def is_for_users(self) -> bool:
         """Is there something that programs which run the network need?"""
-        return bool(self.inputs or self.postprocess or self.labels)
+        return bool(self.inputs or self.postprocess or self.labels or self.border)
 
 
 _END = struct.Struct("<Q8s")
@@ -127,6 +129,9 @@ def _text(networks: Sequence[Description], digest: str = "") -> bytes:
         whole["postprocess"] = [one.postprocess and asdict(one.postprocess) for one in networks]
     if any(network.labels for network in networks):
         whole["labels"] = [network.labels for network in networks]
+    if any(network.border for network in networks):
+        sides = [(one.border.inputs, one.border.outputs) for one in networks]
+        whole["border"] = [[[tensor.to_json() for tensor in side] for side in pair] for pair in sides]
     return utf8(json.dumps(whole, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
@@ -159,9 +164,14 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
         fused: list[dict[str, str] | None] = whole.get("postprocess") or [None] * len(networks)
         posts = [FusedPostprocess(**one) if one else None for one in fused]
         labels = [tuple(map(str, names)) for names in whole.get("labels", [()] * len(networks))]
-        return tuple(Description(*one) for one in zip(inputs, layers, posts, labels, strict=True))
+        borders = [_border(*pair) for pair in whole.get("border", [[[], []]] * len(networks))]
+        return tuple(Description(*one) for one in zip(inputs, layers, posts, labels, borders, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise CorruptFile(f"{source}: its description of itself is damaged; compile the network again") from error
+
+
+def _border(inputs: Sequence[Sequence[Any]], outputs: Sequence[Sequence[Any]]) -> Border:
+    return Border(tuple(map(NetworkTensor.from_json, inputs)), tuple(map(NetworkTensor.from_json, outputs)))
 
 
 def _preprocess(fields: Mapping[str, Any]) -> Preprocess:

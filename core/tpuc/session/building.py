@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tpuc.api.chip import FLOAT_MODES, LoadedModel
+from tpuc.api.function import FunctionChip
 from tpuc.api.planning import MemoryPlan
 from tpuc.data import (
     Labels,
@@ -34,6 +35,7 @@ from tpuc.schedule.results import (
     ConstantImage,
 )
 from tpuc.session.artifacts import Description, described_inputs, write_artifact
+from tpuc.session.border import Border, as_network, border_of, name_outputs
 from tpuc.session.boundary import Boundary
 from tpuc.session.checking import fitted_labels, self_check
 from tpuc.session.overflow import has_limits, seen_magnitudes
@@ -217,8 +219,9 @@ def compile_shapes(
         build(session, module, _recipe(deploy))
     finished = [finish(session, module, model, deploy) for module, deploy in steps]
     data = session.chip.combine([one.built.data for one in finished])
-    said_of = {tuple(info.shape for info in one.loaded.inputs): one.description for one in finished}
-    write_artifact(session.chip, model, data, *(said_of[entry.shapes] for entry in session.chip.networks(data)))
+    networks = session.chip.networks
+    said_of = {networks(one.built.data)[0].shapes: one.description for one in finished}
+    write_artifact(session.chip, model, data, *(said_of[entry.shapes] for entry in networks(data)))
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
     return [one.report for one in finished]
 
@@ -229,10 +232,10 @@ def write(session: Session, finished: Finished, model: Path) -> None:
     session.registry.hooks.hook.artifact_written(path=model, kind="model")
 
 
-def _described(built: Built, labels: Sequence[str]) -> Description:
+def _described(built: Built, labels: Sequence[str], border: Border) -> Description:
     layers = () if built.memory_plan is None else built.memory_plan.layers
     inputs = described_inputs(inputs_of(built.module))
-    return Description(inputs, layers, fused_postprocess(built.module), tuple(labels))
+    return Description(inputs, layers, fused_postprocess(built.module), tuple(labels), border)
 
 
 def finish(session: Session, module: Module, model: Path, settings: DeploySettings) -> Finished:
@@ -261,9 +264,11 @@ def finish(session: Session, module: Module, model: Path, settings: DeploySettin
         alone = network_alone(module)
         lowered = built.module if alone is module else None
         check = self_check(session, alone, lowered, table, samples, tuned=tuned, least=least)
+    border = border_of(module, built.module, loaded)
+    loaded = as_network(loaded, border)
     report = compile_report(model, session, built, loaded, comparisons)
     report = replace(report, self_check=check, accuracy=settings.get("accuracy"))
-    return Finished(built, loaded, report, _described(built, labels))
+    return Finished(built, loaded, report, _described(built, labels, border))
 
 
 def _recipe(settings: DeploySettings) -> Recipe:
@@ -321,7 +326,10 @@ def _lower(session: Session, manager: PassManager, module: Module, recipe: Recip
     if isinstance(recipe.quantize_table, Path):
         definition = session.registry.get("tpuc.passes", "import-quantise-table")
         manager.run(module, [definition(table=str(recipe.quantize_table))], "lower")
+    names = [value.name for value in module.main.outputs]
     manager.run_pipeline("lower", module)
+    if isinstance(session.chip, FunctionChip):  # nobody but its users reads what it is compiled to
+        name_outputs(module, names)
     if recipe.boundary is not None:
         manager.run(module, recipe.boundary.passes(session.registry), "lower")
     manager.run_pipeline("tpu-optimize", module)

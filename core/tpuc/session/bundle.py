@@ -35,7 +35,7 @@ def check_bundle(folder: Path) -> None:
 def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
     """Write the folder for a compiled file with one network, whole or not at all; the names of the chip's programs."""
     check_bundle(folder)
-    model, described, loaded = file.path.name, file.described(0), file.load(0)
+    model, described, loaded = file.path.name, file.described(0), file.container(0)
     own = file.description(0)
     description = {
         "version": VERSION,

@@ -12,6 +12,7 @@ from tpuc.data import ARRAYS, array_shapes
 from tpuc.errors import TpucError, UsageError
 from tpuc.files import file_stem, write_all
 from tpuc.session.artifacts import Described, Description, artifact_files, read_artifact, write_artifact
+from tpuc.session.border import as_network
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,11 @@ class CompiledFile:
         return CompiledFile(chip, path, data, descriptions, chip.networks(data, str(path)), trust)
 
     def load(self, place: int) -> LoadedModel:
-        """One network in the simulator."""
+        """One network in the simulator, with its own inputs and outputs where the file says them."""
+        return as_network(self.container(place), self.description(place).border)
+
+    def container(self, place: int) -> LoadedModel:
+        """One network in the simulator, with the inputs and outputs that the chip's runtime is given."""
         loaded = self.chip.load_network(self.data, str(self.path), place)
         loaded.layers = self.description(place).layers
         loaded.is_trusted = self.is_trusted
@@ -42,6 +47,11 @@ class CompiledFile:
     def description(self, place: int) -> Description:
         """What the file says of a network."""
         return self.descriptions[place] if place < len(self.descriptions) else Description()
+
+    def shapes(self, place: int) -> tuple[tuple[int, ...], ...]:
+        """Those of a network's inputs."""
+        own = self.description(place).border.inputs
+        return tuple(one.shape for one in own) or self.entries[place].shapes
 
     def described(self, place: int) -> Described:
         """How pictures become the inputs of a network."""
@@ -74,7 +84,7 @@ class Choice:
         places = file.named(self.network)
         arrays = [path for path in self.inputs if path.suffix.lower() in ARRAYS] if len(places) > 1 else []
         given = {shape for path in arrays for shape in array_shapes(path).values()}
-        exact = [place for place in places if given.issuperset(file.entries[place].shapes)]
+        exact = [place for place in places if given.issuperset(file.shapes(place))]
         return min(exact or places, key=lambda place: sum(map(math.prod, file.entries[place].shapes)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -35,6 +35,7 @@ from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform
 from tpuc.registry import Registry
 from tpuc.session.artifacts import Described
+from tpuc.session.border import NetworkModel
 from tpuc.session.compare import real_values, types_of
 from tpuc.session.reports import CompileReport, ProfileReport, StageComparison
 
@@ -174,7 +175,11 @@ def compiled_inputs(
     """The inputs of a compiled file. How images become them its description has `stated`, else `preprocess` says it.
     `layout` is what the user says of arrays.
     """
-    return [_compiled_input(info, stated.get(info.name), preprocess, remark, layout) for info in loaded.inputs]
+    found = [_compiled_input(info, stated.get(info.name), preprocess, remark, layout) for info in loaded.inputs]
+    if not isinstance(loaded, NetworkModel):
+        return found
+    pairs = zip(found, loaded.border.inputs, strict=True)
+    return [one if own.element is None else replace(one, meant=own.meant) for one, own in pairs]
 
 
 def _compiled_input(

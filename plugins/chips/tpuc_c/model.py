@@ -21,6 +21,7 @@ import numpy.typing as npt
 from tpuc.api import (
     LoadedModel,
     ScalarType,
+    StoredInput,
     TensorInfo,
     TensorType,
     Timeline,
@@ -29,6 +30,7 @@ from tpuc.api import (
     UsageError,
     is_written_here,
     numpy_dtype,
+    stored_inputs,
     visible,
 )
 
@@ -71,7 +73,9 @@ class CompiledProgram(LoadedModel):
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
         """See LoadedModel; raises UsageError for foreign code, Unsupported where there is no C compiler."""
         self._check_trust()
-        parts = [self._stored(info, inputs[info.name]) for info in self.inputs]
+        wanted = [_stored(info) for info in self.inputs]
+        arrays = stored_inputs(inputs, wanted, self.source)
+        parts = [arrays[one.name].tobytes() for one in wanted]
         kinds = [(info, numpy_dtype(_storage(info)), int(np.prod(info.shape))) for info in self.outputs]
         expected = sum(dtype.itemsize * size for _, dtype, size in kinds)
         program, limits = self._program, self._limits(expected)
@@ -111,10 +115,6 @@ class CompiledProgram(LoadedModel):
                 f"{FOREIGN_BYTES >> 20}; compile the network here"
             )
         return Limits(memory, FOREIGN_SECONDS, output_bytes)
-
-    @staticmethod
-    def _stored(info: TensorInfo, array: Array) -> bytes:
-        return np.ascontiguousarray(array, numpy_dtype(_storage(info))).tobytes()
 
     @functools.cached_property
     def _program(self) -> Path:
@@ -169,6 +169,11 @@ class CompiledProgram(LoadedModel):
             "activations": self.description.workspace_bytes,
             "file": self.size_bytes,
         }
+
+
+def _stored(info: TensorInfo) -> StoredInput:
+    dtype = numpy_dtype(_storage(info))
+    return StoredInput(info.name, info.shape, dtype, dtype.name)
 
 
 def _storage(info: TensorInfo) -> ScalarType:

@@ -136,7 +136,7 @@ def _write(output: Path | None, outputs: Mapping[str, Any]) -> None:
     if output is not None:
         from tpuc.npz import write_npz
 
-        write_npz(output, outputs)
+        write_npz(output, outputs, is_ordered=True)
 
 
 def _split(files: Sequence[Path], model: Path | None, inputs: Sequence[Path]) -> tuple[Path, tuple[Path, ...]]:

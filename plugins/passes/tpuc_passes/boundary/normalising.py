@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.api import F32, Location, Module, Node, Op, Operation, TensorType, Value
+from tpuc.api import F32, Location, Module, Node, Op, Operation, TensorType, Unsupported, Value
 from tpuc.api.host import preprocess_of
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
@@ -13,6 +13,10 @@ from tpuc_passes.boundary.building import PIXELS
 from tpuc_passes.boundary.images import ImageBytes, ImageTarget
 from tpuc_passes.boundary.lines import line_through
 from tpuc_passes.boundary.sensor import SensorFrames
+from tpuc_passes.quantised import insert_before
+
+_MOVES = (tpu.Permute, tpu.Reshape, tpu.Slice)
+"""Ops that give elements as they are, whatever those are."""
 
 
 def fuse_image(module: Module, operation: Operation, format_name: str, target: ImageTarget) -> None:
@@ -23,13 +27,47 @@ def fuse_image(module: Module, operation: Operation, format_name: str, target: I
     image = ImageBytes(module, operation, format_name, target)
     sensor = SensorFrames(image) if image.format.is_sensor else None
     result = operation.result
+    if not target.has_f32:
+        _casts_first(image, result)
     for user in result.users:
         if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantised or not target.has_f32):
             _take_over(user, sensor.stored(user) if sensor else _quantised(image, user))
     if result.uses:
+        if not (target.has_f32 or sensor):
+            _refuse_floats(operation)
         _take_over(operation, sensor.floats() if sensor else _normalised(image))
     else:
         operation.erase()
+
+
+def _casts_first(image: ImageBytes, value: Value) -> None:
+    """What only moves pixels in front of a cast moves what the cast gives."""
+    for move in list(value.users):
+        if not isinstance(move.op, _MOVES) or move.operands[0] is not value:
+            continue
+        _casts_first(image, move.result)
+        casts = list(move.result.users)
+        kinds = {(cast.op, cast.result.tensor.element) for cast in casts}
+        if len(kinds) != 1 or not all(isinstance(cast.op, tpu.Cast) for cast in casts):
+            continue
+        ((op, element),) = kinds
+        name = Location((image.build.new_name(f"{image.name}_{casts[0].result.tensor.storage.name}"),))
+        first = insert_before(move, Operation(op, [value], [value.tensor.with_element(element)], name))
+        moved_type = move.result.tensor.with_element(element)
+        moved = Operation(move.op, [first, *move.operands[1:]], [moved_type], casts[0].location)
+        result = insert_before(move, moved)
+        for cast in casts:
+            cast.result.replace_with(result)
+            cast.erase()
+        move.erase()
+
+
+def _refuse_floats(operation: Operation) -> None:
+    user = operation.result.users[0]
+    raise Unsupported(
+        f"input '{operation.name}': '{user.name}' ({user.op.name}) reads its pixels as float32, and the chip cannot "
+        "make these of bytes; leave out --fuse-preprocess"
+    )
 
 
 def _take_over(old: Operation, value: Value) -> None:
