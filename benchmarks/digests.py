@@ -4,8 +4,7 @@ python benchmarks/digests.py [--model-data DIR] [--workers N] [--update] [NAME |
 
 Networks by name (see `NETWORKS`), and random graphs by number, which together have nearly every operator. Without
 `--update` the digests are compared with benchmarks/digests.json, and every difference is printed. int8 ranges come from
-one random sample; the bytes depend on the versions of numpy and of the processor's float library, so digests are
-compared on one machine, before and after a change.
+one random sample. The bytes do not depend on the processor.
 """
 
 from __future__ import annotations

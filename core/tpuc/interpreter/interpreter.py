@@ -118,9 +118,11 @@ class Interpreter:
 
     def _weight(self, operation: Operation) -> Array:
         try:
-            return as_stored(self._module.weights[operation.name], operation.result.tensor)
+            array = as_stored(self._module.weights[operation.name], operation.result.tensor).view()
         except ValueError as error:
             raise InvalidModel(f"weight '{operation.name}': {error}; write module and weights again together") from None
+        array.setflags(write=False)
+        return array
 
     def _evaluate(self, step: Step, values: list[Array | None]) -> None:
         operation = step.operation

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array
 
 CODES = ("CORNER", "CENTER_SIZE", "CORNER_SIZE")
@@ -25,7 +26,7 @@ def decoded(offsets: Array, priors: Array, variances: Array | None, code: str) -
     if code == "CORNER_SIZE":
         return priors[:, None] + offsets * np.concatenate([size, size], -1)
     centre = offsets[..., :2] * size + (low + high) / 2
-    half = np.exp(offsets[..., 2:]) * size / 2
+    half = elementary.exp(offsets[..., 2:]) * size / 2
     return np.concatenate([centre - half, centre + half], -1)
 
 
@@ -83,7 +84,7 @@ def pixel_anchors(base: float, ratios: Sequence[float], scales: Sequence[float])
 def centred_boxes(centres: Array, sizes: Array, offsets: Array) -> Array:
     """Boxes from centres moved by shares of the size, and sizes times exponentials; all `[..., 2]`, offsets 4."""
     middle = offsets[..., :2] * sizes + centres
-    half = np.float32(0.5) * np.exp(offsets[..., 2:]) * sizes
+    half = np.float32(0.5) * elementary.exp(offsets[..., 2:]) * sizes
     return np.concatenate([middle - half, middle + half], -1)
 
 

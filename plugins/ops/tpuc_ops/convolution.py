@@ -6,13 +6,16 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.products import exact_product, factor, parts_needed, sizes, wide_factor
 from tpuc_ops.window import Extents, Window
 
 BLOCK_BYTES = 1 << 20
 """Columns of one matrix product: they stay in the level-2 cache (measured best between 256 KiB and 4 MiB)."""
+BLOCK_ELEMENTS = 1 << 15
+"""Sums of depthwise convolutions that are computed at a time."""
 _EXACT_BITS: tuple[tuple[npt.DTypeLike, int], ...] = ((np.float32, 24), (np.float64, 53))
 
 
@@ -46,23 +49,44 @@ def insert_zeros(x: Array, rows: int, columns: int) -> Array:
     return result
 
 
-def convolve(x: Array, weight: Array, window: Window, group: int = 1, pad_value: float = 0.0) -> Array:
+def convolve(
+    x: Array, weight: Array, window: Window, group: int = 1, pad_value: float = 0.0, *, whole: bool = False
+) -> Array:
     """`x: [n, c, h, w]`, `weight: [oc, c / group, kh, kw]` to `[n, oc, oh, ow]`, computed in the type of `x`; or with a
-    depth before h, kh and oh.
+    depth before h, kh and oh. `whole`: these are whole numbers, and that type holds every sum of their products.
+
+    Sums of float32 do not depend on the processor (see `products`).
     """
     weight = weight.astype(x.dtype, copy=False)
     if x.ndim == 5:
-        return _volumes(pad_images(x, window.pads, pad_value), weight, window, group)
+        return _volumes(pad_images(x, window.pads, pad_value), weight, window, group, whole)
     oh, ow = window.output(x.shape[2:])
-    result = np.empty((x.shape[0], weight.shape[0], oh, ow), x.dtype)
     if weight.shape[1] == 1 and group > 1:
+        result = np.empty((x.shape[0], weight.shape[0], oh, ow), x.dtype)
         _depthwise(_phases(x, window, pad_value), weight, window, group, result)
+        return result
+    matrices = weight.reshape(group, weight.shape[0] // group, -1)
+    if whole or x.dtype != np.float32:
+        images, filters = [x], [matrices]
     else:
-        _products(pad_images(x, window.pads, pad_value), weight, window, group, result)
+        images, filters = _on_grids(x, matrices)
+    result = np.empty((x.shape[0], weight.shape[0], oh, ow), x.dtype)
+    _products([pad_images(one, window.pads, pad_value) for one in images], filters, window, result)
     return result
 
 
-def _volumes(padded: Array, weight: Array, window: Window, group: int) -> Array:
+def _on_grids(x: Array, matrices: Array) -> tuple[list[Array], list[Array]]:
+    """Images and filters in parts whose products have exact sums in float64; as they are where there are no grids."""
+    grouped = x.reshape(len(x), len(matrices), -1, *x.shape[2:])
+    channels = matrices.reshape(*matrices.shape[:2], grouped.shape[2], -1)
+    least = parts_needed(sizes(channels, (3,)), np.abs(grouped).max(axis=(0, 3, 4), initial=0.0))
+    images, filters = factor(grouped, (2, 3, 4), least), wide_factor(matrices, (2,), least)
+    if images is None or filters is None:
+        return [x], [matrices.astype(np.float64)]
+    return [part.reshape(x.shape) for part in images.parts], filters
+
+
+def _volumes(padded: Array, weight: Array, window: Window, group: int, whole: bool) -> Array:
     """Over `padded: [n, c, d, h, w]`: what the taps along the depth see are channels of images, one image per place."""
     n, c, *_, h, w = padded.shape
     taps, stride, apart = window.kernel[0], window.strides[0], window.dilations[0]
@@ -73,43 +97,46 @@ def _volumes(padded: Array, weight: Array, window: Window, group: int) -> Array:
     images = stacked.transpose(0, 3, 1, 2, 4, 5).reshape(n * depth, c * taps, h, w)
     filters = weight.reshape(weight.shape[0], -1, *window.kernel[1:])
     over_images = Window(window.kernel[1:], window.strides[1:], (0, 0, 0, 0), window.dilations[1:])
-    result = convolve(images, filters, over_images, group)
+    result = convolve(images, filters, over_images, group, whole=whole)
     return np.ascontiguousarray(result.reshape(n, depth, *result.shape[1:]).swapaxes(1, 2))
 
 
-def _products(padded: Array, weight: Array, window: Window, group: int, result: Array) -> None:
+def _products(images: list[Array], filters: list[Array], window: Window, result: Array) -> None:
+    """Of padded images and filters `[group, oc / group, c / group * taps]`, both the sums of such parts, in the type of
+    the filters.
+    """
     (sh, sw), (dh, dw) = window.strides, window.dilations
-    count, channels, oh, ow = result.shape
-    depth = weight[0].size
-    matrices = weight.reshape(group, channels // group, depth)
-    inputs = padded.shape[1] // group
-    results = result.reshape(count, group, channels // group, oh * ow)
-    if window.extents == (1, 1):
-        columns = padded[:, :, ::sh, ::sw][:, :, :oh, :ow].reshape(count, group, inputs, oh * ow)
-        np.matmul(matrices, columns, out=results)
-        return
-    windows = sliding_window_view(padded, window.extents, axis=(2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
-    rows = max(1, BLOCK_BYTES // (depth * ow * padded.itemsize))
-    for image in range(count):
-        for index in range(group):
-            own = windows[image, index * inputs : (index + 1) * inputs].transpose(0, 3, 4, 1, 2)
-            for row in range(0, oh, rows):
-                columns = own[:, :, :, row : row + rows].reshape(depth, -1)
-                np.matmul(matrices[index], columns, out=results[image, index, :, row * ow : (row + rows) * ow])
+    count, _, oh, ow = result.shape
+    group, outputs, depth = filters[0].shape
+    inputs, dtype = images[0].shape[1] // group, filters[0].dtype
+    results = result.reshape(count, group, outputs, oh * ow)
+    views = [sliding_window_view(one, window.extents, axis=(2, 3))[:, :, ::sh, ::sw, ::dh, ::dw] for one in images]
+    rows = max(1, BLOCK_BYTES // (depth * ow * dtype.itemsize))
+    for image, index in product(range(count), range(group)):
+        own = [one[image, index * inputs : (index + 1) * inputs].transpose(0, 3, 4, 1, 2) for one in views]
+        matrices = [one[index] for one in filters]
+        for row in range(0, oh, rows):
+            columns = [one[:, :, :, row : row + rows].astype(dtype, "C").reshape(depth, -1) for one in own]
+            into = results[image, index, :, row * ow : (row + rows) * ow]
+            if dtype == result.dtype:
+                np.matmul(matrices[0], columns[0], out=into)
+            else:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    into[...] = exact_product(matrices, columns)
 
 
 def _depthwise(phases: Array, weight: Array, window: Window, group: int, result: Array) -> None:
-    """One input channel per group: what all taps of a channel see side by side, times its taps. Rows of images are
-    taken as one, which makes sums between them that nobody reads.
+    """One input channel per group: what each tap of a channel sees, times the tap, one tap after the other. Rows of
+    images are taken as one, which makes sums between them that nobody reads.
     """
     (count, channels, oh, ow), (height, width) = result.shape, phases.shape[-2:]
     rows = phases.reshape(*phases.shape[:4], height * width)
-    length, taps = (oh - 1) * width + ow, weight.reshape(group, channels // group, window.taps)
+    length, taps = (oh - 1) * width + ow, weight.reshape(group, channels // group, window.taps, 1)
     results = result.reshape(count, group, channels // group, oh, ow)
-    places = max(BLOCK_BYTES // (2 * window.taps * rows.itemsize), 1)
-    many, part = max(places // length, 1), min(places, length)
-    columns = np.empty((min(many, group), window.taps, part), rows.dtype)
-    sums = np.empty((len(columns), *taps.shape[1:2], oh * width), rows.dtype)
+    places = BLOCK_ELEMENTS // taps.shape[1]
+    many, part = min(max(places // length, 1), group), min(places, length)
+    products = np.empty((many, taps.shape[1], part), rows.dtype)
+    sums = np.empty((many, taps.shape[1], oh * width), rows.dtype)
     for image in range(count):
         views = _tap_views(rows[:, :, image], window, width, length)
         for channel in range(0, group, many):
@@ -118,26 +145,23 @@ def _depthwise(phases: Array, weight: Array, window: Window, group: int, result:
             some = len(filters)
             for begin in range(0, length, part):
                 end = min(begin + part, length)
-                seen = columns[:some, :, : end - begin]
-                for numbers, view in views:
-                    seen[:, numbers] = view[own, :, begin:end]
-                np.matmul(filters, seen, out=sums[:some, :, begin:end])
+                total, product_ = sums[:some, :, begin:end], products[:some, :, : end - begin]
+                for number, view in enumerate(views):
+                    seen = view[own, None, begin:end]
+                    np.multiply(seen, filters[:, :, number], out=product_ if number else total)
+                    if number:
+                        total += product_
             results[image, own] = sums[:some].reshape(*filters.shape[:2], oh, width)[..., :ow]
 
 
-def _tap_views(rows: Array, window: Window, width: int, length: int) -> list[tuple[slice, Array]]:
-    """The places that taps see of `rows: [sh, sw, c, h * width]`, as views `[c, taps, length]` with the numbers of the
-    taps: a row of taps at once where neighbours see neighbours.
-    """
+def _tap_views(rows: Array, window: Window, width: int, length: int) -> list[Array]:
+    """The places that taps see of `rows: [sh, sw, c, h * width]`, as views `[c, length]`."""
     (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.strides, window.dilations
-    together = kw if sw == 1 else 1
-    views: list[tuple[slice, Array]] = []
-    for i, j in product(range(kh), range(0, kw, together)):
+    views: list[Array] = []
+    for i, j in product(range(kh), range(kw)):
         (down, row), (right, column) = divmod(i * dh, sh), divmod(j * dw, sw)
-        first = rows[row, column, :, down * width + right :]
-        channel, place = first.strides
-        view = as_strided(first, (len(first), together, length), (channel, dw * place, place), writeable=False)
-        views.append((slice(i * kw + j, i * kw + j + together), view))
+        first = down * width + right
+        views.append(rows[row, column, :, first : first + length])
     return views
 
 

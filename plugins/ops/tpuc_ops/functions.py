@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array
 
 _ERF_END = 4
@@ -19,14 +20,13 @@ _BLOCK = 1 << 14
 
 def sigmoid(x: Array) -> Array:
     """``1 / (1 + exp(-x))``, written so that the exponential never overflows."""
-    small = np.exp(-np.abs(x))
+    small = elementary.exp(-np.abs(x))
     return np.maximum(small, x >= 0) / (1 + small)  # the larger one of both takes a fifth of the time of a choice
 
 
 def silu(x: Array) -> Array:
     """``x / (1 + exp(-x))``; where the exponential overflows that is the zero that it should be."""
-    result = np.negative(x)
-    np.exp(result, out=result)
+    result = elementary.exp(-x)
     result += 1
     return np.divide(x, result, out=result)
 
@@ -43,11 +43,11 @@ def relu(x: Array) -> Array:
 
 def softplus(x: Array) -> Array:
     """``log(1 + exp(x))``."""
-    return np.logaddexp(x, np.float32(0))
+    return elementary.softplus(x)
 
 
 def erf(x: Array) -> Array:
-    """The error function in float32, from its Taylor series in float64 around many values of the C library.
+    """The error function in float32, from its Taylor series in float64 around many known values.
 
     What the series leaves out is below 1e-17: no result differs, unless it lies in the middle between two floats.
     """
@@ -70,8 +70,8 @@ def erf(x: Array) -> Array:
 def _erf_series() -> Array:
     """The factors of ``d**0`` to ``d**4`` in ``erf(a + d)``, for every node a: `[5, nodes]`."""
     nodes = np.arange(_ERF_END * _ERF_NODES + 1) / _ERF_NODES
-    values = np.array([math.erf(node) for node in nodes.tolist()])
-    slope = 2 / math.sqrt(math.pi) * np.exp(-(nodes**2))
+    values = elementary.erf(nodes)
+    slope = 2 / math.sqrt(math.pi) * elementary.exp(-(nodes**2))
     return np.stack(
         [values, slope, -nodes * slope, (2 * nodes**2 - 1) / 3 * slope, (3 * nodes - 2 * nodes**3) / 6 * slope]
     )
@@ -84,7 +84,9 @@ def gelu(x: Array) -> Array:
 
 def tanh_gelu(x: Array) -> Array:
     """`gelu` with a tanh for the distribution function."""
-    return x * (0.5 * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3))))
+    return x * (
+        0.5 * (1 + elementary.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * (x * x * x))))
+    )
 
 
 def hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
@@ -94,4 +96,4 @@ def hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
 
 def elu(x: Array, alpha: float) -> Array:
     """``x`` above 0, ``alpha * (exp(x) - 1)`` below."""
-    return np.where(x > 0, x, np.float32(alpha) * np.expm1(np.minimum(x, 0)))
+    return np.where(x > 0, x, np.float32(alpha) * elementary.expm1(np.minimum(x, 0)))

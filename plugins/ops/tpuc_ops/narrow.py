@@ -47,10 +47,17 @@ def narrowed(x: Array, to: str, saturate: bool = True) -> Array:
 def _narrowed_float(x: Array, dtype: np.dtype, saturate: bool) -> Array:
     with np.errstate(all="ignore"):
         if dtype.name == "float8_e8m0fnu":  # powers of two only: the next larger one
-            x = np.exp2(np.maximum(np.ceil(np.log2(x)), -127))
+            x = _power_from(x)
         if dtype.itemsize == 1 and saturate:
             x = np.clip(x, -_LARGEST[dtype.name], _LARGEST[dtype.name])
         return x.astype(dtype)
+
+
+def _power_from(x: Array) -> Array:
+    """The least powers of two that are not below, from 2**-127 on."""
+    part, exponent = np.frexp(x)
+    powers = np.ldexp(np.float32(1), np.maximum(exponent - (part == 0.5), -127))
+    return np.where(np.isfinite(x) & (x >= 0), powers, np.where(x > 0, x, np.nan))
 
 
 def _low_bits(x: Array, bits: int, unsigned: bool) -> Array:

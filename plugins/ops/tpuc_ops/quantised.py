@@ -117,7 +117,7 @@ def conv(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.Conv`."""
 
     def sums(x: Array, weight: Array) -> Array:
-        return convolve(as_images(x), as_images(weight), op.window(), op.group)
+        return convolve(as_images(x), as_images(weight), op.window(), op.group, whole=True)
 
     return _product(op, node, operands, sums)
 
@@ -126,7 +126,7 @@ def deconv(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.Deconv`."""
 
     def sums(x: Array, weight: Array) -> Array:
-        return op.sums(as_images(x), as_images(weight))
+        return op.sums(as_images(x), as_images(weight), whole=True)
 
     return _product(op, node, operands, sums)
 

@@ -10,6 +10,7 @@ import numpy as np
 from tpuc.api import I64, Bool, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.products import matmul
 from tpuc_ops.shapes import is_absent, show
 
 
@@ -78,7 +79,7 @@ class Recurrent(Op):
         """One direction: every h."""
         rows = weight.shape[0]
         outputs: list[Array] = []
-        for row in x @ weight.T + bias[:rows]:
+        for row in matmul(x, weight.T) + bias[:rows]:
             h = self.step(row, h, recurrence, bias[rows:])
             outputs.append(h)
         return np.stack(outputs)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from tpuc.api import Module, Pass, PassContext, UsageError, drop_unused_weights, remove_dead
 from tpuc.api.host import Array, Interpreter, inputs_of, open_samples
+from tpuc_ops import elementary
 
 from tpuc_passes.accuracy.rescale import Link, find_links, move, reader_ranges
 
@@ -39,7 +40,7 @@ class MigrateOutliers(Pass):
                 continue
             factors = np.ones(link.channels)
             factors[usable] = activations[usable] ** self.alpha / filters[usable] ** (1 - self.alpha)
-            factors[usable] /= np.exp(np.log(factors[usable]).mean())
+            factors[usable] /= elementary.exp(elementary.log(factors[usable]).mean())
             move(module, link, factors)
         remove_dead(module)
         drop_unused_weights(module)

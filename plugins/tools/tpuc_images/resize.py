@@ -31,11 +31,20 @@ def _shrink(pixels: Pixels, rows: int, columns: int) -> Pixels:
     down = np.empty((rows, width, channels), np.float32)
     for row, (first, weights) in enumerate(_areas(height, rows)):
         part = pixels[first : first + weights.size].astype(np.float32)
-        down[row] = np.tensordot(weights, part, axes=1)
+        down[row] = _weighted(part, weights, 0)
     across = np.empty((rows, columns, channels), np.float32)
     for column, (first, weights) in enumerate(_areas(width, columns)):
-        across[:, column] = np.tensordot(down[:, first : first + weights.size], weights, axes=(1, 0))
+        across[:, column] = _weighted(down[:, first : first + weights.size], weights, 1)
     return np.clip(np.rint(across), 0, 255).astype(np.uint8)
+
+
+def _weighted(part: Floats, weights: Floats, axis: int) -> Floats:
+    """The weighted sum along an axis, in the order of its places on every processor."""
+    places = np.moveaxis(part, axis, 0)
+    result = places[0] * weights[0]
+    for place, weight in zip(places[1:], weights[1:], strict=True):
+        result += place * weight
+    return result
 
 
 def _areas(old: int, new: int) -> list[tuple[int, Floats]]:

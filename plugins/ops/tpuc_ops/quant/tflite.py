@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from tpuc.api import ScalarType, Uniform, UniformPerAxis, numpy_dtype
 
+from tpuc_ops import elementary
 from tpuc_ops.quant.arithmetic import (
     Array,
     Decomposition,
@@ -164,7 +165,7 @@ def softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Ar
     """Exponentials from a float32 table by distance to the maximum, normalised in float32 and rounded."""
     x = np.moveaxis(x, axis, -1).astype(np.int64)
     step = -np.float32(np.float32(source.scale) * np.float32(beta))
-    table = np.exp(step * np.arange(256, dtype=np.float32), dtype=np.float32)
+    table = elementary.exp((step * np.arange(256, dtype=np.float32)).astype(np.float64)).astype(np.float32)
     exponentials = table[x.max(-1, keepdims=True) - x]
     # The runtime adds one after the other; numpy's cumulative sum does too.
     sums = np.cumsum(exponentials, -1, dtype=np.float32)[..., -1:]
@@ -179,10 +180,10 @@ def log_softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -
     x = np.moveaxis(x, axis, -1).astype(np.int64)
     scale, result_scale = np.float32(source.scale), np.float32(y.scale)
     step = -np.float32(scale * np.float32(beta))
-    table = np.exp(step * np.arange(256, dtype=np.float32), dtype=np.float32)
+    table = elementary.exp((step * np.arange(256, dtype=np.float32)).astype(np.float64)).astype(np.float32)
     largest = x.max(-1, keepdims=True)
     sums = np.cumsum(table[largest - x], -1, dtype=np.float32)[..., -1:]
-    offset = (scale * largest.astype(np.float32) + np.log(sums)) / result_scale
+    offset = (scale * largest.astype(np.float32) + elementary.log(sums)) / result_scale
     whole = np.rint(scale / result_scale * x.astype(np.float32) - offset).astype(np.int64)
     dtype = numpy_dtype(y.storage)
     return np.moveaxis(np.clip(whole + y.zero_point, *integer_limits(dtype)).astype(dtype), -1, axis)

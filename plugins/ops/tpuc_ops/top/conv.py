@@ -60,13 +60,20 @@ class Conv(ReluFields, Op, quantised.Product):
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):
             return [quantised.conv(self, node, operands)]
-        x, weight = as_images(as_float(operands[0])), as_images(as_float(operands[1]))
+        return [self.finished(node, self.sums(as_float(operands[0]), as_float(operands[1])), operands[2:])]
+
+    def sums(self, x: Array, weight: Array, *, whole: bool = False) -> Array:
+        """Of products only, for `x` of any float type; `whole` as for `convolve`."""
+        x, weight = as_images(x), as_images(weight)
         if self.inserts:
             x = insert_zeros(x, *_pair(self.inserts))
-        result = convolve(x, weight, self.window(), self.group)
-        if len(operands) > 2 and operands[2].size:
-            result += as_float(operands[2]).reshape(-1, *(1,) * (result.ndim - 2))
-        return [self.activate(result, in_place=True).reshape(node.result_type.dims)]
+        return convolve(x, weight, self.window(), self.group, whole=whole)
+
+    def finished(self, node: Node, sums: Array, bias: Sequence[Array]) -> Array:
+        """The result of sums, which are overwritten."""
+        if bias and bias[0].size:
+            sums += as_float(bias[0]).reshape(-1, *(1,) * (sums.ndim - 2))
+        return self.activate(sums, in_place=True).reshape(node.result_type.dims)
 
     def flops(self, node: Node) -> int:
         weight = node.operand_types[1].dims

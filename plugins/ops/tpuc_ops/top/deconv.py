@@ -70,10 +70,7 @@ class Deconv(ReluFields, Op, quantised.Product):
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):
             return [quantised.deconv(self, node, operands)]
-        result = self.sums(as_images(as_float(operands[0])), as_images(as_float(operands[1])))
-        if len(operands) > 2 and operands[2].size:
-            result = result + as_float(operands[2]).reshape(-1, 1, 1)
-        return [self.activate(result).reshape(node.result_type.dims)]
+        return [self.finished(node, self.sums(as_float(operands[0]), as_float(operands[1])), operands[2:])]
 
     def of_outputs(self, filters: Uniform | UniformPerAxis) -> Uniform | UniformPerAxis:
         """Every group has the scales of the filter's first dimension."""
@@ -82,13 +79,20 @@ class Deconv(ReluFields, Op, quantised.Product):
         scales, points = filters.scales * self.group, filters.zero_points * self.group
         return replace(filters, scales=scales, zero_points=points)
 
-    def sums(self, x: Array, weight: Array) -> Array:
-        """Of products only, for `x: [n, c, h, w]` of any float type."""
+    def finished(self, node: Node, sums: Array, bias: Sequence[Array]) -> Array:
+        """The result of sums."""
+        if bias and bias[0].size:
+            sums = sums + as_float(bias[0]).reshape(-1, 1, 1)
+        return self.activate(sums).reshape(node.result_type.dims)
+
+    def sums(self, x: Array, weight: Array, *, whole: bool = False) -> Array:
+        """Of products only, for `x` of any float type; `whole` as for `convolve`."""
+        x, weight = as_images(x), as_images(weight)
         window, extra = self.window(), self._extra()
         spread = insert_zeros(x, window.strides[0] - 1, window.strides[1] - 1)
         around = (window.extents[0] - 1, window.extents[1] - 1)
         full = Window(window.kernel, (1, 1), (*around, around[0] + extra[0], around[1] + extra[1]), window.dilations)
-        result = convolve(spread, self.turned(weight), full, self.group)
+        result = convolve(spread, self.turned(weight), full, self.group, whole=whole)
         top, left, bottom, right = window.pads
         return result[:, :, top : result.shape[2] - bottom, left : result.shape[3] - right]
 

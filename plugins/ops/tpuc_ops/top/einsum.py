@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tpuc.api import Node, Op, Str, TensorType, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.products import einsum
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Einsum(Op):
         return sizes
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        return [np.asarray(np.einsum(self.mode, *(as_float(operand) for operand in operands)))]
+        return [einsum(self.mode, [as_float(operand) for operand in operands])]
 
     def flops(self, node: Node) -> int:
         sizes = self._sizes(node.operand_types)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from tpuc.api import F64, I64, Node, Op, Types
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array, as_float
 
 
@@ -37,7 +38,10 @@ class LRN(Op):
         around[1] = (before, self.size - 1 - before)
         squares = sliding_window_view(np.pad(np.square(x), around), self.size, axis=1).sum(-1)
         return [
-            x / np.power(np.float32(self.bias) + np.float32(self.alpha / self.size) * squares, np.float32(self.beta))
+            x
+            / elementary.power(
+                np.float32(self.bias) + np.float32(self.alpha / self.size) * squares, np.float32(self.beta)
+            )
         ]
 
     def flops(self, node: Node) -> int:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import I64, Bool, Node, Op, Types
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
 from tpuc_ops.functions import sigmoid
+from tpuc_ops.products import matmul, right_factor
 from tpuc_ops.recurrent import sequence_sizes
 from tpuc_ops.shapes import show
 
@@ -82,12 +84,13 @@ class LSTM(Op):
     ) -> tuple[Array, Array, Array]:
         """One direction: every h, the last h and the last c."""
         half = 4 * self.hidden_size
-        gates_of_x = x @ weight.T + (bias[:half] + bias[half:])
+        gates_of_x = matmul(x, weight.T) + (bias[:half] + bias[half:])
         outputs: list[Array] = []
+        factors = right_factor(recurrence.T)
         for row in gates_of_x:
-            i, o, f, g = np.split(row + h @ recurrence.T, 4, -1)
-            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-            h = sigmoid(o) * np.tanh(c)
+            i, o, f, g = np.split(row + matmul(h, factors), 4, -1)
+            c = sigmoid(f) * c + sigmoid(i) * elementary.tanh(g)
+            h = sigmoid(o) * elementary.tanh(c)
             outputs.append(h)
         return np.stack(outputs), h, c
 

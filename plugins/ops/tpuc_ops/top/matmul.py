@@ -13,6 +13,7 @@ from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.product import ProductFields, product_flops, product_shape
+from tpuc_ops.products import matmul
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,20 @@ class MatMul(ReluFields, ProductFields, Op, quantised.Product, quantised.Rescale
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         if quantised.is_quantised(node):
             return [quantised.matmul(self, node, operands)]
-        left, right, *bias = (as_float(operand) for operand in operands[:3])
+        return [self.finished(node, self.sums(as_float(operands[0]), as_float(operands[1])), operands[2:3])]
+
+    def sums(self, left: Array, right: Array, *, whole: bool = False) -> Array:
+        """Of products only; `whole`: of whole numbers, and the operands' type holds every sum of their products."""
         left = np.swapaxes(left, -1, -2) if self.left_transpose else left
         right = np.swapaxes(right, -1, -2) if self.right_transpose else right
-        result = left @ right
+        return np.matmul(left, right) if whole else matmul(left, right)
+
+    def finished(self, node: Node, sums: Array, bias: Sequence[Array]) -> Array:
+        """The result of sums."""
         if bias and bias[0].size:
-            result = result + bias[0]
-        result = np.swapaxes(result, -1, -2) if self.output_transpose else result
-        return [self.activate(result).reshape(node.result_type.dims)]
+            sums = sums + as_float(bias[0])
+        sums = np.swapaxes(sums, -1, -2) if self.output_transpose else sums
+        return self.activate(sums).reshape(node.result_type.dims)
 
     def flops(self, node: Node) -> int:
         return product_flops(self, node, self.do_relu)

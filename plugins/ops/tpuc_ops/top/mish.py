@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from tpuc_ops import functions
+from tpuc_ops import elementary, functions
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
 
@@ -21,4 +19,4 @@ class Mish(Activation):
     flops_per_element = 6
 
     def function(self, x: Array) -> Array:
-        return x * np.tanh(functions.softplus(x))
+        return x * elementary.tanh(functions.softplus(x))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, Node
 
-from tpuc_ops import quantised
+from tpuc_ops import elementary, quantised
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import UnaryOp
 
@@ -27,4 +27,4 @@ class Pow(UnaryOp):
         return super().quantised(node, operands)
 
     def function(self, x: Array) -> Array:
-        return np.power(x, np.float32(self.exponent))
+        return elementary.power(x, np.float32(self.exponent))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Elementwise, Node, Op, Types
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import broadcast_type
 
@@ -23,7 +24,7 @@ class Pow3(Op, Elementwise):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         with np.errstate(all="ignore"):
-            return [np.power(as_float(operands[0]), as_float(operands[1]))]
+            return [elementary.power(as_float(operands[0]), as_float(operands[1]))]
 
     def flops(self, node: Node) -> int:
         return 4 * node.result_type.size

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, I64, Node, Op, Types
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.boxes import cells, suppressed
 from tpuc_ops.shapes import show
@@ -75,7 +76,7 @@ def _decoded(parts: Sequence[Array], stride: int, scales: Sequence[int]) -> Arra
     for anchor, scale in enumerate(scales):
         size = np.float32(BASE * scale + 1)
         moves = offsets[4 * anchor : 4 * anchor + 4].reshape(4, -1).T
-        middle, half = moves[:, :2] * size + centres, (np.exp(moves[:, 2:]) * size - 1) * np.float32(0.5)
+        middle, half = moves[:, :2] * size + centres, (elementary.exp(moves[:, 2:]) * size - 1) * np.float32(0.5)
         marks = points[10 * anchor : 10 * anchor + 10].reshape(10, -1).T * size + np.tile(centres, 5)
         faces = scores[len(scales) + anchor].reshape(-1, 1)
         rows.append(np.hstack([middle - half, middle + half, faces, marks]))

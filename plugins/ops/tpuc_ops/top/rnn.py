@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Str, Types
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array
+from tpuc_ops.products import matmul
 from tpuc_ops.recurrent import Recurrent
 
 
@@ -26,5 +28,5 @@ class RNN(Recurrent):
         return super().infer(operands)
 
     def step(self, of_x: Array, h: Array, recurrence: Array, bias: Array) -> Array:
-        total = of_x + h @ recurrence.T + bias
-        return np.tanh(total) if self.activation == "Tanh" else np.maximum(total, 0)
+        total = of_x + matmul(h, recurrence.T) + bias
+        return elementary.tanh(total) if self.activation == "Tanh" else np.maximum(total, 0)

@@ -10,6 +10,7 @@ import numpy as np
 from tpuc.api import F64, I64, Bool, Node, Op, Str, Types
 
 from tpuc_ops.arrays import Array, as_float
+from tpuc_ops.products import matmul
 from tpuc_ops.shapes import show
 
 
@@ -48,10 +49,10 @@ class RoiAlign(Op):
         rows, row_count = self._samples(top, bottom, self.output_height, image.shape[1])
         columns, column_count = self._samples(left, right, self.output_width, image.shape[2])
         if self.mode == "Avg":
-            means = np.einsum("chw,rh,sw->crs", image, rows, columns, optimize=True)
+            means = matmul(matmul(rows, image), columns.T)
             return _cells(means, row_count, column_count).mean((2, 4))
         low, high = ((_corners(matrix)) for matrix in (rows, columns))
-        parts = [np.einsum("chw,rh,sw->crs", image, row, column) for row in low for column in high]
+        parts = [matmul(matmul(row, image), column.T) for row in low for column in high]
         return _cells(np.max(parts, 0), row_count, column_count).max((2, 4))
 
     def _samples(self, start: float, end: float, cells: int, extent: int) -> tuple[Array, int]:

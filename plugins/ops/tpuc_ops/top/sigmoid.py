@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, Bool, Str
 
-from tpuc_ops import functions
+from tpuc_ops import elementary, functions
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
 
@@ -29,7 +29,7 @@ class Sigmoid(Activation):
         if self.log and (self.scale, self.bias) == (1.0, 0.0):
             return functions.log_sigmoid(x)
         result = functions.sigmoid(x) * np.float32(self.scale) + np.float32(self.bias)
-        return np.log(result) if self.log else result
+        return elementary.log(result) if self.log else result
 
     def active_mode(self) -> str:
         if (self.scale, self.bias) != (1.0, 0.0):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tpuc.api import F64, Bool, Node, Op, Str, Types
 
-from tpuc_ops import quantised
+from tpuc_ops import elementary, quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import FormerI64
 from tpuc_ops.shapes import positive_axis
@@ -42,6 +42,6 @@ def softmax(x: Array, axis: int, beta: float, log: bool) -> Array:
     """In float32; the maximum is taken off first so that no exponential overflows. All hidden (-inf) gives NaN."""
     with np.errstate(invalid="ignore"):
         below = np.float32(beta) * (x - x.max(axis, keepdims=True))
-    exponentials = np.exp(below)
+    exponentials = elementary.exp(below)
     sums = exponentials.sum(axis, keepdims=True)
-    return below - np.log(sums) if log else exponentials / sums
+    return below - elementary.log(sums) if log else exponentials / sums

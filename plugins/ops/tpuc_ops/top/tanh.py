@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
 
@@ -20,4 +19,4 @@ class Tanh(Activation):
     flops_per_element = 4
 
     def function(self, x: Array) -> Array:
-        return np.tanh(x)
+        return elementary.tanh(x)

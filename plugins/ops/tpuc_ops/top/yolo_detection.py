@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, I64, Bool, F64Array, Node, Op, Str, Types
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.boxes import cells, duelled
 from tpuc_ops.functions import sigmoid
@@ -62,12 +63,12 @@ class YoloDetection(Op):
         """Every cell's likely boxes, row by row; of each only the best class."""
         _, height, width = x.shape
         parts = x.reshape(self.num_boxes, 5 + self.class_num, height, width).transpose(2, 3, 0, 1)
-        powers = np.exp(parts[..., 5:] - parts[..., 5:].max(-1, keepdims=True))
+        powers = elementary.exp(parts[..., 5:] - parts[..., 5:].max(-1, keepdims=True))
         shares = powers / powers.sum(-1, keepdims=True)
         scores = sigmoid(parts[..., 4]) * shares.max(-1)
         grid = cells(height, width)[:, :, None]
         centres = (sigmoid(parts[..., :2]) + grid) / np.array([width, height], np.float32)
-        sizes = np.exp(parts[..., 2:4]) * anchors / np.array([self.net_input_w, self.net_input_h], np.float32)
+        sizes = elementary.exp(parts[..., 2:4]) * anchors / np.array([self.net_input_w, self.net_input_h], np.float32)
         labels = shares.argmax(-1)[..., None].astype(np.float32)
         rows = np.concatenate([centres, sizes, labels, scores[..., None]], -1)
         return rows[scores > np.float32(self.obj_threshold)]

@@ -103,7 +103,7 @@ class Conv2D(ReluFields, Op):
         weight = weight.astype(np.int32) - self.kernel_zp
         fill = zero_point(node.operand_types[0])
         dtype = exact_dtype(max(magnitude(x), abs(fill)), weight)
-        acc = convolve(x.astype(dtype), weight, self.window(), self.group, fill).astype(np.int64)
+        acc = convolve(x.astype(dtype), weight, self.window(), self.group, fill, whole=True).astype(np.int64)
         if not is_integer(node.result_type):
             return stored(self.activate(scaled_in_half(acc, self.scales, bias)), node.result_type)
         if bias is not None:

@@ -74,7 +74,7 @@ class Deconv(ReluFields, Op):
             raise ValueError("a transposed convolution of integers needs zero point 0")
         sums = self._sums()
         dtype = exact_dtype(magnitude(x), sums.turned(weight))
-        acc = sums.sums(x.astype(dtype), weight.astype(dtype)).astype(np.int64)
+        acc = sums.sums(x.astype(dtype), weight.astype(dtype), whole=True).astype(np.int64)
         acc = saturate(acc if bias is None else acc + bias, np.int32)
         if self.multiplier:
             acc = requantised(acc, self.multiplier, self.rshift, self.quant_mode, self.round_mode, node.result_type)

@@ -14,6 +14,7 @@ from tpuc_ops.convolution import exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, requantised, requantised_by_floats, scaled_in_half, without_point
 from tpuc_ops.product import ProductFields, product_flops, product_shape
+from tpuc_ops.products import matmul
 from tpuc_ops.quant.arithmetic import saturate
 
 
@@ -66,7 +67,7 @@ class MatMul(ReluFields, ProductFields, Op):
         added = bias[0] if bias and bias[0].size else None
         if is_integer(node.operand_types[0]):
             return [self._integer(node, left, right, added)]
-        result = as_float(left) @ as_float(right)
+        result = matmul(as_float(left), as_float(right))
         if added is not None:
             result = result + as_float(added)
         return [stored(self._arrange(self.activate(result), node), node.result_type)]

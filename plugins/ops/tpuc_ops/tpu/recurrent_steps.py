@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import I64, Bool, Node, Op, Raw, Str, Types
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.functions import sigmoid
+from tpuc_ops.products import matmul
 from tpuc_ops.shapes import show
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -63,16 +65,18 @@ class RecurrentSteps(Op):
     def _step(
         self, inputs: Array, matrices: Array, bias: Array | np.float32, h: Array, c: Array
     ) -> tuple[Array, Array]:
-        of_h = matrices @ h + bias
+        of_h = matmul(matrices, h) + bias
         if self.kind == "LSTM":
             i, o, f = sigmoid(inputs[:3] + of_h[:3])
-            c = f * c + i * np.tanh(inputs[3] + of_h[3])
-            return o * np.tanh(c), c
+            c = f * c + i * elementary.tanh(inputs[3] + of_h[3])
+            return o * elementary.tanh(c), c
         if self.kind == "RNN":
             total = inputs[0] + of_h[0]
-            return (np.tanh(total) if self.activation == "Tanh" else np.maximum(total, 0)), c
+            return (elementary.tanh(total) if self.activation == "Tanh" else np.maximum(total, 0)), c
         z, r = sigmoid(inputs[:2] + of_h[:2])
-        candidate = np.tanh(inputs[2] + (r * of_h[2] if self.linear_before_reset else matrices[2] @ (r * h)))
+        candidate = elementary.tanh(
+            inputs[2] + (r * of_h[2] if self.linear_before_reset else matmul(matrices[2], r * h))
+        )
         return candidate + z * (h - candidate), c
 
     def flops(self, node: Node) -> int:

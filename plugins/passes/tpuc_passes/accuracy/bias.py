@@ -13,6 +13,7 @@ from tpuc.api import FusesRelu, Module, Op
 from tpuc.api.host import ABSENT_SLOT, Array, Pool, Step
 from tpuc_ops import top
 from tpuc_ops.convolution import pad_images
+from tpuc_ops.products import matmul
 from tpuc_ops.window import Window, pair
 
 from tpuc_passes.accuracy.network import FakeNetwork, State
@@ -121,7 +122,7 @@ def _mean_products(step: Step, x: Array, filters: Sequence[Array]) -> list[Array
         means = _tap_means(pad_images(x, op.window().pads), op.window(), pair(op.window().output(x.shape[2:])))
         column = means.astype(np.float32).reshape(op.group, -1, 1)
         grouped = [one.reshape(op.group, one.shape[0] // op.group, -1) for one in filters]
-        return [np.matmul(one, column).reshape(-1).astype(np.float64) for one in grouped]
+        return [matmul(one, column).reshape(-1).astype(np.float64) for one in grouped]
     none = np.zeros((0,), np.float32)
     results = [_without_relu(op).evaluate(step.node, [x, one, none])[0] for one in filters]
     return [_per_channel(one, op) for one in results]
@@ -131,11 +132,10 @@ def _tap_means(padded: Array, window: Window, size: tuple[int, int]) -> Array:
     """`padded: [n, c, h, w]` to `[c, kh, kw]`: the mean over images and places of what each tap reads."""
     (oh, ow), (sh, sw), (dh, dw) = size, window.strides, window.dilations
     means = np.empty((padded.shape[1], *window.kernel))
-    share = np.full((ow, 1), 1 / ow, padded.dtype)
     for j in range(window.kernel[1]):
         columns = slice(j * dw, j * dw + (ow - 1) * sw + 1, sw)
-        # As a product this is three times as fast as a mean; a row's error is a float's, far below that of int8.
-        rows_means = np.matmul(padded[:, :, :, columns], share)[..., 0].mean(axis=0, dtype=np.float64)
+        # A row's error is a float's, far below that of int8.
+        rows_means = padded[:, :, :, columns].mean(axis=-1).mean(axis=0, dtype=np.float64)
         for i in range(window.kernel[0]):
             means[:, i, j] = rows_means[:, i * dh : i * dh + (oh - 1) * sh + 1 : sh].mean(axis=1)
     return means

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import numpy as np
 from tpuc.api import Calibrated, FusesRelu, Module, Operation, ScalarType, UniformPerAxis, Value
 from tpuc.api.host import Array
-from tpuc_ops import top
+from tpuc_ops import elementary, top
 from tpuc_ops.elementwise import Activation
 from tpuc_ops.quant.arithmetic import symmetric_scale, usable_threshold
 
@@ -24,7 +24,7 @@ UNSEEN = 1.3
 LOWEST = 1 / 256
 """A channel's threshold is at least this part of the tensor's: other data may use what these samples do not."""
 _SHIFT = 20  # leaves 3 bits of a float32's mantissa, 8 steps per octave
-_CANDIDATES = np.exp2(np.arange(-24, 3) / 4)
+_CANDIDATES = elementary.power(2.0, np.arange(-24, 3) / 4)
 """Thresholds that are tried, as parts of a channel's own: 1/64 to 1.4 in quarters of an octave."""
 _I8, _U8 = ScalarType("i8"), ScalarType("u8")
 

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 from tpuc.api.host import Array, decibels
+from tpuc_ops import elementary
 
 from tpuc_passes.accuracy.parts import Part
 
@@ -115,7 +116,7 @@ class Presence(Decider):
     def _meaning(self, outputs: Outputs) -> Array:
         x = self.part.of(outputs).astype(np.float64)
         if self.is_log:
-            return np.exp(np.minimum(x, 0.0))
+            return elementary.exp(np.minimum(x, 0.0))
         return x if self.scale is None else _sigmoid(x / self.scale)
 
     def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
@@ -144,7 +145,7 @@ class Classes(Decider):
     def _meaning(self, outputs: Outputs) -> Array:
         x = self.part.of(outputs).astype(np.float64)
         if self.is_log:
-            return np.exp(np.minimum(x, 0.0))
+            return elementary.exp(np.minimum(x, 0.0))
         return x if self.scale is None else _softmax(x / self.scale, self.axis)
 
     def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
@@ -246,9 +247,9 @@ def _counted(counted: Array, same: Array) -> Agreement:
 
 
 def _sigmoid(x: Array) -> Array:
-    return 1.0 / (1.0 + np.exp(-np.clip(x, -50.0, 50.0)))
+    return 1.0 / (1.0 + elementary.exp(-np.clip(x, -50.0, 50.0)))
 
 
 def _softmax(x: Array, axis: int) -> Array:
-    powers = np.exp(x - x.max(axis, keepdims=True))
+    powers = elementary.exp(x - x.max(axis, keepdims=True))
     return powers / powers.sum(axis, keepdims=True)

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 from tpuc.api import ShapeOnly
 from tpuc.api.host import Array
+from tpuc_ops.factorisation import matmul, root_of_inverse
 
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.search import Source
@@ -19,6 +20,9 @@ MOST_TIMED = 80
 """Networks that are compiled for one front. Of twelve layers in a chain 25 give the model of time."""
 _NOTHING = np.float64(1e-30)
 """Noise of networks that are all float."""
+
+_RIDGE = 1e-6
+"""Keeps times small that no choice tells apart; beside counts of choices it is nothing."""
 
 Choice = tuple[str, ...]
 
@@ -136,8 +140,11 @@ class Front:
         features = np.column_stack([np.ones(len(self._bits)), self._bits, *pairs]).astype(np.float64)
         places = [place for place, time in self.timed.items() if np.isfinite(time)]
         known = np.array([self.timed[place] for place in places])
-        weights: Array = np.linalg.pinv(features[places]) @ (known - known[0])
-        result: Array = features @ weights + known[0]
+        seen = features[places]
+        squares = matmul(seen.T, seen) + _RIDGE * np.eye(seen.shape[1])
+        root = root_of_inverse(squares)
+        weights = matmul(root.T, matmul(root, matmul(seen.T, (known - known[0])[:, None])))
+        result: Array = matmul(features, weights)[:, 0] + known[0]
         for place, time in self.timed.items():
             if np.isinf(time) and self._bits[place].sum() == 1:
                 result[(self._bits & self._bits[place]).any(axis=1)] = np.inf

@@ -32,11 +32,16 @@ class Grid:
 
     def round(self, x: Array) -> Array:
         """Every element at its nearest expressible value, as a new float32 array."""
+        result = self.integers(x)
+        np.multiply(result, np.float32(self.scale), out=result)
+        return result
+
+    def integers(self, x: Array) -> Array:
+        """As `round`, in steps of the scale."""
         result = np.empty(x.shape, np.float32)  # of a scalar, ufuncs would return a number
         np.multiply(x, np.float32(1.0 / self.scale), out=result, dtype=np.float32)
         np.rint(result, out=result)
         np.clip(result, self.low - self.zero_point, self.high - self.zero_point, out=result)
-        np.multiply(result, np.float32(self.scale), out=result)
         return result
 
     def clip(self, x: Array) -> Array:
@@ -106,6 +111,14 @@ def symmetric_grid(threshold: float, *, signed: bool, divisor: int = DIVISOR) ->
 def channel_axis(op: object) -> int:
     """The axis of output channels in the filters of a product op; matrices are `[k, n]` unless transposed."""
     return -1 if isinstance(op, top.MatMul) and not op.right_transpose else (-2 if isinstance(op, top.MatMul) else 0)
+
+
+def scale_along(op: object, scales: Array, rank: int) -> Array:
+    """The scales of a product's filters, so shaped that they broadcast with sums of this rank."""
+    flat = scales.reshape(-1)
+    if isinstance(op, top.MatMul):
+        return flat
+    return np.tile(flat, op.group if isinstance(op, top.Deconv) else 1).reshape(-1, *(1,) * (rank - 2))
 
 
 def stored_filters(op: object, filters: Array) -> tuple[Array, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import get_ident
+from typing import Any
 
 import numpy as np
 from tpuc.api import (
@@ -21,8 +22,18 @@ from tpuc.api import (
 )
 from tpuc.api.host import ABSENT_SLOT, Array, Plan, Pool, Step, make_plan, shares
 from tpuc_ops import top
+from tpuc_ops.convolution import exact_dtype
 
-from tpuc_passes.accuracy.grids import PRODUCTS, Grid, grid_of, grid_of_uniform, stored_filters
+from tpuc_passes.accuracy.grids import (
+    PRODUCTS,
+    ChannelGrid,
+    Grid,
+    channel_axis,
+    grid_of,
+    grid_of_uniform,
+    scale_along,
+    stored_filters,
+)
 from tpuc_passes.accuracy.masks import masked_scores
 from tpuc_passes.accuracy.together import most_together, node_together
 
@@ -88,6 +99,10 @@ class FakeNetwork:
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
     _last_filters: dict[int, tuple[int, Array]] = field(init=False, default_factory=dict[int, "tuple[int, Array]"])
     """By thread."""
+    _last_integers: dict[int, tuple[tuple[int, int], Array]] = field(
+        init=False, default_factory=dict[int, "tuple[tuple[int, int], Array]"]
+    )
+    """By thread."""
     _nodes: dict[tuple[int, int], Node | None] = field(init=False, default_factory=dict[tuple[int, int], "Node | None"])
     """By step and number of samples."""
 
@@ -98,7 +113,9 @@ class FakeNetwork:
         self._base = [None] * self.plan.slots
         self._base[0] = np.zeros((0,), np.float32)
         for slot, operation in self.plan.constants:
-            self._base[slot] = as_stored(self.module.weights[operation.name], operation.result.tensor)
+            array = as_stored(self.module.weights[operation.name], operation.result.tensor).view()
+            array.setflags(write=False)
+            self._base[slot] = array
         for index, step in enumerate(self.plan.steps):
             unrounded = step.operation.name in self.float_sums and self.is_product(index)
             for slot, value in zip(step.results, step.operation.results, strict=True):
@@ -227,17 +244,49 @@ class FakeNetwork:
         """Compute one step; results of integer ops lie on their grids."""
         step = self.plan.steps[index]
         integer = integer and self.can_be_integer(step)
-        operands = self.operands(index, state, integer=integer)
-        self.store(index, state, self._evaluate_all(index, operands, state.count), integer=integer)
+        results = self._product_of_integers(index, state) if integer and self.is_product(index) else None
+        if results is None:
+            operands = self.operands(index, state, integer=integer)
+            results = self._evaluate_all(index, operands, state.count)
+        self.store(index, state, results, integer=integer)
+
+    def _product_of_integers(self, index: int, state: State) -> list[Array] | None:
+        """Of integers with int8 filters: float32 holds their sums, which are scaled then. None for other operands, and
+        for several samples whose op takes one at a time.
+        """
+        step = self.plan.steps[index]
+        grid, array = self.grids.get(step.operands[0]), state.values[step.operands[0]]
+        node = step.node if state.count == 1 else self._node_of(index, state.count)
+        if node is None or array is None or grid is None or isinstance(grid, ChannelGrid):
+            return None
+        filters, scales = self._integers(index, max(grid.high - grid.zero_point, grid.zero_point - grid.low))
+        op: Any = step.operation.op
+        sums: Array = op.sums(grid.integers(array).astype(filters.dtype, copy=False), filters, whole=True)
+        factors = scale_along(op, scales, sums.ndim) * np.float32(grid.scale)
+        sums = np.multiply(sums, factors, out=sums if sums.dtype == np.float32 else None, dtype=np.float32)
+        bias = [self._biases[index]] if index in self._biases else [state.values[one] for one in step.operands[2:3]]
+        return [np.asarray(op.finished(node, sums, bias))]
+
+    def _integers(self, index: int, limit: int) -> tuple[Array, Array]:
+        """The int8 filters of a product and their scales, in the float type that holds sums with operands up to this
+        limit.
+        """
+        if index not in self.stored:
+            self.filters(index)
+        integers, scales = self.stored[index]
+        last = self._last_integers.get(get_ident())
+        if last is None or last[0] != (index, limit):
+            rows = np.moveaxis(integers, channel_axis(self.plan.steps[index].operation.op), 0)
+            last = (index, limit), integers.astype(exact_dtype(limit, rows))
+            self._last_integers[get_ident()] = last
+        return last[1], scales
 
     def _evaluate_all(self, index: int, operands: Sequence[Array], count: int) -> Sequence[Array]:
         """As `evaluate`, for so many samples."""
         if count == 1:
             return self.evaluate(index, operands)
         step = self.plan.steps[index]
-        if (index, count) not in self._nodes:
-            self._nodes[index, count] = node_together(step, self.constants | {ABSENT_SLOT}, count)
-        node = self._nodes[index, count]
+        node = self._node_of(index, count)
         if node is not None:
             return [np.asarray(array) for array in step.operation.op.evaluate(node, operands)]
         shared = [slot in self.constants or slot == ABSENT_SLOT for slot in step.operands]
@@ -247,6 +296,13 @@ class FakeNetwork:
         ]
         results = [self.evaluate(index, own) for own in zip(*parts, strict=True)]
         return [np.concatenate(one) for one in zip(*results, strict=True)]
+
+    def _node_of(self, index: int, count: int) -> Node | None:
+        """A step for so many samples at once, if it can be."""
+        if (index, count) not in self._nodes:
+            step = self.plan.steps[index]
+            self._nodes[index, count] = node_together(step, self.constants | {ABSENT_SLOT}, count)
+        return self._nodes[index, count]
 
     def store(self, index: int, state: State, results: Sequence[Array], *, integer: bool) -> None:
         """Take the results of a step that was computed as its mode wants it."""

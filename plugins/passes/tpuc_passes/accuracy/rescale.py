@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import Builder, FusesRelu, Module, Operation, Value
 from tpuc.api.host import Array
-from tpuc_ops import top
+from tpuc_ops import elementary, top
 
 HOMOGENEOUS = (top.Relu, top.MaxPool, top.AvgPool, top.LeakyRelu, top.PRelu)
 """Ops that commute with a positive factor per channel, as long as no relu has a limit."""
@@ -76,7 +76,7 @@ def equalise(module: Module, rounds: int = ROUNDS, tolerance: float = TOLERANCE)
             usable = (ours > 0) & (theirs > 0)
             factors = np.ones(link.channels)
             factors[usable] = np.sqrt(ours[usable] / theirs[usable])
-            off = float(np.exp(np.abs(np.log(factors)).max(initial=0.0)))
+            off = float(elementary.exp(np.abs(elementary.log(factors)).max(initial=0.0)))
             if off > 1 + tolerance:
                 move(module, link, factors)
                 moved[link.producer.name] = moved.get(link.producer.name, 1.0) * factors

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tpuc.api.host import Array, Pool
 from tpuc_ops import top
 from tpuc_ops.convolution import pad_images
+from tpuc_ops.factorisation import matmul, root_of_inverse
 from tpuc_ops.window import pair
 
 from tpuc_passes.accuracy.grids import FILTER_STEPS, filter_scales, stored_filters
@@ -111,7 +112,7 @@ def _rounded(net: FakeNetwork, index: int, seen: Sequence[Array], steps: float) 
 def _moments(rows: Sequence[Array]) -> Floats:
     """`[groups, weights, weights]`."""
     every = np.concatenate(rows, axis=1).astype(np.float64)
-    return every.transpose(0, 2, 1) @ every / every.shape[1]
+    return matmul(every.transpose(0, 2, 1), every) / every.shape[1]
 
 
 @dataclass(frozen=True)
@@ -130,17 +131,17 @@ class _Grouped:
     def cost(self, integers: Floats, moments: Floats) -> float:
         """The mean square of the error in the results, summed over the filters."""
         errors = (self.weights - integers) * self.scales
-        return float(((errors @ moments) * errors).sum())
+        return float((matmul(errors, moments) * errors).sum())
 
     def fitted(self, moments: Floats, steps: float) -> Floats:
         """Rounded one after the other, those that are multiplied with most first. The largest weights of a filter stay
         at the end of the grid, of which scales are made.
         """
-        powers = np.einsum("gkk->gk", moments)
+        powers = moments.diagonal(axis1=1, axis2=2)
         order = np.argsort(-powers, axis=1, kind="stable")
         damped = moments + _diagonal(DAMPING * powers.mean(axis=1) + 1e-30, moments.shape[1])
         sorted_ = np.take_along_axis(np.take_along_axis(damped, order[:, :, None], 1), order[:, None, :], 2)
-        upper = np.linalg.cholesky(np.linalg.inv(sorted_)).transpose(0, 2, 1)
+        upper = root_of_inverse(sorted_)
         left = np.take_along_axis(self.weights, order[:, None, :], 2)
         fixed = np.abs(left) >= steps * (1 - 1e-6)
         result, errors = np.empty_like(left), np.empty_like(left)
@@ -152,7 +153,7 @@ class _Grouped:
                 result[:, :, place] = np.where(fixed[:, :, place], np.copysign(steps, column), whole)
                 error = errors[:, :, place] = (column - result[:, :, place]) / upper[:, place, place, None]
                 left[:, :, place : block.stop] -= error[:, :, None] * upper[:, None, place, place : block.stop]
-            left[:, :, block.stop :] -= errors[:, :, block] @ upper[:, block, block.stop :]
+            left[:, :, block.stop :] -= matmul(errors[:, :, block], upper[:, block, block.stop :])
         back = np.argsort(order, axis=1, kind="stable")
         return np.take_along_axis(result, back[:, None, :], 2)
 

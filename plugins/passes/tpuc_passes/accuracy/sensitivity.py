@@ -10,6 +10,7 @@ from typing import Any
 from tpuc.api import ChipDescription, UniformPerAxis
 from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource, decibels, finite_pair
 from tpuc_ops import top
+from tpuc_ops.factorisation import dot
 
 from tpuc_passes.accuracy.channels import eligible
 from tpuc_passes.accuracy.network import KEEPS_VALUES, FakeNetwork, Filters, State
@@ -241,10 +242,10 @@ def score(got: Mapping[str, Array], wanted: Mapping[str, Array]) -> Score:
             result += Score(0.0, 1, 0.0, math.inf)
             continue
         b, a = pair
-        signal, error = float(a @ a), a - b
-        norms = math.sqrt(signal) * math.sqrt(float(b @ b))
-        alike = float(a @ b) / norms if norms else float(not a.any() and not b.any())
-        result += Score(alike, 1, signal, float(error @ error))
+        signal, error = dot(a, a), a - b
+        norms = math.sqrt(signal) * math.sqrt(dot(b, b))
+        alike = dot(a, b) / norms if norms else float(not a.any() and not b.any())
+        result += Score(alike, 1, signal, dot(error, error))
     return result
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tpuc.api import Operation
 from tpuc.api.host import Array, finite_pair
+from tpuc_ops.factorisation import dot, energy
 
 from tpuc_passes.accuracy.cones import Cone
 from tpuc_passes.accuracy.deciders import Agreement
@@ -87,11 +88,11 @@ class LayerError:
             self.noise = math.inf
             return
         b, a = pair
-        self.signal += float(a @ a)
-        self.got += float(b @ b)
-        self.products += float(a @ b)
-        self.noise += float((a - b) @ (a - b))
-        self.middle += float((a + b) @ (a + b)) / 4
+        self.signal += dot(a, a)
+        self.got += dot(b, b)
+        self.products += dot(a, b)
+        self.noise += energy(a - b)
+        self.middle += energy(a + b) / 4
 
     def split(self, operation: Operation, cone: Cone, operands: list[Array], wanted: Array) -> None:
         """Add one sample's parts: from exact operands, one cause after the other is let in. What the result's own grid
@@ -126,5 +127,4 @@ class LayerError:
 
 
 def _energy(a: Array, b: Array) -> float:
-    error = (a.astype(np.float64) - b).reshape(-1)
-    return float(error @ error)
+    return energy(a.astype(np.float64) - b)

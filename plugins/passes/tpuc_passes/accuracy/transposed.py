@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tpuc.api.host import Array
 from tpuc_ops.convolution import as_images, convolve
+from tpuc_ops.products import matmul
 from tpuc_ops.window import Extents, Window
 
 
@@ -62,7 +63,7 @@ def image_gradient(gradient: Array, weight: Array, shape: tuple[int, ...], windo
     is_depthwise = inputs // group == 1 and outputs == group
     for place, places in _taps(window, tuple(size)):
         tap = parts[(..., *place)]
-        product = flat * tap.reshape(1, group, 1, 1) if is_depthwise else np.matmul(tap.transpose(0, 2, 1), flat)
+        product = flat * tap.reshape(1, group, 1, 1) if is_depthwise else matmul(tap.transpose(0, 2, 1), flat)
         result[(..., *places)] += product.reshape(n, group, inputs // group, *size)
     result = result.reshape(n, inputs, *result.shape[3:])
     return np.ascontiguousarray(_inside(result, images, window)).reshape(shape)
@@ -98,8 +99,8 @@ def matrix_gradient(op: Any, left: Array, right: Array, gradient: Array) -> tupl
     a = np.swapaxes(left, -1, -2) if op.left_transpose else left
     b = np.swapaxes(right, -1, -2) if op.right_transpose else right
     a = a[None] if a.ndim == 1 else a
-    for_left = gradient @ np.swapaxes(b, -1, -2)
-    for_right = np.swapaxes(a, -1, -2) @ gradient
+    for_left = matmul(gradient, np.swapaxes(b, -1, -2))
+    for_right = matmul(np.swapaxes(a, -1, -2), gradient)
     for_left = np.swapaxes(for_left, -1, -2) if op.left_transpose else for_left
     for_right = np.swapaxes(for_right, -1, -2) if op.right_transpose else for_right
     return _summed(for_left, left.shape), _summed(for_right, right.shape)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api.host import Array
+from tpuc_ops import elementary
+from tpuc_ops.factorisation import matmul
 
 from tpuc_passes.accuracy.channels import UNSEEN, bin_costs
 from tpuc_passes.accuracy.gradients import Gradients
@@ -135,10 +137,11 @@ def costs(
     grids = [symmetric_grid(threshold, signed=signed) for threshold in thresholds]
     scales = np.array([[grid.scale] for grid in grids])
     ends = np.array([[grid.limits[1]] for grid in grids])
-    result = np.where(centres < scales / 2, centres**2, scales**2 / 12) @ squares
+    result = (np.where(centres < scales / 2, centres**2, scales**2 / 12) * squares).sum(axis=1)
     for reach in (1.0, headroom):
         beyond = np.maximum(centres * reach - ends, 0.0)
-        result += np.maximum(beyond**2 @ squares, ((beyond @ sums.T) ** 2).mean(axis=1)) / 2
+        together = (matmul(beyond, sums.T) ** 2).mean(axis=1)
+        result += np.maximum((beyond**2 * squares).sum(axis=1), together) / 2
     return result
 
 
@@ -159,7 +162,7 @@ def choose_by_outputs(
         lowest = lowest_of(one, entry) if deep else max(entry.threshold * DEEPEST, limit / 64)
         highest = max(limit * headroom, entry.threshold)
         steps = max(math.ceil(math.log2(highest / lowest) * STEPS_PER_DOUBLING), 2) if deep else STEPS
-        thresholds = np.geomspace(lowest, highest, steps)
+        thresholds = lowest * elementary.power(highest / lowest, np.arange(steps) / (steps - 1))
         found = costs(one, limit, [float(t) for t in thresholds], signed=entry.minimum < 0, headroom=headroom)
         if np.isfinite(found).all() and found.any():
             result[name] = TensorThreshold(float(thresholds[int(np.argmin(found))]), entry.minimum, entry.maximum)

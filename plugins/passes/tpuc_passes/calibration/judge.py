@@ -9,6 +9,7 @@ from dataclasses import InitVar, dataclass, field, replace
 import numpy as np
 from tpuc.api import Module
 from tpuc.api.host import Array, Pool, decibels
+from tpuc_ops.factorisation import energy
 
 from tpuc_passes.accuracy.deciders import Agreement, Decider, Outputs, Remembering
 from tpuc_passes.accuracy.decisions import deciders_of
@@ -63,7 +64,7 @@ class Judge:
         self.measure = measure_of(self.exact, deciders, states)
         self.deciders = tuple(self.measure.decider(one) for one in deciders)
         self.wanted = self._taken(self.exact, states, 0)
-        self._signals = np.array([[_energy(one) for one in sample] for sample in self.wanted.measured])
+        self._signals = np.array([[energy(one) for one in sample] for sample in self.wanted.measured])
 
     def powers(self) -> dict[str, float]:
         """The mean squares of companded outputs, by name."""
@@ -133,7 +134,7 @@ class Judge:
         """Signal and noise of each output over some samples: `[outputs, 2]`."""
         sums = np.zeros((len(self.measure.slots), 2))
         for place, got in enumerate(run.measured, run.first):
-            noise = [_energy(a - b) for a, b in zip(self.wanted.measured[place], got, strict=True)]
+            noise = [energy(a - b) for a, b in zip(self.wanted.measured[place], got, strict=True)]
             sums += np.stack([self._signals[place], noise], axis=1)
         return sums
 
@@ -169,7 +170,3 @@ def states_of(net: FakeNetwork, samples: Iterable[Mapping[str, Array] | None]) -
 def _decibels(sums: Array) -> float:
     ratios = [decibels(signal, noise) for signal, noise in sums.tolist() if signal > 0 and noise != 0]
     return sum(ratios) / len(ratios) if ratios else math.inf
-
-
-def _energy(flat: Array) -> float:
-    return float(flat @ flat)

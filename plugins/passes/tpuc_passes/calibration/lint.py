@@ -28,6 +28,7 @@ from tpuc.api.host import (
     small_units_of,
     units_of,
 )
+from tpuc_ops import elementary
 
 from tpuc_passes.calibration.collect import Counting, Histograms, Kept, Outputs, merge_histograms
 from tpuc_passes.calibration.duration import seconds_of
@@ -321,5 +322,5 @@ def _sureness(outputs: dict[str, Array]) -> float:
     if array.size != max(array.shape) or values.size < 3:
         return 0.0
     if values[0] >= 0 and abs(values.sum() - 1) < 1e-3:
-        values = np.log(values + 1e-12)  # probabilities: as they were before the softmax
+        values = elementary.log(values + 1e-12)  # probabilities: as they were before the softmax
     return float(values[-1] - values[-2])

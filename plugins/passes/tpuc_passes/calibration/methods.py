@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Calibrator, TensorStatistics
+from tpuc_ops import elementary
 from tpuc_ops.quant.arithmetic import usable_threshold
 
 SMALLEST_PROBABILITY = 1e-30
@@ -34,7 +35,7 @@ def _divergence(reference: Floats, expanded: Floats) -> float:
         return math.inf
     seen = reference > 0
     p, q = reference[seen] / reference.sum(), expanded[seen] / expanded.sum()
-    return float(np.sum(p * np.log(p / np.maximum(q, SMALLEST_PROBABILITY))))
+    return float(np.sum(p * elementary.log(p / np.maximum(q, SMALLEST_PROBABILITY))))
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Percentile(HistogramMethod):
         below = np.cumsum(statistics.counts)
         first, end = 1 - self.percent / 100, 1 - self.last_percent / 100
         # Evenly on a logarithmic scale.
-        cut = first * (end / first) ** statistics.depth if first > end > 0 else first
+        cut = first * float(elementary.power(np.float64(end / first), statistics.depth)) if first > end > 0 else first
         last = int(np.searchsorted(below, (1 - cut) * int(below[-1])))
         return (last + 1) * statistics.absmax / below.size
 
@@ -196,5 +197,5 @@ class Cosine(HistogramMethod):
         quantised = np.minimum(np.rint(centres / steps), self.levels - 1)  # the scale of a row does not matter
         weighted = quantised * counts
         norms = np.sqrt((weighted * quantised).sum(1) * float((counts * centres**2).sum()))
-        cosines = (weighted @ centres) / np.maximum(norms, SMALLEST_PROBABILITY)
+        cosines = (weighted * centres).sum(1) / np.maximum(norms, SMALLEST_PROBABILITY)
         return float(candidates[int(np.argmax(cosines))])

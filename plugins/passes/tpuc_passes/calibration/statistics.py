@@ -119,7 +119,7 @@ class Statistics:
     def mean_square(self) -> float:
         """Of all values, zeros too."""
         centres = np.arange(0.5, self.counts.size) * (self.absmax / self.counts.size)
-        return float(self.counts @ centres**2) / max(int(self.counts.sum()) + self.zeros, 1)
+        return float((self.counts * centres**2).sum()) / max(int(self.counts.sum()) + self.zeros, 1)
 
 
 class Histogram:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tpuc.api import Elementwise, Node, Op
 from tpuc.api.host import Array, Step
 from tpuc_ops import top
+from tpuc_ops.factorisation import energy
 
 from tpuc_passes.accuracy.grids import Grid, symmetric_grid
 from tpuc_passes.accuracy.network import FakeNetwork, State
@@ -221,8 +222,7 @@ def _with(arrays: Sequence[Array], position: int, array: Array) -> list[Array]:
 
 
 def _energy(wanted: Array, got: Array) -> float:
-    error = (wanted - got).reshape(-1)
-    return float(error @ error)
+    return energy(wanted - got)
 
 
 def choose(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import Module, NoneType, Operation, Pattern, Rewriter
 from tpuc_ops import top
+from tpuc_ops.products import matmul
 
 from tpuc_passes.canonicalisation.affine import bias_of, output_axis
 from tpuc_passes.canonicalisation.common import Array, Names, bypass, new_weight, sole_producer
@@ -73,16 +74,16 @@ class ProductIntoProduct(Pattern):
         if before.do_relu:
             return False
         first, second = _matrix(producer, module), _matrix(operation, module)
-        biases = [bias_of(one, module) for one in (producer, operation)]
-        if first is None or second is None or any(one is None for one in biases):
+        first_bias, second_bias = bias_of(producer, module), bias_of(operation, module)
+        if first is None or second is None or first_bias is None or second_bias is None:
             return False
         if len(second) * math.prod(first.shape[1:]) > first.size + second.size:
             return False
         flat = second.reshape(second.shape[:2])
-        summand = flat @ biases[0] + biases[1]
+        summand = matmul(flat, first_bias) + second_bias
         rewriter.at(operation)
         name = operation.name
-        matrix = _as_stored(np.tensordot(flat, first, axes=1), producer)
+        matrix = _as_stored(matmul(flat, first.reshape(len(first), -1)).reshape(len(flat), *first.shape[1:]), producer)
         operands = [producer.operands[0], new_weight(rewriter, self.names, f"{name}_filter", matrix)]
         operands.append(new_weight(rewriter, self.names, f"{name}_bias", summand))
         both = dataclasses.replace(before, do_relu=op.do_relu, relu_limit=op.relu_limit)

@@ -1,0 +1,216 @@
+"""Products of float32 matrices that are the same on every processor.
+
+The last digit of a sum depends on its order, and BLAS libraries choose theirs by processor and number of threads. Here
+both factors are rounded to grids on which every sum of a few hundred products is a whole number of steps below 2**53:
+float64 holds it exactly in any order, and the result is rounded to float32 once. A grid is as fine as float32 is for
+the largest element; factors with many elements far below it get further grids for what the first one leaves.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tpuc_ops.arrays import Array
+
+STEPS = 23
+"""Bits of the largest element on its grid."""
+MOST_PRODUCTS = 1 << (53 - 2 * STEPS)
+"""In a sum that float64 holds exactly. Longer sums are put together from such parts, in their order."""
+SMALL = 2.0**-13
+"""Beside the largest element; one grid leaves an error of 2**-11 of such an element."""
+MANY = 0.1
+"""The part of small elements that makes another grid worth its time."""
+MOST_PARTS = 3
+UNEVEN, FEW_ROWS = 2.0**-4, 0.05
+"""Rows are uneven whose largest product is smaller than so much of what it could be; so many of them do not matter."""
+LEAST_KEPT, MOST_KEPT = 1 << 12, 1 << 26
+"""Elements of a constant, and bytes of all, that are kept in float64."""
+_LOOKED_AT = 256
+_FARTHEST = 100
+"""The exponent of two beyond which elements get no grid."""
+_LEAST = 126
+"""Smaller powers of two have fewer bits."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A matrix as the sum of float32 parts, each on grids of its own."""
+
+    parts: tuple[Array, ...]
+
+    def wide(self) -> list[Array]:
+        """The parts in float64."""
+        return [part.astype(np.float64) for part in self.parts]
+
+
+def factor(x: Array, axes: tuple[int, ...], least: int = 1) -> Factor | None:
+    """`x` with one grid, or `least`, for all elements along `axes`; None where there are infinities, NaN or huge
+    elements.
+    """
+    size = np.abs(x)
+    largest = size.max(axis=axes, keepdims=True, initial=0.0)
+    if not (largest < 2.0**_FARTHEST).all():
+        return None
+    exponents = np.maximum(np.frexp(largest)[1], -_FARTHEST)
+    parts, rest, limit = list[Array](), x, largest
+    while len(parts) < MOST_PARTS:
+        parts.append(_rounded(rest, exponents))
+        limit = limit * np.float32(SMALL if len(parts) == 1 else 2.0**-STEPS)
+        if len(parts) >= least and not _has_many_below(size, limit):
+            break
+        rest, exponents = rest - parts[-1], np.maximum(exponents - STEPS, STEPS - _LEAST)
+    return Factor(tuple(parts))
+
+
+def wide_factor(x: Array, axes: tuple[int, ...], least: int = 1) -> list[Array] | None:
+    """The parts of `factor` in float64."""
+
+    def compute() -> list[Array]:
+        found = factor(x, axes, least)
+        return [] if found is None else found.wide()
+
+    return _remembered(x, (*axes, least), compute) or None
+
+
+def sizes(x: Array, axes: tuple[int, ...]) -> Array:
+    """The largest magnitudes along `axes`."""
+    return _remembered(x, axes, lambda: [np.abs(x).max(axis=axes, initial=0.0)])[0]
+
+
+def parts_needed(left: Array, right: Array) -> int:
+    """Of both factors, by the sizes of a left one `[..., rows, depth]` and a right one `[..., depth]`. Rows whose large
+    elements meet small ones of the other factor need a second grid: they add up what one grid cuts off.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        best = (left * right[..., None, :]).max(axis=-1, initial=0.0)
+        bound = left.max(axis=-1, initial=0.0) * right.max(axis=-1, initial=0.0)[..., None]
+        lost = int(np.count_nonzero(best < bound * UNEVEN))
+    return 2 if lost > FEW_ROWS * best.size else 1
+
+
+_Key = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+_kept: dict[_Key, list[Array]] = {}
+
+
+def _remembered(x: Array, what: tuple[int, ...], compute: Callable[[], list[Array]]) -> list[Array]:
+    """Of constants, which are arrays that nobody writes, kept as long as the owner of their memory lives."""
+    if x.flags.writeable or x.size < LEAST_KEPT or 0 in x.strides:
+        return compute()
+    key = int(x.__array_interface__["data"][0]), x.shape, x.strides, what
+    found = _kept.get(key)
+    if found is None:
+        found = compute()
+        owner: Any = x if x.base is None else x.base
+        bytes_kept = sum(one.nbytes for arrays in [*_kept.values(), found] for one in arrays)
+        if type(owner) is np.ndarray and bytes_kept <= MOST_KEPT:
+            _kept[key] = found
+            weakref.finalize(owner, _kept.pop, key, None)
+    return found
+
+
+def _rounded(x: Array, exponents: Array) -> Array:
+    """To steps of 2**-23 of powers of two that are not below any element."""
+    result = x * np.ldexp(np.float32(1), STEPS - exponents)
+    np.rint(result, out=result)
+    return np.multiply(result, np.ldexp(np.float32(1), exponents - STEPS), out=result)
+
+
+def _has_many_below(size: Array, limit: Array) -> bool:
+    every = max(size.size // _LOOKED_AT, 1)
+    some, small = size.reshape(-1)[::every], np.broadcast_to(limit, size.shape).reshape(-1)[::every]
+    return bool(np.count_nonzero((some > 0) & (some < small)) > MANY * np.count_nonzero(some))
+
+
+def exact_product(left: list[Array], right: list[Array]) -> Array:
+    """Of matrices in float64, each the sum of parts on grids: in float64, the same for every order of summation."""
+    depth = left[0].shape[-1]
+    result: Array | None = None
+    for begin in range(0, depth, MOST_PRODUCTS):
+        some = slice(begin, begin + MOST_PRODUCTS)
+        for one, other in product(range(len(left)), range(len(right))):
+            if one + other < max(len(left), len(right)):  # the rest is far below a float32
+                sums = np.matmul(left[one][..., some], right[other][..., some, :])
+                result = sums if result is None else np.add(result, sums, out=result)
+    return np.zeros((*left[0].shape[:-1], right[0].shape[-1])) if result is None else result
+
+
+def right_factor(right: Array) -> Factor | Array:
+    """The second operand of several `matmul`, prepared once."""
+    found = factor(right, (-2,), 2) if right.ndim > 1 else None
+    return right if found is None else found
+
+
+def matmul(left: Array, right: Array | Factor) -> Array:
+    """``left @ right`` of float32 arrays. With infinities, NaN or elements beyond 2**100 the last digit is that of
+    float64 sums.
+    """
+    if not isinstance(right, Factor) and (left.ndim == 1 or right.ndim == 1):
+        return _of_vectors(left, right)
+    a, b = _factors(left, right)
+    if a is None or b is None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = right if not isinstance(right, Factor) else sum(right.parts[1:], right.parts[0])
+            return np.matmul(left.astype(np.float64), whole.astype(np.float64)).astype(np.float32)
+    return exact_product(a, b).astype(np.float32)
+
+
+def _factors(left: Array, right: Array | Factor) -> tuple[list[Array] | None, list[Array] | None]:
+    if isinstance(right, Factor):
+        return wide_factor(left, (-1,), len(right.parts)), right.wide()
+    least = parts_needed(np.abs(left), sizes(right, (-1,)))
+    return wide_factor(left, (-1,), least), wide_factor(right, (-2,), least)
+
+
+def _of_vectors(left: Array, right: Array) -> Array:
+    """As numpy has it: a row on the left, a column on the right."""
+    result = matmul(left[None] if left.ndim == 1 else left, right[:, None] if right.ndim == 1 else right)
+    result = result[..., 0] if right.ndim == 1 else result
+    return result[..., 0] if left.ndim == 1 and right.ndim == 1 else result[..., 0, :] if left.ndim == 1 else result
+
+
+def einsum(mode: str, operands: Sequence[Array]) -> Array:
+    """Einstein's sum ``abc,cd->abd``, two operands after the other."""
+    terms, _, wanted = mode.partition("->")
+    parts = [_plain(term, operand) for term, operand in zip(terms.split(","), operands, strict=True)]
+    label, array = parts[0]
+    for number, (other, operand) in enumerate(parts[1:], 2):
+        kept = {*wanted, *"".join(later for later, _ in parts[number:])}
+        label, array = _pair(label, array, other, operand, kept)
+    label, array = _summed(label, array, set(wanted))
+    return np.array(array.transpose([label.index(one) for one in wanted]), order="C")
+
+
+def _plain(term: str, array: Array) -> tuple[str, Array]:
+    """With the diagonal of what is named twice."""
+    once = "".join(dict.fromkeys(term))
+    return once, array if once == term else np.einsum(f"{term}->{once}", array)
+
+
+def _summed(label: str, array: Array, kept: set[str]) -> tuple[str, Array]:
+    axes = tuple(place for place, one in enumerate(label) if one not in kept)
+    return "".join(one for one in label if one in kept), array.sum(axis=axes) if axes else array
+
+
+def _pair(label: str, left: Array, other: str, right: Array, kept: set[str]) -> tuple[str, Array]:
+    label, left = _summed(label, left, {*kept, *other})
+    other, right = _summed(other, right, {*kept, *label})
+    batch = [one for one in label if one in other and one in kept]
+    inner = [one for one in label if one in other and one not in kept]
+    rows, columns = [one for one in label if one not in other], [one for one in other if one not in label]
+    sizes = dict(zip(label + other, left.shape + right.shape, strict=True))
+
+    def arranged(array: Array, own: str, *groups: list[str]) -> Array:
+        array = array.transpose([own.index(one) for group in (batch, *groups) for one in group])
+        flat = [math.prod(sizes[one] for one in group) for group in groups]
+        return array.reshape(*(sizes[one] for one in batch), *flat)
+
+    result = matmul(arranged(left, label, rows, inner), arranged(right, other, inner, columns))
+    found = batch + rows + columns
+    return "".join(found), result.reshape([sizes[one] for one in found])
