@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import traffic
 from benchmarks.transformers import TRANSFORMERS
+from tests.chips.bm1684x.timing.vendor import vendor_clock
 
 TOTAL, EQUAL, UNTIMED = 0.01, 0.995, 0.02
 """Largest difference of totals, smallest share of equal commands, largest share of cycles without a cost."""
@@ -38,11 +39,9 @@ TOTAL, EQUAL, UNTIMED = 0.01, 0.995, 0.02
 @contextmanager
 def clock(oracle: Path) -> Iterator[Any]:
     """The vendor's clock: a function from a file to its report."""
-    sys.path.insert(0, str(oracle))
-    import vendor_clock
-
-    with vendor_clock.Vendor() as vendor:
-        yield lambda path: vendor_clock.clock(path, vendor, 5)
+    module = vendor_clock(oracle)
+    with module.Vendor() as vendor:
+        yield lambda path: module.clock(path, vendor, 5)
 
 
 def network_file(name: str, data: Path | None, folder: Path, batch: int) -> Path:

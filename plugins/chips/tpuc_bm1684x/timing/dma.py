@@ -43,6 +43,10 @@ LINE_BYTES = 256
 PAGE_BYTES = 4096
 CHANNELS = 4
 """DDR is spread over so many channels in pages; a transfer that begins in fewer of them is slower in proportion."""
+PLANE_BYTES = 16
+"""Planes of a transpose without strides count as beginning at multiples of this."""
+_APART: Strides = (0, 0, 0, 1)
+"""A broadcast without strides counts as one whose rows do not follow one another."""
 
 
 def dma_cycles(instruction: Instruction) -> int:
@@ -51,12 +55,13 @@ def dma_cycles(instruction: Instruction) -> int:
         case TensorCopy():
             return _copy(instruction, instruction.shape)
         case TransposeNC():
-            return _copy(instruction, instruction.result_shape())
+            return _copy(instruction, instruction.result_shape(), is_plain=instruction.source_strides is None)
         case TransposeCW():
             local = in_lmem(instruction.source) and in_lmem(instruction.destination)
             return _plain(prod(instruction.shape) * instruction.dtype.bytes, NARROW if local else WIDE)
         case ChannelBroadcast():
-            return _plain(_size(instruction.shape, instruction.strides(), instruction.dtype), BROADCAST)
+            strides = instruction.strides() if instruction.source_strides is not None else (_APART,)
+            return _plain(_size(instruction.shape, strides, instruction.dtype), BROADCAST)
         case Fill():
             strides = instruction.strides or dma_strides(instruction.destination, instruction.shape, instruction.dtype)
             return _plain(_size(instruction.shape, (strides,), instruction.dtype), FILL)
@@ -71,9 +76,9 @@ def dma_cycles(instruction: Instruction) -> int:
             return 1
 
 
-def _copy(copy: TensorTransfer, target: Shape4) -> int:
+def _copy(copy: TensorTransfer, target: Shape4, *, is_plain: bool = False) -> int:
     """A strided copy; the pages of the destination are counted for the shape `target`."""
-    source, destination = copy.strides()
+    source, destination = (_plain_places(strides, copy.dtype) if is_plain else strides for strides in copy.strides())
     size = _f32(_size(copy.shape, (source, destination), copy.dtype))
     into, out_of = in_lmem(copy.destination), in_lmem(copy.source)
     rate = MOVE if into == out_of else LOAD if into else STORE
@@ -83,6 +88,13 @@ def _copy(copy: TensorTransfer, target: Shape4) -> int:
             touched |= pages(shape, strides, copy.dtype.bytes)
             size *= CHANNELS / touched.bit_count()
     return int(_f32(_f32(size / rate) * CYCLES_PER_GB))
+
+
+def _plain_places(strides: Strides, dtype: DType) -> Strides:
+    """Of a transpose without strides: all images count as one place, and planes are aligned."""
+    _, c, h, w = strides
+    whole = PLANE_BYTES // dtype.bytes
+    return 0, -(-c // whole) * whole, h, w
 
 
 def _size(shape: Shape4, sides: Iterable[Strides], dtype: DType) -> int:

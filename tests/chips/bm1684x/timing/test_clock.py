@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from tpuc_bm1684x.timing import cycles
 
 from tests.chips.bm1684x.draw import Draw
 from tests.chips.bm1684x.timing import compute_commands, dma_commands, window_commands
+from tests.chips.bm1684x.timing.vendor import vendor_clock
 
 GOLDEN = Path(__file__).parents[1] / "goldens" / "clock.json.gz"
 """[engine, bytes of the command, cycles]: 4,000 commands drawn with seed 0, timed by the vendor's kernel library."""
@@ -35,12 +35,7 @@ def commands(count: int, seed: int) -> list[Instruction]:
 
 def vendor_cycles(folder: Path, instructions: Sequence[Instruction]) -> list[int | None]:
     """By the clock in the folder of oracle tools; None where it has no call for a command."""
-    sys.path.insert(0, str(folder))
-    try:
-        import vendor_clock
-    finally:
-        sys.path.remove(str(folder))
-    return vendor_clock.vendor_cycles(instructions)
+    return vendor_clock(folder).vendor_cycles(instructions)
 
 
 def decoded(engine: int, text: str) -> Any:

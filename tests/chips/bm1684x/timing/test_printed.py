@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from pathlib import Path
@@ -10,7 +11,17 @@ from typing import Any
 import pytest
 from tpuc.api import Engine, Instruction, derive_waits
 from tpuc_bm1684x import isa
-from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, TensorCopy
+from tpuc_bm1684x.isa import (
+    Arithmetic,
+    ArithmeticOp,
+    ChannelBroadcast,
+    Conv,
+    DType,
+    Layout,
+    Operand,
+    TensorCopy,
+    TransposeNC,
+)
 from tpuc_bm1684x.isa.geometry import DDR_BASE
 from tpuc_bm1684x.isa.stream import decode_fields
 from tpuc_bm1684x.isa.tables import identify
@@ -50,6 +61,22 @@ def test_a_convolution_takes_one_step_per_4_pixels_64_inputs_and_64_outputs() ->
         pads=(1, 1, 1, 1),
     )
     assert cycles(conv) == 2 * 42 * 9  # two groups of output channels, 168 / 4 pixels, 9 taps
+
+
+@pytest.mark.parametrize(
+    ("h", "w", "dtype", "plain", "strided"), [(512, 1, DType.INT32, 2259, 35), (32, 32, DType.F32, 141, 70)]
+)
+def test_a_broadcast_without_strides_counts_rows_apart(h: int, w: int, dtype: DType, plain: int, strided: int) -> None:
+    shape, strides = (1, 1, h, w), (h * w, h * w, w, 1)
+    copy = ChannelBroadcast(source=DDR_BASE, destination=isa.lmem(0), shape=shape, channels=64, dtype=dtype)
+    stated = dataclasses.replace(copy, source_strides=strides, destination_strides=strides)
+    assert (cycles(copy), cycles(stated)) == (plain, strided)
+
+
+@pytest.mark.parametrize(("channels", "expected"), [(300, 2843), (512, 4853), (513, 3241), (1024, 4853)])
+def test_a_transpose_without_strides_spreads_as_if_planes_were_aligned(channels: int, expected: int) -> None:
+    shape = (1, channels, 1, 1)
+    assert cycles(TransposeNC(source=DDR_BASE, destination=isa.lmem(0), shape=shape, dtype=DType.F32)) == expected
 
 
 @pytest.mark.parametrize(("result", "expected"), [(0x4000, 11), (0x100, 22)])
