@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from tpuc.api import LoweringNode, Op, Value
-from tpuc_ops import top
+from tpuc_ops import elementary, top
 from tpuc_ops.arrays import Array
 
 from tpuc_legalise.composer import MOVES, Composed, Composer, Part
@@ -132,7 +132,7 @@ class _Power:
         """Of the magnitude, which counts as the least number where it is 0."""
         if isinstance(self.base, Value):
             return self.do(top.Log(), self.do(top.MaxConst(const_val=_LEAST), self.do(top.Abs(), self.base)))
-        return np.log(np.maximum(np.abs(self.base.astype(np.float64)), _LEAST)).astype(np.float32)
+        return elementary.log(np.maximum(np.abs(self.base.astype(np.float64)), _LEAST)).astype(np.float32)
 
     def _odd(self) -> Value | Array:
         """1 where the exponent is an odd number, 0 where it is even."""

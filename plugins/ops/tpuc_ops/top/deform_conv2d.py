@@ -10,6 +10,7 @@ from tpuc.api import I64, Bool, I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
+from tpuc_ops.products import matmul
 from tpuc_ops.sampling import bilinear
 from tpuc_ops.shapes import is_absent, show
 from tpuc_ops.top.conv import check_filter
@@ -62,7 +63,7 @@ class DeformConv2D(Op):
             sampled = sampled * mask.reshape(n, groups, 1, taps, oh, ow)
         columns_of = sampled.reshape(n, self.group, c // self.group * taps, oh * ow)
         matrices = weight.reshape(self.group, weight.shape[0] // self.group, -1)
-        result = (matrices @ columns_of).reshape(n, weight.shape[0], oh, ow)
+        result = matmul(matrices, columns_of).reshape(n, weight.shape[0], oh, ow)
         return [result + bias.reshape(-1, 1, 1) if bias.size else result]
 
     def _places(self, oh: int, ow: int) -> tuple[Array, Array]:
