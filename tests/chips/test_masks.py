@@ -16,7 +16,7 @@ CHIP_MODES = [
     *((chip, mode) for chip in ("cv181x", "cv183x") for mode in ("bf16", "int8")),
     *(("c", mode) for mode in ("f32", "int8")),
 ]
-TOGETHER, TESTS = 16, 5
+TOGETHER, TESTS = 16, 12
 
 
 def _wrong(chip: str, mode: str, seed: int, count: int, tests: int) -> Iterator[str]:
@@ -44,5 +44,5 @@ def test_a_few_masks(chip: str, mode: str) -> None:
     ("chip", "mode"), [pytest.param(chip, mode, marks=pytest.mark.chip(chip)) for chip, mode in CHIP_MODES]
 )
 def test_two_thousand_masks(chip: str, mode: str) -> None:
-    networks = 2000 // (TOGETHER * TESTS)
+    networks = -(-2000 // (TOGETHER * TESTS))
     assert [text for seed in range(networks) for text in _wrong(chip, mode, 1000 + seed, TOGETHER, TESTS)] == []

@@ -136,3 +136,13 @@ def test_numbers_in_ops_are_named_too(tmp_path: Path) -> None:
     (text,) = _compile(path, "f16")
     assert "number in 't' up to 1e+06" in text
     assert _compile(path, "f32") == []
+
+
+def test_numbers_that_hide_are_bounded_without_a_remark(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "c"], ["d"]),
+        helper.make_node("Add", ["x", "d"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["y"]),
+    ]
+    path = _network(tmp_path / "net.onnx", nodes, {"c": LOWEST})
+    assert [_compile(path, mode) for mode in ("f16", "bf16")] == [[], []]

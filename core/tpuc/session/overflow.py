@@ -168,7 +168,8 @@ def _weight(tpu: Module, top: Module, sources: Mapping[str, Operation], value: V
     name = value.name if readers[0] is None else readers[0].name
     source = sources.get(name)
     given = _constants(top, sources.values() if source is None else [source])
-    largest = max(map(_finite, given), default=0.0)
+    numbers = [] if source is None else [number for number in _held(source.op, _fields(source)) if number < math.inf]
+    largest = max((*map(_finite, given), *numbers), default=0.0)
     return [Overflow("weights of", name, type.storage, largest, True)] if largest > limit else []
 
 
@@ -183,16 +184,29 @@ def _finite(array: Array) -> float:
     return float(values[np.isfinite(values)].max(initial=0.0))
 
 
+def _fields(operation: Operation) -> list[str]:
+    """Of the op, those that hold an operand."""
+    if not dataclasses.is_dataclass(operation.op):
+        return []
+    return [field.name for field in dataclasses.fields(operation.op) if field.name.endswith(_CONSTANT_FIELD)]
+
+
+def _held(op: Any, fields: Iterable[str]) -> list[float]:
+    return [abs(float(getattr(op, name))) for name in fields if hasattr(op, name)]
+
+
 def _numbers(operation: Operation, source: Operation | None) -> list[Overflow]:
     """Operands that are fields of the op."""
-    if source is None or not operation.results or not dataclasses.is_dataclass(source.op):
+    if source is None or not operation.results:
         return []
     type = operation.result.type
     if not isinstance(type, TensorType):
         return []
-    fields = [field.name for field in dataclasses.fields(source.op) if field.name.endswith(_CONSTANT_FIELD)]
+    fields = _fields(source)
     if not has_less_than_f32(type.storage):
         return []
-    numbers = [abs(float(value)) for name, value in vars(source.op).items() if name in fields]
-    beyond = [number for number in numbers if limit_of(type.storage) < number < math.inf]
+    limit = limit_of(type.storage)
+    beyond = [number for number in _held(source.op, fields) if limit < number < math.inf]
+    if max(_held(operation.op, fields), default=0.0) < limit:
+        return []  # it is elsewhere, or smaller: numbers of masks are where a chip has no infinity
     return [Overflow("number in", operation.name, type.storage, number, True) for number in beyond]
