@@ -16,6 +16,7 @@ PIPELINES: Pipelines = {
         "prepare-quantised",
         "bound-masks",
         "keep-masks-float",
+        "keep-epsilons",
         "keep-tail-float",
         "correct-bias",
         "scale-channels",
