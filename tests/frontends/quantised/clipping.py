@@ -237,6 +237,10 @@ def _reduce(op: str) -> Maker:
     return make
 
 
+def _number(draw: Draw, x: Sequence[str]) -> str:
+    return draw.do(draw.pick("ReduceMean", "ReduceMax", "ReduceSum"), x[:1], keepdims=0)
+
+
 def _resize(draw: Draw, x: Sequence[str]) -> str | None:
     if len(draw.dims) != 4:
         return None
@@ -292,6 +296,7 @@ MAKERS: Mapping[str, Maker] = {
     **{op: _pool(op) for op in ("MaxPool", "AveragePool")},
     **{op: _global_pool(op) for op in ("GlobalAveragePool", "GlobalMaxPool")},
     **{op: _reduce(op) for op in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum")},
+    "Reduce to a number": _number,
     "Resize": _resize,
     "Transpose": _transpose,
     "Reshape": _reshape,
@@ -387,7 +392,7 @@ def _draw_chain(cases: Cases, prefix: str, rng: np.random.Generator, ops: Sequen
         reads = [_stored(graph, name, op, tuple(reads), array, rng, kind, values)]
         written.append(op)
         dims = array.shape
-        if len(written) == wanted:
+        if len(written) == wanted or not dims:
             break
     else:
         return
