@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Value, Wants
+from tpuc.api import F32, Calibrated, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Uniform, Value, Wants
 from tpuc_chip_parts.lowering import bytes_of, is_stated, pool2d, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
@@ -118,7 +118,8 @@ def _is_product(node: LoweringNode[top.AvgPool]) -> bool:
     counts = not any(op.pads) and not any(_overhang(node))
     small = max(op.kernel_shape) <= MOST_TAPS and max(_strides(node)) <= most_stride(node)
     source = node.operand_types[0]
-    stated = source.is_quantised and (is_stated(node) or zero_point(source) != 0)
+    stored = isinstance(source.element, (Calibrated, Uniform))  # of several that are stated some become calibrated
+    stated = stored and (is_stated(node) or zero_point(source) != 0)
     return stated and counts and small and not op.do_relu and len(op.kernel_shape) == 2
 
 
