@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 import re
 import urllib.parse
 import zipfile
@@ -35,6 +36,8 @@ ARCHIVE_ERRORS = (
 LEVEL = 1
 """Of compression: counts of calibration take a fifth of the time of the usual one, and 1.15 of the bytes."""
 _SUFFIX = ".npy"
+MOST_UNPACKED, UNPACKED_PER_BYTE = 1 << 28, 64
+"""Bytes of all arrays of an archive; beyond the first number, so many for each byte that is packed."""
 _QUOTED = "percent-encoded:"
 """In front of names that would be paths out of a folder where the archive is unpacked, or cannot stand in it."""
 _UNSAFE_ENTRY = re.compile(r"(^|/)\.\.?(/|$)|^/|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|^" + re.escape(_QUOTED))
@@ -125,6 +128,9 @@ def _arrays_of(stream: BinaryIO) -> dict[str, Array]:
 
     arrays: dict[str, Array] = {}
     with zipfile.ZipFile(stream) as archive:
+        size, packed = sum(info.file_size for info in archive.infolist()), stream.seek(0, os.SEEK_END)
+        if size > max(MOST_UNPACKED, UNPACKED_PER_BYTE * packed):
+            raise ValueError(f"its {packed:,} bytes would become {size:,}, which no array of a network does")
         for info in archive.infolist():
             name = array_name(info.filename)
             if name in arrays:

@@ -181,3 +181,17 @@ def test_numpy_writes_names_as_they_are_and_samples_are_found_all_the_same(tmp_p
     write_npz(tmp_path / "ours.npz", {"x\ny": np.arange(4, dtype=np.float32).reshape(2, 2)})
     for name in ("plain", "ours"):
         assert ArrayRows(tmp_path / f"{name}.npz", "x\ny").shape == (2, 2)
+
+
+def test_archives_that_unpack_into_no_array_of_a_network_are_refused(tmp_path: Path) -> None:
+    size = (1 << 28) + 4096
+    header = str({"descr": "|u1", "fortran_order": False, "shape": (size,)}).ljust(117).encode() + b"\n"
+    with (
+        zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w") as member,
+    ):
+        member.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+        for _ in range(size >> 12):
+            member.write(bytes(4096))
+    with pytest.raises(InvalidModel, match=r"its 26\d,\d{3} bytes would become 268,\d{3},\d{3}, which no array"):
+        read_npz(tmp_path / "bomb.npz")

@@ -68,11 +68,10 @@ class ImporterFinder:
         return self._found[key]
 
     def _usable(self) -> Sequence[str]:
-        """The other dialects, without those that cannot be loaded."""
+        """The other dialects, without those whose tables cannot be loaded."""
         for dialect in tuple(self._others):
             try:
                 self._registry.merged("tpuc.importers", self._form, dialect)
-                self._functions_of(dialect)
             except PluginError as error:
                 self._registry.leave_out(error)
                 self._others.remove(dialect)
@@ -105,7 +104,11 @@ class ImporterFinder:
 
     def _functions_of(self, dialect: str) -> Mapping[str, type[Function]]:
         if dialect not in self._functions:
-            known = self._registry.has("tpuc.dialects", dialect)
-            found = self._registry.get("tpuc.dialects", dialect) if known else None
+            found = None
+            if self._registry.has("tpuc.dialects", dialect):
+                try:
+                    found = self._registry.get("tpuc.dialects", dialect)
+                except PluginError as error:
+                    self._registry.leave_out(error)
             self._functions[dialect] = {} if found is None else functions_of(found, self._form)
         return self._functions[dialect]

@@ -24,6 +24,8 @@ UNREPEATABLE = frozenset(
 )
 MOST_ELEMENTS = 1 << 28
 """Larger constants are no part of a network, but a mistake in a shape."""
+MOST_BYTES, BYTES_PER_BYTE = 1 << 30, 16
+"""Of all constants that are computed, and how many more for each byte of the file's own."""
 COMPUTED_AS = {"DequantizeLinear": 19}
 """The oldest opset that onnx's own reference computes; the older forms are special cases of it."""
 ABOUT_SEQUENCES = ("ConcatFromSequence", "Sequence", "SplitToSequence")
@@ -47,14 +49,31 @@ def fold(node: GraphNode, types: TypeTable) -> Sequence[Array] | None:
         return None
     with contextlib.suppress(InvalidModel):  # the evaluation itself is more lenient, as runtimes are
         types.infer(node)
-    for name in foreign.outputs:
+    expected = 0
+    for name in filter(None, foreign.outputs):
         size = math.prod(types.shape(name) or ())
+        expected += size * helper.tensor_dtype_to_np_dtype(types.elem_type(name)).itemsize
         if size > MOST_ELEMENTS:
             raise InvalidModel(
                 f"{place_of(foreign)}: its constant result '{name}' would have "
                 f"{size} elements. Export the network again, or check --input-shapes."
             )
-    return _evaluate(node, {name: types.constants[name] for name in filter(None, foreign.inputs)})
+    _check_bytes(node.foreign, types, expected)
+    results = _evaluate(node, {name: types.constants[name] for name in filter(None, foreign.inputs)})
+    if results is not None:
+        types.folded_bytes += sum(array.nbytes for array in results)
+    _check_bytes(node.foreign, types, 0)
+    return results
+
+
+def _check_bytes(node: ForeignNode, types: TypeTable, more: int) -> None:
+    """Raise InvalidModel where the constants that are computed, and `more` bytes, are beyond what networks have."""
+    size = types.folded_bytes + more
+    if size > MOST_BYTES + BYTES_PER_BYTE * types.stored_bytes:
+        raise InvalidModel(
+            f"{place_of(node)}: the constants that the network computes up to here take {size:,} bytes, more than any "
+            "network has. Export the network again, or check --input-shapes."
+        )
 
 
 def _answer(node: ForeignNode, shape: tuple[int, ...]) -> Array:

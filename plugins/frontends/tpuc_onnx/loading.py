@@ -6,9 +6,10 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import inliner
 from tpuc.api import InvalidModel, Unsupported
 from tpuc_importing.files import read_bytes
+
+from tpuc_onnx.inlining import inlined
 
 LARGEST_VERSION = 1 << 16
 """Of an opset: a number above it is a damaged one."""
@@ -21,7 +22,7 @@ def load_model(path: Path) -> onnx.ModelProto:
     """The model with local functions inlined, external data left where it is; raises InvalidModel or Unsupported."""
     model = _parse(path)
     check_opset(model, path)
-    return inliner.inline_local_functions(model) if model.functions else model
+    return inlined(model, path)
 
 
 def _parse(path: Path) -> onnx.ModelProto:

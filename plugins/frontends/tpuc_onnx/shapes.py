@@ -116,6 +116,8 @@ class TypeTable:
     def __init__(self, graph: Graph) -> None:
         self._types: dict[str, onnx.TypeProto] = {}
         self.constants: dict[str, Array] = dict(graph.constants)
+        self.stored_bytes = sum(array.nbytes for array in self.constants.values())
+        self.folded_bytes = 0
         self.sequences: dict[str, tuple[str, ...]] = {}
 
     def hold(self, names: Sequence[str], arrays: Sequence[Array]) -> None:

@@ -37,6 +37,10 @@ from tpuc_onnx.stored import moved_constant, stored_constant
 
 GLUE = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
 """Operators that vanish by folding where shapes are known; behind an unknown operator they are not."""
+MOST_UNROLLED = 1 << 15
+"""Nodes that control flow becomes."""
+MOST_WRITTEN, WRITTEN_PER_NODE = 1 << 17, 64
+"""Nodes that operators become which are written in others, and how many more for each node of the file."""
 
 
 def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
@@ -95,6 +99,7 @@ class _Walk(Walk[OnnxBuilder]):
         self._graph = graph
         self._rebatching = rebatching
         self._types = build.types
+        self._written = self._unrolled = 0
 
     def run(self) -> None:
         """Import every node; raises ImportRefused with all unknown operators and refusals."""
@@ -164,6 +169,7 @@ class _Walk(Walk[OnnxBuilder]):
             if inner is None:
                 return False
             for part in inner:
+                self._count(node)
                 self._step(part)
             for name, kind in kinds.items():  # integers that were written as floats are still integers to what follows
                 shape = self._types.shape(name)
@@ -172,6 +178,17 @@ class _Walk(Walk[OnnxBuilder]):
         except Unsupported as error:
             self.obstacles.note(error, node.foreign.outputs)
         return True
+
+    def _count(self, node: GraphNode) -> None:
+        """Note a node that was written out; raises InvalidModel where they are more than any network has."""
+        self._unrolled += is_control_flow(node.foreign)
+        self._written += 1
+        if self._unrolled > MOST_UNROLLED or self._written > MOST_WRITTEN + WRITTEN_PER_NODE * len(self._graph.nodes):
+            most = MOST_UNROLLED if self._unrolled > MOST_UNROLLED else self._written - 1
+            raise InvalidModel(
+                f"{place_of(node.foreign)}: written out, the network has more than {most:,} nodes here. Export it with "
+                "fewer steps."
+            )
 
     def _import(self, node: GraphNode) -> None:
         foreign = node.foreign

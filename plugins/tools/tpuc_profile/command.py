@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tpuc_profile.report import WhatIf
 
 
+LARGEST = 1 << 48
+"""Of addresses, sizes and command numbers in a plan; no chip has more memory."""
+
+
 @click.command(
     "profile",
     cls=Command,
@@ -110,6 +114,20 @@ def _time_again(chip: Chip, loaded: LoadedModel, profile: str, factors: dict[str
     return WhatIf(ddr, clock, cycles, cycles / (chip.description.clock_hz * clock) * 1000)
 
 
+def _whole(value: Any, least: int = 0) -> int:
+    """An address, a size or a number of a command; raises ValueError."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
+        raise ValueError(f"{value!r} is no whole number from {least} to {LARGEST}")
+    return value
+
+
+def _text(value: Any) -> str:
+    """A name or a reason; raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
 def _read_plan(path: Path) -> tuple[list[PlannedPlace], list[LayerCommands]]:
     from tpuc.api import LayerCommands
 
@@ -117,19 +135,23 @@ def _read_plan(path: Path) -> tuple[list[PlannedPlace], list[LayerCommands]]:
 
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
-        bases = {pool["name"]: pool["address"] for pool in content["pools"]}
+        bases = {_text(pool["name"]): _whole(pool["address"]) for pool in content["pools"]}
         places = [
             PlannedPlace(
-                bases[row["pool"]] + row["offset"], row["first"], row["size_bytes"], row["name"], row["reason"]
+                bases[_text(row["pool"])] + _whole(row["offset"]),
+                _whole(row["first"], -1),  # what is there before the first command
+                _whole(row["size_bytes"]),
+                _text(row["name"]),
+                _text(row["reason"]),
             )
             for row in content["buffers"]
         ]
         layers = [
             LayerCommands(
-                row["name"],
-                row["op"],
+                _text(row["name"]),
+                _text(row["op"]),
                 {
-                    engine: tuple((int(first), int(last)) for first, last in ranges)
+                    engine: tuple((_whole(first), _whole(last)) for first, last in ranges)
                     for engine, ranges in row["commands"].items()
                     if engine in ("compute", "dma")
                 },
@@ -137,6 +159,6 @@ def _read_plan(path: Path) -> tuple[list[PlannedPlace], list[LayerCommands]]:
             for row in content.get("layers", [])
         ]
         return places, layers
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         found = f"it has no {error}" if isinstance(error, KeyError) else "it is not the JSON of one"
         raise InvalidModel(f"{path} is no memory plan: {found}; write one with `tpuc deploy --memory-plan`") from error

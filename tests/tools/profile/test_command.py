@@ -293,3 +293,22 @@ def test_a_network_of_the_vendor_in_both_profiles(oracle_dir: Path, capsys: pyte
             *("n_LeakyRelu", "o_Transpose", "q_Gemm", "q_Gemmy_Softmax_bf16", "y_Softmax", "y_Softmax_f32")
         ]
         assert sum(layer["written_bytes"] for layer in values["layers"]) == values["ddr_bytes"]["written"]
+
+
+def test_plans_with_strange_values_are_refused(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = digits.with_name("plan.json").read_text("utf-8")
+    strange = (-1e30, 1e400, -1, None, True, "x", [], {"a": 1}, 1 << 70, 3.5)
+    wrong: list[str] = []
+    for part, key in (("pools", "address"), ("buffers", "offset"), ("buffers", "first"), ("buffers", "size_bytes")):
+        for value in strange:
+            plan = json.loads(sound)
+            plan[part][0][key] = value
+            (tmp_path / "plan.json").write_text(json.dumps(plan), "utf-8")
+            code = main(["profile", str(digits), "--plan", str(tmp_path / "plan.json")])
+            if (key, value) == ("first", -1):
+                assert code == 0
+            elif code != 1 or "plan.json is no memory plan: it is not the JSON of one" not in capsys.readouterr().err:
+                wrong.append(f"{part} {key} {value}")
+    assert wrong == []

@@ -134,7 +134,7 @@ class Cells:
             tuple(result.name for result in operation.results),
             tuple(user for result in operation.results for user in users_of(result)),
             operation.name in self.float_sums,
-            tuple(_made_of(operand, operation) for operand in operation.operands),
+            _made_of(operation),
             operation.name in self.float_sums and self._read_as_f32(module, operation),
         )
 
@@ -177,12 +177,18 @@ def _float_bytes(values: Sequence[Value]) -> int:
     return sum(4 * value.tensor.size for value in values if not isinstance(value.type, NoneType))
 
 
-def _made_of(operand: Value, operation: Operation) -> tuple[int, Node[Op]] | None:
-    """What makes an operand of another operand alone, and which one that is."""
-    producer = operand.defining
-    if producer is None or len(producer.operands) != 1 or producer.operands[0] not in operation.operands:
-        return None
-    return operation.operands.index(producer.operands[0]), producer.node()
+def _made_of(operation: Operation) -> tuple[tuple[int, Node[Op]] | None, ...]:
+    """For each operand, what makes it of another operand alone, and which one that is."""
+    places: dict[Value, int] = {}
+    for index, operand in enumerate(operation.operands):
+        places.setdefault(operand, index)
+    producers = [operand.defining for operand in operation.operands]
+    return tuple(
+        (places[one.operands[0]], one.node())
+        if one is not None and len(one.operands) == 1 and one.operands[0] in places
+        else None
+        for one in producers
+    )
 
 
 def users_of(value: Value) -> Iterator[Op]:

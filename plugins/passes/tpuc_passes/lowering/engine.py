@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -137,12 +138,13 @@ class Lowerer:
         whole numbers.
         """
         found: set[Operation] = set()
+        wants = functools.cache(self._wants)  # an operation with many operands is asked about each of them
         for operation in reversed(self.module.main.operations[:-1]):
             uses = [use for result in operation.results for use in result.uses]
             if is_kept(operation) or not uses or self.cells.lowering(operation.op, self.exact) is None:
                 continue
-            moves = isinstance(operation.op, Elementwise) or self._wants(operation)[0] is Wants.AS_IS
-            if moves and all(user in found or self._wants(user)[index] in _WHOLE for user, index in uses):
+            moves = isinstance(operation.op, Elementwise) or wants(operation)[0] is Wants.AS_IS
+            if moves and all(user in found or wants(user)[index] in _WHOLE for user, index in uses):
                 found.add(operation)
         return found
 

@@ -1,0 +1,108 @@
+"""Functions of a model in the place of their calls, unless that makes more of them than any network has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import onnx
+from onnx import inliner
+from tpuc.api import InvalidModel
+
+MOST_NODES = 1 << 16
+"""Nodes of functions, written out; a few hundred for each layer of a large network."""
+MOST_COPIED_BYTES = 1 << 28
+"""Of functions that are called more than once."""
+DEEPEST = 64
+"""Functions that call each other; exporters make one of each class of a program."""
+_Key: TypeAlias = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class _Size:
+    """Of a function or a graph once what it calls is written out."""
+
+    nodes: int
+    size_bytes: int
+    depth: int
+
+
+def inlined(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    """The model without local functions; raises InvalidModel where they call themselves or become too many nodes."""
+    if not model.functions:
+        return model
+    functions = {(one.domain, one.name, one.overload): one for one in model.functions}
+    sizes: dict[_Key, _Size] = {}
+    for key in functions:
+        _measure(key, functions, sizes, path)
+    whole = _total(model.graph.node, sizes)
+    own = sum(one.ByteSize() for one in functions.values())
+    if whole.nodes > MOST_NODES + _count(model.graph.node) or whole.size_bytes > MOST_COPIED_BYTES + own:
+        raise InvalidModel(
+            f"{path}: written out, its functions are {whole.nodes:,} nodes of {whole.size_bytes:,} bytes; at most "
+            f"{MOST_NODES:,} nodes and {MOST_COPIED_BYTES:,} bytes of copies are read. Export it without functions."
+        )
+    return inliner.inline_local_functions(model)
+
+
+def _measure(first: _Key, functions: dict[_Key, onnx.FunctionProto], sizes: dict[_Key, _Size], path: Path) -> None:
+    """Note the sizes of a function and of all that it calls, what is called before what calls it."""
+    waiting: list[tuple[_Key, Iterator[_Key]]] = [(first, _calls(first, functions))]
+    opened = {first}
+    while waiting:
+        key, calls = waiting[-1]
+        following = next((one for one in calls if one not in sizes), None)
+        if following is None:
+            waiting.pop()
+            opened.discard(key)
+            function = functions[key]
+            size = _total(function.node, sizes)
+            sizes[key] = _Size(size.nodes, size.size_bytes + function.ByteSize(), size.depth + 1)
+            if sizes[key].depth > DEEPEST:
+                raise InvalidModel(
+                    f"{path}: its functions call each other more than {DEEPEST} deep. Export it without functions."
+                )
+        elif following in opened:
+            raise InvalidModel(
+                f"{path}: its function '{following[1]}' calls itself, which ONNX does not allow. Export it again."
+            )
+        else:
+            waiting.append((following, _calls(following, functions)))
+            opened.add(following)
+
+
+def _calls(key: _Key, functions: dict[_Key, onnx.FunctionProto]) -> Iterator[_Key]:
+    return (one for node in _nodes(functions[key].node) if (one := _called(node)) in functions)
+
+
+def _total(nodes: Iterable[onnx.NodeProto], sizes: dict[_Key, _Size]) -> _Size:
+    """Of nodes and of what they call, but not their own bytes."""
+    count, size_bytes, depth = 0, 0, 0
+    for node in _nodes(nodes):
+        called = sizes.get(_called(node))
+        count += 1 if called is None else called.nodes
+        if called is not None:
+            size_bytes += called.size_bytes
+            depth = max(depth, called.depth)
+    return _Size(count, size_bytes, depth)
+
+
+def _count(nodes: Iterable[onnx.NodeProto]) -> int:
+    return sum(1 for _ in _nodes(nodes))
+
+
+def _called(node: onnx.NodeProto) -> _Key:
+    return node.domain, node.op_type, node.overload
+
+
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """All of them, with those of the graphs inside."""
+    waiting = [nodes]
+    while waiting:
+        for node in waiting.pop():
+            yield node
+            for attribute in node.attribute:
+                graphs = [*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])]
+                waiting += [graph.node for graph in graphs]
