@@ -123,5 +123,10 @@ class Lowering(Generic[OpT]):
         return (Wants.MODE,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode[OpT], build: LoweringBuilder) -> Sequence[Value]:
-        """Build the TPU ops; returns one value per result."""
+        """Build the TPU ops; returns one value per result.
+
+        Where the network states the type of a result (`Uniform`), the framework brings a float, or integers of another
+        scale, zero point, width or range, to that type: rounding and saturation are part of what such a value means.
+        Giving the stated type saves that step.
+        """
         raise NotImplementedError
