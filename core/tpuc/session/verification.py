@@ -19,6 +19,7 @@ from tpuc.session.compare import SIMULATOR_TOLERANCE, compare, meanings, stated_
 from tpuc.session.overflow import find_overflows, has_less_than_f32, magnitudes, merged, sentences
 from tpuc.session.reports import StageComparison
 from tpuc.session.running import compiled_mode, paired_inputs
+from tpuc.session.underflow import find_underflows, underflow_sentences
 
 if TYPE_CHECKING:
     from tpuc.session.session import Session
@@ -72,14 +73,15 @@ class Verification:
         return first, compare("TPU and simulator", outputs, same, SIMULATOR_TOLERANCE, test.excepts)
 
     def remark_overflows(self, seen: Mapping[str, float]) -> None:
-        """Say what a float type of the compiled module cannot hold: weights, and values whose ranges are known from
-        the calibration table, from samples, or from what was `seen`.
+        """Say what a float type of the compiled module cannot hold, or loses: weights, and values with ranges known
+        from the calibration table, from samples, or from what was `seen`.
         """
         if not any(has_less_than_f32(type.storage) for type in types_of(self.tpu).values()):
             return
         ranges = merged((self.ranges or {}, seen, self._ranges_in_table()))
         found = find_overflows(self.top, self.tpu, ranges)
-        for sentence in sentences(found, self.session.chip.description.modes):
+        modes = self.session.chip.description.modes
+        for sentence in (*sentences(found, modes), *underflow_sentences(find_underflows(self.tpu, ranges), modes)):
             self.session.remark(sentence)
 
     def _ranges_in_table(self) -> dict[str, float]:
