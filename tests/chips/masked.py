@@ -32,10 +32,13 @@ FORMS = (
     "where",
     "where_bool",
     "where_constant",
+    "blend",
+    "lengths",
+    "both",
 )
-PLAIN_FORMS = ("one_minus", "times_minus", "constant", "causal", "input", "two_inputs")
+PLAIN_FORMS = ("blend", "one_minus", "times_minus", "constant", "causal", "input", "two_inputs")
 """Of a chip without choices and comparisons."""
-ENDS = ("Softmax", "Softmax", "Softmax", "LogSoftmax", "ReduceMax", "Attend")
+ENDS = ("Sigmoid", "Unfused", "MaxPool", "Softmax", "Softmax", "Softmax", "LogSoftmax", "ReduceMax", "Attend")
 HIDDEN = -40.0
 """What a logarithm or a maximum may be where everything is hidden."""
 NOTHING, LITTLE = 1e-12, 0.01
@@ -84,20 +87,23 @@ def draw(rng: np.random.Generator, number: int, chip: str) -> Case:
     float32 has no scores either.
     """
     form = str(rng.choice(PLAIN_FORMS if chip == "c" else FORMS))
-    hides = HIDES if form in ("constant", "causal", "input", "where", "where_bool", "where_constant") else HIDES[:-1]
+    hides = HIDES if form not in ("one_minus", "times_minus", "two_inputs", "blend") else HIDES[:-1]
     hide = float(rng.choice(hides))
     rank = int(rng.integers(3, 5))
     columns = int(rng.integers(3, 17))
     rows = columns if form == "causal" else int(rng.integers(2, 13))
     heads = int(rng.integers(1, 5))
     dims = ((1, heads, rows, columns), (heads, rows, columns))[rank == 3]
-    axis = -2 if form != "causal" and rng.random() < 0.15 else -1
+    axis = -2 if form not in ("causal", "both", "lengths") and rng.random() < 0.15 else -1
     keep = [True if index == rank + axis else bool(rng.random() < 0.5) for index in range(rank)]
     mask_dims = dims[-2:] if form == "causal" else tuple(d if k else 1 for d, k in zip(dims, keep, strict=True))
     if mask_dims[0] == 1 and len(mask_dims) > 2 and rng.random() < 0.3:
         mask_dims = mask_dims[1:]
-    kinds = {"where_bool": ("bool",), "input": ("float32",), "two_inputs": ("float32",)}.get(form, tuple(_KINDS))
-    kinds = ("float32",) if chip == "c" else kinds
+    kinds = tuple(_KINDS)
+    if form in ("where_bool", "both"):
+        kinds = ("bool",)
+    elif form in ("lengths", "input", "two_inputs") or chip == "c":
+        kinds = ("float32",)
     return Case(
         number,
         form,
@@ -111,7 +117,7 @@ def draw(rng: np.random.Generator, number: int, chip: str) -> Case:
         float(rng.choice([0.125, 0.3, 0.5])),
         bool(rng.random() < 0.2)
         and np.isfinite(hide)
-        and form != "causal"
+        and form not in ("causal", "both")
         and (hide < -1e8 or not chip.startswith("cv")),
     )
 
@@ -148,6 +154,11 @@ class Masked:
             if case.form in ("input", "two_inputs"):
                 for index in range(1 + (case.form == "two_inputs")):
                     result[f"m{n}_{index}"] = np.where(self._shown(case), 0.0, case.hide).astype(np.float32)
+            elif case.form == "lengths":
+                least = 0 if case.empty else 1
+                result[f"m{n}"] = np.full(
+                    (1,) * len(case.dims), self.rng.integers(least, case.dims[-1] + 1), np.float32
+                )
             elif case.is_input:
                 result[f"m{n}"] = self._shown(case).astype(_KINDS[case.kind][1])
         return result
@@ -194,7 +205,18 @@ class Masked:
         masked = self._masked(case, scores)
         if case.scale_after:
             masked = self._node("Mul", [masked, self._constant(f"f{n}", case.factor)], f"t{n}")
-        if case.end == "ReduceMax":
+        if case.end == "Sigmoid":
+            self._node("Sigmoid", [masked], case.name)
+        elif case.end == "Unfused":
+            largest = self._node("ReduceMax", [masked], f"l{n}", axes=[case.axis], keepdims=1)
+            below = self._node("Exp", [self._node("Sub", [masked, largest], f"u{n}")], f"e{n}")
+            total = self._node("ReduceSum", [below, self._constant(f"a{n}", [case.axis], np.int64)], f"r{n}")
+            self._node("Div", [below, total], case.name)
+        elif case.end == "MaxPool":
+            if len(case.dims) == 3:
+                masked = self._node("Unsqueeze", [masked, self._constant(f"a{n}", [0], np.int64)], f"i{n}")
+            self._node("GlobalMaxPool", [masked], case.name)
+        elif case.end == "ReduceMax":
             self._node("ReduceMax", [masked], case.name, axes=[case.axis], keepdims=1)
         elif case.end == "Attend":
             values = self.rng.standard_normal((case.dims[-1], DEPTH))
@@ -211,6 +233,16 @@ class Masked:
         if case.form == "where_constant":
             shown = self._constant(f"m{n}", self._shown(case), np.bool_)
             return self._node("Where", [shown, scores, self._constant(f"c{n}", case.hide)], result)
+        if case.form == "lengths":
+            rest = self._input(f"m{n}", "float32", (1,) * len(case.dims))
+            places = self._constant(f"k{n}", np.arange(case.dims[-1]))
+            shown = self._node("Less", [places, rest], f"b{n}")
+            return self._node("Where", [shown, scores, self._constant(f"c{n}", case.hide)], result)
+        if case.form == "both":
+            mask = self._input(f"m{n}", "bool", case.mask_dims)
+            causal = self._constant(f"k{n}", np.tri(*case.dims[-2:], k=1), np.bool_)
+            shown = self._node("And", [mask, causal], f"b{n}")
+            return self._node("Where", [shown, scores, self._constant(f"c{n}", case.hide)], result)
         if case.form in ("input", "two_inputs"):
             for index in range(1 + (case.form == "two_inputs")):
                 mask = self._input(f"m{n}_{index}", "float32", case.mask_dims)
@@ -224,7 +256,9 @@ class Masked:
                 return self._node("Where", [hidden, self._constant(f"c{n}", case.hide), scores], result)
             return self._node("Where", [shown, scores, self._constant(f"c{n}", case.hide)], result)
         number = mask if case.kind == "float32" else self._node("Cast", [mask], f"b{n}", to=TensorProto.FLOAT)
-        if case.form == "one_minus":
+        if case.form == "blend":
+            scores = self._node("Mul", [scores, number], f"g{n}")
+        if case.form in ("one_minus", "blend"):
             turned = self._node("Sub", [self._constant(f"one{n}", 1.0), number], f"o{n}")
             hiding = self._node("Mul", [turned, self._constant(f"c{n}", case.hide)], f"d{n}")
             return self._node("Add", [scores, hiding], result)
@@ -238,8 +272,8 @@ def error(case: Case, got: Array, want: Array) -> float:
     or something is NaN.
     """
     got = np.asarray(got, np.float64).reshape(want.shape)
-    far = case.end in ("LogSoftmax", "ReduceMax")
-    hidden = want < HIDDEN if far else (want < NOTHING) & (case.end != "Attend")
+    far = case.end in ("LogSoftmax", "ReduceMax", "MaxPool")
+    hidden = want < HIDDEN if far else (want < NOTHING) & (case.end not in ("Attend", "Sigmoid"))
     if np.isnan(got).any() or (got[hidden] > (HIDDEN if far else LITTLE)).any():
         return float("inf")
     largest = np.abs(want[~hidden]).max(initial=1.0) if far else 1.0

@@ -55,6 +55,10 @@ MASKS: dict[str, tuple[Nodes, dict[str, Any]]] = {
     "causal": ([("Add", ("s", "c"), "z", {}), SOFTMAX], {"c": CAUSAL}),
     "windows": ([("Add", ("s", "c"), "z", {}), SOFTMAX], {"c": np.where(np.eye(4) > 0, 0.0, -100.0)}),
     "last columns": ([("Add", ("s", "c"), "z", {}), SOFTMAX], {"c": [0, 0, 0, LOWEST]}),
+    "bias of channels": (
+        [("Conv", ("x", "k", "c"), "z", {}), ("Softmax", ("z",), "y", {"axis": 1})],
+        {"k": np.arange(16).reshape(4, 4, 1) / 8 - 1, "c": [0.5, LOWEST, 0, -np.inf]},
+    ),
     "input": ([("Add", ("s", "m"), "z", {}), SOFTMAX], {}),
     "where": ([("Where", ("b", "s", "c"), "z", {}), SOFTMAX], {"c": -1e9}),
     "scaled behind": ([("Add", ("s", "m"), "q", {}), ("Mul", ("q", "c"), "z", {}), SOFTMAX], {"c": 0.5}),
@@ -98,6 +102,14 @@ def test_a_mask_is_no_bias_of_a_product(tmp_path: Path) -> None:
     nodes, constants = MASKS["last columns"]
     (product,) = [one for one in _module(tmp_path, nodes, **constants).main.operations if one.op.name == "top.MatMul"]
     assert product.name == "s"
+
+
+def test_a_bias_that_hides_no_channel_stays_in_its_product(tmp_path: Path) -> None:
+    constants = {"k": np.arange(16).reshape(4, 4, 1) / 8 - 1, "c": [-120.0, 3.0, 0.0, -900.0]}
+    nodes: Nodes = [("Conv", ("x", "k", "c"), "z", {}), ("Relu", ("z",), "y", {})]
+    names = [one.op.name for one in _module(tmp_path, nodes, **constants).main.operations]
+    assert "top.Conv" in names
+    assert "top.Add" not in names
 
 
 def _calibrate(folder: Path, nodes: Nodes, mask: NDArray[Any], **constants: Any) -> Any:

@@ -10,6 +10,7 @@ from tpuc_ops import top
 from tpuc_passes.canonicalisation.affine import AffineIntoProduct, BatchNormToScale, NeutralNumber
 from tpuc_passes.canonicalisation.common import FloatOnly, Names
 from tpuc_passes.canonicalisation.concat import PermuteBeforeConcat
+from tpuc_passes.canonicalisation.hidden_channels import MaskOutOfProduct
 from tpuc_passes.canonicalisation.normalisations import (
     AffineIntoNorm,
     ExponentialsToSoftmax,
@@ -71,6 +72,7 @@ class Canonicalize(Pass):
             ReduceToPool(names),
             *Canonicalize._known(names),
             BatchNormToScale(names),
+            MaskOutOfProduct(names),
             AffineIntoProduct(names),
             SpaceToDepthIntoConv(names),
             PatchesIntoChannels(names),

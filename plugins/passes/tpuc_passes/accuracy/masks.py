@@ -15,6 +15,8 @@ HIDDEN = 50.0
 """A number so far below 0 hides a place: exp(-50) is 2e-22. Swin hides with -100; learned position biases of trained
 networks stay within 20. A larger number leaves masks in eight bits, a smaller one puts biases in floats.
 """
+FAR = -5000.0
+"""A bias of channels that reaches so far hides some of them, whatever follows."""
 HEAVY = (top.Conv, top.Deconv, top.MatMul, top.LSTM, top.AvgPool, top.MaxPool, top.Upsample, top.Interp)
 """Ops in which the work of a network is done."""
 _FEW = (top.AddConst, top.SubConst, top.MulConst, top.Cast, top.Clip, top.MaxConst, top.MinConst)
@@ -30,7 +32,7 @@ def masked_scores(module: Module) -> frozenset[Operation]:
     for operation in module.main.operations:
         if _chooses(operation):
             path = set(_path(operation.operands[0]))
-            if any(_hides(module, one, behind, isinstance(operation.op, top.Softmax)) for one in path):
+            if any(_hides(module, one, behind, operation.op) for one in path):
                 found |= path | {operation}
     return frozenset(found)
 
@@ -85,9 +87,9 @@ def behind_heavy(module: Module) -> set[Operation]:
 
 
 def _chooses(operation: Operation) -> bool:
-    """Does the result depend on the largest elements alone?"""
+    """Does the result depend on the largest elements alone, or is it 0 for others?"""
     match operation.op:
-        case top.Softmax() | top.Arg() | top.TopK():
+        case top.Softmax() | top.Arg() | top.TopK() | top.MaxPool() | top.Sigmoid() | top.Exp():
             return True
         case top.Reduce(mode=mode):
             return mode == "ReduceMax"
@@ -106,9 +108,9 @@ def _path(value: Value) -> Iterator[Operation]:
             yield producer
 
 
-def _hides(module: Module, operation: Operation, behind: set[Operation], whole: bool) -> bool:
-    """Does the operation hide places? An input that is added to the scores may do so: to those of a softmax (`whole`),
-    or to larger ones of a product.
+def _hides(module: Module, operation: Operation, behind: set[Operation], chooser: Op | None = None) -> bool:
+    """Does the operation hide places from `chooser`? An input that is added to scores may do so: to those of a softmax,
+    or to those of a product where the largest are looked for.
     """
     op = operation.op
     if isinstance(op, top.Where):
@@ -122,13 +124,21 @@ def _hides(module: Module, operation: Operation, behind: set[Operation], whole: 
     if any(is_hiding(-one if isinstance(op, top.Sub) else one) for one in _constants(module, operation.operands)):
         return True
     sides = [one for one in operation.operands if not _is_behind(one, behind)]
-    return any(_is_mask(module, one, whole or len(sides) < len(operation.operands)) for one in sides)
+    is_softmax, joins = isinstance(chooser, top.Softmax), len(sides) < len(operation.operands)
+    joins_scores = is_softmax or (joins and isinstance(chooser, (top.Arg, top.MaxPool, top.Reduce, top.TopK)))
+    return any(_is_mask(module, one, joins_scores) for one in sides)
 
 
 def is_hiding(array: Array) -> bool:
     """Is a constant a mask: some numbers hide, others are far above them?"""
     low, high = (float(limit) for limit in (array.min(initial=0.0), array.max(initial=-np.inf)))
     return low <= -HIDDEN and high > low / 4
+
+
+def hides_channels(summand: Array, operation: Operation) -> bool:
+    """Is what an operation adds to its channels a mask? Folded means of pixels reach -1000."""
+    far = summand.min(initial=0.0) <= FAR
+    return is_hiding(summand) and (far or any(isinstance(user.op, top.Softmax) for user in operation.result.users))
 
 
 def shown(array: Array) -> Array:
@@ -163,7 +173,7 @@ def _is_mask(module: Module, value: Value, joins_scores: bool) -> bool:
         large = (np.abs(one).max(initial=0.0) >= HIDDEN for one in _constants(module, producer.operands))
         if isinstance(op, (top.Mul, top.Div, top.Add, top.Sub)) and any(large):
             return True
-        if isinstance(op, top.Where) and _hides(module, producer, set(), whole=False):
+        if isinstance(op, top.Where) and _hides(module, producer, set()):
             return True
         if not isinstance(op, _PATH):
             continue

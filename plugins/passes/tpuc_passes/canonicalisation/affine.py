@@ -10,7 +10,7 @@ import numpy as np
 from tpuc.api import Module, NoneType, Operation, Pattern, Rewriter, Value
 from tpuc_ops import top
 
-from tpuc_passes.accuracy.masks import is_hiding
+from tpuc_passes.accuracy.masks import hides_channels
 from tpuc_passes.canonicalisation.common import (
     Array,
     Names,
@@ -87,7 +87,7 @@ class AffineIntoProduct(Pattern):
         if affine is None or bias is None:
             return False
         factor, summand = affine
-        if is_hiding(summand):
+        if hides_channels(summand, operation):
             return False  # a mask: as a bias of the product it would not be kept from the scores' scale
         rewriter.at(producer)
         after: Any = operation.op
