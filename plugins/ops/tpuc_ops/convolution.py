@@ -79,8 +79,9 @@ def _on_grids(x: Array, matrices: Array) -> tuple[list[Array], list[Array]]:
     """Images and filters in parts whose products have exact sums in float64; as they are where there are no grids."""
     grouped = x.reshape(len(x), len(matrices), -1, *x.shape[2:])
     channels = matrices.reshape(*matrices.shape[:2], grouped.shape[2], -1)
-    least = parts_needed(sizes(channels, (3,)), np.abs(grouped).max(axis=(0, 3, 4), initial=0.0))
-    images, filters = factor(grouped, (2, 3, 4), least), wide_factor(matrices, (2,), least)
+    size = np.abs(grouped)
+    least = parts_needed(sizes(channels, (3,)), size.max(axis=(0, 3, 4), initial=0.0))
+    images, filters = factor(grouped, (2, 3, 4), least, size), wide_factor(matrices, (2,), least)
     if images is None or filters is None:
         return [x], [matrices.astype(np.float64)]
     return [part.reshape(x.shape) for part in images.parts], filters

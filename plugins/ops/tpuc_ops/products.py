@@ -50,11 +50,11 @@ class Factor:
         return [part.astype(np.float64) for part in self.parts]
 
 
-def factor(x: Array, axes: tuple[int, ...], least: int = 1) -> Factor | None:
+def factor(x: Array, axes: tuple[int, ...], least: int = 1, size: Array | None = None) -> Factor | None:
     """`x` with one grid, or `least`, for all elements along `axes`; None where there are infinities, NaN or huge
-    elements.
+    elements. `size` are its magnitudes, where these are known.
     """
-    size = np.abs(x)
+    size = np.abs(x) if size is None else size
     largest = size.max(axis=axes, keepdims=True, initial=0.0)
     if not (largest < 2.0**_FARTHEST).all():
         return None

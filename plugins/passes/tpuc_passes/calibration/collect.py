@@ -17,11 +17,6 @@ from tpuc_passes.calibration.statistics import CountingBuffers, Histogram
 Histograms: TypeAlias = dict[str, Histogram]
 Outputs: TypeAlias = Mapping[str, Array]
 
-MANY_COUNTED = 1 << 14
-"""Of a value of twice as many elements or more, a sample counts about so many to twice as many. Forty samples are a
-million counts in 2048 bins.
-"""
-
 
 @dataclass(frozen=True)
 class UnitResult:
@@ -63,7 +58,7 @@ class Counting:
             array = _shown(name, array)
         if name not in into:
             into[name] = Histogram(name, self.bins, counting=self.counting)
-        into[name].update(array, buffers, every=max(array.size // MANY_COUNTED, 1))
+        into[name].update(array, buffers)
         if name in self.scores:
             into[name].wins = into[name].wins + wins(array, self.scores[name])
 

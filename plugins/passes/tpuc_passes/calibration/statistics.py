@@ -24,8 +24,6 @@ FINER = 4
 in 28 got another KLD threshold than from exact counts, as often higher as lower; with two it was one in 21, with eight
 one in 47.
 """
-RUN = 61
-"""Neighbours that are counted where not all are: a prime, so that no width of images has runs in the same columns."""
 LEAST_EXPONENT = -64
 """The smallest power of two that bins reach up to: far below any threshold, and far above where floats are denormal."""
 LARGEST_BYTE = 255.0
@@ -161,16 +159,13 @@ class Histogram:
         result._exponent = _exponent(seen.absmax)
         return result
 
-    def update(self, array: Array, buffers: CountingBuffers | None = None, every: int = 1) -> None:
-        """Take one more sample into account; raises CalibrationError for values that are not finite. The range is that
-        of all elements, counted is about one of `every` so many.
-        """
+    def update(self, array: Array, buffers: CountingBuffers | None = None) -> None:
+        """Take one more sample into account; raises CalibrationError for values that are not finite."""
         self.range.update(array)
         if not self.counting:
             return
         flat = array.reshape(-1)
         self.whole = self.whole and _is_whole(flat)
-        flat = _part(flat, every)
         if self.range.absmax == 0.0:
             self._counts[0] += flat.size
             return
@@ -219,12 +214,6 @@ class Histogram:
         if exponent > self._exponent:
             self._counts = _folded(self._counts, exponent - self._exponent)
             self._exponent = exponent
-
-
-def _part(flat: Array, every: int) -> Array:
-    """One of `every` so many elements: short runs of neighbours, of which most are read with one line of memory."""
-    whole = flat.size // (RUN * every)
-    return flat if every == 1 or not whole else flat[: whole * RUN * every].reshape(whole, -1)[:, :RUN].reshape(-1)
 
 
 def _is_whole(flat: Array) -> bool:
