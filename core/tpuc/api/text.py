@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.ir.attributes import CodeKind, I32Array, IntKind, SingleKind
+from tpuc.ir.attributes import CodeKind, I32Array, IntKind, SingleKind, StringKind
 from tpuc.ir.form import Slots
 
-__all__ = ["CodeKind", "I32Array", "IntKind", "SingleKind", "Slots"]
+__all__ = ["CodeKind", "I32Array", "IntKind", "SingleKind", "Slots", "StringKind"]

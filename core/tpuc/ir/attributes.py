@@ -125,7 +125,9 @@ class BoolKind:
 
 @dataclass(frozen=True, slots=True)
 class StringKind:
-    """A Python str printed in quotes."""
+    """A Python str printed in quotes; `others` are pairs of a text that is read, too, and what it means."""
+
+    others: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,9 @@ from tpuc.ir.dialect import OpResolver
 from tpuc.ir.operation import Function, Module, Operation, Value
 from tpuc.ir.traits import Absent
 from tpuc.ir.types import NoneType
+
+UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+"""What `infer` raises for operands that an op does not take."""
 
 
 def padding_of(operation: Operation) -> tuple[int, int]:
@@ -55,6 +59,20 @@ def settle_absent(module: Module, resolve: OpResolver) -> None:
             absent.erase()
     for operation in lists:
         _fill(operation, resolve)
+    for operation in module.walk():
+        _state_results(operation)
+
+
+def _state_results(operation: Operation) -> None:
+    """Results that nobody uses may be of type none in text; the op gives them all the same."""
+    unstated = [value for value in operation.results if _is_unused_none(value)]
+    if not unstated or isinstance(operation.op, Absent):
+        return
+    with contextlib.suppress(*UNFIT):  # the verifier says what does not fit
+        inferred = operation.op.infer(operation.node().operand_types)
+        if inferred is not None and len(inferred) == len(operation.results):
+            for value in unstated:
+                value.type = inferred[value.index]
 
 
 def _fill(operation: Operation, resolve: OpResolver) -> None:
@@ -74,7 +92,7 @@ def _dropped(operation: Operation) -> Sequence[Value]:
     slots = operation.op.slots
     if slots is None:
         return ()
-    while len(operation.results) > 1 and _is_unused_none(operation.results[-1]) and slots.results:
+    while slots.results and len(operation.results) > 1 and not operation.results[-1].uses:
         operation.results.pop()
     operands = operation.operands
     kept = len(operands)

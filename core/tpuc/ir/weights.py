@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -36,22 +37,31 @@ class Weights:
         if self._unread:
             assert self._path is not None
             arrays = read_npz(self._path)
-            self._check(self._path, arrays)
+            arrays = self._fitted(self._path, arrays)
             own = {name: array for name, array in arrays.items() if self._kept is None or name in self._kept}
             self._arrays = own | self._arrays
             self._unread, self._kept = False, None
         return self._arrays
 
-    def _check(self, path: Path, arrays: Mapping[str, Array]) -> None:
+    def _fitted(self, path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The arrays of the file, in the shapes that the module states: files of TPU-MLIR leave extents of 1 out, and
+        hold filters of integers as one row.
+        """
+        fitted = dict(arrays)
         for name, type in self._types:
-            if isinstance(type, TensorType) and name in arrays:
-                try:
-                    as_stored(arrays[name], type)
-                except ValueError as error:
-                    raise InvalidModel(
-                        f"{path}: weight '{name}': {error}; the npz does not belong to this module, write both again "
-                        "together"
-                    ) from None
+            if not isinstance(type, TensorType) or name not in arrays:
+                continue
+            array = arrays[name]
+            if type.shape is not None and _holds(array.shape, type.shape):
+                fitted[name] = array = array.reshape(type.shape)
+            try:
+                as_stored(array, type)
+            except ValueError as error:
+                raise InvalidModel(
+                    f"{path}: weight '{name}': {error}; the npz does not belong to this module, write both again "
+                    "together"
+                ) from None
+        return fitted
 
     @property
     def is_loaded(self) -> bool:
@@ -115,3 +125,9 @@ class Weights:
     def save(self, path: Path) -> None:
         """Write the npz: names sorted, no time stamps, through a temporary name."""
         write_npz(path, self._loaded())
+
+
+def _holds(shape: tuple[int, ...], stated: tuple[int, ...]) -> bool:
+    """Does an array of that shape hold the elements in the order of the stated one?"""
+    is_row = len(shape) == 1 and shape[0] == math.prod(stated)
+    return is_row or [extent for extent in shape if extent != 1] == [extent for extent in stated if extent != 1]

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Annotated, get_args
 
 from tpuc.api import RoundMode
-from tpuc.api.text import CodeKind, IntKind, SingleKind, Slots
+from tpuc.api.text import CodeKind, IntKind, SingleKind, Slots, StringKind
 
 # An enumeration as `RoundMode` is one, under another mnemonic.
 PoolMode = Annotated[str, dataclasses.replace(get_args(RoundMode)[1], mnemonic="pool_mode")]
@@ -15,6 +15,9 @@ PadMode = Annotated[str, dataclasses.replace(get_args(RoundMode)[1], mnemonic="P
 
 # Written with another type by the first versions of TPU-MLIR.
 FormerI64 = Annotated[int, IntKind("si32", former=("i64",))]
+
+# An element type as ONNX names it; TPU-MLIR's own names are read, too.
+OnnxType = Annotated[str, StringKind((("F32", "FLOAT"), ("F16", "FLOAT16"), ("BF16", "BFLOAT16")))]
 
 # A choice that MLIR writes as its number.
 GridMode = Annotated[str, CodeKind("i64", ("bilinear", "nearest", "bicubic"))]

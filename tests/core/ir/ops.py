@@ -23,7 +23,7 @@ from tpuc.api import (
     StrArray,
     Types,
 )
-from tpuc.api.text import CodeKind, IntKind, SingleKind, Slots
+from tpuc.api.text import CodeKind, IntKind, SingleKind, Slots, StringKind
 from tpuc.ir.attributes import DenseI32Array
 from tpuc.ir.dialect import Dialect
 from tpuc.ir.traits import Absent, Constant, FusesRelu, NetworkInput, RunsInPlace, SideEffects
@@ -149,6 +149,7 @@ class Listed(Op):
     limit: F64 = 0.5
     mode: Annotated[str, CodeKind("i64", ("none", "add"))] = "none"
     shift: Annotated[int, SingleKind(IntKind("i64"))] = 0
+    word: Annotated[str, StringKind((("F32", "FLOAT"),))] = ""
     target: Annotated[bool, CodeKind("f64", (False, True))] = False
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
@@ -163,9 +164,20 @@ class Kept(Op):
     slots = Slots(2, kept=2, absent="t.None")
 
 
+@dataclass(frozen=True)
+class Pair(Op):
+    """Its operand twice."""
+
+    name = "t.Pair"
+
+    def infer(self, operands: Types) -> Types:
+        (x,) = operands
+        return (x, x)
+
+
 OPS: dict[str, type[Op]] = {
     op.name: op
-    for op in (Weight, Nothing, Input, Relu, MatMul, Split, Add, Group, Yield, Print, Everything, Listed, Kept)
+    for op in (Weight, Nothing, Input, Relu, MatMul, Split, Add, Group, Yield, Print, Everything, Listed, Kept, Pair)
 }
 
 resolve = OPS.get

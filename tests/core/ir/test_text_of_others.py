@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from tpuc.errors import ParseError
+from tpuc.errors import InvalidModel, ParseError
 from tpuc.ir.equality import first_difference
 from tpuc.ir.operation import Module
-from tpuc.ir.text import parse_module, print_module
-from tpuc.ir.types import NoneType
+from tpuc.ir.text import parse_module, print_module, read_module
+from tpuc.ir.types import F32, NoneType, TensorType
 
-from tests.core.ir.ops import Kept, Listed, Nothing, resolve
+from tests.core.ir.ops import Kept, Listed, Nothing, Pair, resolve
 from tests.core.ir.test_text import wrapped
 
 WITHOUT = '%0 = "t.Listed"(%arg0) : (tensor<4xf32>) -> tensor<4xf32>'
@@ -87,7 +89,7 @@ def test_an_operand_inside_a_region_takes_the_none_of_the_function() -> None:
 @pytest.mark.parametrize(
     ("attributes", "op"),
     [
-        ("count = 3, limit = 6, mode = 1, shift = [4], target = 1.0", Listed(3, 6.0, "add", 4, True)),
+        ("count = 3, limit = 6, mode = 1, shift = [4], target = 1.0", Listed(3, 6.0, "add", 4, target=True)),
         ("count = -3 : si32, limit = -1.0, mode = 0 : i64, shift = 4 : si32", Listed(-3, -1.0, "none", 4)),
         ('limit = 1e-05, mode = "add", target = true', Listed(limit=1e-5, mode="add", target=True)),
         ("limit = 25E2 : f64, target = 0.0 : f64", Listed(limit=2500.0)),
@@ -116,3 +118,41 @@ def test_numbers_of_another_type_are_refused(attributes: str, sentence: str) -> 
     with pytest.raises(ParseError) as caught:
         read(WITHOUT.replace(" :", f" {{{attributes}}} :", 1))
     assert sentence in str(caught.value)
+
+
+def test_results_that_nobody_uses_may_be_of_type_none() -> None:
+    """The op says what they are."""
+    module = parse_module(
+        wrapped('%a, %b = "t.Pair"(%arg0) : (tensor<4xf32>) -> (tensor<4xf32>, none)\nreturn %a : tensor<4xf32>'),
+        resolve,
+    )
+    module.verify()
+    pair = next(operation for operation in module.walk() if isinstance(operation.op, Pair))
+    assert [value.type for value in pair.results] == [TensorType((4,), F32)] * 2
+
+
+@pytest.mark.parametrize("word", ["F32", "FLOAT"])
+def test_a_word_that_means_another_is_read_as_that(word: str) -> None:
+    module = read(WITHOUT.replace(" :", f' {{word = "{word}"}} :', 1))
+    assert listed(module).word == "FLOAT"
+    assert 'word = "FLOAT"' in print_module(module)
+
+
+@pytest.mark.parametrize(
+    ("shape", "fits"), [((4, 3), True), ((1, 4, 1, 3), True), ((12,), True), ((3, 4), False), ((2, 6), False)]
+)
+def test_weights_without_extents_of_1_or_in_one_row_take_their_stated_shape(
+    shape: tuple[int, ...], fits: bool, tmp_path: Path
+) -> None:
+    head = 'module @m attributes {module.weight_file = "w.npz"}'
+    body = wrapped('%0 = "t.Weight"() : () -> tensor<4x3x1x1xf32> loc("w")\nreturn %0 : tensor<4x3x1x1xf32>', "", "")
+    body = body.replace("module @m", head).replace("->  {", "-> tensor<4x3x1x1xf32> {")
+    (tmp_path / "m.mlir").write_text(body)
+    array = np.arange(12, dtype=np.float32).reshape(shape)
+    np.savez(tmp_path / "w.npz", w=array)
+    module = read_module(tmp_path / "m.mlir", resolve)
+    if fits:
+        np.testing.assert_array_equal(module.weights["w"], array.reshape(4, 3, 1, 1))
+        return
+    with pytest.raises(InvalidModel, match=r"weight 'w': its array has shape .*, its type 4x3x1x1; the npz does not"):
+        _ = module.weights["w"]

@@ -156,3 +156,16 @@ def test_integers_are_refused_where_only_floats_work() -> None:
         tpu.LeakyRelu(alpha=0.1).infer((type,))
     with pytest.raises(ValueError, match="integers need multiplier_neg, floats need alpha"):
         tpu.LeakyRelu().infer((TensorType((1,), F32),))
+
+
+def test_a_multiplier_alone_is_that_of_numbers_below_zero() -> None:
+    """As TPU-MLIR writes it for chips that leave the others alone."""
+    x = integers(2, 9, seed=5)
+    alone, usual = tpu.LeakyRelu(multiplier=51, rshift=9), tpu.LeakyRelu(multiplier_neg=51, rshift_neg=9)
+    np.testing.assert_array_equal(run(alone, [x], [0, 0]), run(usual, [x], [0, 0]))
+
+
+def test_magnitudes_of_stored_integers() -> None:
+    x = integers(2, 9, seed=6)
+    values = [[q8(abs(int(value) - 3), 3) for value in row] for row in x]
+    np.testing.assert_array_equal(run(tpu.Active(mode="ABSVAL"), [x], [3, 3]), values)

@@ -126,8 +126,8 @@ def _functions(
             return _float(width)
         case BoolKind():
             return "true or false", _load_bool, BoolAttr, _bool_text
-        case StringKind():
-            return "a string in quotes", _load_string, StringAttr, quote
+        case StringKind(others=others):
+            return _string(dict(others))
         case SymbolKind():
             return "a symbol such as @name", _load_symbol, SymbolAttr, symbol_text
         case ArrayKind(item=item):
@@ -156,8 +156,13 @@ def _bool_text(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _load_string(attribute: Attribute) -> str | None:
-    return attribute.value if isinstance(attribute, StringAttr) else None
+def _string(
+    others: Mapping[str, str],
+) -> tuple[str, Callable[[Attribute], Any], Callable[[Any], Attribute], Callable[[Any], str]]:
+    def load(attribute: Attribute) -> str | None:
+        return others.get(attribute.value, attribute.value) if isinstance(attribute, StringAttr) else None
+
+    return "a string in quotes", load, StringAttr, quote
 
 
 def _load_symbol(attribute: Attribute) -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Bool, Str
+from tpuc.api import Bool
 
 from tpuc_ops.arrays import Array
+from tpuc_ops.attributes import OnnxType
 from tpuc_ops.elementwise import UnaryOp
 from tpuc_ops.narrow import narrowed
 
@@ -21,7 +22,7 @@ class Cast(UnaryOp):
     """
 
     name = "top.Cast"
-    to: Str
+    to: OnnxType
     saturate: Bool = True
 
     def function(self, x: Array) -> Array:

@@ -13,14 +13,14 @@ from tpuc_ops import functions, top
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.attributes import ActiveMode
 from tpuc_ops.elementwise import functions_in
-from tpuc_ops.integers import is_integer
+from tpuc_ops.integers import clamped, is_integer, zero_point
 
 
 @dataclass(frozen=True)
 class Active(Op, Elementwise):
     """The function `mode` in float32, then rounded to the result's width.
 
-    `coeffs`: alpha of ELU; alpha and beta of HSIGMOID.
+    `coeffs`: alpha of ELU; alpha and beta of HSIGMOID. ABSVAL is also of stored integers, ``|q - zp| + zp``.
     """
 
     name = "tpu.Active"
@@ -35,11 +35,16 @@ class Active(Op, Elementwise):
             raise ValueError(f"mode {self.mode} is not known")
         if len(self.coeffs or ()) < needed:
             raise ValueError(f"mode {self.mode} needs {needed} coeffs, there are {len(self.coeffs or ())}")
-        if is_integer(x):
+        if is_integer(x) and self.mode != "ABSVAL":
             raise ValueError(f"floats are needed, this operand stores {x.storage}; use tpu.Lut")
-        return (x.shape_only(),)
+        return (x.at(None) if is_integer(x) else x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
+        type = node.operand_types[0]
+        if is_integer(type):
+            zero = zero_point(type)
+            magnitudes = np.abs(operands[0].astype(np.int64) - zero)
+            return [clamped(magnitudes + zero, node.result_type, False, -1.0)]
         with np.errstate(all="ignore"):  # infinities and NaN are results here, not accidents
             return [stored(self._function(as_float(operands[0])), node.result_type)]
 

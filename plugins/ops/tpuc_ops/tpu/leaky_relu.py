@@ -19,7 +19,8 @@ class LeakyRelu(Op, Elementwise):
 
     Integers, exact, with ``v = q - zp``: ``v * multiplier / 2**rshift`` where v is at least 0, or v itself when
     `multiplier` is left out; ``v * multiplier_neg / 2**rshift_neg`` below; rounded by `round_mode`, plus the result's
-    zero point, saturated. `alpha` is not used then.
+    zero point, saturated. `alpha` is not used then. With `multiplier` alone it is that of the numbers below 0, as
+    TPU-MLIR has it for some chips.
     """
 
     name = "tpu.LeakyRelu"
@@ -33,8 +34,8 @@ class LeakyRelu(Op, Elementwise):
 
     def infer(self, operands: Types) -> Types:
         x = operands[0]
-        needed = self.multiplier_neg if is_integer(x) else self.alpha
-        if needed is None:
+        needed = (self.multiplier_neg, self.multiplier) if is_integer(x) else (self.alpha,)
+        if all(value is None for value in needed):
             raise ValueError("integers need multiplier_neg, floats need alpha")
         return (x.shape_only(),)
 
@@ -44,8 +45,11 @@ class LeakyRelu(Op, Elementwise):
             values = as_float(x)
             return [stored(np.where(values > 0, values, np.float32(self.alpha or 0.0) * values), type)]
         values = x.astype(np.int64) - zero_point(node.operand_types[0])
-        above = values if self.multiplier is None else self._scaled(values, self.multiplier, self.rshift)
-        below = self._scaled(values, self.multiplier_neg or 0, self.rshift_neg)
+        if self.multiplier_neg is None:
+            above, below = values, self._scaled(values, self.multiplier or 0, self.rshift)
+        else:
+            above = values if self.multiplier is None else self._scaled(values, self.multiplier, self.rshift)
+            below = self._scaled(values, self.multiplier_neg, self.rshift_neg)
         return [clamped(np.where(values >= 0, above, below) + zero_point(type), type, False, -1.0)]
 
     def _scaled(self, values: Array, multiplier: int, shift: int | None) -> Array:
