@@ -6,19 +6,23 @@ integers reach as far on both sides of 0, and some lowerings pass on the integer
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Collection, MutableMapping
 
-from tpuc.api import Location, Module, NetworkInput, Op, Operation, TensorType, Uniform, Value, free_name
+from tpuc.api import Location, Module, NetworkInput, Op, Operation, TensorType, Uniform, Value, Wants, free_name
 from tpuc_ops import top
-from tpuc_ops.quantised import KeepsScale
+from tpuc_ops.quantised import KeepsScale, MovesElements
 
+from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.quantised import computed_values
 from tpuc_passes.stated.casts import is_within
 
 
-def keep_limits(module: Module, kept: Collection[Value], modes: MutableMapping[str, str]) -> set[Value]:
+def keep_limits(
+    module: Module, kept: Collection[Value], modes: MutableMapping[str, str], cells: Cells | None
+) -> set[Value]:
     """Put a Clip behind every value that is stated, not among the `kept` ones, and may lie beyond its limits; return
     what they clip. `modes` of operations by name follow those that are renamed, since a Clip has the name of the value.
+    `cells` say what reads an input as the float that it comes as.
     """
     clipped: set[Value] = set()
     names = {value.name for value in computed_values(module)}
@@ -27,7 +31,7 @@ def keep_limits(module: Module, kept: Collection[Value], modes: MutableMapping[s
         if operation is None or not isinstance(element, Uniform) or value in kept:
             continue
         low, high = ((bound - element.zero_point) * element.scale for bound in element.bounds)
-        if _is_symmetric_input(operation, element, modes) or _lies_within(value, element, low, high):
+        if _is_symmetric_input(operation, element, module, cells) or _lies_within(value, element, low, high):
             continue
         if operation.op == top.MulConst(const_val=1.0):
             operation.op = top.Clip(min=low, max=high)
@@ -50,13 +54,27 @@ def keep_limits(module: Module, kept: Collection[Value], modes: MutableMapping[s
     return clipped
 
 
-def _is_symmetric_input(operation: Operation, element: Uniform, modes: Mapping[str, str]) -> bool:
-    """Is it cast from floats to integers that reach as far on both sides of 0, to a step? Casts saturate. What computes
-    with floats would read it as it is.
-    """
+def _is_symmetric_input(operation: Operation, element: Uniform, module: Module, cells: Cells | None) -> bool:
+    """Is it cast from floats to integers that reach as far on both sides of 0, to a step? Casts saturate."""
     low, high = (bound - element.zero_point for bound in element.bounds)
     even = isinstance(operation.op, NetworkInput) and (abs(high + low) <= 1 or low == 0)
-    return even and not any(user.name in modes for user in operation.result.users)
+    return even and (cells is None or _is_read_stored(operation.result, module, cells))
+
+
+def _is_read_stored(value: Value, module: Module, cells: Cells) -> bool:
+    """Do all that read it, also after it was moved, take the integers of the mode?"""
+    for user, index in value.uses:
+        if isinstance(user.op, MovesElements):
+            if not all(_is_read_stored(result, module, cells) for result in user.results):
+                return False
+            continue
+        mode = cells.mode_of(user)
+        cell = cells.lowering(user.op, mode)
+        if cell is None or mode != cells.mode:
+            return False
+        if cell.requires(cells.node(module, user, mode))[index] is not Wants.MODE:
+            return False
+    return True
 
 
 def _lies_within(value: Value, element: Uniform, low: float, high: float) -> bool:

@@ -57,8 +57,9 @@ class RequantiseSymmetric(Pass):
         floats, given = _made_of_floats(module), given_as_stored(module, context)
         bypass_casts(module)
         kept: dict[Value, Uniform] = {}
-        if context.chip is not None:
-            kept = kept_elements(module, Cells.of(context, self.name, "int8"), floats - given.keys())
+        cells = None if context.chip is None else Cells.of(context, self.name, "int8")
+        if cells is not None:
+            kept = kept_elements(module, cells, floats - given.keys())
         for operation in network_inputs(module):
             kept.pop(operation.operands[0], None)
             if (element := kept.get(operation.result)) is not None:
@@ -66,7 +67,7 @@ class RequantiseSymmetric(Pass):
                 take_integers(operation, element, given[operation.result], module, context)
         _round_moved_averages(module, kept)
         modes = dict(context.find(QUANTISE_TABLE, {}))
-        clipped = keep_limits(module, kept, modes)
+        clipped = keep_limits(module, kept, modes, cells)
         context.leave(QUANTISE_TABLE, modes)
         ratios = {
             value: self._settle(value, kept.get(value), value in floats) for value in list(computed_values(module))
