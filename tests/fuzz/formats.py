@@ -16,6 +16,10 @@ from tests.fuzz.mutate import BYTE_MUTATIONS, EXTREMES, Random, mutate_text
 
 NUMBERS = ("0", "-1", "1e400", "nan", "-inf", "inf", "9223372036854775808", "-2147483649", "1e-400", "0x7f", "", "1_0")
 WORDS = ("", "x", "\x00", "é", "a\nb", "../../x", "@DATA@", "'", '"', "%", "y" * 300, "\u202e", "\\", "F32", "main")
+JSON_VALUES: tuple[Any, ...] = (
+    *(-1e30, 1e400, float("nan"), -1, 0, 1 << 70, 3.5, None, True, [], {}, [[1, 2]], {"a": 1}),
+    *("", "x", "\x1b[2J\n", "\udcff", "y" * 300),
+)
 TYPES = ("f32", "i8", "si32", "bf16", "f16", "i1", "index", "none", "f64", "i128", "!quant.uniform<i8:f32, 0.0>")
 OPS = (
     "top.Relu",
@@ -60,6 +64,23 @@ def damaged_binary(content: bytes, random: Random) -> bytes:
     for _ in range(int(choose((1, 1, 1, 2, 4), random))):
         content = damaged_bytes(content, random) or b"\x00"
     return content
+
+
+def damaged_plan(content: bytes, random: Random) -> bytes:
+    """Values of a JSON file, or its text."""
+    if random.random() < 0.2:
+        return mutate_text(content, random)
+    whole = json.loads(content)
+    for _ in range(int(random.integers(1, 4))):
+        place = whole
+        while isinstance(place, dict | list) and place:
+            key: Any = choose(sorted(place), random) if isinstance(place, dict) else int(random.integers(len(place)))
+            below = place[key]
+            if not isinstance(below, dict | list) or not below or random.random() < 0.1:
+                place[key] = choose(JSON_VALUES, random)
+                break
+            place = below
+    return json.dumps(whole).encode("utf-8", "surrogatepass")
 
 
 # Text

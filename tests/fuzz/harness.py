@@ -15,7 +15,8 @@ SECONDS = 10.0
 """Of the process's own time, which other work on the machine does not lengthen."""
 MOST_SECONDS = 120.0
 """By the clock, for one that waits."""
-MEMORY_BYTES = 2 << 30
+MEMORY_BYTES = 1 << 30
+"""Of address space, beyond what the process has before its first run."""
 RUNS_PER_CHILD = 500
 
 

@@ -21,7 +21,7 @@ HANG_SECONDS = 60.0
 LONGEST = 500
 """Characters of a refusal."""
 Damage = Callable[[bytes, Random], bytes]
-BROKEN = ("internal", "hang", "left behind", "long")
+BROKEN = ("internal", "hang", "left behind", "long", "memory")
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Tally:
 
     def lines(self) -> Iterator[str]:
         """A table."""
-        yield f"{'format':20}{'runs':>7}  accepted  refused  internal  hangs  left  long"
+        yield f"{'format':20}{'runs':>7}  accepted  refused  internal  hangs  left  long  memory"
         for name, ends in self.ends.items():
-            figures = [ends[end] for end in ("accepted", "refused", "internal", "hang", "left behind", "long")]
-            widths = (10, 9, 10, 7, 6, 6)
+            figures = [ends[end] for end in ("accepted", "refused", *BROKEN)]
+            widths = (10, 9, 10, 7, 6, 6, 8)
             row = "".join(f"{figure:>{width}}" for figure, width in zip(figures, widths, strict=True))
             yield f"{name:20}{sum(figures):>7}{row}"
 
@@ -117,6 +117,11 @@ def formats_of() -> Mapping[str, Format]:
             ["tpuc.toml"], formats.damaged_settings, ["run", "compile n.onnx", "opt n.mlir", "npz statistic in.npz"]
         ),
         "bmodel": Format(["n_bm1684x.bmodel"], formats.damaged_binary, COMPILED),
+        "memory plan": Format(
+            ["n_plan.json"],
+            formats.damaged_plan,
+            [f"profile n_bm1684x.bmodel --plan {{file}}{more}" for more in ("", " --html o.html --trace o.json")],
+        ),
         "cvimodel": Format(["n_cv183x.cvimodel"], formats.damaged_binary, COMPILED),
     }
 
@@ -159,8 +164,9 @@ def prepare(folder: Path) -> None:
     ]
     for chip, suffix in (("bm1684x", ".bmodel"), ("cv183x", ".cvimodel")):
         output = str(folder / f"n_{chip}{suffix}")
+        plan = [f"--memory-plan={folder / 'n_plan.json'}"] if chip == "bm1684x" else []
         options = ["--quantize=int8", f"--calibration-table={at['n_table']}", f"--work-dir={folder}"]
-        steps += [["deploy", f"--mlir={at['n.mlir']}", f"--chip={chip}", *options, "-o", output]]
+        steps += [["deploy", f"--mlir={at['n.mlir']}", f"--chip={chip}", *options, *plan, "-o", output]]
     for step in steps:
         if main(step) != 0:
             raise AssertionError(f"tpuc {' '.join(step)} failed")
@@ -188,6 +194,8 @@ class Runs:
         end = {"ok": "accepted", "refused": "refused", "hang": "hang"}.get(ended, "internal")
         if ended in ("hang", "crash"):
             self._again()
+        if ended == "refused" and "not enough memory" in said:
+            return command, "memory", said
         if ended == "refused" and left:
             return command, "left behind", f"{', '.join(left)}: {said}"
         if ended == "refused" and (len(said) > LONGEST or not said.isprintable()):
@@ -214,7 +222,8 @@ class Runs:
 
     def _write_network(self, random: Random, seed: int) -> str:
         known = networks()
-        files = known[formats.choose(sorted(known), random)]
+        chosen = formats.choose(sorted(known), random)
+        files = known[chosen]
         names = [f"m{suffix}" for suffix in files]
         for name, content in zip(names, damaged(files, seed).values(), strict=True):
             (self._place / name).write_bytes(content)
@@ -222,6 +231,8 @@ class Runs:
         chip, mode, suffix = formats.choose(
             (("bm1684x", "f32", ".bmodel"), ("bm1684x", "f16", ".bmodel"), ("cv183x", "bf16", ".cvimodel")), random
         )
+        if chosen == "stated":
+            mode = "int8"  # what it states itself
         if random.random() < 0.5:
             return f"transform --model-name n --model-def {names[0]}{data} --mlir o.mlir"
         return f"compile {names[0]}{data} --chip {chip} --quantize {mode} -o o{suffix}"

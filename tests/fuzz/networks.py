@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,6 +21,9 @@ def networks() -> dict[str, Files]:
     return {
         "digits": {".onnx": digits},
         "glue": {".onnx": glue()},
+        "functions": {".onnx": functions()},
+        "stated": {".onnx": stated()},
+        "masked": {".onnx": masked()},
         "caffe": caffe(),
         "boxes": {".prototxt": boxes().encode()},
         "tflite": {".tflite": tflite()},
@@ -35,6 +39,91 @@ def tensorflow() -> dict[str, Files]:
     suffixes = {"small": ".pb", "branch": ".pb", "loop": ".pb", "loop text": ".pbtxt"}
     paths = {name: folder / f"{name.partition(' ')[0]}{suffix}" for name, suffix in suffixes.items()}
     return {name: {path.suffix: path.read_bytes()} for name, path in paths.items()}
+
+
+def _model(nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], **more: Any) -> bytes:
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 4, 8, 8))]
+    outputs = [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)]
+    stored = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9, **more).SerializeToString()
+
+
+def functions() -> bytes:
+    """Functions that call each other, and loops in loops."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    made = [helper.make_function("own", "F2", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], opsets)]
+    for level in (1, 0):
+        calls = [helper.make_node(f"F{level + 1}", [a], [b], domain="own") for a, b in (("a", "m"), ("m", "b"))]
+        made.append(helper.make_function("own", f"F{level}", ["a"], ["b"], calls, opsets))
+    body: list[onnx.NodeProto] = [helper.make_node("F2", ["v0"], ["w0"], domain="own")]
+    for level in (0, 1):
+        kinds = ((f"i{level}", TensorProto.INT64), (f"c{level}", TensorProto.BOOL), (f"v{level}", TensorProto.FLOAT))
+        ends = ((f"d{level}", TensorProto.BOOL), (f"w{level}", TensorProto.FLOAT))
+        inputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in kinds]
+        outputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in ends]
+        graph = helper.make_graph(
+            [*body, helper.make_node("Identity", [f"c{level}"], [f"d{level}"])], "body", inputs, outputs
+        )
+        around = ("v1", "w1") if level == 0 else ("h", "l")
+        body = [helper.make_node("Loop", ["trips", "", around[0]], [around[1]], body=graph)]
+    nodes = [
+        helper.make_node("F0", ["x"], ["h"], domain="own"),
+        *body,
+        helper.make_node("Sum", ["h", "l", "x"], ["out"]),
+    ]
+    return _model(nodes, {"trips": np.array(3, np.int64)}, functions=made)
+
+
+def stated() -> bytes:
+    """A quantized network whose Q clips what comes before it."""
+    constants = {
+        "w": np.resize(np.array([-3, 5, -7], np.int8), (4, 4, 3, 3)),
+        "ws": np.array([0.01, 0.02, 0.03, 0.04], np.float32),
+        "wz": np.zeros(4, np.int8),
+        "s": np.array(0.02, np.float32),
+        "z": np.array(0, np.uint8),
+        "bias": np.array([100, -100, 0, 7], np.int32),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q0"]),
+        helper.make_node("DequantizeLinear", ["q0", "s", "z"], ["d0"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["dw"], axis=0),
+        helper.make_node("Conv", ["d0", "dw"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("QuantizeLinear", ["c", "s", "z"], ["q1"]),
+        helper.make_node("DequantizeLinear", ["q1", "s", "z"], ["d1"]),
+        helper.make_node("Add", ["d1", "d0"], ["a"]),
+        helper.make_node("QuantizeLinear", ["a", "s", "z"], ["q2"]),
+        helper.make_node("DequantizeLinear", ["q2", "s", "z"], ["out"]),
+    ]
+    return _model(nodes, constants)
+
+
+def masked() -> bytes:
+    """Attention with a mask of the lowest number, and the values that float types do not hold."""
+    constants = {
+        "flat": np.array([1, 4, 64], np.int64),
+        "one": np.array(1, np.float32),
+        "lowest": np.array(np.finfo(np.float32).min, np.float32),
+        "mask": np.tri(4, dtype=np.float32)[None],
+        "tiny": np.array([1e-12, 1e-40, -0.0, 1e30], np.float32).reshape(1, 4, 1),
+        "zero": np.array(0, np.float32),
+    }
+    nodes = [
+        helper.make_node("Reshape", ["x", "flat"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["r", "t"], ["scores"]),
+        helper.make_node("Sub", ["one", "mask"], ["hidden"]),
+        helper.make_node("Mul", ["hidden", "lowest"], ["added"]),
+        helper.make_node("Add", ["scores", "added"], ["masked"]),
+        helper.make_node("Softmax", ["masked"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "r"], ["m"]),
+        helper.make_node("Max", ["m", "tiny"], ["f"]),
+        helper.make_node("Div", ["m", "f"], ["d"]),
+        helper.make_node("Pow", ["d", "zero"], ["out"]),
+    ]
+    return _model(nodes, constants)
 
 
 def glue() -> bytes:

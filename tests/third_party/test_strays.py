@@ -179,3 +179,19 @@ def test_a_shell_completes_past_a_broken_command(site: Path, capsys: pytest.Capt
         found = {item.value for item in shell.shell_complete(context, "")}
     assert "compile" in found
     assert "stray" not in found
+
+
+def test_random_metadata_stops_no_command(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(20261127)
+    points = "".join(f"[{group}]\n{NAMES.get(group, 'stray')} = stray_module:X\n" for group in GROUPS).encode()
+    for number in range(60):
+        folder = site / f"random{number}-1.0.dist-info"
+        folder.mkdir()
+        for name, sound in (("entry_points.txt", points), ("METADATA", b"Name: random\nVersion: 1.0\n")):
+            content = bytearray(sound)
+            for _ in range(int(random.integers(0, 6))):
+                place = int(random.integers(len(content)))
+                content[place : place + int(random.integers(3))] = random.bytes(int(random.integers(4)))
+            (folder / name).write_bytes(bytes(content))
+    refresh()
+    assert complaints(capsys, [command for command in COMMANDS if command[0] != "transform"]) == []

@@ -44,7 +44,13 @@ def inlined(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
             f"{path}: written out, its functions are {whole.nodes:,} nodes of {whole.size_bytes:,} bytes; at most "
             f"{MOST_NODES:,} nodes and {MOST_COPIED_BYTES:,} bytes of copies are read. Export it without functions."
         )
-    return inliner.inline_local_functions(model)
+    try:
+        return inliner.inline_local_functions(model)
+    except (RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).rpartition("failed:")[2].split()).rstrip(".")
+        raise InvalidModel(
+            f"{path}: a function and its call contradict each other: {reason}. Export the network again."
+        ) from error
 
 
 def _measure(first: _Key, functions: dict[_Key, onnx.FunctionProto], sizes: dict[_Key, _Size], path: Path) -> None:

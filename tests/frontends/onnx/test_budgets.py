@@ -79,6 +79,10 @@ ENDLESS: Mapping[str, tuple[list[onnx.FunctionProto], str]] = {
         [*(function(f"F{n}", *calls(f"F{n + 1}")) for n in range(3000)), function("F3000", RELU)],
         "its functions call each other more than 64 deep. Export it without functions.",
     ),
+    "more operands than parameters": (
+        [function("F0", make_node("F1", ["a", "a"], ["b"], domain="loc")), function("F1", RELU)],
+        r"a function and its call contradict each other: .*formal parameters\. Export the network again",
+    ),
     "heavy": (heavy(), r"at most 65,536 nodes and 268,435,456 bytes of copies are read"),
 }
 
