@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tpuc.api import CompiledLayout, Recorder, TensorInfo, TensorType, Uniform
+from tpuc.api import CompiledLayout, Recorder, TensorInfo, TensorType, Uniform, Unsupported
 
 from tpuc_bm1684x.container import BModel, Coefficients, CpuLayer, Net, Stage, SubNet, Tensor
 from tpuc_bm1684x.container import TensorType as FileType
-from tpuc_bm1684x.container.model import DEFAULT_TIME
+from tpuc_bm1684x.container.model import DEFAULT_TIME, RANK_LIMIT
+from tpuc_bm1684x.isa.geometry import DDR_BASE, DDR_LIMIT_BYTES
 from tpuc_bm1684x.layers import layer_functions
 from tpuc_bm1684x.subnets import Call, command_group, divide
 
@@ -30,8 +31,10 @@ _FILE_TYPES = {
 def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
     """One net, one stage; one subnet with one command group unless the processor computes in between.
 
-    Raises IllegalCommand when the ids of one group would overflow.
+    Raises IllegalCommand when the ids of one group would overflow, Unsupported for a network that the chip's memory, or
+    a file for it, cannot hold.
     """
+    _check_memory(layout)
     inputs = tuple(_tensor(info, is_input=True) for info in layout.inputs)
     outputs = tuple(_tensor(info, is_input=False) for info in layout.outputs)
     if layout.host_calls:
@@ -47,6 +50,16 @@ def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
         Coefficients(layout.weights, layout.weights_address) if layout.weights else None,
     )
     return BModel((Net(layout.name, (stage,)),), time=layout.build_time or DEFAULT_TIME).to_bytes()
+
+
+def _check_memory(layout: CompiledLayout) -> None:
+    ends = [layout.weights_address + len(layout.weights), layout.activations_address + layout.activations_bytes]
+    needed = max(ends) - DDR_BASE
+    if needed > DDR_LIMIT_BYTES:
+        raise Unsupported(
+            f"{layout.name}: its weights and values take {needed:,} bytes of DDR, and the simulator, which checks "
+            f"every file, holds {DDR_LIMIT_BYTES:,}; compile it for smaller inputs, or split it with --output-names"
+        )
 
 
 def _calls(layout: CompiledLayout, ends: Iterable[Tensor]) -> Iterator[Call]:
@@ -68,6 +81,11 @@ def _calls(layout: CompiledLayout, ends: Iterable[Tensor]) -> Iterator[Call]:
 
 def _tensor(info: TensorInfo, *, is_input: bool) -> Tensor:
     """As the vendor's files have it, the scale of an input is what real values are multiplied by to be stored."""
+    if len(info.shape) > RANK_LIMIT:
+        raise Unsupported(
+            f"value '{info.name}' has {len(info.shape)} dimensions, and files for this chip state at most {RANK_LIMIT} "
+            "of what goes in or comes out; reshape it to fewer"
+        )
     storage = TensorType(info.shape, info.element).storage
     scale, zero_point = 1.0, 0
     if isinstance(info.element, Uniform):

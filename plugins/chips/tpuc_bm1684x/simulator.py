@@ -17,14 +17,11 @@ from tpuc_chip_parts.simulator import FileSimulator, HostStep, Step, call_functi
 
 from tpuc_bm1684x.container import BModel, CommandGroup, CpuLayer, Stage, SubNet, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
-from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES
+from tpuc_bm1684x.isa.geometry import DDR_BASE, DDR_LIMIT_BYTES, LANE_BYTES
 from tpuc_bm1684x.isa.stream import decode_stream
 from tpuc_bm1684x.isa.types import Array
 from tpuc_bm1684x.layers import layer_function, layer_functions
 from tpuc_bm1684x.machine import Machine
-
-DDR_LIMIT_BYTES = 1 << 32
-"""Refuse files that ask for more memory than a simulation can sensibly hold."""
 
 
 class Simulator(FileSimulator):

@@ -24,7 +24,7 @@ from tpuc_cv18.container import (
 )
 from tpuc_cv18.container.model import DEFAULT_TIME, RANK, THRESHOLD_STEPS
 from tpuc_cv18.isa import Target, encode_cmdbuf
-from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE, WEIGHTS, split_gmem
+from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, MEMORY_LIMIT_BYTES, PRIVATE, WEIGHTS, split_gmem
 from tpuc_cv18.isa.tables import ID_LIMIT
 from tpuc_cv18.runtimes import Version
 
@@ -43,7 +43,11 @@ _FILE_TYPES = {
 
 
 def write_model(layout: CompiledLayout, recorder: Recorder, target: Target, version: Version) -> bytes:
-    """One program: a TPU routine for every run of instructions, a CPU routine for every host call."""
+    """One program: a TPU routine for every run of instructions, a CPU routine for every host call.
+
+    Raises Unsupported for a network that the memory behind one register cannot hold.
+    """
+    _check_memory(layout)
     tensors = {info.name: _tensor(info, is_input=True) for info in layout.inputs}
     tensors |= {info.name: _tensor(info, is_input=False) for info in layout.outputs if info.name not in tensors}
     weights: dict[str, Weight] = {}
@@ -62,6 +66,16 @@ def write_model(layout: CompiledLayout, recorder: Recorder, target: Target, vers
     time = layout.build_time or DEFAULT_TIME
     constants = tuple(weights.values())
     return CviModel(target, layout.name, (program,), tuple(sections), constants, time, version=version).to_bytes()
+
+
+def _check_memory(layout: CompiledLayout) -> None:
+    ends = (TypeOfTensor(info.shape, info.element) for info in (*layout.inputs, *layout.outputs))
+    needed = max(layout.activations_bytes, len(layout.weights), *(end.size * end.storage.bits // 8 for end in ends))
+    if needed > MEMORY_LIMIT_BYTES:
+        raise Unsupported(
+            f"{layout.name}: its weights or values take {needed:,} bytes in one piece, and the chip's memory window "
+            f"has {MEMORY_LIMIT_BYTES:,}; compile it for smaller inputs, or split it with --output-names"
+        )
 
 
 def _private_bytes(infos: Iterable[TensorInfo]) -> int:

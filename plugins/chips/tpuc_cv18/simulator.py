@@ -27,14 +27,11 @@ from tpuc_cv18.container import (
     read_arguments,
 )
 from tpuc_cv18.cpu import run_function
-from tpuc_cv18.isa.geometry import FIRST_IO, GMEM_BITS, PRIVATE, SHARED, WEIGHTS, split_gmem
+from tpuc_cv18.isa.geometry import FIRST_IO, GMEM_BITS, MEMORY_LIMIT_BYTES, PRIVATE, SHARED, WEIGHTS, split_gmem
 from tpuc_cv18.isa.stream import Segment, decode_cmdbuf, decode_dmabuf
 from tpuc_cv18.isa.target import Target
 from tpuc_cv18.isa.types import Array
 from tpuc_cv18.machine import Machine
-
-MEMORY_LIMIT_BYTES = 1 << 32
-"""The GMEM window; a file that asks for more is damaged."""
 
 
 class Simulator(FileSimulator):

@@ -16,6 +16,8 @@ SMEM_BASE = 0x0900_0000
 L2_BASE = 0x1000_0000
 DDR_BASE = 0x1_0000_0000
 DDR_END = 0x3_0000_0000
+DDR_LIMIT_BYTES = 1 << 32
+"""More memory than a simulation can sensibly hold: files that ask for it are neither written nor read."""
 
 LMEM_BYTES = LANES * LANE_BYTES
 

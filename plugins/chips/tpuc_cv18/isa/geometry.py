@@ -9,6 +9,8 @@ REQUANTISE_LEAST = 16
 """Cycles that a vector takes at least that is requantised per channel."""
 GMEM_BASE = 1 << 32
 """What a descriptor adds to an offset in GMEM."""
+MEMORY_LIMIT_BYTES = 1 << 32
+"""The window behind a register; a file that asks for more is damaged."""
 GMEM_BITS = 40
 """Descriptor addresses have 40 bits; above them our addresses carry the base register."""
 BASE_REGISTERS = 8

@@ -119,7 +119,9 @@ def _check(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     )
     ranges, counts = arrays["ranges"], arrays["counts"]
     counted = (len(names), head["bins"] * FINER + 1)
-    if not is_sound or (ranges.shape, ranges.dtype.kind) != ((len(names), 2), "f") or np.isnan(ranges).any():
+    if not is_sound or (ranges.shape, ranges.dtype.kind) != ((len(names), 2), "f"):
+        raise ValueError("what it says of the values is damaged")
+    if not np.isfinite(ranges).all() or (ranges[:, 0] > ranges[:, 1]).any():
         raise ValueError("what it says of the values is damaged")
     if counts.dtype != np.int64 or (head["counting"] and counts.shape != counted) or (counts < 0).any():
         raise ValueError("its counts are damaged")

@@ -415,10 +415,17 @@ class _Builder:
                 raise TpucError(f"node '{self._name}': {op.name} needs a declared result type; pass one to build()")
             result = inferred[0]
         self._refuse_float(result)
+        if isinstance(op, tpu.Reshape) and operands[0].is_constant:
+            return self._reshaped(operands[0], result)
         given = self._name if not name else name if name in self._own else self._lowerer.unique(name)
         operation = Operation(op, operands, [result], Location((given,)))
         self._lowerer.append(operation)
         return operation.result
+
+    def _reshaped(self, constant: Value, result: TensorType) -> Value:
+        """A constant in another shape is another constant: results of ops have no place among the coefficients."""
+        array = self._lowerer.module.weights[constant.name].reshape(result.dims)
+        return self._constant(self._lowerer.unique(f"{constant.name}_reshaped"), array, result)
 
     def _refuse_float(self, result: TensorType) -> None:
         """Floats of 16 bits on a chip that has none. Those of 32 bits may be the runtime's."""
@@ -431,11 +438,13 @@ class _Builder:
             )
 
     def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
-        name = self._lowerer.unique(f"{self._name}_{suffix}")
         array = as_array(array)
-        self._lowerer.module.weights[name] = array
         scalar = ScalarType(element or _ELEMENT_OF[array.dtype.name])
-        operation = Operation(top.Weight(), (), [TensorType(array.shape, scalar)], Location((name,)))
+        return self._constant(self._lowerer.unique(f"{self._name}_{suffix}"), array, TensorType(array.shape, scalar))
+
+    def _constant(self, name: str, array: Array, type_: TensorType) -> Value:
+        self._lowerer.module.weights[name] = array
+        operation = Operation(top.Weight(), (), [type_], Location((name,)))
         self._lowerer.append(operation)
         return operation.result
 
