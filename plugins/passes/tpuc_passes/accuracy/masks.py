@@ -124,8 +124,7 @@ def _hides(module: Module, operation: Operation, behind: set[Operation], chooser
     if any(is_hiding(-one if isinstance(op, top.Sub) else one) for one in _constants(module, operation.operands)):
         return True
     sides = [one for one in operation.operands if not _is_behind(one, behind)]
-    is_softmax, joins = isinstance(chooser, top.Softmax), len(sides) < len(operation.operands)
-    joins_scores = is_softmax or (joins and isinstance(chooser, (top.Arg, top.MaxPool, top.Reduce, top.TopK)))
+    joins_scores = isinstance(chooser, top.Softmax) or len(sides) < len(operation.operands)
     return any(_is_mask(module, one, joins_scores) for one in sides)
 
 
