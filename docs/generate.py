@@ -37,11 +37,14 @@ from tpuc.cli.commands.matrix import (
     kernel_rows,
     lowering_cell,
     lowering_rows,
+    refused_forms,
+    shown_cell,
 )
 from tpuc.cli.foreign import scripts, told
 from tpuc.cli.summaries import BUILT_IN
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PIPELINES
+from tpuc.support import read_forms
 from tpuc_importing.finding import functions_of
 from tpuc_lang import language
 from tpuc_onnx.control import CONTROL_FLOW
@@ -66,9 +69,10 @@ Shells complete commands and options after `eval "$(_TPUC_COMPLETE=bash_source t
 """
 SUPPORT_HEAD = """
 Per bundled chip: the ops that networks are made of, by mode, then the limits, in the words of the errors that they lead
-to. A cell names the package that fills it; `composed` is an op that becomes several others which
-the chip computes, `-` means not supported. The same
-table for the packages that are installed: `tpuc matrix --chip NAME`.
+to. Every op is compiled in many forms for every chip and mode (`python docs/compiled_forms.py`), and a cell is filled
+where they compile: it names the package that does it. `composed` is an op that becomes several others which the chip
+computes, `part` marks a cell of which some forms are refused, as listed below the table, `-` means not supported. The
+same table for the packages that are installed: `tpuc matrix --chip NAME`.
 """
 OPERATORS_HEAD = """
 What the front end imports or writes in other operators. Others of the standard are read by the function that ONNX
@@ -328,13 +332,16 @@ def operators_section() -> str:
 def _support_section(registry: Registry, chip: str) -> str:
     description = registry.get("tpuc.chips", chip).description
     owners, modes = description.owners, description.modes
-    lines = [f"Modes: {', '.join(modes)}. Compiled files: `{description.suffix}`.", ""]
+    counted = sum(read_forms(description.support).forms.values())
+    source = f"Compiled in every mode: {counted} forms of ops." if counted else "The table is that of its lowerings."
+    lines = [f"Modes: {', '.join(modes)}. Compiled files: `{description.suffix}`. {source}", ""]
     missing: list[str] = []
     lines += [f"| op | {' | '.join(modes)} |", f"|---|{'---|' * len(modes)}"]
     for dialect in dialects(registry, LOWERINGS, description.lowering_owners):
         for op, row in lowering_rows(registry, description, dialect).items():
             if any(row.values()):
-                lines.append(f"| `{op}` | {' | '.join(row[mode] or '-' for mode in modes)} |")
+                cells = (shown_cell(description, op, mode, row[mode]) for mode in modes)
+                lines.append(f"| `{op}` | {' | '.join(cells)} |")
             else:
                 missing.append(f"`{op}`")
     if missing:
@@ -343,11 +350,37 @@ def _support_section(registry: Registry, chip: str) -> str:
     functions = sorted(f"`top.{op}`" for owner, _, op in names if owner in owners)
     if functions:
         lines += ["", *_wrapped(f"Left to the processor where `--cpu-ops` allows it: {', '.join(functions)}.")]
+    lines += _refused_forms(registry, description)
     lines += ["", "### Limits", "", "Of its lowerings:", ""]
     lines += _grouped(_lowering_limits(registry, description))
     lines += ["", "Of its kernels, for the ops that those become:", ""]
     lines += _grouped(_kernel_limits(registry, owners))
     return "\n".join(lines) + "\n"
+
+
+def _refused_forms(registry: Registry, description: ChipDescription) -> list[str]:
+    """What was tried and does not compile, by its reason."""
+    rows = {
+        op: row
+        for dialect in dialects(registry, LOWERINGS, description.lowering_owners)
+        for op, row in lowering_rows(registry, description, dialect).items()
+    }
+    counted = sum(read_forms(description.support).forms.values())
+    by_reason: dict[tuple[str, str], dict[str, None]] = {}
+    for op, by_mode in refused_forms(description, rows).items():
+        for mode, forms in by_mode.items():
+            for form, reason in forms.items():
+                by_reason.setdefault((f"`{op}` ({form.replace('_', ' ')})", reason), {})[mode] = None
+    if not by_reason:
+        return []
+    listed: dict[str, list[str]] = {}
+    for (form, reason), where in by_reason.items():
+        modes = "" if tuple(where) == tuple(description.modes) else f" {' '.join(where)}"
+        listed.setdefault(reason.replace("*", "\\*"), []).append(f"{form}{modes}")
+    text = f"Of {counted} forms these do not compile in the modes that are named, or in any:"
+    lines = ["", "### Refused forms", "", *_wrapped(text), ""]
+    items = (f"- {', '.join(forms)}: {reason}" for reason, forms in listed.items())
+    return lines + [line for item in items for line in _wrapped(item, indent="  ")]
 
 
 def _lowering_limits(registry: Registry, description: ChipDescription) -> Iterator[tuple[str, str]]:

@@ -38,6 +38,7 @@ def test_matrix_shows_who_fills_each_cell(tpuc: CommandLine) -> None:
         "modes": ["f32", "int8"],
         "lowerings": {"top.Relu": {"f32": "bigs", "int8": "bigs"}},
         "kernels": {"tpu.Relu": "bigs"},
+        "refused": {},
     }
 
 

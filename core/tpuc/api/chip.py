@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -63,6 +64,8 @@ class ChipDescription:
 
     `frame_alignment`: of images as a camera leaves them, None where files cannot take such.
 
+    `support`: the generated file of the forms of ops that were compiled for the chip, if there is one.
+
     `families` names chips whose tables serve where this one has no cell, `lowering_families` those of which that holds
     for lowerings alone.
     """
@@ -85,6 +88,7 @@ class ChipDescription:
     works_along_width: bool = False
     has_infinity: bool = True
     frame_alignment: FrameAlignment | None = None
+    support: Path | None = None
 
     def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""

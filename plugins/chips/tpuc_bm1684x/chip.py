@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuc.api import (
@@ -35,6 +36,7 @@ DESCRIPTION = ChipDescription(
     ddr_alignment=4096,  # each tensor, as the vendor's compiler does (isa notes, "Sizes")
     quantised_element=byte_element,
     clock_hz=1_000_000_000,  # both engines in the vendor's performance model
+    support=Path(__file__).with_name("support.json"),
 )
 
 

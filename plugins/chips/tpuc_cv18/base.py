@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuc.api import (
@@ -69,6 +70,7 @@ def describe(target: Target) -> Cv18Description:
         largest_stride=target.largest_stride,
         dilates_per_channel=target.dilates_per_channel,
         frame_alignment=target.frame_alignment,
+        support=Path(__file__).with_name("support") / f"{target.name}.json",
     )
 
 

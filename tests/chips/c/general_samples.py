@@ -121,6 +121,17 @@ def products() -> dict[str, Sample]:
             [stored((2, 5, 8), 1, True, 7), stored((9, 8), 2), None, None, None],
             byte(point=4),
         ),
+        "product_bias": Sample(tpu.MatMul(), [uniform(5, 8), Fixed(uniform(8, 9)), uniform(1, 9, seed=2), None, None]),
+        "conv_bias": Sample(
+            tpu.Conv2D(kernel_shape=(3, 2)), [uniform(*SHAPE), Fixed(uniform(3, 6, 3, 2)), uniform(1, 3, 1, 1, seed=2)]
+        ),
+        "depthwise_bias": Sample(
+            tpu.Conv2D(kernel_shape=(3, 2), group=6),
+            [uniform(*SHAPE), Fixed(uniform(6, 1, 3, 2)), uniform(1, 6, 1, 1, seed=2)],
+        ),
+        "deconv_bias": Sample(
+            tpu.Deconv(**one), [uniform(2, 6, 4, 5), Fixed(uniform(4, 6, 3, 2)), uniform(1, 4, 1, 1, seed=2)]
+        ),
         "deconv": Sample(tpu.Deconv(**one, do_relu=True), [uniform(2, 6, 4, 5), Fixed(uniform(4, 6, 3, 2)), None]),
         "deconv_groups": Sample(
             tpu.Deconv(**one, group=3, output_padding=(1, 2)), [uniform(1, 6, 4, 5), groups, Fixed(uniform(1, 6, 1, 1))]

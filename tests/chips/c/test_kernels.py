@@ -265,6 +265,13 @@ def test_filters_of_nine_bits_over_several_channels_are_refused() -> None:
         compile_kernels({"wide": with_wide_filters(5, 128)}, "c")
 
 
+def test_biases_of_integers_that_are_computed_are_refused() -> None:
+    sums = np.zeros((1, 3, 1, 1), np.int32)
+    operands = [stored((1, 2, 3, 3), 1), filters((3, 2, 1, 1), 2), sums]
+    with pytest.raises(Unsupported, match=r"tpu\.Conv2D on c: only constant biases of integers"):
+        compile_kernels({"y": Sample(tpu.Conv2D(kernel_shape=(1, 1), scales=(0.004,)), operands, element(False))}, "c")
+
+
 def test_every_function_is_among_the_samples() -> None:
     shown = {sample.op.name for make in SUBJECTS.values() for sample in make().values()}
     assert {str(op) for op in TABLE.cells} == shown

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from tpuc.interpreter import Interpreter
+from tpuc.registry import Registry
 from tpuc.session import Session
+from tpuc.support import read_forms
+from tpuc.testing.kernel_conformance import check_array, sample_module
 from tpuc_c import model
+from tpuc_c.chip import CHIP
 
 from tests.chips.c.op_forms import FAMILIES, Array, Form, network
 from tests.chips.c.programs import needs_compiler, needs_lowerings
+from tests.chips.lowered import own_ranges
+from tests.support_forms import forms
 
 ort = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 
@@ -64,6 +72,42 @@ def test_every_form_gives_what_the_runtime_gives(tmp_path: Path) -> None:
     forms = drawn(range(1))
     assert len(forms) >= 64
     assert judged(forms, tmp_path) == []
+
+
+def lowered_differences(names: Sequence[str], mode: str) -> list[str]:
+    """Outputs of C that are not what the lowered network evaluates to: integers in all bits."""
+    registry = Registry()
+    module, inputs = sample_module({f"n{index}": forms()[name] for index, name in enumerate(names)}, registry)
+    table = own_ranges(Interpreter(module).run(inputs, "all"))
+    session = Session(registry, chip="c", quantize=mode, opt=1)
+    built = session.build(module, table if mode.startswith("int8") else None)
+    wanted, found = Interpreter(built.module).run(inputs), list[str]()
+    for name, got in session.chip.load(built.data).run(inputs).items():
+        try:
+            check_array(name, got, wanted[name])
+        except AssertionError as error:
+            found.append(f"{names[int(re.findall(r'[0-9]+', name)[0])]}: {error}")
+    return found
+
+
+def compiling(mode: str) -> list[str]:
+    """Forms that the table promises."""
+    known = read_forms(CHIP.description.support)
+    names = [name.partition(" ") for name in forms()]
+    return [f"{op} {form}" for op, _, form in names if form not in known.refusals(op, mode)]
+
+
+@pytest.mark.parametrize("mode", ["int8", "int8-asym"])
+def test_one_form_of_every_op_equals_its_lowered_form(mode: str) -> None:
+    by_op = {name.partition(" ")[0]: name for name in compiling(mode)}
+    chosen = [name for index, name in enumerate(by_op.values()) if index % 2 == (mode == "int8")]
+    assert lowered_differences(chosen, mode) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", CHIP.description.modes)
+def test_every_form_equals_its_lowered_form(mode: str) -> None:
+    assert lowered_differences(compiling(mode), mode) == []
 
 
 @pytest.mark.slow

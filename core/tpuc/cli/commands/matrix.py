@@ -12,6 +12,7 @@ from tpuc.cli.app import App, pass_app
 from tpuc.cli.command import Command
 from tpuc.cli.text import columns
 from tpuc.errors import PluginConflict
+from tpuc.support import read_forms
 
 if TYPE_CHECKING:
     from tpuc.api import ChipDescription
@@ -33,8 +34,8 @@ CONFLICT, COMPOSED = "conflict", "composed"
 def command(app: App, chip: str, as_json: bool) -> None:
     """Show which ops a chip supports, per mode.
 
-    A cell names the package that fills it; `composed` is an op that becomes several others which the chip computes, `-`
-    means not supported.
+    A cell names the package that fills it; `composed` is an op that becomes several others which the chip computes,
+    `part` marks one of which some forms are refused (--json lists them), `-` means not supported.
     """
     description = app.registry.get("tpuc.chips", chip).description
     owners: Sequence[str] = description.owners
@@ -46,9 +47,11 @@ def command(app: App, chip: str, as_json: bool) -> None:
     for dialect in dialects(app.registry, KERNELS, owners):
         kernels |= kernel_rows(app.registry, owners, dialect)
     if as_json:
-        app.result_json({"chip": chip, "modes": list(modes), "lowerings": lowerings, "kernels": kernels})
+        refused = refused_forms(description, lowerings)
+        rows = {"lowerings": lowerings, "kernels": kernels, "refused": refused}
+        app.result_json({"chip": chip, "modes": list(modes), **rows})
         return
-    shown = [(op, *(row[mode] or "-" for mode in modes)) for op, row in lowerings.items()]
+    shown = [(op, *(shown_cell(description, op, mode, row[mode]) for mode in modes)) for op, row in lowerings.items()]
     app.result(columns([("op", *modes), *shown]))
     app.result("")
     app.result(columns([("instruction op", "kernel"), *kernels.items()]))
@@ -75,7 +78,36 @@ def _is_usable(registry: Registry, group: str, owners: Sequence[str], dialect: s
     return True
 
 
+def shown_cell(chip: ChipDescription, op: str, mode: str, cell: str | None) -> str:
+    """A cell for a table: `part` behind it where some forms of the op do not compile."""
+    if cell is None:
+        return "-"
+    return f"{cell}, part" if read_forms(chip.support).refusals(op, mode) else cell
+
+
+def refused_forms(
+    chip: ChipDescription, rows: Mapping[str, Mapping[str, str | None]]
+) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """By op and mode of cells that are filled: the forms that do not compile, and why."""
+    known = read_forms(chip.support)
+    found = {op: {mode: known.refusals(op, mode) for mode, cell in row.items() if cell} for op, row in rows.items()}
+    by_op = {op: {mode: forms for mode, forms in by_mode.items() if forms} for op, by_mode in found.items()}
+    return {op: by_mode for op, by_mode in by_op.items() if by_mode}
+
+
 def lowering_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Mapping[str, Mapping[str, str | None]]:
+    """As `table_rows`, without cells of which no form compiled when the chip's package was made."""
+    known, package = read_forms(chip.support), registry.offer("tpuc.chips", chip.name).package
+    return {
+        op: {
+            mode: None if cell in (package, COMPOSED) and known.never_compiles(op, mode) else cell
+            for mode, cell in row.items()
+        }
+        for op, row in table_rows(registry, chip, dialect).items()
+    }
+
+
+def table_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Mapping[str, Mapping[str, str | None]]:
     """Per op and mode of a chip who fills the cell, `conflict` where several do, `composed`, or None where nobody does.
 
     Ops of a dialect that the chip has kernels for need no lowering; they are listed where they have one all the same.

@@ -75,6 +75,14 @@ static void enclose(const char* writable, char** readable, int count) {
   close(rules);
 }
 
+#if defined(__x86_64__)
+#define MACHINE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define MACHINE AUDIT_ARCH_AARCH64
+#endif
+
+#if defined(MACHINE)
+enum { FILTERS = 1 };
 static const int FORBIDDEN[] = {
     SYS_socket, SYS_socketpair, SYS_ptrace, SYS_unshare, SYS_setns, SYS_mount, SYS_keyctl, SYS_add_key, SYS_bpf,
     SYS_perf_event_open, SYS_process_vm_readv, SYS_process_vm_writev, SYS_setsid, SYS_setpgid, SYS_kill, SYS_shmget,
@@ -86,14 +94,6 @@ static const int FORKING[] = {
     SYS_fork, SYS_vfork,
 #endif
 };
-#if defined(__x86_64__)
-#define MACHINE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define MACHINE AUDIT_ARCH_AARCH64
-#endif
-
-#if defined(MACHINE)
-enum { FILTERS = 1 };
 #else
 enum { FILTERS = 0 };
 #endif

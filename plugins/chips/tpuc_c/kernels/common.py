@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import FunctionNode, Node, TensorType
+from tpuc.api import FunctionNode, Node, TensorType, Unsupported
 from tpuc_ops.integers import is_integer, zero_point
 from tpuc_ops.shapes import is_absent
 
@@ -133,6 +133,21 @@ class Requantisation:
             values["multiplier"] = operands.add(_spread(ones, count, np.int32))
             values["shift"] = operands.add(_spread(self.shifts, count, np.int32))
         return f"const tpuc_output out = {{{fields(values)}}};\n"
+
+
+def has_computed_bias(call: FunctionNode[Any], count: int | None = None) -> bool:
+    """Is the third operand there and no constant? `count`: of the values that it must have; raises Unsupported."""
+    if len(call.operands) < 3 or call.operands[2] is None or call.array(2) is not None:
+        return False
+    if count is not None and call.operand(2).type.size != count:
+        raise Unsupported(f"node '{call.node.name}': {call.op.name} on c: a computed bias of {count} values")
+    return True
+
+
+def check_constant_bias(call: FunctionNode[Any]) -> None:
+    """Raise Unsupported for a bias of integers that is computed."""
+    if has_computed_bias(call):
+        raise Unsupported(f"node '{call.node.name}': {call.op.name} on c: only constant biases of integers")
 
 
 def _spread(values: Sequence[float], count: int, dtype: type[np.generic]) -> Array:

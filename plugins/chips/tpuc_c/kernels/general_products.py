@@ -17,6 +17,8 @@ from tpuc_c.kernels.common import (
     Array,
     Operands,
     Requantisation,
+    check_constant_bias,
+    has_computed_bias,
     is_byte,
     is_unsigned,
     point,
@@ -33,9 +35,8 @@ Factors = tuple[Sequence[int], Sequence[int], str, Sequence[float], str]
 
 def requantised(call: FunctionNode[Any], factors: Factors, count: int) -> Requantisation:
     """What becomes of integer sums; raises Unsupported for a bias that is computed."""
+    check_constant_bias(call)
     op, result, bias = call.op, call.node.result_type, call.array(2)
-    if bias is None and len(call.operands) > 2 and call.operands[2] is not None:
-        raise Unsupported(f"node '{call.node.name}': {op.name} on c: only constant biases of integers")
     if bias is not None and bias.size not in (0, 1, count):
         raise Unsupported(f"node '{call.node.name}': {op.name} on c: one bias per column or channel")
     added = np.broadcast_to(bias.reshape(-1) if bias is not None and bias.size else np.zeros(1), (count,))
@@ -165,11 +166,10 @@ class DeconvKernel(FunctionKernel[tpu.Deconv]):
             head += out.text(operands)
             value = f"int32_t sum = {sum_at};\ntpuc_requantise(&out, &sum, 1, o);\n"
         else:
-            bias = call.array(2)
-            if bias is None and len(call.operands) > 2 and call.operands[2] is not None:
-                raise Unsupported(f"node '{call.node.name}': {op.name} on c: only constant biases")
-            added = bias.reshape(-1) if bias is not None and bias.size else np.zeros(1)
-            name = operands.add(np.ascontiguousarray(np.broadcast_to(added, (out_c,)), np.float32))
+            bias, name = call.array(2), "x2"
+            if not has_computed_bias(call, out_c):
+                added = bias.reshape(-1) if bias is not None and bias.size else np.zeros(1)
+                name = operands.add(np.ascontiguousarray(np.broadcast_to(added, (out_c,)), np.float32))
             value = f"const float sum = {activated(f'({sum_at} + {name}[o])', op)};\n"
         value = value.format(n=f"n * {members['x_n']}")
         counts = (("n", batch), ("oh", out_h), ("ow", out_w), ("o", out_c))

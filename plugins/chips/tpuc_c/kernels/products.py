@@ -18,6 +18,8 @@ from tpuc_c.kernels.common import (
     Array,
     Operands,
     Requantisation,
+    check_constant_bias,
+    has_computed_bias,
     is_byte,
     is_unsigned,
     point,
@@ -165,8 +167,8 @@ _NO_CALL: FunctionNode[Any] = FunctionNode(Node(tpu.Relu(), (), ()), (), (), ())
 """For constants alone."""
 
 
-def float_routine(product: Product, filters: Array, bias: Array, do_relu: bool, limit: float) -> Routine:
-    """`filters: [oc, k]` in the order row, column, channel."""
+def float_routine(product: Product, filters: Array, bias: Array | None, do_relu: bool, limit: float) -> Routine:
+    """`filters: [oc, k]` in the order row, column, channel; `bias` is None where it is computed."""
     low, high = relu_bounds(do_relu, limit)
     members = product.members() | {"low": low, "high": high}
     filters = filters.astype(np.float32)
@@ -181,8 +183,9 @@ def float_routine(product: Product, filters: Array, bias: Array, do_relu: bool, 
         name, members["pixels"] = "tpuc_conv_float", product.pixels(depth, 4, FLOAT_PIXELS)
         scratch = WorkingMemory("windows", "float", product.pixels(depth, 4, FLOAT_PIXELS) * depth * 4)
     conv = f"const tpuc_float_conv conv = {{{fields(members)}}};\n"
-    body = f"{conv}{name}(&conv, x0, k0, k1, y0, s0);\n"
-    return Routine(body, (packed, bias.astype(np.float32)), (scratch,), ("tpuc_float_products.h",))
+    body = f"{conv}{name}(&conv, x0, k0, {'x2' if bias is None else 'k1'}, y0, s0);\n"
+    constants = (packed,) if bias is None else (packed, bias.astype(np.float32))
+    return Routine(body, constants, (scratch,), ("tpuc_float_products.h",))
 
 
 def greatest_sum(filters: Array, bias: Array, magnitude: int) -> int:
@@ -224,7 +227,9 @@ class ConvKernel(FunctionKernel[tpu.Conv2D]):
         count = product.target["out_c"]
         filters = np.moveaxis(weights.reshape(count, -1, *product.kernel), 1, -1).reshape(count, -1)
         if not is_integer(call.node.operand_types[0]):
-            return float_routine(product, filters, bias_of(call, count, np.float32), op.do_relu, op.relu_limit)
+            added = None if has_computed_bias(call, count) else bias_of(call, count, np.float32)
+            return float_routine(product, filters, added, op.do_relu, op.relu_limit)
+        check_constant_bias(call)
         type, result = call.node.operand_types[0], call.node.result_type
         bias = bias_of(call, count, np.int32)
         low, high = integer_bounds(result, op.do_relu, op.relu_limit)
@@ -282,7 +287,14 @@ class MatMulKernel(FunctionKernel[tpu.MatMul]):
     def routine(self, call: FunctionNode[tpu.MatMul]) -> Routine:
         op, result = call.op, call.node.result_type
         right = call.array(1)
-        if right is None or right.ndim != 2 or op.left_transpose or op.output_transpose or op.input_zp:
+        if (
+            right is None
+            or right.ndim != 2
+            or has_computed_bias(call)
+            or op.left_transpose
+            or op.output_transpose
+            or op.input_zp
+        ):
             return general_product(call)
         filters = right if op.right_transpose else right.T
         count = filters.shape[0]

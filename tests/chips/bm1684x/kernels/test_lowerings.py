@@ -43,6 +43,7 @@ CASES = {
     "leaky": LayerCase(top.LeakyRelu(alpha=0.1), [X]),
     "sqrt": LayerCase(top.Sqrt(), [POSITIVE]),
     "clip": LayerCase(top.Clip(min=-1.0, max=2.0), [X]),
+    "max_behind": LayerCase(top.Max(), [Fixed(np.zeros(1, np.float32)), X], 1.6),
     "max_const": LayerCase(top.MaxConst(const_val=0.5), [X]),
     "min_const": LayerCase(top.MinConst(const_val=0.5), [X]),
     "relu": LayerCase(top.Relu(), [X]),
