@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from tpuc.work import one_blas_thread
+from tpuc_driver.work import one_blas_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -25,7 +25,7 @@ from time import perf_counter
 import numpy as np
 from tpuc.api import BufferInfo, PlannedBuffer, Planner, PoolAllocation, PoolInfo, TpucError
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_passes.planning.arena import Lived, buffer_list, find_planner
 from tpuc_passes.planning.planners.exact import Exact
 from tpuc_passes.planning.planners.greedy import GREEDY

@@ -24,9 +24,10 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from tpuc.data import Preprocess, inputs_of
-from tpuc.session import Session
-from tpuc.work import one_blas_thread
+from tpuc.ir.preprocess import Preprocess
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_driver.work import one_blas_thread
 from tpuc_images.images import read_image
 from tpuc_passes.accuracy.runs import search_quantise_table
 

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

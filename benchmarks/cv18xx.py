@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import LoadedModel
-from tpuc.data import inputs_of
-from tpuc.session import Session
-from tpuc.session.boundary import Boundary
 from tpuc_cv18xx.chip import CV180X, CV181X, CV182X
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_driver.session.boundary import Boundary
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Module, Unsupported
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.work import one_blas_thread
+from tpuc_driver.session import Session
+from tpuc_driver.work import one_blas_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import FLOAT_MODES, TpucError
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, Module, Op
-from tpuc.data import inputs_of, open_samples
-from tpuc.session import Session
-from tpuc.work import one_blas_thread, open_pool
+from tpuc_driver.data import inputs_of, open_samples
+from tpuc_driver.session import Session
+from tpuc_driver.work import one_blas_thread, open_pool
 from tpuc_ops import top
 from tpuc_passes.accuracy.runs import Timer
 from tpuc_passes.accuracy.trials import Trials

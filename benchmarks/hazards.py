@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.api import Chip
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -11,10 +11,10 @@ from typing import TypeVar
 from tpuc.api import F64, I64, Bool, F64Array, I64Array, Op, RoundMode
 from tpuc.ir.attributes import IntegerAttr, StringAttr
 from tpuc.ir.builtin import Return
-from tpuc.ir.equality import same_module
 from tpuc.ir.operation import Block, Function, Location, Module, Operation
 from tpuc.ir.text import parse_module, print_module
 from tpuc.ir.types import F32, SI8, FunctionType, ScalarType, TensorType, Uniform
+from tpuc_testing.equality import same_module
 
 T = TypeVar("T")
 

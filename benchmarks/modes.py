@@ -16,9 +16,9 @@ import numpy as np
 from tpuc.api import CALIBRATION_TABLE, Module
 from tpuc.interpreter import Interpreter
 from tpuc.schedule import PassManager
-from tpuc.session import Session
-from tpuc.similarity import similarity
-from tpuc.work import one_blas_thread
+from tpuc_driver.session import Session
+from tpuc_driver.similarity import similarity
+from tpuc_driver.work import one_blas_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -24,9 +24,9 @@ from math import prod
 from pathlib import Path
 
 from tpuc.api import Chip, TpucError
-from tpuc.session import Session
 from tpuc_cv18.container import CpuRoutine, CviModel
 from tpuc_cv183x.chip import CV183X
+from tpuc_driver.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -36,11 +36,11 @@ from onnx import version_converter
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from tpuc.api import Module
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.session.compare import real_values, types_of
-from tpuc.session.running import as_stored
+from tpuc.interpreter.values import real_values, types_of
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_driver.session.running import as_stored
 from tpuc_ops.quant.casts import Quantise
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -27,9 +27,12 @@ import click
 import figures
 from refusals import Refusals, refusals_of
 from tpuc.api import CPU_FUNCTIONS, ChipDescription
-from tpuc.cli.aliases import ALIASES
-from tpuc.cli.command import global_options, shown_example
-from tpuc.cli.commands.matrix import (
+from tpuc.registry import Offer, Registry
+from tpuc.schedule import PIPELINES
+from tpuc.support import read_forms
+from tpuc_driver.cli.aliases import ALIASES
+from tpuc_driver.cli.command import global_options, shown_example
+from tpuc_driver.cli.commands.matrix import (
     KERNELS,
     LOWERINGS,
     dialects,
@@ -40,11 +43,8 @@ from tpuc.cli.commands.matrix import (
     refused_forms,
     shown_cell,
 )
-from tpuc.cli.foreign import scripts, told
-from tpuc.cli.summaries import BUILT_IN
-from tpuc.registry import Offer, Registry
-from tpuc.schedule import PIPELINES
-from tpuc.support import read_forms
+from tpuc_driver.cli.foreign import scripts, told
+from tpuc_driver.cli.summaries import BUILT_IN
 from tpuc_importing.finding import functions_of
 from tpuc_lang import language
 from tpuc_onnx.control import CONTROL_FLOW

@@ -7,14 +7,14 @@ from functools import cache
 
 import numpy as np
 from tpuc.api import F32, Module, TensorType, TpucError
-from tpuc.cli.commands.matrix import table_rows
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
 from tpuc.support import CompiledForms, refusal_of
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample, sample_module
+from tpuc_driver.cli.commands.matrix import table_rows
+from tpuc_driver.session import Session
 from tpuc_ops import top
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Sample, sample_module
 
 from tests.chips.lowered import own_ranges
 

@@ -10,30 +10,33 @@ These names are loaded when they are used: importing `tpuc` imports nothing else
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tpuc.diagnosis import doctor as doctor
+    from tpuc_driver.diagnosis import doctor as doctor
+    from tpuc_driver.facade import CompiledNetwork as CompiledNetwork
+    from tpuc_driver.facade import Network as Network
+    from tpuc_driver.facade import Profile as Profile
+    from tpuc_driver.facade import QuantizedNetwork as QuantizedNetwork
+    from tpuc_driver.facade import Remark as Remark
+    from tpuc_driver.facade import load as load
+    from tpuc_driver.facade import load_compiled as load_compiled
+
     from tpuc.errors import TpucError as TpucError
-    from tpuc.facade import CompiledNetwork as CompiledNetwork
-    from tpuc.facade import Network as Network
-    from tpuc.facade import Profile as Profile
-    from tpuc.facade import QuantizedNetwork as QuantizedNetwork
-    from tpuc.facade import Remark as Remark
-    from tpuc.facade import load as load
-    from tpuc.facade import load_compiled as load_compiled
 
     __version__: str
 
 _PLACES = {
-    "CompiledNetwork": "tpuc.facade",
-    "Network": "tpuc.facade",
-    "Profile": "tpuc.facade",
-    "QuantizedNetwork": "tpuc.facade",
-    "Remark": "tpuc.facade",
+    "CompiledNetwork": "tpuc_driver.facade",
+    "Network": "tpuc_driver.facade",
+    "Profile": "tpuc_driver.facade",
+    "QuantizedNetwork": "tpuc_driver.facade",
+    "Remark": "tpuc_driver.facade",
     "TpucError": "tpuc.errors",
-    "doctor": "tpuc.diagnosis",
-    "load": "tpuc.facade",
-    "load_compiled": "tpuc.facade",
+    "doctor": "tpuc_driver.diagnosis",
+    "load": "tpuc_driver.facade",
+    "load_compiled": "tpuc_driver.facade",
 }
 
 
@@ -49,3 +52,19 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_PLACES, "__version__"])
+
+
+class _OldNames:
+    """Asked last for modules: those that have moved answer under their old names."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> object:
+        """The spec of a module of ours that has moved."""
+        if not name.startswith("tpuc."):
+            return None
+        from tpuc_driver.moved import spec_of
+
+        return spec_of(name)
+
+
+sys.meta_path.append(_OldNames)  # pyright: ignore[reportArgumentType]  # any object with `find_spec` is a finder

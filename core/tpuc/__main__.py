@@ -1,9 +1,8 @@
-"""`python -m tpuc` is the command line."""
+"""`python -m tpuc` is the command line, which the driver has."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-from tpuc.cli import main
-
-sys.exit(main())
+sys.exit(importlib.import_module("tpuc_driver.cli").main())

@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_onnx.engine import ENGINE
 
 from tests.frontends.caffe import files as caffe

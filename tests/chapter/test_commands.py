@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpuc.cli import main as tpuc
+from tpuc_driver.cli import main as tpuc
 
 from tests.chapter.given import make
 

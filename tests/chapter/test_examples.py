@@ -13,9 +13,9 @@ import pytest
 from tpuc.api import Module
 from tpuc.errors import VerifyError
 from tpuc.interpreter import Interpreter
-from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
+from tpuc_testing.equality import first_difference
 
 EXAMPLES = (Path(__file__).parent / "examples.txt").read_text("utf-8").splitlines()
 PARTS = re.compile(

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tpuc.cli.outputs import beside
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.cli.outputs import beside
+from tpuc_driver.session import Session
 
 from tests.chapter.given import make
 from tests.chips.command_line import tpuc

@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 import pytest
-from tpuc.cli.aliases import command_name
-from tpuc.cli.summaries import BUILT_IN
 from tpuc.registry import Registry
+from tpuc_driver.cli.aliases import command_name
+from tpuc_driver.cli.summaries import BUILT_IN
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "tpu-mlir.md").read_text("utf-8")

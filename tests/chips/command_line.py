@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from tpuc.cli import main
+from tpuc_driver.cli import main
 
 
 def tpuc(*arguments: str | Path, cwd: Path | None = None) -> CompletedProcess[str]:

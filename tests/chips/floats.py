@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 from tpuc.api import LoadedModel
-from tpuc.data import quantiser
+from tpuc_driver.data import quantiser
 
 Array = NDArray[Any]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.data import Preprocess
+from tpuc.ir.preprocess import Preprocess
+from tpuc_driver.data import from_pixels
 
 CAMERA = ("YUV_NV12", "YUV_NV21", "YUV420_PLANAR", "RGBA_PACKED")
 """Formats of frames that cameras give."""
@@ -21,4 +22,4 @@ def host_frames(raw: np.ndarray, form: str, preprocess: dict[str, Any], shape: t
     """A network input of `shape` as the host makes it of frames; its arithmetic has tests of its own."""
     pixel_format: Any = form.removesuffix("_PACKED").removesuffix("_PLANAR").removeprefix("YUV_").lower()
     given = Preprocess(pixel_format=pixel_format, layout="nhwc" if form.endswith("PACKED") else "nchw")
-    return Preprocess(**preprocess).from_pixels(raw, given, shape)
+    return from_pixels(Preprocess(**preprocess), raw, given, shape)

@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from tpuc.api import Command, HazardError, Instruction, derive_waits
-from tpuc.cli import main
-from tpuc.session import Session
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 from tpuc_passes.generate_code import GenerateCode
 
 from tests.chips.mutants import Mutant, Subject, try_mutants

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import Op
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Operand
 from tpuc_ops import top
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Operand
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tpuc.session.bundle.write_atomic", full)
+    monkeypatch.setattr("tpuc_driver.session.bundle.write_atomic", full)
     assert bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16").returncode == 1
     assert [path.name for path in tmp_path.iterdir()] == ["net.cvimodel"]
 

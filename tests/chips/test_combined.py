@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from tpuc.cli import main
 from tpuc.errors import TpucError, Unsupported, UsageError
-from tpuc.session import Session
-from tpuc.session.combining import combine, extract
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
+from tpuc_driver.session.combining import combine, extract
 
 from tests.frontends.onnx.networks import network, node
 

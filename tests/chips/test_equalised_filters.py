@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import LAYER_ERRORS, QUANTISED, SAMPLES, CalibrationError, Module, TpucError
 from tpuc.interpreter import Interpreter
+from tpuc.ir.channel_factors import ATTRIBUTE, state_factors, stated_factors
 from tpuc.npz import write_npz
-from tpuc.session import Session
-from tpuc.session.factors import ATTRIBUTE, state_factors, stated_factors
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.move_factors import FACTORS, move_factors, noted_factors
 from tpuc_passes.split_error import SplitError

@@ -9,7 +9,7 @@ import onnx
 import pytest
 import tpuc
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.cli import main
+from tpuc_driver.cli import main
 
 SCALE = np.float32(1 / 255)
 MOVES = {

@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from _pytest.mark import ParameterSet
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.huge_networks import NETWORKS, HugeNetwork, X
 from tests.turns import quick_pairs

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
-from tpuc.cli import main
+from tpuc_driver.cli import main
 
 LENGTH = 150
 FRAMES = 140

@@ -13,9 +13,9 @@ import pytest
 import tpuc
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
-from tpuc.cli import main
 from tpuc.errors import TpucError, UsageError
-from tpuc.session import Session
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 
 Array = NDArray[Any]
 MODES = {"bm1684x": ("f32", "int8"), "cv181x": ("bf16", "int8"), "c": ("f32", "int8")}

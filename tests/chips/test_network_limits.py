@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.errors import Unsupported
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 pytestmark = pytest.mark.chip("bm1684x")
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.errors import TpucError
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 pytestmark = pytest.mark.chip("bm1684x")
 

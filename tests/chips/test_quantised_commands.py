@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import Chip, ChipDescription
-from tpuc.cli import main
 from tpuc.registry import Registry
+from tpuc_driver.cli import main
 
 from tests.frontends.tflite.files import RELU, SAME, Node, Tensor, constant, tflite_file
 

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.session.compare import meanings
+from tpuc_driver.session import Session
+from tpuc_driver.session.compare import meanings
 from tpuc_passes.accuracy.grids import stored_filters
 from tpuc_passes.round_weights import ROUNDING, noted_changes
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tpuc.data import Preprocess
 from tpuc.errors import CalibrationError, UsageError
 from tpuc.ir import Module
-from tpuc.session import Boundary, Session
-from tpuc.testing.values import build_exposed
+from tpuc.ir.preprocess import Preprocess
+from tpuc_driver.data import from_pixels
+from tpuc_driver.session import Boundary, Session
+from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.op_networks import Net
 from tests.sensor_frames import every_value, packed
@@ -71,7 +72,7 @@ def test_values_are_those_of_the_host_bit_for_bit(run: str, tmp_path: Path) -> N
     rows, columns = said.get("resize_dims", SHAPE[2:])
     raw = packed(np.stack([every_value(2 * rows, 2 * columns, seed) for seed in range(SHAPE[0])]))
     given = Preprocess(pixel_format=form.removesuffix("_RAW").lower())  # pyright: ignore[reportArgumentType]  # one of the names
-    floats = Preprocess(**said).from_pixels(raw, given, SHAPE)
+    floats = from_pixels(Preprocess(**said), raw, given, SHAPE)
     session = Session(chip=chip, quantize=mode)
     top = session.transform(network(tmp_path / "net.onnx"), preprocess=said)
     np.savez(tmp_path / "samples.npz", image=floats * np.float32(seen))
@@ -98,7 +99,7 @@ def test_a_file_takes_frames_and_deploy_compares_it(tmp_path: Path) -> None:
     )
     assert [comparison.stages for comparison in report.comparisons] == ["TOP and TPU", "TPU and simulator"]
     assert "input 'image_raw': ui8 1x1x16x36\n" in report.text()
-    floats = Preprocess(**LEVELS).from_pixels(raw, Preprocess(pixel_format="rggb"), (1, 4, 8, 12))
+    floats = from_pixels(Preprocess(**LEVELS), raw, Preprocess(pixel_format="rggb"), (1, 4, 8, 12))
     np.savez(tmp_path / "floats.npz", image=floats)
     wanted = session.run(tmp_path / "net.onnx", (tmp_path / "floats.npz",))
     got = session.run(tmp_path / "net.cvimodel", (tmp_path / "raw.npz",))

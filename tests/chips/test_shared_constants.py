@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tpuc.api import IntegerAttr
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 
 from tests.passes.graphs import Network

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import FLOAT_MODES
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed
 
 from tests.fuzz.graphs.judge import RUNS, check_chip, check_import, judged
 from tests.fuzz.graphs.maker import SAMPLES, Maker

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from tpuc.errors import TpucError
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 Array = NDArray[Any]
 NEGATIVE: Array = np.full((1, 8), -1, np.float32)

@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from tpuc.data import inputs_of, quantise
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Uniform
-from tpuc.session import Boundary, Session
+from tpuc_driver.data import inputs_of, quantise
+from tpuc_driver.session import Boundary, Session
 
 from tests.frontends.onnx.networks import network, node
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 FIRST = "f16 has steps of 5.96e-08 around 0, too coarse for value"
 WAY_OUT = (

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tpuc
+from tpuc.interpreter.values import real_values
 from tpuc.ir import TensorType
-from tpuc.session.compare import real_values
 
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 

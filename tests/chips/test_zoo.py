@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_passes.calibration.table import CalibrationTable
 
 from tests.models.zoo import NETWORKS

@@ -17,7 +17,7 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
-from tests.contract.tree import CORE, PLUGINS, ROOT, entry_points, plugin_packages, project
+from tests.contract.tree import CORE, PLUGINS, ROOT, core_packages, entry_points, plugin_packages, project
 
 ENTRY_POINTS = [(group, name, target) for group, names in entry_points().items() for name, target in names.items()]
 
@@ -35,7 +35,8 @@ def wheel_names(wheel: Path) -> list[str]:
 
 
 def test_top_level_of_the_wheel_is_our_packages_only(wheel_names: list[str]) -> None:
-    expected = {"tpuc", f"tpuc-{project()['version']}.dist-info", *(package.name for package in plugin_packages())}
+    ours = [package.name for package in (*core_packages(), *plugin_packages())]
+    expected = {f"tpuc-{project()['version']}.dist-info", *ours}
     assert {name.split("/")[0] for name in wheel_names} == expected
 
 
@@ -125,14 +126,14 @@ def test_entry_points_lead_to_objects() -> None:
 def test_start_up_imports_neither_numpy_nor_a_plugin(arguments: list[str]) -> None:
     script = f"""
 import sys
-from tpuc.cli import main
+from tpuc_driver.cli import main
 sys.argv = ["tpuc", *{arguments!r}]
 try:
     status = main()
 except SystemExit as end:
     status = end.code
 heavy = sorted({{name.split(".")[0] for name in sys.modules}} & {{"numpy", "onnx", "google", "tflite", "PIL"}})
-plugins = sorted(name for name in sys.modules if name.startswith("tpuc_"))
+plugins = sorted(name for name in sys.modules if name.startswith("tpuc_") and not name.startswith("tpuc_driver"))
 print("LOADED", heavy + plugins, status or 0)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=os.sep)

@@ -18,6 +18,11 @@ def core_files() -> list[Path]:
     return sorted(CORE.rglob("*.py"))
 
 
+def core_packages() -> list[Path]:
+    """The folders of `core/` that hold Python."""
+    return sorted(path for path in CORE.iterdir() if (path / "__init__.py").is_file())
+
+
 def plugin_packages() -> list[Path]:
     """`plugins/<kind>/<package>` folders that hold Python."""
     return sorted(path for path in PLUGINS.glob("*/*") if any(path.glob("**/*.py")))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tpuc.cli import main
 from tpuc.registry import Offer
+from tpuc_driver.cli import main
 
 
 @dataclass(frozen=True)

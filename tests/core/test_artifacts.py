@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from tpuc.api import LayerCommands
-from tpuc.data import Preprocess
 from tpuc.errors import CorruptFile
-from tpuc.session.artifacts import Description, read_artifact, write_artifact
+from tpuc.ir.preprocess import Preprocess
+from tpuc_driver.session.artifacts import Description, read_artifact, write_artifact
 
 from tests.core.fakes import FakeChip
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.api.answers import RunSample
-from tpuc.data import SampleSet
 from tpuc.errors import CalibrationError
 from tpuc.registry import Offer
+from tpuc_driver.api.answers import RunSample
+from tpuc_driver.data import SampleSet
 
 from tests.core.cli import CommandLine
 from tests.core.fakes import Rename, chip, offer
@@ -95,7 +95,7 @@ Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]
 def calls(tpuc: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Calls:
     """What the session was asked, with one chip installed and some files in the folder."""
     FakeSession.calls = []
-    monkeypatch.setattr("tpuc.session.Session", FakeSession)
+    monkeypatch.setattr("tpuc_driver.session.Session", FakeSession)
     tpuc.install(chip("newchip"))
     for name in ("net.onnx", "net.mlir", "table", "x.npz", "y.npz", "net.bin"):
         tpuc.file(name)
@@ -248,7 +248,7 @@ def test_transform_knows_every_word_about_images(tpuc: CommandLine, calls: Calls
 
 
 def test_compile_and_deploy_know_the_border_of_the_network(tpuc: CommandLine, calls: Calls) -> None:
-    from tpuc.session.boundary import Boundary
+    from tpuc_driver.session.boundary import Boundary
 
     words = (
         "--fuse_preprocess",

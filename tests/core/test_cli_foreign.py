@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 import pytest
-from tpuc.cli import main
-from tpuc.cli.foreign import Answer, Script, scripts, told, translated
-from tpuc.cli.summaries import BUILT_IN
-from tpuc.cli.text import option_name
 from tpuc.errors import UsageError
+from tpuc_driver.cli import main
+from tpuc_driver.cli.foreign import Answer, Script, scripts, told, translated
+from tpuc_driver.cli.summaries import BUILT_IN
+from tpuc_driver.cli.text import option_name
 
 
 def command(script: Script) -> click.Command:

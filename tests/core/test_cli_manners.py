@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from tpuc.cli import main
-from tpuc.cli.app import App
-from tpuc.cli.command import Command, CommandGroup, shown_example
-from tpuc.cli.generate_summaries import ORDER, built_in, bundled
-from tpuc.cli.summaries import SECTIONS, SUMMARIES
 from tpuc.names import listed, nearest
+from tpuc_driver.cli import main
+from tpuc_driver.cli.app import App
+from tpuc_driver.cli.command import Command, CommandGroup, shown_example
+from tpuc_driver.cli.generate_summaries import ORDER, built_in, bundled
+from tpuc_driver.cli.summaries import SECTIONS, SUMMARIES
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 COMMANDS = {command.name or "": command for command in built_in().values()} | bundled()
@@ -118,7 +118,7 @@ def test_shells_complete_commands_and_options() -> None:
         program = [
             sys.executable,
             "-c",
-            "import sys; sys.argv[0] = 'tpuc'; from tpuc.cli import main; sys.exit(main())",
+            "import sys; sys.argv[0] = 'tpuc'; from tpuc_driver.cli import main; sys.exit(main())",
         ]
         done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
         assert found in done.stdout.splitlines(), done.stderr

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 import pytest
-from tpuc.cli.app import App, pass_app
-from tpuc.cli.command import Command, CommandGroup, joined_lists
-from tpuc.cli.summaries import BUILT_IN
 from tpuc.errors import CorruptFile, UsageError
 from tpuc.files import CannotWrite
 from tpuc.registry import Offer
+from tpuc_driver.cli.app import App, pass_app
+from tpuc_driver.cli.command import Command, CommandGroup, joined_lists
+from tpuc_driver.cli.summaries import BUILT_IN
 from tpuc_importing.obstacles import ImportRefused
 
 from tests.core.cli import CommandLine
@@ -332,7 +332,7 @@ def test_warnings_of_libraries_are_remarks_told_once(tpuc: CommandLine) -> None:
     def command() -> None:
         warnings.simplefilter("always")
         for _ in range(3):
-            warnings.warn_explicit("invalid value\nin matmul", RuntimeWarning, "/x/core/tpuc/similarity.py", 37)
+            warnings.warn_explicit("invalid value\nin matmul", RuntimeWarning, "/x/core/tpuc_driver/similarity.py", 37)
         warnings.warn_explicit("a bomb?", UserWarning, "/x/site-packages/PIL/Image.py", 1)
 
     tpuc.install(offer("commands", "warn", command))

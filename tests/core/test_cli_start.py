@@ -7,15 +7,15 @@ import subprocess
 import sys
 
 import pytest
-from tpuc.cli.generate_summaries import TARGET, render
+from tpuc_driver.cli.generate_summaries import TARGET, render
 
-HEAVY = ("numpy", "rich", "pluggy", "onnx", "PIL", "tomllib", "difflib", "tpuc.ir", "tpuc.api", "tpuc.session")
+HEAVY = ("numpy", "rich", "pluggy", "onnx", "PIL", "tomllib", "difflib", "tpuc.ir", "tpuc.api", "tpuc_driver.session")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["plugins"], ["compile", "--help"]], ids=" ".join)
 def test_starting_loads_nothing_heavy(arguments: list[str]) -> None:
     script = (
-        "import sys; from tpuc.cli import main; status = main(sys.argv[1:]); "
+        "import sys; from tpuc_driver.cli import main; status = main(sys.argv[1:]); "
         f"print('LOADED', [name for name in {HEAVY!r} if name in sys.modules], status)"
     )
     command = [sys.executable, "-c", script, *arguments]
@@ -24,4 +24,4 @@ def test_starting_loads_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_summaries_are_those_of_the_commands() -> None:
-    assert TARGET.read_text("utf-8") == render(), "run `python -m tpuc.cli.generate_summaries`"
+    assert TARGET.read_text("utf-8") == render(), "run `python -m tpuc_driver.cli.generate_summaries`"

@@ -14,9 +14,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
-from tpuc.cli import main
-from tpuc.cli.app import App
-from tpuc.cli.streams import Remarks, Shown, shown_streams
+from tpuc_driver.cli import main
+from tpuc_driver.cli.app import App
+from tpuc_driver.cli.streams import Remarks, Shown, shown_streams
 
 COMMAND = (sys.executable, "-m", "tpuc")
 EVIL = "\x1b[31m\r\x07\u202e\x9b2J\u2028\udcff"

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 import pytest
-from tpuc.cli.values import INTEGERS, MODE, NAMES, NUMBER, NUMBERS, PATHS, POSITIVE, SHAPES
+from tpuc_driver.cli.values import INTEGERS, MODE, NAMES, NUMBER, NUMBERS, PATHS, POSITIVE, SHAPES
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc import diagnosis
 from tpuc.registry import Offer, Registry
+from tpuc_driver import diagnosis
 
 from tests.core.cli import CommandLine
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tpuc
-from tpuc.facade.profile import COLOURS, Profile, Span
-from tpuc.session import ProfileReport, Session
+from tpuc_driver.facade.profile import COLOURS, Profile, Span
+from tpuc_driver.session import ProfileReport, Session
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 CHIP = "bm1684x"

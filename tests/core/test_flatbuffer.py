@@ -8,8 +8,8 @@ from typing import Any
 
 import flatbuffers
 import pytest
-from tpuc.api.container import FieldFact, Schema, TypeFact
 from tpuc.errors import CorruptFile
+from tpuc_chip_parts.flatbuffer import FieldFact, Schema, TypeFact
 
 
 def _fields(*rows: tuple[str, str]) -> tuple[FieldFact, ...]:

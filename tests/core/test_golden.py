@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tpuc.testing.golden import GoldenMismatch, check_output, directives_of, run_golden
+from tpuc_testing.golden import GoldenMismatch, check_output, directives_of, run_golden
 
 pytest_plugins = ("pytester",)
 
@@ -100,7 +100,7 @@ def test_files_that_cannot_run(tmp_path: Path, text: str, sentence: str) -> None
 
 
 def test_pytest_collects_files_with_a_run_line(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("from tpuc.testing.golden_plugin import pytest_collect_file")
+    pytester.makeconftest("from tpuc_testing.golden_plugin import pytest_collect_file")
     pytester.makefile(".mlir", good="// RUN: tpuc --version\n// CHECK: {{[0-9]}}\n", data="module {}\n")
     pytester.makefile(".mlir", bad="// RUN: tpuc --version\n// CHECK: no such text\n")
     result = pytester.runpytest("-p", "no:cacheprovider")

@@ -175,7 +175,7 @@ def test_what_numpy_wrote_long_ago_is_read(tmp_path: Path) -> None:
 
 
 def test_numpy_writes_names_as_they_are_and_samples_are_found_all_the_same(tmp_path: Path) -> None:
-    from tpuc.data.rows import ArrayRows
+    from tpuc_driver.data.rows import ArrayRows
 
     np.savez(tmp_path / "plain.npz", **{"x\ny": np.arange(4, dtype=np.float32).reshape(2, 2)})
     write_npz(tmp_path / "ours.npz", {"x\ny": np.arange(4, dtype=np.float32).reshape(2, 2)})

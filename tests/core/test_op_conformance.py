@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import F32, Node, Op, TensorType, Types
-from tpuc.testing.kernel_conformance import KernelConformance
-from tpuc.testing.op_conformance import OpConformance, f32, onnx_node
+from tpuc_testing.kernel_conformance import KernelConformance
+from tpuc_testing.op_conformance import OpConformance, f32, onnx_node
 
 
 def test_a_test_states_what_it_is_about() -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from tpuc.ir import ScalarType
-from tpuc.session.overflow import Overflow, has_limits, is_narrow, limit_of, magnitudes, merged, sentences
+from tpuc_driver.session.overflow import Overflow, has_limits, is_narrow, limit_of, magnitudes, merged, sentences
 
 F16 = ScalarType("f16")
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from html.parser import HTMLParser
 
-from tpuc.page import Data, Markup, fill_page, policy_of
+from tpuc_driver.page import Data, Markup, fill_page, policy_of
 
 TEMPLATE = """<!doctype html>
 <html><head>

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api.frontend import Frontend, HostEngine
-from tpuc.data.samples import SampleInput
 from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
 from tpuc.ir.builtin import Return
 from tpuc.ir.operation import Module
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.session.compare import compare, tolerance_of
-from tpuc.session.running import samples_in
-from tpuc.similarity import NothingToCompare
+from tpuc_driver.data.samples import SampleInput
+from tpuc_driver.session import Session
+from tpuc_driver.session.compare import compare, tolerance_of
+from tpuc_driver.session.running import samples_in
+from tpuc_driver.similarity import NothingToCompare
 from tpuc_passes.accuracy.runs import compare_layers
 
 from tests.core.fakes import chip, offer

@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 from tpuc.errors import TpucError
-from tpuc.similarity import NothingToCompare, Similarity, compare, cosine, decibels, euclidean, similarity, sqnr_db
+from tpuc_driver.similarity import (
+    NothingToCompare,
+    Similarity,
+    compare,
+    cosine,
+    decibels,
+    euclidean,
+    similarity,
+    sqnr_db,
+)
 
 X = np.array([3.0, 4.0])
 

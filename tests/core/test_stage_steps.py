@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.errors import TpucError
-from tpuc.session.compare import compare
+from tpuc_driver.session.compare import compare
 
 SCALE = 0.5
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tpuc.registry import Registry
-from tpuc.testing.coverage import uncovered
 from tpuc_ops import top
+from tpuc_testing.coverage import uncovered
 
 _MEAN = top.Reduce(axes=(1,), mode="ReduceMean")
 

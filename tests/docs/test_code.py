@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tpuc.cli import main
+from tpuc_driver.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("python.md",)

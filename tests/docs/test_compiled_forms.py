@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import TpucError
-from tpuc.cli.commands.matrix import lowering_rows, table_rows
 from tpuc.registry import Registry
 from tpuc.support import CompiledForms, read_forms, refusal_of
+from tpuc_driver.cli.commands.matrix import lowering_rows, table_rows
 
 from tests.support_forms import compiled, forms, ops, refusal
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from refusals import Refusals, refusals_of
 from tpuc.api import Node, TileKernel
-from tpuc.testing.packages import make_importable
+from tpuc_testing.packages import make_importable
 
 from tests.third_party.distributions import TOY_CHIP
 

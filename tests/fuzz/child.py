@@ -17,7 +17,7 @@ def main() -> None:
     limit_bytes = int(sys.argv[1])
     import numpy as np  # before the limit, so that only what networks need counts
     import onnx.reference  # noqa: F401
-    from tpuc.cli import main as tpuc
+    from tpuc_driver.cli import main as tpuc
 
     del np
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123  # not a file of anybody's

@@ -146,7 +146,7 @@ lower = ["convert-top-to-tpu"]
 
 def prepare(folder: Path) -> None:
     """Sound files of every format, of one small network."""
-    from tpuc.cli import main
+    from tpuc_driver.cli import main
 
     from tests.fuzz.material import network, sample
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tpuc.testing.golden_plugin import GoldenItem, pytest_collect_file
+from tpuc_testing.golden_plugin import GoldenItem, pytest_collect_file
 
 __all__ = ["pytest_collect_file"]
 

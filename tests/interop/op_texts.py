@@ -27,8 +27,8 @@ from tpuc.api import (
     TensorType,
     Value,
 )
-from tpuc.testing.op_conformance import OpConformance, Operand, Typed
 from tpuc_ops import top
+from tpuc_testing.op_conformance import OpConformance, Operand, Typed
 
 Array = NDArray[Any]
 F32 = ScalarType("f32")

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.api import Module
-from tpuc.data import inputs_of
-from tpuc.session import Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 from tpuc_passes.outline_groups import OutlineGroups
 
 from tests.interop.test_mlir_text import reprinted, tpuc_opt

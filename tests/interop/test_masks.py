@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tpuc
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops.top.softmax import softmax
 
 pytestmark = pytest.mark.interop

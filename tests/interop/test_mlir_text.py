@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tpuc.cli import main
-from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, print_module
+from tpuc_driver.cli import main
+from tpuc_testing.equality import first_difference
 
 from tests.core.ir.test_text import unknown
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tpuc.api import Module, Op
 from tpuc.errors import Unsupported
-from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
-from tpuc.session.session import Session
+from tpuc_driver.session.session import Session
 from tpuc_ops import top
+from tpuc_testing.equality import first_difference
 
 import tests.ops.top
 import tests.ops.tpu

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.data import inputs_of
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, float_error
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_testing.kernel_conformance import FLOAT_BOUNDS, float_error
 
 from tests.conftest import RunVendor
 from tests.models.measures import TASKS

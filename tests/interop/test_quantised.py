@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from onnxruntime.quantization import QuantFormat, QuantType
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
 from tests.frontends.quantised.networks import FORMS, Form, quantised, quantised_dynamically, samples

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Boundary, Session
+from tpuc_driver.session import Boundary, Session
 
 from tests.chips.test_sensor_frames import network
 from tests.conftest import RunVendor

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tpuc.cli.foreign import Script, scripts
+from tpuc_driver.cli.foreign import Script, scripts
 
 pytestmark = pytest.mark.interop
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session.compare import meanings
-from tpuc.session.session import Session
+from tpuc_driver.session.compare import meanings
+from tpuc_driver.session.session import Session
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

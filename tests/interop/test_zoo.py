@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from tpuc.data import inputs_of
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import float_error
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_testing.kernel_conformance import float_error
 
 from tests.conftest import RunVendor
 from tests.models.zoo import NETWORKS

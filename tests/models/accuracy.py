@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from numpy.typing import NDArray
-from tpuc.work import one_blas_thread
+from tpuc_driver.work import one_blas_thread
 
 from tests.models.rows import ROWS, Measured, calibrate, load, logits_of, lower, measure, run
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.data import inputs_of
 from tpuc.ir import Module
-from tpuc.session import Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 
 from tests.models.datasets import calibration_set, evaluation_set
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import CALIBRATION_TABLE
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
+from tpuc.interpreter.values import real_values, types_of
 from tpuc.ir import Module
 from tpuc.schedule import PassManager
-from tpuc.session import Session
-from tpuc.session.compare import real_values, types_of
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 
 from tests.models.mean_precision import mean_average_precision
 from tests.models.measures import TASKS, Outputs, Task, centre_crop, image_files, image_labels, load_rgb, nchw

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 from tpuc.api import LoadedModel
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_eval.postprocess.ssd import Ssd
 from tpuc_eval.postprocess.yolo_anchors import YoloV3
 from tpuc_eval.protocols import Detections, Postprocess, Sample

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tpuc.interpreter import Interpreter
-from tpuc.work import one_blas_thread
+from tpuc_driver.work import one_blas_thread
 
 from tests.models.decisions import deciding
 from tests.models.rows import calibrate, load, lower, run

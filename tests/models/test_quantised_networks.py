@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.data import inputs_of
-from tpuc.session import Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 
 Array = NDArray[Any]
 TINY = ("ad01_autoencoder_int8", "ic01_resnet8_int8", "kws01_dscnn_int8", "vww01_mobilenet025_96_int8")

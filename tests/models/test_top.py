@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from tpuc.interpreter import Interpreter
-from tpuc.similarity import cosine
+from tpuc_driver.similarity import cosine
 
 from tests.models.networks import NETWORKS, Network
 

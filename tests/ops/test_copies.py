@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import F32, Node, Op, TensorType
-from tpuc.testing import uniform
 from tpuc_chip_parts.copies import (
     Copy,
     concatenated_copies,
@@ -19,6 +18,7 @@ from tpuc_chip_parts.copies import (
     sliced_copies,
 )
 from tpuc_ops import tpu
+from tpuc_testing import uniform
 
 Array = npt.NDArray[Any]
 X = uniform(2, 3, 4, 5, 2)

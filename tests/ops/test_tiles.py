@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tpuc.api import ABSENT, F32, Box, Node, Op, TensorType, Tile
-from tpuc.testing import uniform
 from tpuc_chip_parts.tiles import Product, kept_part, padded_box
 from tpuc_ops import tpu
+from tpuc_testing import uniform
 
 Array = npt.NDArray[Any]
 

@@ -21,11 +21,12 @@ from tpuc.api import (
     Uniform,
     remove_dead,
 )
-from tpuc.data import SENSOR_FORMATS, Preprocess, preprocess_of
 from tpuc.interpreter import Interpreter
 from tpuc.ir.builder import Builder
+from tpuc.ir.preprocess import Preprocess, preprocess_of
 from tpuc.ir.types import ScalarType
 from tpuc.registry import Registry
+from tpuc_driver.data import SENSOR_FORMATS, from_pixels
 from tpuc_ops import top, tpu
 from tpuc_ops.top.input import image_input
 from tpuc_passes.boundary.images import ImageTarget
@@ -101,7 +102,7 @@ def test_frames_of_cameras_become_what_the_host_makes_of_them(form: str, layout:
     module.verify()
     given: Any = module.main.operations[0].op
     raw = ramp(*module.main.inputs[0].tensor.dims)
-    floats = preprocess_of(op, shape).from_pixels(raw, preprocess_of(given, raw.shape), shape)
+    floats = from_pixels(preprocess_of(op, shape), raw, preprocess_of(given, raw.shape), shape)
     wanted = Interpreter(plain).run({"x": floats})
     got = Interpreter(module).run({"x_raw": raw})
     assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
@@ -122,7 +123,7 @@ def test_mosaics_of_sensors_become_what_the_host_makes_of_them(form: str, has_f3
     module.main.update_type()
     module.verify()
     mosaics = np.stack([every_value(64, 64, seed) for seed in range(2)])
-    floats = preprocess_of(op, shape).from_pixels(packed(mosaics), Preprocess(pixel_format=form), shape)  # pyright: ignore[reportArgumentType]  # one of the names
+    floats = from_pixels(preprocess_of(op, shape), packed(mosaics), Preprocess(pixel_format=form), shape)  # pyright: ignore[reportArgumentType]  # one of the names
     wanted = Interpreter(plain).run({"x": floats})
     got = Interpreter(module).run({"x_raw": packed(mosaics)})
     assert list(got) == list(wanted)
@@ -138,7 +139,7 @@ def test_values_that_no_sum_of_tables_gives_are_chosen_from_tables() -> None:
     module.main.update_type()
     module.verify()
     raw = packed(every_value(64, 64)[None])
-    floats = preprocess_of(op, shape).from_pixels(raw, Preprocess(pixel_format="bggr"), shape)
+    floats = from_pixels(preprocess_of(op, shape), raw, Preprocess(pixel_format="bggr"), shape)
     wanted, got = Interpreter(plain).run({"x": floats}), Interpreter(module).run({"x_raw": raw})
     tables = [operation for operation in module.walk() if isinstance(operation.op, tpu.Lut)]
     assert len(tables) == 2 * 4 * (16 + 16 + 1)  # upper bits, lower bits, and from zero to the entry's own range

@@ -16,11 +16,11 @@ from tpuc.ir import Module
 from tpuc.ir.op import UnregisteredOp
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PassContext
-from tpuc.testing import uniform
 from tpuc_legalise import TABLE
 from tpuc_ops import top
 from tpuc_passes.convert_top_to_tpu import ConvertTopToTpu
 from tpuc_passes.legalise import Legalise
+from tpuc_testing import uniform
 
 from tests.core.fakes import FakeChip, offer
 from tests.passes.graphs import Network, assert_equal, ops, run

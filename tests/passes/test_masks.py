@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.errors import CalibrationError
 from tpuc.ir import Module
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_passes.accuracy.masks import hidden_values, is_hiding, mask_inputs, masked_scores
 
 LOWEST = float(np.finfo(np.float32).min)

@@ -15,14 +15,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import Absent, Constant, DialectAttr, Module, NoneType, Operation, TensorType, UsageError
 from tpuc.interpreter import Interpreter
-from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_passes.generate_code import GenerateCode
 from tpuc_passes.outline_groups import OutlineGroups
 from tpuc_passes.planning.region_planner import LEVELS, Settings
+from tpuc_testing.equality import first_difference
 
 from tests.models.networks import Network
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Module, TensorType
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tpuc.api import Calibrated, CalibrationError, Module, PassContext, TensorType, UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.frontends.tflite.files import SAME, Node, Tensor, constant, tflite_file
 

@@ -13,12 +13,12 @@ from tpuc.errors import TpucError
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.schedule import PassManager
-from tpuc.session import Session
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Operand, Sample, sample_module
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_passes.results import MODE
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Operand, Sample, sample_module
 
 from tests.chips import layer_cases
 from tests.chips.cv18 import more_lowering_cases

@@ -25,12 +25,12 @@ from tpuc.api import (
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.schedule import PassManager
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import Sample, sample_module
+from tpuc_driver.session import Session
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_passes.lowering.cells import Cells
 from tpuc_passes.results import MODE
+from tpuc_testing.kernel_conformance import Sample, sample_module
 
 pytestmark = pytest.mark.chip("bm1684x")
 

@@ -11,9 +11,9 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 from tpuc_ops import tpu
 
 Array = NDArray[Any]

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.floats import run_on_floats
 from tests.frontends.onnx.networks import node

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import Operation
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_passes.subnet_divide import HOST, TPU, crossings, fewest_crossings
 
 from tests.chips.bm1684x.layered_networks import read_layered

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Session
-from tpuc.session.artifacts import read_artifact
+from tpuc_driver.session import Session
+from tpuc_driver.session.artifacts import read_artifact
 
 from tests.chips.command_line import tpuc
 

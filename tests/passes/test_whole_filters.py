@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-from tpuc.api.host import stated_factors
+from tpuc.api.evaluation import stated_factors
 from tpuc_ops import top
 from tpuc_passes.whole_filters import make_whole
 

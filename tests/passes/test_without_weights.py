@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.cli import main
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 from tpuc_ops import top
 
 from tests.passes.graphs import Network

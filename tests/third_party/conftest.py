@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.testing.packages import make_importable, offers_of
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
+from tpuc_testing.packages import make_importable, offers_of
+from tpuc_testing.values import build_exposed
 
 from tests.third_party.distributions import ACME_OPS, ROOT, TOY_CHIP
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
-from tpuc.testing.packages import offers_of
+from tpuc_testing.packages import offers_of
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent

@@ -10,9 +10,9 @@ import pytest
 import tpuc_lang as tl
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
 from tpuc_lang.graph import DTYPES
+from tpuc_testing.values import build_exposed
 
 from tests.third_party.conftest import Compiled
 

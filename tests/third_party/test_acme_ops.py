@@ -18,8 +18,8 @@ from tpuc.api import F32, Node, ScalarType, TensorType, Uniform
 from tpuc.errors import Unsupported
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.testing.packages import offers_of
+from tpuc_driver.session import Session
+from tpuc_testing.packages import offers_of
 
 from tests.third_party.conftest import Compiled, random_inputs
 from tests.third_party.distributions import ROOT, TOY_CHIP, chips_with_acme_cells

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import BufferInfo, PoolInfo, TpucError
-from tpuc.cli import main
 from tpuc.errors import InvalidModel, Unsupported
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager
-from tpuc.session import Session
-from tpuc.session.building import Built
-from tpuc.testing.golden import run_golden
-from tpuc.testing.packages import make_importable, offers_of
-from tpuc.testing.planner_conformance import PlannerConformance
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
+from tpuc_driver.session.building import Built
+from tpuc_testing.golden import run_golden
+from tpuc_testing.packages import make_importable, offers_of
+from tpuc_testing.planner_conformance import PlannerConformance
 
 from tests.third_party.distributions import ACME_TOOLS, ROOT, TOY_CHIP
 

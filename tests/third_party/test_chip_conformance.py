@@ -14,11 +14,11 @@ from toy_chip.chip import Toy
 from toy_chip.container import read_file, write_file
 from toy_chip.kernels import ReluKernel
 from tpuc.api import BrokenPromise, HazardError, Instruction, Node, Phase, PlacedTile, Region
-from tpuc.testing import integers, quantised, quantised_element
-from tpuc.testing.chip_conformance import ChipConformance
-from tpuc.testing.kernel_conformance import Sample
-from tpuc.testing.packages import offers_of
 from tpuc_ops import tpu
+from tpuc_testing import integers, quantised, quantised_element
+from tpuc_testing.chip_conformance import ChipConformance
+from tpuc_testing.kernel_conformance import Sample
+from tpuc_testing.packages import offers_of
 
 from tests.third_party.distributions import ROOT, TOY_CHIP
 

@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
-from tpuc.cli import main
-from tpuc.testing.packages import offers_of
+from tpuc_driver.cli import main
 from tpuc_new.writing import files_of, kinds, write
+from tpuc_testing.packages import offers_of
 
 from tests.third_party.distributions import ROOT
 

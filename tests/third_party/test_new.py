@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tpuc.cli import main
-from tpuc.testing.packages import offers_of
+from tpuc_driver.cli import main
 from tpuc_new.writing import FOLDER, files_of, kinds
+from tpuc_testing.packages import offers_of
 
 from tests.third_party.distributions import ROOT
 

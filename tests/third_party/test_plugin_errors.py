@@ -7,7 +7,7 @@ import re
 import pytest
 from tpuc.errors import PluginConflict, PluginError, UsageError
 from tpuc.registry import Registry
-from tpuc.testing.packages import make_importable, offers_of
+from tpuc_testing.packages import make_importable, offers_of
 
 from tests.third_party.distributions import BROKEN_PLUGIN, DUP_CHIP, ROOT, TOY_CHIP
 

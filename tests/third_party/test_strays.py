@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
-from tpuc.cli import main
 from tpuc.registry import GROUPS
 from tpuc.registry.offers import scan_installed
+from tpuc_driver.cli import main
 
 from tests.third_party.strays import MODULES, NAMES, write_stray
 
@@ -158,7 +158,7 @@ def test_metadata_that_cannot_be_read(kind: str, site: Path, capsys: pytest.Capt
 
 def test_an_answer_that_raises_is_left_out_of_what_run_says(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     module = (
-        "from tpuc.api.answers import Answer\n"
+        "from tpuc_driver.api.answers import Answer\n"
         "class X(Answer):\n    def lines(self, ran, asked):\n        return 1 // 0\n"
     )
     write_stray(site, "stray", {"tpuc.answers": "stray"}, module)
@@ -171,8 +171,8 @@ def test_an_answer_that_raises_is_left_out_of_what_run_says(site: Path, capsys: 
 def test_a_shell_completes_past_a_broken_command(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_stray(site, "stray", {"tpuc.commands": "stray"}, MODULES["ImportError"])
     refresh()
-    from tpuc.cli.app import App
-    from tpuc.cli.shell import Shell
+    from tpuc_driver.cli.app import App
+    from tpuc_driver.cli.shell import Shell
 
     shell = Shell()
     with shell.make_context("tpuc", [], obj=App(), resilient_parsing=True) as context:

@@ -16,13 +16,13 @@ from onnx.helper import make_graph, make_node, make_tensor_value_info
 from toy_chip.container import read_file
 from toy_chip.isa import decode
 from tpuc.api import find_hazards
-from tpuc.data import inputs_of
 from tpuc.errors import CorruptFile, LmemOverflow, Unsupported, UsageError
 from tpuc.ir import Module
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.testing.packages import offers_of
-from tpuc.testing.values import build_exposed
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_testing.packages import offers_of
+from tpuc_testing.values import build_exposed
 
 from tests.models.datasets import calibration_set, evaluation_set
 from tests.third_party.conftest import Compiled, random_inputs

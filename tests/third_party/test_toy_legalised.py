@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Operand, Sample, sample_module
-from tpuc.testing.packages import offers_of
+from tpuc_driver.session import Session
 from tpuc_ops import top
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Operand, Sample, sample_module
+from tpuc_testing.packages import offers_of
 
 from tests.core.fakes import offer
 from tests.third_party.distributions import ROOT

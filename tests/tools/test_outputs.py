@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 import pytest
-from tpuc.cli.outputs import check_output
-from tpuc.cli.shell import Shell
-from tpuc.cli.values import OutputType
 from tpuc.errors import UsageError
+from tpuc_driver.cli.outputs import check_output
+from tpuc_driver.cli.shell import Shell
+from tpuc_driver.cli.values import OutputType
 
 from tests.core.cli import CommandLine
 

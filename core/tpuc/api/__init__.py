@@ -1,8 +1,7 @@
-"""Everything a plugin may import from the compiler. (What runs networks on the host is in `tpuc.api.host`.)"""
+"""Everything a plugin may import from the compiler. Evaluating modules with numpy is in `tpuc.api.evaluation`."""
 
 from __future__ import annotations
 
-from tpuc.api.board import Board, shown_size
 from tpuc.api.calibration import (
     Calibrator,
     TensorStatistics,
@@ -230,42 +229,37 @@ from tpuc.machine import (
     stored_inputs,
 )
 from tpuc.names import listed
-from tpuc.registry import ANY_CHIP
+from tpuc.registry import ANY_CHIP, Registry
 from tpuc.schedule import (
     Pass,
     PassContext,
 )
 from tpuc.schedule.results import (
-    ACCURACY,
     ARTIFACT,
     CALIBRATION_TABLE,
-    CHECK_SAMPLES,
     COMPILE,
     CONSTANTS,
     LAYER_ERRORS,
     MEMORY_PLAN,
+    POSTPROCESS,
     QUANTISE_SEARCH,
     QUANTISE_TABLE,
     QUANTISED,
     SAMPLES,
-    SELF_CHECK,
     STORED_INPUTS,
     STORED_OUTPUTS,
     ConstantImage,
     ResultKey,
 )
-from tpuc.written import is_written_here, remember_written
 
 __all__ = [
     "ABSENT",
-    "ACCURACY",
     "ALL_OPS",
     "ANY_CHIP",
     "API_VERSION",
     "ARTIFACT",
     "BF16",
     "CALIBRATION_TABLE",
-    "CHECK_SAMPLES",
     "COMPILE",
     "CONSTANTS",
     "CPU_FUNCTIONS",
@@ -280,11 +274,11 @@ __all__ = [
     "MEMORY_PLAN",
     "NO_LOWERING",
     "NO_PADS",
+    "POSTPROCESS",
     "QUANTISED",
     "QUANTISE_SEARCH",
     "QUANTISE_TABLE",
     "SAMPLES",
-    "SELF_CHECK",
     "SI32",
     "STORED_INPUTS",
     "STORED_OUTPUTS",
@@ -295,7 +289,6 @@ __all__ = [
     "Axis",
     "BankConflict",
     "Block",
-    "Board",
     "Bool",
     "BoolAttr",
     "Box",
@@ -410,6 +403,7 @@ __all__ = [
     "Recorder",
     "Region",
     "RegionTensor",
+    "Registry",
     "RequantMode",
     "ResultKey",
     "Return",
@@ -471,7 +465,6 @@ __all__ = [
     "import_modules",
     "infer_types",
     "install_command",
-    "is_written_here",
     "listed",
     "make_timeline",
     "make_timelines",
@@ -485,12 +478,10 @@ __all__ = [
     "print_type",
     "read_module",
     "read_text",
-    "remember_written",
     "remove_dead",
     "scalar_of",
     "serial_order",
     "show_region",
-    "shown_size",
     "stored_inputs",
     "undone_on_failure",
     "visible",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tpuc.api.planning import LayerCommands
-    from tpuc.data import Preprocess
+    from tpuc.ir.preprocess import Preprocess
 
     Array: TypeAlias = npt.NDArray[Any]
 

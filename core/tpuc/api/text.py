@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tpuc.ir.attributes import CodeKind, I32Array, IntKind, SingleKind, StringKind
-from tpuc.ir.form import Slots
+from tpuc.ir.op import Slots
 
 __all__ = ["CodeKind", "I32Array", "IntKind", "SingleKind", "Slots", "StringKind"]

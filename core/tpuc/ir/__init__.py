@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from tpuc.ir import verifier as verifier  # adds its rules to `Module.verify`
 from tpuc.ir.builtin import Call, Return
 from tpuc.ir.dialect import Dialect, OpResolver
-from tpuc.ir.form import Form, FormReader, FormWriter, Part
-from tpuc.ir.op import ABSENT, Node, Op, OpField, OpT_co, StructuredOp, UnregisteredOp, op_fields
+from tpuc.ir.op import (
+    ABSENT,
+    Form,
+    FormReader,
+    FormWriter,
+    Node,
+    Op,
+    OpField,
+    OpT_co,
+    Part,
+    StructuredOp,
+    UnregisteredOp,
+    op_fields,
+)
 from tpuc.ir.operation import Block, Function, Location, Module, Operation, Region, Value
 from tpuc.ir.types import (
     BF16,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
@@ -379,12 +379,65 @@ class Module:
 
     def verify(self) -> None:
         """Check SSA, types and attributes; raises VerifyError."""
-        from tpuc.ir.verifier import verify_module
-
-        verify_module(self)
+        for rule in MODULE_RULES:
+            rule(self)
 
     def clone(self) -> Module:
-        """A deep copy of the graph; weight arrays are shared."""
-        from tpuc.ir.clone import clone_module
+        """A deep copy. Weight arrays are shared, their table is not, except between a module and the ones inside it."""
+        return _cloned_module(self, {})
 
-        return clone_module(self)
+
+MODULE_RULES: list[Callable[[Module], None]] = []
+"""What `Module.verify` asks, each raising VerifyError; `tpuc.ir.verifier` adds the rules that every module keeps."""
+
+
+def _cloned_function(function: Function) -> Function:
+    """A deep copy of one function."""
+    values: dict[Value, Value] = {}
+    body = _cloned_block(function.body, values)
+    return Function(function.name, function.type, body, dict(function.attributes), function.location)
+
+
+def _cloned_module(module: Module, tables: dict[int, Weights]) -> Module:
+    weights = tables.get(id(module.weights))
+    if weights is None:
+        weights = tables[id(module.weights)] = module.weights.copy()
+    return Module(
+        module.name,
+        dict(module.attributes),
+        [_cloned_function(function) for function in module.functions],
+        [_cloned_module(nested, tables) for nested in module.modules],
+        module.location,
+        weights,
+    )
+
+
+def _cloned_block(block: Block, values: dict[Value, Value]) -> Block:
+    copy = Block([argument.type for argument in block.arguments])
+    for argument, twin in zip(block.arguments, copy.arguments, strict=True):
+        twin.location = argument.location
+        values[argument] = twin
+    later: list[tuple[Operation, Operation]] = []
+    for operation in block.operations:
+        twin = copy.append(_cloned_operation(operation, values))
+        if any(operand not in values for operand in operation.operands):
+            later.append((operation, twin))
+    for operation, twin in later:  # used before they were defined
+        twin.set_operands([values.get(operand, operand) for operand in operation.operands])
+    return copy
+
+
+def _cloned_operation(operation: Operation, values: dict[Value, Value]) -> Operation:
+    copy = Operation(
+        operation.op,
+        [values.get(operand, operand) for operand in operation.operands],
+        [result.type for result in operation.results],
+        operation.location,
+        dict(operation.extra_attributes),
+    )
+    values.update(zip(operation.results, copy.results, strict=True))
+    for region in operation.regions:
+        twin = Region([_cloned_block(block, values) for block in region.blocks])
+        twin.parent = copy
+        copy.regions.append(twin)
+    return copy

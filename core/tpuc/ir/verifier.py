@@ -8,7 +8,7 @@ from tpuc.errors import VerifyError
 from tpuc.ir.builtin import Call, Return
 from tpuc.ir.dtypes import as_stored, shown
 from tpuc.ir.op import ABSENT
-from tpuc.ir.operation import Block, Function, Module, Operation, Region, Value
+from tpuc.ir.operation import MODULE_RULES, Block, Function, Module, Operation, Region, Value
 from tpuc.ir.traits import Constant
 from tpuc.ir.types import DYNAMIC, ElementType, ScalarType, TensorType
 
@@ -189,3 +189,6 @@ def _family(element: ElementType) -> str:
     if isinstance(element, ScalarType):
         return "float" if element.is_float else "integer"
     return "foreign"
+
+
+MODULE_RULES.append(verify_module)

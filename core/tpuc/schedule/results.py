@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tpuc.api.planning import MemoryPlan
-    from tpuc.data import SampleSource
     from tpuc.ir import Module
-    from tpuc.session.reports import AccuracyReport, SelfCheck
 
 T = TypeVar("T")
 
@@ -55,13 +53,7 @@ QUANTISED: ResultKey[Module] = ResultKey("quantised")
 """What a float module was lowered to, before `finalize`."""
 SAMPLES: ResultKey[Sequence[Mapping[str, npt.NDArray[np.generic]]]] = ResultKey("samples")
 """Network inputs to run both modules on."""
-CHECK_SAMPLES: ResultKey[SampleSource] = ResultKey("check_samples")
-"""Samples for the self-check of a quantised network: those that calibration has held out, if there are any."""
-SELF_CHECK: ResultKey[SelfCheck] = ResultKey("self_check")
-"""What a quantised network still decides as the float one."""
 COMPILE: ResultKey[Callable[[Module, Any, Mapping[str, str]], tuple[Module, int]]] = ResultKey("compile")
 """Compiles a TOP module with a calibration table and modes of single ops: the TPU module, and its cycles."""
-ACCURACY: ResultKey[AccuracyReport] = ResultKey("accuracy")
-"""What a promise of accuracy cost."""
 LAYER_ERRORS: ResultKey[list[Any]] = ResultKey("layer_errors")
 """How far each layer is off, and why."""

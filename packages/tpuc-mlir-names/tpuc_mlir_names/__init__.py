@@ -26,7 +26,7 @@ RESPELLED = {"--缩放": "--scale", "--MLIR": "--mlir"}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a script: its path, then its arguments; those of the process when None."""
-    from tpuc.cli import main as tpuc
+    from tpuc_driver.cli import main as tpuc
 
     script, *given = sys.argv if arguments is None else arguments
     return tpuc([*SCRIPTS[stem_of(script)], *respelled(given)])

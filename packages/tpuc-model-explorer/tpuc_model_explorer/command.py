@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 from tpuc.api import write_atomic
-from tpuc.api.command import FILE, OUTPUT, PATHS, App, Command, check_inputs, open_compiled, pass_app
+from tpuc_driver.api.command import FILE, OUTPUT, PATHS, App, Command, check_inputs, open_compiled, pass_app
 
 
 @click.command(

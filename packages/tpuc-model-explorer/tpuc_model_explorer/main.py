@@ -6,8 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tpuc.api import read_module
-from tpuc.api.host import Registry
+from tpuc.api import Registry, read_module
 
 from tpuc_model_explorer.graph import graph_of
 

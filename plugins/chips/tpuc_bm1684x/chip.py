@@ -24,7 +24,7 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES, LANES
 from tpuc_bm1684x.lmem import Bm1684xLmem
 
 if TYPE_CHECKING:
-    from tpuc.api.host import Preprocess
+    from tpuc.api.boundary import Preprocess
 
 DESCRIPTION = ChipDescription(
     name="bm1684x",

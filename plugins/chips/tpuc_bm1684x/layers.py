@@ -7,8 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from tpuc.api import F32, CorruptFile, CpuFunction, HostArgument, Node, Op, TensorType, cpu_functions
-from tpuc.api.host import Registry
+from tpuc.api import F32, CorruptFile, CpuFunction, HostArgument, Node, Op, Registry, TensorType, cpu_functions
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,14 +6,8 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from tpuc.api import (
-    ChipDescription,
-    FunctionChip,
-    FunctionProgram,
-    LoadedModel,
-    TensorType,
-    remember_written,
-)
+from tpuc.api import ChipDescription, FunctionChip, FunctionProgram, LoadedModel, TensorType
+from tpuc_driver.api.host import remember_written
 from tpuc_ops.quant.elements import byte_element
 
 DESCRIPTION = ChipDescription(

@@ -28,11 +28,11 @@ from tpuc.api import (
     TpucError,
     Unsupported,
     UsageError,
-    is_written_here,
     numpy_dtype,
     stored_inputs,
     visible,
 )
+from tpuc_driver.api.host import is_written_here
 
 from tpuc_c.confinement import COMPILERS, Limits, compiler, confined
 from tpuc_c.description import Described, read_description

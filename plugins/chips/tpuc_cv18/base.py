@@ -29,7 +29,7 @@ from tpuc_cv18.lmem import Cv18Lmem
 from tpuc_cv18.runtimes import NEWEST, version_for
 
 if TYPE_CHECKING:
-    from tpuc.api.host import Preprocess
+    from tpuc.api.boundary import Preprocess
 
 
 def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:

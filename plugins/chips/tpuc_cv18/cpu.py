@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import CorruptFile, CpuFunction, Unsupported, cpu_functions
-from tpuc.api.host import Registry
+from tpuc.api import CorruptFile, CpuFunction, Registry, Unsupported, cpu_functions
 from tpuc_chip_parts.files import FileTensor
 from tpuc_chip_parts.simulator import call_function
 from tpuc_ops.quant.arithmetic import Rounding, quantise_product

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.api import Board
+from tpuc_driver.api.board import Board
 
 _MIB = 1 << 20
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from tpuc.api import InvalidModel, Module, Operation, Uniform, Value
-from tpuc.api.host import preprocess_of
+from tpuc.api.boundary import preprocess_of
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 

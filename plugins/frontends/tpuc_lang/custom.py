@@ -59,6 +59,6 @@ def _function(name: str) -> LangFunction:
 
 @functools.cache
 def _registry() -> Any:
-    from tpuc.api.host import Registry
+    from tpuc.api import Registry
 
     return Registry()

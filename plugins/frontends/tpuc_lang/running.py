@@ -46,7 +46,7 @@ def write(module: Module, folder: Path, name: str) -> Path:
 
 def deploy(folder: Path, name: str, device: str, mode: str, opt: int) -> Path:
     """The file for a device in a mode; returns its path."""
-    from tpuc.api.host import Session
+    from tpuc_driver.api.host import Session
 
     session = Session(chip=device, quantize=mode, opt=max(opt, 1))
     model = folder / f"{file_stem(name)}_{mode}{session.chip.description.suffix}"
@@ -78,7 +78,7 @@ def _example(tensor: Tensor, generator: np.random.Generator) -> Array:
 
 def compare_written(module: Module, path: Path, data: Mapping[str, Array], name: str) -> None:
     """Raise LangError unless what was written computes the same. The data are kept beside it."""
-    from tpuc.api.host import Interpreter, write_npz
+    from tpuc.api.evaluation import Interpreter, write_npz
 
     write_npz(path.parent / f"{file_stem(name)}_in_f32.npz", dict(data))
     written = _read(path, module)
@@ -90,7 +90,7 @@ def compare_written(module: Module, path: Path, data: Mapping[str, Array], name:
 
 def _read(path: Path, module: Module) -> Module:
     """What was written, with the ops of the module and the weights of its file."""
-    from tpuc.api.host import read_npz
+    from tpuc.api.evaluation import read_npz
 
     known = {operation.op.name: type(operation.op) for operation in module.walk()}
     written = parse_module(path.read_text(encoding="utf-8"), known.get, str(path))
@@ -101,7 +101,7 @@ def _read(path: Path, module: Module) -> Module:
 
 def compare_references(module: Module, data: Mapping[str, Array], references: Mapping[str, Array]) -> None:
     """Raise LangError for a result that is not like its reference."""
-    from tpuc.api.host import Interpreter
+    from tpuc.api.evaluation import Interpreter
 
     if references:
         _compare("compile", Interpreter(module).run(dict(data)), references, REFERENCES)
@@ -109,7 +109,8 @@ def compare_references(module: Module, data: Mapping[str, Array], references: Ma
 
 def compare_compiled(module: Module, model: Path, data: Mapping[str, Array]) -> None:
     """Raise LangError unless a compiled file gives what the module gives, but for its type of floats."""
-    from tpuc.api.host import Interpreter, Session
+    from tpuc.api.evaluation import Interpreter
+    from tpuc_driver.api.host import Session
 
     session = Session()
     chip, loaded = session.open(model)
@@ -117,7 +118,7 @@ def compare_compiled(module: Module, model: Path, data: Mapping[str, Array]) -> 
 
 
 def _compare(where: str, results: Mapping[str, Array], wanted: Mapping[str, Array], least: float) -> None:
-    from tpuc.api.host import cosine
+    from tpuc_driver.api.host import cosine
 
     for name in results.keys() & wanted.keys():
         likeness = cosine(np.asarray(results[name], np.float32), np.asarray(wanted[name], np.float32))

@@ -5,17 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import (
-    CALIBRATION_TABLE,
-    CHECK_SAMPLES,
-    CalibrationError,
-    Calibrator,
-    Module,
-    Pass,
-    PassContext,
-    undone_on_failure,
-)
-from tpuc.api.host import SampleSet, open_pool, open_samples
+from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
+from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, open_pool, open_samples
 
 from tpuc_passes.calibration.collect import counting_of, inputs_to_count
 from tpuc_passes.calibration.duration import THREADED_SECONDS, seconds_of

@@ -7,18 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tpuc.api import (
-    CALIBRATION_TABLE,
-    CHECK_SAMPLES,
-    QUANTISED,
-    SELF_CHECK,
-    Module,
-    Pass,
-    PassContext,
-    StringAttr,
-    UsageError,
-)
-from tpuc.api.host import Array, OutputCheck, SelfCheck, decibels
+from tpuc.api import CALIBRATION_TABLE, QUANTISED, Module, Pass, PassContext, StringAttr, UsageError
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import CHECK_SAMPLES, SELF_CHECK, OutputCheck, SelfCheck, decibels
 
 from tpuc_passes.accuracy.deciders import SURE, Agreement, Classes, Decider, Numbers, Presence
 from tpuc_passes.accuracy.decisions import deciders_of

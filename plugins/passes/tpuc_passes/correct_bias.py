@@ -16,7 +16,8 @@ from tpuc.api import (
     drop_unused_weights,
     remove_dead,
 )
-from tpuc.api.host import Array, inputs_of, open_pool, open_samples
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import inputs_of, open_pool, open_samples
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.bias import SHIFTS, apply_shifts, find_shifts, observe

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import FrameAlignment, Module, NetworkInput, Operation, Pass, PassContext, UsageError, remove_dead
-from tpuc.api.host import SENSOR_FORMATS
+from tpuc_driver.api.host import SENSOR_FORMATS
 
 from tpuc_passes.boundary.images import FORMATS, ImageTarget
 from tpuc_passes.boundary.normalising import fuse_image

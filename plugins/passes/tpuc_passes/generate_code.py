@@ -31,7 +31,7 @@ from tpuc.api import (
     UsageError,
     Value,
 )
-from tpuc.api.host import rounds_evenly
+from tpuc.api.boundary import rounds_evenly
 
 from tpuc_passes.boundary.images import frame_of
 from tpuc_passes.planning.cost import Cycles

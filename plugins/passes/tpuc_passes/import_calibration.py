@@ -18,7 +18,7 @@ from tpuc.api import (
     TensorType,
     Value,
 )
-from tpuc.api.host import is_postprocess
+from tpuc.api.boundary import is_postprocess
 
 from tpuc_passes.calibration.learned import (
     give_scales,

@@ -19,7 +19,7 @@ from tpuc.api import (
     ShapeOnly,
     numpy_dtype,
 )
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops import top
 
 from tpuc_passes.lowering.cells import Cells

@@ -16,7 +16,7 @@ from tpuc.api import (
     PassContext,
     ShapeOnly,
 )
-from tpuc.api.host import is_postprocess
+from tpuc.api.boundary import is_postprocess
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.masks import HEAVY, behind_heavy, masked_scores

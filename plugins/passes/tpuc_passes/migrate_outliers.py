@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from tpuc.api import Module, Pass, PassContext, UsageError, drop_unused_weights, remove_dead
-from tpuc.api.host import Array, Interpreter, inputs_of, open_samples
+from tpuc.api.evaluation import Array, Interpreter
+from tpuc_driver.api.host import inputs_of, open_samples
 from tpuc_ops import elementary
 
 from tpuc_passes.accuracy.rescale import Link, find_links, move, reader_ranges

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Module, Pass, PassContext, drop_unused_weights, remove_dead
-from tpuc.api.host import Array, state_factors, stated_factors
+from tpuc.api.evaluation import Array, state_factors, stated_factors
 
 from tpuc_passes.accuracy.notes import parse_notes
 from tpuc_passes.accuracy.rescale import find_links, move

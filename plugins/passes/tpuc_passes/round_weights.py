@@ -22,7 +22,7 @@ from tpuc.api import (
     drop_unused_weights,
     remove_dead,
 )
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 
 from tpuc_passes.accuracy.grids import PRODUCTS
 from tpuc_passes.accuracy.network import FakeNetwork, Filters

@@ -16,7 +16,7 @@ from tpuc.api import (
     TensorType,
     UniformPerAxis,
 )
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, channel_elements, eligible
 from tpuc_passes.accuracy.notes import parse_notes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, QUANTISE_TABLE, Module, Pass, PassContext
-from tpuc.api.host import PortableModule, SampleSource, inputs_of, open_pool, open_samples
+from tpuc_driver.api.host import PortableModule, SampleSource, inputs_of, open_pool, open_samples
 
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.accuracy.search import Search

@@ -22,7 +22,7 @@ from tpuc.api import (
     UsageError,
     as_stored,
 )
-from tpuc.api.host import Array, Interpreter, stated_factors
+from tpuc.api.evaluation import Array, Interpreter, stated_factors
 
 from tpuc_passes.accuracy.cones import Cone, find_cone, real
 from tpuc_passes.accuracy.deciders import Agreement, Outputs

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from tpuc.api import Module, drop_unused_weights
-from tpuc.api.host import Array, state_factors, stated_factors
+from tpuc.api.evaluation import Array, state_factors, stated_factors
 
 from tpuc_passes.accuracy.rescale import constant, find_links, move
 

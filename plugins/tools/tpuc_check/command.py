@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from tpuc.api import FLOAT_MODES, CpuFunction, Module, Operation, TpucError, UsageError, cpu_function
-from tpuc.api.command import (
+from tpuc_driver.api.command import (
     EMPTY,
     FILE,
     MODE,

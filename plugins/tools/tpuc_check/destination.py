@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tpuc.api import Board, LoadedModel, shown_size
+from tpuc.api import LoadedModel
+from tpuc_driver.api.board import Board, shown_size
 
 from tpuc_check.findings import BOARD, Finding
 

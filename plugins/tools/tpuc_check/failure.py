@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 from tpuc.api import FLOAT_MODES, UsageError
-from tpuc.api.host import write_npz
+from tpuc.api.evaluation import write_npz
 
 SEED = 7
 """Of random inputs: any, but always the same."""
-PROGRAM = "from tpuc.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
+PROGRAM = "from tpuc_driver.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
 
 
 @dataclass(frozen=True)

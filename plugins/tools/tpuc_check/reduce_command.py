@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from tpuc.api import UsageError
-from tpuc.api.command import (
+from tpuc_driver.api.command import (
     EMPTY,
     FILE,
     MODE,

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from tpuc.api import TpucError, UsageError, install_command
-from tpuc.api.host import Job, Pool, Sealed
+from tpuc_driver.api.host import Job, Pool, Sealed
 
 T = TypeVar("T")
 

@@ -29,7 +29,8 @@ class AppendPostprocess(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises UsageError where the post-processing does not fit the network, or cannot be put behind."""
-        from tpuc.api.host import POSTPROCESS, FusedPostprocess, fused_postprocess, state_fused_postprocess
+        from tpuc.api import POSTPROCESS
+        from tpuc.api.boundary import FusedPostprocess, fused_postprocess, state_fused_postprocess
 
         text = self.post or context.find(POSTPROCESS, "")
         if not text:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from tpuc.api import UsageError
-from tpuc.api.command import (
+from tpuc_driver.api.command import (
     COUNT,
     FILE,
     POSITIVE,
@@ -88,7 +88,7 @@ def command(
     if metric and postprocess_type:
         raise UsageError("--metric and --postprocess-type are two names of the same option; give one of them.")
     check_inputs(*paths, dataset, label_file, annotation)
-    from tpuc.api.host import open_pool
+    from tpuc_driver.api.host import open_pool
 
     from tpuc_eval.evaluation import evaluate
     from tpuc_eval.options import candidates, chosen_metric, configured, usual_type
@@ -123,7 +123,7 @@ def _runnable(
     app: App, paths: Sequence[Path], preprocess: Mapping[str, Any], layout: str, trust: bool
 ) -> list[RunnableFile]:
     """What the options say of images is for those networks that do not say it themselves."""
-    from tpuc.api.host import Session
+    from tpuc_driver.api.host import Session
 
     from tpuc_eval.runnable import RunnableFile
 

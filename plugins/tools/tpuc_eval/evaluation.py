@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpuc.api import CalibrationError
-from tpuc.api.host import Pool, units_of
+from tpuc_driver.api.host import Pool, units_of
 
 from tpuc_eval.job import EvaluationJob
 from tpuc_eval.protocols import LabelledSamples, Metric, Postprocess

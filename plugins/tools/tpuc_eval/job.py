@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import CalibrationError, UsageError
-from tpuc.api.host import Job
+from tpuc_driver.api.host import Job
 
 from tpuc_eval.protocols import LabelledSamples, Metric, Outputs, Postprocess, Sample, plain_shape
 from tpuc_eval.runnable import Runnable

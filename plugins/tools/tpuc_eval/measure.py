@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.api import CalibrationError, Module, UsageError
-from tpuc.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
+from tpuc_driver.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
 
 from tpuc_eval.job import EvaluationJob
 from tpuc_eval.options import candidates, chosen_metric, configured, usual_type

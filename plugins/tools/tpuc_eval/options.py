@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tpuc.api.command import build_object, needs_options, parse_pass_text
-from tpuc.api.host import FusedPostprocess, Registry
+from tpuc.api import Registry
+from tpuc.api.boundary import FusedPostprocess
+from tpuc_driver.api.command import build_object, needs_options, parse_pass_text
 
 from tpuc_eval.protocols import Metric, Postprocess
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import UsageError
-from tpuc.api.host import Array, SampleInput
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import SampleInput
 from tpuc_images.placing import Placement
 
 if TYPE_CHECKING:

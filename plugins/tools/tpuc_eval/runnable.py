@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from tpuc.api import Module
-from tpuc.api.host import Array, Registry, Runner, SampleInput, Session, module_runner, real_values
+from tpuc.api import Module, Registry
+from tpuc.api.evaluation import Array, real_values
+from tpuc_driver.api.host import Runner, SampleInput, Session, module_runner
 
 from tpuc_eval.options import reader
 from tpuc_eval.protocols import Postprocess

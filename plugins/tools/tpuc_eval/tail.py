@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Builder, Module, Op, Operation, UsageError, Value, free_name, remove_dead
-from tpuc.api.host import inputs_of, mark_as_postprocess
+from tpuc.api.boundary import mark_as_postprocess
+from tpuc_driver.api.host import inputs_of
 from tpuc_images.placing import Placement
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise

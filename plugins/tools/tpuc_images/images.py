@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from tpuc.api import CalibrationError
-from tpuc.api.host import Preprocess, centre_crop
+from tpuc.api.boundary import Preprocess
+from tpuc_driver.api.host import centre_crop
 
 from tpuc_images.placing import corner, fitted_size
 from tpuc_images.resize import Pixels, resize

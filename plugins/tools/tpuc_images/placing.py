@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api.host import Preprocess
+from tpuc.api.boundary import Preprocess
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.api.host import Preset
+from tpuc_driver.api.host import Preset
 
 _MIDDLE = {"keep_aspect_ratio": True, "keep_ratio_mode": "short_side_scale", "crop": 0.875}
 """The middle of an image whose short side is 8/7 of the input's: 256 for 224."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuc.api.host import Preprocess, Reader
+from tpuc.api.boundary import Preprocess
+from tpuc_driver.api.host import Reader
 
 if TYPE_CHECKING:
     import numpy as np

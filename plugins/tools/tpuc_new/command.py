@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 from tpuc.api import UsageError
-from tpuc.api.command import OUTPUT, App, Command, check_writable, pass_app
+from tpuc_driver.api.command import OUTPUT, App, Command, check_writable, pass_app
 
 from tpuc_new.writing import Kind, files_of, kinds, write
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tpuc.api.command import write_all
+from tpuc_driver.api.command import write_all
 
 FOLDER = Path(__file__).parent
 SECTION = re.compile(r"^\[", re.MULTILINE)

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import TpucError, UsageError, listed
-from tpuc.api.host import read_npz
+from tpuc.api.evaluation import read_npz
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]

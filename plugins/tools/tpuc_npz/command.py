@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from tpuc.api import UsageError, file_stem, write_atomic
-from tpuc.api.command import (
+from tpuc_driver.api.command import (
     COUNT,
     FILE,
     INTEGERS,
@@ -45,7 +45,7 @@ def command() -> None:
 
 def _change(path: Path, target: Path, change: Callable[[Arrays], Arrays]) -> None:
     """Write what becomes of a file's arrays."""
-    from tpuc.api.host import write_npz
+    from tpuc.api.evaluation import write_npz
 
     from tpuc_npz.arrays import load
 

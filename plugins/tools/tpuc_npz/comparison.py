@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.api import TpucError
-from tpuc.api.host import cosine, euclidean, sqnr_db
+from tpuc_driver.api.host import cosine, euclidean, sqnr_db
 
 from tpuc_npz.arrays import Array, Arrays, not_finite, same
 

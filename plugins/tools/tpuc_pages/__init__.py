@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 
-from tpuc.api.page import Data, Markup, fill_page
+from tpuc_driver.api.page import Data, Markup, fill_page
 
 _STYLE, _SCRIPT = "<!-- style -->", "<!-- script -->"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from tpuc.api import CorruptFile, InvalidModel, TpucError, UsageError, write_atomic
-from tpuc.api.command import FILE, OUTPUT, App, Command, check_inputs, check_writable, open_compiled, pass_app
+from tpuc_driver.api.command import FILE, OUTPUT, App, Command, check_inputs, check_writable, open_compiled, pass_app
 
 if TYPE_CHECKING:
     from tpuc.api import Chip, LayerCommands, LoadedModel

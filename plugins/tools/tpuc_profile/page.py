@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.api import Engine
-from tpuc.api.page import Data, Markup
+from tpuc_driver.api.page import Data, Markup
 from tpuc_pages import page
 
 from tpuc_profile.analysis import Step, Tensor

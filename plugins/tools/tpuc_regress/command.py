@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from tpuc.api.command import FILE, App, Command, check_inputs, pass_app
+from tpuc_driver.api.command import FILE, App, Command, check_inputs, pass_app
 
 if TYPE_CHECKING:
     from tpuc_regress.running import Outcome

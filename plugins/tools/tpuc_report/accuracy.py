@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tpuc.api import CHECK_SAMPLES, QUANTISED, SELF_CHECK, Module, UsageError
-from tpuc.api.host import (
-    Array,
-    Interpreter,
+from tpuc.api import QUANTISED, Module, UsageError
+from tpuc.api.evaluation import Array, Interpreter, real_values, types_of
+from tpuc_driver.api.host import (
+    CHECK_SAMPLES,
+    SELF_CHECK,
     SelfCheck,
     Session,
     cosine,
@@ -21,8 +22,6 @@ from tpuc.api.host import (
     inputs_of,
     open_samples,
     pair_inputs,
-    real_values,
-    types_of,
 )
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 from tpuc.api import write_atomic
-from tpuc.api.command import (
+from tpuc_driver.api.command import (
     FILE,
     OUTPUT,
     POSITIVE,

@@ -11,8 +11,8 @@ from html import escape
 from typing import Any
 
 from tpuc.api import Module, NetworkInput, TensorInfo, TensorType, Uniform
-from tpuc.api.host import AccuracyReport, OutputCheck, SelfCheck
-from tpuc.api.page import Markup
+from tpuc_driver.api.host import AccuracyReport, OutputCheck, SelfCheck
+from tpuc_driver.api.page import Markup
 from tpuc_pages import page
 from tpuc_profile.analysis import Step
 from tpuc_profile.report import Report

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tpuc.api import Chip, CorruptFile, InvalidModel, LoadedModel, Module, UsageError, read_module
-from tpuc.api.host import Registry
+from tpuc.api import Chip, CorruptFile, InvalidModel, LoadedModel, Module, Registry, UsageError, read_module
 from tpuc_profile.making import make_report, profile_named
 from tpuc_profile.report import Report
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tpuc.api import CalibrationError
-from tpuc.api.host import FrameReader
+from tpuc_driver.api.host import FrameReader
 
 
 class VideoFiles(FrameReader):

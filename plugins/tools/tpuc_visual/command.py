@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 from tpuc.api import write_atomic
-from tpuc.api.command import COUNT, FILE, OUTPUT, PATHS, App, Command, check_inputs, check_writable, pass_app
+from tpuc_driver.api.command import COUNT, FILE, OUTPUT, PATHS, App, Command, check_inputs, check_writable, pass_app
 
 
 @click.command(

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, field
 from html import escape
 from typing import Any
 
-from tpuc.api.page import Data, Markup
+from tpuc_driver.api.page import Data, Markup
 from tpuc_pages import page
 
 from tpuc_visual.drawing import drawings

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import Constant, ElementType, Module, TensorType, Uniform, Value
-from tpuc.api.host import Array, decibels
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import decibels
 
 from tpuc_visual.graph import element_text
 

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tpuc.api import TpucError, UsageError
-from tpuc.api.page import policy_of
+from tpuc_driver.api.page import policy_of
 from tpuc_pages import template
 
 from tpuc_visual.page import Networks, render

@@ -8,18 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.api import Module, TensorType, UsageError
-from tpuc.api.host import (
-    Array,
-    Interpreter,
-    Registry,
-    cosine,
-    euclidean,
-    inputs_of,
-    paired_inputs,
-    real_values,
-    sqnr_db,
-)
+from tpuc.api import Module, Registry, TensorType, UsageError
+from tpuc.api.evaluation import Array, Interpreter, real_values
+from tpuc_driver.api.host import cosine, euclidean, inputs_of, paired_inputs, sqnr_db
 
 from tpuc_visual.pictures import Picture, picture
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from tpuc.api import Module, Operation
-from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, float_error
+from tpuc_testing.kernel_conformance import FLOAT_BOUNDS, float_error
 
 from tests.stepwise import Array, results_of
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.data import inputs_of
 from tpuc.errors import InvalidModel
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.small_networks import write_two_headed
 from tests.chips.bm1684x.test_networks import assert_same

@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc.session import Session
 from tpuc_bm1684x.isa import LaneTransfer, MatrixCopy, TransferOp
+from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tpuc.testing.chip_conformance import ChipConformance
-from tpuc.testing.kernel_conformance import Sample
+from tpuc_testing.chip_conformance import ChipConformance
+from tpuc_testing.kernel_conformance import Sample
 
 from tests.chips.bm1684x.kernels import samples
 from tests.chips.bm1684x.kernels.samples import I8, conv_f32, conv_int8, f32, i8

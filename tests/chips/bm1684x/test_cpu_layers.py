@@ -11,12 +11,12 @@ import pytest
 from tpuc.api import Engine, Module
 from tpuc.errors import CorruptFile, Unsupported
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
 from tpuc_bm1684x.chip import CHIP
 from tpuc_bm1684x.container import BModel, CpuLayer, Stage, SubNet
 from tpuc_bm1684x.container.model import SubNetMode
 from tpuc_bm1684x.isa import DType, Fill
 from tpuc_bm1684x.isa.stream import decode_stream
+from tpuc_driver.session import Session
 
 from tests.chips.bm1684x.layered_networks import TEXTS, read_layered, write_best
 from tests.chips.command_line import tpuc

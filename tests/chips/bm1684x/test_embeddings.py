@@ -11,7 +11,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_passes.planning.plan import Plan, TilePlan
 
 from tests.chips.bm1684x.moved_networks import NETWORKS, SIZE

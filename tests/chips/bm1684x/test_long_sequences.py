@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.session.compare import real_values, types_of
-from tpuc.testing.values import build_exposed, expose_values
+from tpuc.interpreter.values import real_values, types_of
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed, expose_values
 
 from tests.chips.bm1684x.steps import check_steps
 from tests.models.measures import TASKS

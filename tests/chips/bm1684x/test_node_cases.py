@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.frontends.onnx.backend import Case, cases_of
 

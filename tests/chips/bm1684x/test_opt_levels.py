@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import Engine
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 
 class _Net:

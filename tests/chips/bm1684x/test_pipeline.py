@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.command_line import tpuc, tpuc_apart
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from tpuc.api import DdrTensor, LoadedModel, LocalTensor, ScalarType
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc.session import Boundary, Session
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import LaneTransfer, TransferOp, TransposeCW
 from tpuc_bm1684x.isa.geometry import DDR_BASE
+from tpuc_driver.session import Boundary, Session
 
 from tests.chips.cv18.op_networks import Net
 from tests.conftest import RunVendor

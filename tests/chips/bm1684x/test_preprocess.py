@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.data import Preprocess
 from tpuc.errors import InputNotDescribed, UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc.session import Boundary, Session
-from tpuc.session.artifacts import read_artifact
-from tpuc.testing.values import build_exposed
+from tpuc.ir.preprocess import Preprocess
+from tpuc_driver.session import Boundary, Session
+from tpuc_driver.session.artifacts import read_artifact
 from tpuc_images.images import read_image
 from tpuc_ops import tpu
+from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.small_networks import pixels, write_images, write_two_headed
 from tests.chips.frames import host_frames

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.data import quantise
 from tpuc.errors import Unsupported, UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import F32, Module, Node, TensorType, Uniform
 from tpuc.ir.types import ScalarType
-from tpuc.session import Boundary, Session
 from tpuc_bm1684x.container import BModel
+from tpuc_driver.data import quantise
+from tpuc_driver.session import Boundary, Session
 from tpuc_ops import tpu
 
 from tests.chips.bm1684x.small_networks import write_two_headed

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 
 from tests.models.zoo.graph import Graph

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import LAYER_ERRORS, QUANTISED, SAMPLES
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc.session import Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.accuracy.deciders import Agreement
 from tpuc_passes.accuracy.runs import search_quantise_table

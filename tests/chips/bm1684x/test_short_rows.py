@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc.session import Session
 from tpuc_bm1684x.isa import TensorCopy
 from tpuc_bm1684x.isa.types import in_lmem
+from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
 

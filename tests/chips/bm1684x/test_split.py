@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from tpuc.data import inputs_of
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.steps import check_steps
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuc.registry import Registry
-from tpuc.testing.coverage import uncovered
+from tpuc_testing.coverage import uncovered
 
 from tests.chips import test_dynamic_quantisation
 from tests.chips.bm1684x import test_best_classes, test_results

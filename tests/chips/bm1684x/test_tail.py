@@ -10,7 +10,7 @@ from tpuc.api import QUANTISE_TABLE, STORED_OUTPUTS
 from tpuc.ir.text import parse_module
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 from tpuc_passes.keep_tail_float import KeepTailFloat

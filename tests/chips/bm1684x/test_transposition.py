@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from tpuc.api import DdrTensor, ScalarType
-from tpuc.session import Session
 from tpuc_bm1684x.isa import TransposeCW
 from tpuc_bm1684x.isa.geometry import DDR_BASE
 from tpuc_bm1684x.transposition import transposition
+from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
 

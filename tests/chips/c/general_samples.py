@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import F32, ScalarType, TensorType, Uniform
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample
-from tpuc.testing.op_conformance import Typed
 from tpuc_ops import tpu
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Sample
+from tpuc_testing.op_conformance import Typed
 
 SHAPE = (2, 6, 5, 4)
 

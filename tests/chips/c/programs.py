@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tpuc.cli import main
 from tpuc.registry import Registry
-from tpuc.session import Session
 from tpuc_c.chip import DESCRIPTION
 from tpuc_c.confinement import compiler
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits"

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import TpucError, UsageError
-from tpuc.cli import main
-from tpuc.session import Session
-from tpuc.written import is_written_here, remember_written, state_folder
 from tpuc_c import confinement, model
 from tpuc_c.chip import CHIP
 from tpuc_c.storage import packed, unpacked
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
+from tpuc_driver.written import is_written_here, remember_written, state_folder
 
 from tests.chips.c import hostile
 from tests.chips.c.programs import DIGITS, FLOAT, compile_digits, needs_compiler, needs_lowerings
@@ -85,7 +85,7 @@ def test_looking_at_a_file_asks_for_no_trust(sound: dict[str, bytes]) -> None:
 def test_what_this_installation_wrote_is_known_in_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"bytes of a file"
     remember_written(data)
-    monkeypatch.setattr("tpuc.written._OWN", set[str]())
+    monkeypatch.setattr("tpuc_driver.written._OWN", set[str]())
     assert is_written_here(data)
     assert not is_written_here(b"other bytes")
     folder = state_folder()

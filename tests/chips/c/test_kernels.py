@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Node, ScalarType, TensorType, Uniform, Unsupported
 from tpuc.registry import Registry
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
-from tpuc.testing.op_conformance import Typed
 from tpuc_c.chip import CHIP
 from tpuc_c.kernels import TABLE
 from tpuc_c.kernels.common import ROUNDINGS
 from tpuc_c.storage import packed, unpacked
 from tpuc_ops import tpu
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Sample, compile_kernels
+from tpuc_testing.op_conformance import Typed
 
 from tests.chips.c import general_samples
 from tests.chips.c.programs import needs_compiler

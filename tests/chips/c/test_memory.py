@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tpuc.api import Module, PlannedBuffer, PoolInfo
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.session.building import Built
+from tpuc_driver.session import Session
+from tpuc_driver.session.building import Built
 from tpuc_passes.planning.arena import Lived, buffer_list, make_plan
 from tpuc_passes.planning.planners.greedy import GREEDY
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.c.programs import needs_compiler, needs_lowerings
 

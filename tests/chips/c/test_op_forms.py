@@ -11,11 +11,11 @@ import onnx
 import pytest
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
 from tpuc.support import read_forms
-from tpuc.testing.kernel_conformance import check_array, sample_module
 from tpuc_c import model
 from tpuc_c.chip import CHIP
+from tpuc_driver.session import Session
+from tpuc_testing.kernel_conformance import check_array, sample_module
 
 from tests.chips.c.op_forms import FAMILIES, Array, Form, network
 from tests.chips.c.programs import needs_compiler, needs_lowerings

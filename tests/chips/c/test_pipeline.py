@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.api import CorruptFile, TpucError, Unsupported
-from tpuc.cli import main
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_c.chip import CHIP
 from tpuc_c.storage import packed, unpacked
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 from tpuc_ops import tpu
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.c.programs import COMPILERS, DIGITS, FLOAT, build, compile_digits, needs_compiler, needs_lowerings, run
 from tests.passes.test_stated_on_chips import residual, steps_off

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.cli import main
-from tpuc.session import Session
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 
 from tests.chips.c.programs import (
     COMPILERS,

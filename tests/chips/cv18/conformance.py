@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tpuc.testing import integers, quantised, quantised_element
-from tpuc.testing.chip_conformance import ChipConformance
-from tpuc.testing.kernel_conformance import Sample
 from tpuc_ops import tpu
+from tpuc_testing import integers, quantised, quantised_element
+from tpuc_testing.chip_conformance import ChipConformance
+from tpuc_testing.kernel_conformance import Sample
 
 from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 

@@ -7,9 +7,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from tpuc.api import BF16, F32, TensorType
-from tpuc.testing import Typed, quantised, quantised_element, uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
+from tpuc_testing import Typed, quantised, quantised_element, uniform
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 QDM = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
 I8, U8 = quantised_element("int8", 0.05), quantised_element("uint8", 0.05)

@@ -7,8 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from tpuc.api import BF16, TensorType
-from tpuc.testing import Typed, quantised, quantised_element, uniform
-from tpuc.testing.kernel_conformance import Fixed
+from tpuc_testing import Typed, quantised, quantised_element, uniform
+from tpuc_testing.kernel_conformance import Fixed
 
 QDM: Any = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
 I8, U8 = quantised_element("int8", 0.05), quantised_element("uint8", 0.05)

@@ -10,9 +10,9 @@ import numpy as np
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import sample_module
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
+from tpuc_testing.kernel_conformance import sample_module
+from tpuc_testing.values import build_exposed
 
 from tests.chips.layer_cases import LayerCase
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges, sample_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed
 from tpuc_ops import top
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed
 
 from tests.chips import layer_cases
 from tests.chips.layer_cases import CURVE, POSITIVE, LayerCase, X

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.registry import Registry
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed
 from tpuc_ops import top
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed
 
 from tests.chips import layer_cases
 from tests.chips.cv18 import lowering_cases

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Module
-from tpuc.data import inputs_of
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, float_error
-from tpuc.testing.values import build_exposed
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_testing.kernel_conformance import FLOAT_BOUNDS, float_error
+from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.steps import check_steps
 from tests.models.measures import TASKS

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tpuc.api import BF16
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 from tests.chips.cv18.kernel_values import I8, U8, bias, byte_filter, factors, half_filter, halves, stored_bytes
 

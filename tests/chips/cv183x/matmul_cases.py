@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tpuc.api import BF16
-from tpuc.testing.kernel_conformance import Sample
 from tpuc_ops import tpu
+from tpuc_testing.kernel_conformance import Sample
 
 from tests.chips.cv18.kernel_values import I8, QDM, U8, halves, stored_bytes
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import ABSENT, Op, ScalarType, TensorType
-from tpuc.testing import quantised, quantised_element
-from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
+from tpuc_testing import quantised, quantised_element
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 QDM: Any = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Module, ScalarType, TensorType, UniformPerAxis
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.session.compare import types_of
-from tpuc.testing.values import build_exposed
+from tpuc.interpreter.values import types_of
 from tpuc_cv18.lowerings.qdm import quantise_qdm, within_reach
+from tpuc_driver.session import Session
 from tpuc_passes.calibration.table import CalibrationTable
+from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.steps import check_steps
 from tests.passes.accuracy.test_channels import decibels, images, lower, network, without

@@ -11,11 +11,11 @@ import pytest
 from onnx import helper
 from tpuc.api import Module
 from tpuc.errors import CorruptFile, Unsupported, UsageError
-from tpuc.session import Session
 from tpuc_cv18.container import CpuRoutine, CviModel
 from tpuc_cv18.cpu import run_function
 from tpuc_cv18.functions.roi_pooling import FUNCTION as ROI_POOLING_FUNCTION
 from tpuc_cv183x.chip import CV183X
+from tpuc_driver.session import Session
 
 from tests.chips.command_line import tpuc
 from tests.chips.cv18.op_networks import Array, Net

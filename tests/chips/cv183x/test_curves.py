@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from tpuc.api import BF16, TensorType
 from tpuc.registry import Registry
-from tpuc.testing import Typed
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_ops import tpu
+from tpuc_testing import Typed
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 HALVES = np.arange(-8.0, 8.0, 1 / 128).astype(ml_dtypes.bfloat16).reshape(1, 16, 16, 8)
 FUNCTIONS: dict[str, Callable[[float], float]] = {

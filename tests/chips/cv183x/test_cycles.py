@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import Instruction, LoadedModel
-from tpuc.data import inputs_of
-from tpuc.session import Boundary, Session
 from tpuc_cv18.isa import Conv, DType, TensorCopy
 from tpuc_cv18.isa.dma import Direction
 from tpuc_cv18.isa.geometry import SHARED, split_gmem
 from tpuc_cv18.timing import cycles
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Boundary, Session
 
 from tests.chips.cv18.op_networks import Net
 from tests.chips.cv183x.test_networks import write_resnet50

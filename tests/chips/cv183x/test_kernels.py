@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import ABSENT, BF16, F32, ElementType, LmemOverflow, Node, Op, ScalarType, TensorType, Uniform
 from tpuc.registry import Registry
-from tpuc.testing import quantised_element
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
 from tpuc_ops import tpu
+from tpuc_testing import quantised_element
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS, QDM, conv
 from tests.chips.cv18.kernel_values import I8, U8, stored_bytes

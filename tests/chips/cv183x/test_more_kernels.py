@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tpuc.api import ABSENT, BF16, F32, ElementType, Node, Op, ScalarType, TensorType
 from tpuc.registry import Registry
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_cv183x.kernels import TABLE
 from tpuc_ops import tpu
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.cv18.kernel_values import I8, QDM, U8
 from tests.chips.cv18.steps import check_steps

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.cv18.networks import LARGER, MODES, build, build_file, check
 from tests.conftest import ROOT

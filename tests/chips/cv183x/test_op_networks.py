@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import Module
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.op_networks import NETWORKS, Array
 from tests.chips.cv18.steps import check_steps

@@ -11,12 +11,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import Uniform
-from tpuc.data import quantise
 from tpuc.interpreter import Interpreter
-from tpuc.session import Boundary, Session
 from tpuc_cv18.container import CviModel
 from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE
 from tpuc_cv183x.chip import CV183X
+from tpuc_driver.data import quantise
+from tpuc_driver.session import Boundary, Session
 
 from tests.chips.command_line import tpuc, tpuc_apart
 from tests.models.networks import Network

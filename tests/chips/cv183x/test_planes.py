@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import LoadedModel, LocalTensor, ScalarType
 from tpuc.interpreter import Interpreter
-from tpuc.session import Boundary, Session
-from tpuc.session.building import Built
 from tpuc_cv18.isa import TensorCopy
 from tpuc_cv18.isa.geometry import LANE_BYTES, is_gmem
 from tpuc_cv18.kernels.strips import Strips, joining, strips_of
 from tpuc_cv183x.chip import CV183X
+from tpuc_driver.session import Boundary, Session
+from tpuc_driver.session.building import Built
 
 from tests.chips.cv18.op_networks import Net
 from tests.conftest import RunVendor

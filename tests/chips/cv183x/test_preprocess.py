@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.session import Boundary, Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Boundary, Session
+from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.op_networks import Net
 from tests.chips.frames import frames, host_frames

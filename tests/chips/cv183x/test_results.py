@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import helper
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.cv18.op_networks import Net
 

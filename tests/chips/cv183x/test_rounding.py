@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from tpuc.api import F32, Calibrated, LoweringNode, Module, Op, ScalarType, TensorType, Uniform, UniformPerAxis
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import Sample, sample_module
-from tpuc.testing.values import build_exposed
 from tpuc_cv18.isa import DType, Scalar
 from tpuc_cv18.lowerings.common import as_bf16, bf16, decompose_qdm, may_move_scale, short_factor
 from tpuc_cv18.lowerings.qdm import quantise_qdm
 from tpuc_cv18.lowerings.sums import choose_multipliers
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_testing.kernel_conformance import Sample, sample_module
+from tpuc_testing.values import build_exposed
 
 Array = NDArray[Any]
 I8, U8 = ScalarType("i8"), ScalarType("u8")

@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import F32, ScalarType, Uniform, UsageError
-from tpuc.data import inputs_of
-from tpuc.session import Boundary, Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Boundary, Session
 
 from tests.chips.test_quantised_commands import of_bytes_tflite
 from tests.passes.test_stated_on_chips import Network, saved

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuc.registry import Registry
-from tpuc.testing.coverage import uncovered
+from tpuc_testing.coverage import uncovered
 
 from tests.chips.cv18.support_cases import cases
 

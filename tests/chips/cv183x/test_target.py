@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from tpuc.registry import Registry
 from tpuc.registry.offers import installed_offers
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
-from tpuc.testing.values import build_exposed
 from tpuc_cv18.base import Cv18Chip
 from tpuc_cv18.container import CviModel, SectionKind
 from tpuc_cv18.isa import DType, decode_cmdbuf, split_columns
 from tpuc_cv18.kernels import kernel_table
 from tpuc_cv183x.chip import CV183X
+from tpuc_driver.session import Session
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
+from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv183x.test_kernels import FLOATS, INTEGERS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tpuc.api import BF16, F32
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 from tests.chips.cv18.kernel_samples import I8, conv, scales_of_sums
 from tests.chips.cv18.kernel_values import QDM, U8, bias, byte_filter, factors, half_filter, halves, stored_bytes

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 from tpuc.api import ImageFrame, LoadedModel, Unsupported, UsageError
-from tpuc.session import Boundary, Session
+from tpuc_driver.session import Boundary, Session
 
 from tests.chips.cv18.op_networks import Net
 

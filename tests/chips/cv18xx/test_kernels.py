@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tpuc.api import Node, ScalarType, TensorType, View
 from tpuc.registry import Registry
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_cv18.isa import Target
 from tpuc_cv18.kernels.common import LaneKernel, flat_space
 from tpuc_ops import tpu
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tpuc.api import F32
 from tpuc.registry import Registry
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample, sample_module
 from tpuc_ops import top
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Sample, sample_module
 
 from tests.chips.cv18xx import NAMES
 from tests.models.rows import lower

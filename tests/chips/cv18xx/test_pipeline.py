@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.command_line import tpuc
 from tests.chips.cv18xx import NAMES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tpuc.registry import Registry
-from tpuc.testing.coverage import uncovered
+from tpuc_testing.coverage import uncovered
 
 from tests.chips.cv18.support_cases import cases
 from tests.chips.cv18xx import NAMES

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import CalibrationError
-from tpuc.api.host import Preprocess, Reader
+from tpuc.api.boundary import Preprocess
+from tpuc_driver.api.host import Reader
 
 
 class RawFloats(Reader):

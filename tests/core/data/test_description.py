@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tpuc.data import Preprocess, SampleInput, check_channels, described, open_samples, preprocess_from
 from tpuc.errors import InputNotDescribed, TpucError, UsageError
+from tpuc.ir.preprocess import Preprocess, preprocess_from
 from tpuc.registry import Registry
+from tpuc_driver.data import SampleInput, check_channels, described, open_samples
 
 TORCH = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and standard deviation of ImageNet, as PyTorch writes them."""

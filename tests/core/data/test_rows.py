@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.data.rows import BLOCK_BYTES, ArrayRows
+from tpuc_driver.data.rows import BLOCK_BYTES, ArrayRows
 
 Array = NDArray[Any]
 Save = Callable[[Path, Array], ArrayRows]

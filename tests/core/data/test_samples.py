@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from tpuc.data import Preprocess
-from tpuc.data.samples import SampleInput, SampleSource, open_samples
 from tpuc.errors import CalibrationError
+from tpuc.ir.preprocess import Preprocess
 from tpuc.registry import Offer, Registry
+from tpuc_driver.data.samples import SampleInput, SampleSource, open_samples
 
 from tests.core.data.readers import READER
 

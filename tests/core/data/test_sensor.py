@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tpuc.data import SENSOR_FORMATS, Preprocess, channels_of_mosaics
+from tpuc.ir.preprocess import Preprocess
+from tpuc_driver.data import SENSOR_FORMATS, channels_of_mosaics, from_pixels
 
 from tests.sensor_frames import ORDERS, packed
 
@@ -41,6 +42,6 @@ def test_the_middle_is_normalised_as_other_pixels_are() -> None:
     mosaic = np.random.default_rng(6).integers(0, 4096, (2, 8, 12))
     black, factor = np.float32(240.5), np.float32(1 / 3855)
     said = Preprocess(pixel_format="rggb", mean=(240.5,), scale=(1 / 3855,))
-    values = said.from_pixels(packed(mosaic), Preprocess(pixel_format="bggr"), (2, 4, 2, 4))
+    values = from_pixels(said, packed(mosaic), Preprocess(pixel_format="bggr"), (2, 4, 2, 4))
     assert values.dtype == np.float32
     assert np.array_equal(values[:, 2], (mosaic[:, 2:6:2, 2:10:2].astype(np.float32) - black) * factor)

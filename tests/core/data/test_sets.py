@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.data import SampleInput, SampleSet, open_samples
 from tpuc.errors import UsageError
+from tpuc_driver.data import SampleInput, SampleSet, open_samples
 
 X = SampleInput("x", (1, 1))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.data import VIDEO_FORMATS, Preprocess, rgb_of_frames, video_terms
+from tpuc.ir.preprocess import Preprocess
+from tpuc_driver.data import VIDEO_FORMATS, from_pixels, rgb_of_frames, video_terms
 
 
 def test_black_white_and_the_primaries() -> None:
@@ -53,7 +54,7 @@ def test_the_formats_differ_in_the_places_of_colours_only() -> None:
     pictures = [rgb_of_frames(other, VIDEO_FORMATS[name]) for name, other in _spread(frames).items()]
     assert pictures[0].shape == (2, 8, 6, 3)
     assert all(np.array_equal(pictures[0], other) for other in pictures[1:])
-    bgr = Preprocess(pixel_format="bgr").from_pixels(frames, Preprocess(pixel_format="nv12"), (2, 3, 8, 6))
+    bgr = from_pixels(Preprocess(pixel_format="bgr"), frames, Preprocess(pixel_format="nv12"), (2, 3, 8, 6))
     assert np.array_equal(bgr, pictures[0][..., ::-1].transpose(0, 3, 1, 2))
 
 
@@ -62,7 +63,7 @@ def test_alpha_is_left_out() -> None:
     given = Preprocess(pixel_format="rgba", layout="nhwc")
     for wanted, order in (("rgb", [0, 1, 2]), ("bgr", [2, 1, 0])):
         network = Preprocess(pixel_format=wanted, layout="nhwc")  # pyright: ignore[reportArgumentType]  # one of the names
-        assert np.array_equal(network.from_pixels(pixels, given, (1, 2, 3, 3)), pixels[..., order])
+        assert np.array_equal(from_pixels(network, pixels, given, (1, 2, 3, 3)), pixels[..., order])
 
 
 @pytest.mark.parametrize("name", [name for name, _ in video_terms().items()])

@@ -10,11 +10,11 @@ from tpuc.errors import InvalidModel
 from tpuc.ir.builder import Builder
 from tpuc.ir.builtin import Return
 from tpuc.ir.dtypes import numpy_dtype, scalar_of
-from tpuc.ir.equality import same_module
 from tpuc.ir.operation import Block, Function, Module, Operation, Value
 from tpuc.ir.text import parse_module
 from tpuc.ir.types import BF16, DYNAMIC, F32, I8, U8, FunctionType, NoneType, OpaqueType, ScalarType, TensorType
 from tpuc.ir.weights import Weights
+from tpuc_testing.equality import same_module
 
 from tests.core.ir.ops import Add, Everything, Input, MatMul, Nothing, Relu, Split, Weight, resolve
 from tests.core.ir.test_text import GROUPED

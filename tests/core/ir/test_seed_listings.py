@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tpuc.ir.attributes import IntegerAttr, StringAttr
-from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, parse_type, print_module
 from tpuc.ir.types import F32, I8, Calibrated, TensorType, Uniform
+from tpuc_testing.equality import first_difference
 
 from tests.core.ir.test_text import unknown
 

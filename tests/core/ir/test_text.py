@@ -23,7 +23,6 @@ from tpuc.ir.attributes import (
     TypeAttr,
     UnitAttr,
 )
-from tpuc.ir.equality import first_difference, same_module
 from tpuc.ir.op import UnregisteredOp
 from tpuc.ir.operation import Location, Module
 from tpuc.ir.text import (
@@ -52,6 +51,7 @@ from tpuc.ir.types import (
     Uniform,
     UniformPerAxis,
 )
+from tpuc_testing.equality import first_difference, same_module
 
 from tests.core.ir.ops import Everything, Relu, resolve
 

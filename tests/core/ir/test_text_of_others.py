@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.errors import InvalidModel, ParseError
-from tpuc.ir.equality import first_difference
 from tpuc.ir.operation import Module
 from tpuc.ir.text import parse_module, print_module, read_module
 from tpuc.ir.types import F32, NoneType, TensorType
+from tpuc_testing.equality import first_difference
 
 from tests.core.ir.ops import Kept, Listed, Nothing, Pair, resolve
 from tests.core.ir.test_text import wrapped

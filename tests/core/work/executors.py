@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from tpuc.api.host import Job, Pool, Sealed, one_blas_thread
+from tpuc_driver.api.host import Job, Pool, Sealed, one_blas_thread
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.errors import CalibrationError
-from tpuc.work import Job
+from tpuc_driver.work import Job
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ LONG = """
 import sys, time
 from pathlib import Path
 from tests.core.work.jobs import Stay
-from tpuc.work import open_pool, units_of
+from tpuc_driver.work import open_pool, units_of
 
 if __name__ == "__main__":
     with open_pool(2) as pool:
@@ -77,7 +77,7 @@ module @net attributes {module.chip = "ALL", module.platform = "ONNX", module.st
 
 STARTED = """
 import sys
-from tpuc.cli import main
+from tpuc_driver.cli import main
 print("started", file=sys.stderr, flush=True)
 sys.exit(main())
 """
@@ -143,8 +143,8 @@ def test_ctrl_c_with_workers_is_one_line(seconds: float, network: Path) -> None:
 
 SWALLOWED = """
 import os, signal, sys, time
-import tpuc.cli.run as run
-from tpuc.cli import main
+import tpuc_driver.cli.run as run
+from tpuc_driver.cli import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells take from what runs in the background
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from tpuc.errors import CalibrationError, TpucError, UsageError
 from tpuc.registry import Offer, Registry
-from tpuc.work import give_back_memory, open_pool, shares, small_units_of, units_of
-from tpuc.work.blas import blas_threads
-from tpuc.work.threads import ThreadPool
+from tpuc_driver.work import give_back_memory, open_pool, shares, small_units_of, units_of
+from tpuc_driver.work.blas import blas_threads
+from tpuc_driver.work.threads import ThreadPool
 
 from tests.core.work.executors import Bench
 from tests.core.work.jobs import DieAlways, DieOnce, Meet, Refuse, Sum
@@ -133,7 +133,7 @@ def test_memory_goes_back_to_the_system() -> None:
 FRESH_PAGES = """
 import resource
 import numpy as np
-from tpuc.work import open_pool
+from tpuc_driver.work import open_pool
 
 def work(rounds):
     for _ in range(rounds):

@@ -10,8 +10,8 @@ import pytest
 from tpuc.api import ImportOptions
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
 from tpuc_caffe.frontend import FRONTEND
+from tpuc_driver.session import Session
 
 from tests.frontends.caffe.files import Array
 from tests.models.measures import centre_crop, load_rgb

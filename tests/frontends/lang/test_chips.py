@@ -9,8 +9,8 @@ import pytest
 import tpuc_lang as tl
 from tpuc.api import Module, TensorType, numpy_dtype
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed
 
 from tests.frontends.lang.cases import CASES, LEVELS, ROIS, SHAPE
 from tests.frontends.lang.programs import Array, const, floats, integers, numbers

@@ -13,7 +13,7 @@ import pytest
 import tpuc_lang as tl
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import IntegerAttr, Module, print_module
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.frontends.caffe import reference
 from tests.frontends.lang.programs import Array, compiled, const, floats, integers, numbers, result

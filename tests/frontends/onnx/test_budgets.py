@@ -14,7 +14,7 @@ import pytest
 from onnx import numpy_helper
 from onnx.helper import make_function, make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 from tpuc.errors import InvalidModel
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_onnx import folding, translation
 
 OPSETS = [make_opsetid("", 17), make_opsetid("loc", 1)]

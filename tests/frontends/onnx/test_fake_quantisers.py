@@ -12,7 +12,7 @@ import pytest
 from tpuc.api import PassContext, Unsupported
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_passes.absorb_quantisation import AbsorbQuantisation
 
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, values

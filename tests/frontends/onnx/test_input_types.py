@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.errors import CalibrationError, TpucError, Unsupported
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 TYPES = (
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_importing.obstacles import ImportRefused
 
 from tests.frontends.onnx.networks import assert_same, network, node, ops, read, values

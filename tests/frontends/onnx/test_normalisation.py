@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from tpuc.data import described
 from tpuc.errors import InvalidModel
 from tpuc.ir import Module
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.data import described
+from tpuc_driver.session import Session
 
 from tests.frontends.onnx.networks import network, node
 

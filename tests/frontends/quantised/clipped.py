@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 from tpuc.api import Module, TpucError, Uniform
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.session.compare import real_values, types_of
-from tpuc.session.running import as_stored
+from tpuc.interpreter.values import real_values, types_of
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_driver.session.running import as_stored
 
 from tests.frontends.quantised.clipping import Array, Cases
 from tests.models.rows import lower

@@ -13,8 +13,8 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import Chip, ChipDescription
-from tpuc.cli import main
 from tpuc.registry import Registry
+from tpuc_driver.cli import main
 
 from tests.frontends.onnx.networks import run_onnx
 from tests.frontends.quantised.networks import FORMS, by_onnxruntime, quantised, samples

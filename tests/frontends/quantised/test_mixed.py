@@ -10,10 +10,10 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import CalibrationError, Module, Uniform
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 
 from tests.frontends.onnx.networks import network, node
 from tests.frontends.quantised.networks import by_onnxruntime

@@ -17,7 +17,7 @@ from onnxruntime.quantization import QuantType
 from tpuc.api import F32, InvalidModel, Module, Node, ScalarType, StringAttr, TensorType, Uniform
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 
 from tests.frontends.onnx.networks import network, node

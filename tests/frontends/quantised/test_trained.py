@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.api import Module
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 
 pytest.importorskip("torch", reason="trains a network")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.floats import run_on_floats
 from tests.frontends.tensorflow.networks import make_networks

@@ -10,9 +10,9 @@ import pytest
 from google.protobuf import text_format
 from numpy.typing import NDArray
 from tpuc.api import ImportOptions, InvalidModel, Module, TpucError, Unsupported, UsageError
-from tpuc.cli import main
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
+from tpuc_driver.cli import main
 from tpuc_tensorflow.frontend import FRONTEND
 from tpuc_tensorflow.loading.schema import new_message
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.ir import Module
-from tpuc.ir.equality import first_difference
 from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
 from tpuc_ops.regions import run_function
+from tpuc_testing.equality import first_difference
 
 from tests.frontends.tensorflow import listings
 from tests.frontends.tensorflow.listings import corrected

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.cli import main
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 
 from tests.frontends.tensorflow.graphs import COUNT_UP, NESTED, graph, module_of
 from tests.frontends.tensorflow.listings import CALLED, CORRECTIONS, SOME_FUNCTION

@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from tpuc.cli import main
 from tpuc.registry import Registry
+from tpuc_driver.cli import main
 
 from tests.frontends.onnx.networks import network, node
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.floats import run_on_floats
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file

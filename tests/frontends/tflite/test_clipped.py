@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
-from tpuc.session.running import as_stored
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session.running import as_stored
 
 from tests.frontends.tflite.files import RELU, RELU6, SAME, VALID, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import NCHW, NHWC, read

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.errors import TpucError, Unsupported
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 

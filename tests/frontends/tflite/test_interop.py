@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_tflite.loading import load_graph
 
 from tests.conftest import RunVendor

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
-from tpuc.data import quantiser
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.data import quantiser
+from tpuc_driver.session import Session
 
 from tests.frontends.tflite.networks import compute, ops_of
 from tests.models.measures import centre_crop, load_rgb

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.cli import main
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 

@@ -11,7 +11,7 @@ import pytest
 from tpuc.api import ImportOptions, InvalidModel
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_torch.frontend import FRONTEND
 
 torch: Any = pytest.importorskip("torch", reason="needs torch")

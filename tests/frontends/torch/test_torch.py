@@ -12,7 +12,7 @@ import pytest
 from tpuc.api import ImportOptions, InvalidModel, Unsupported, install_command
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_torch.frontend import FRONTEND, read_module
 
 

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import onnx
 from tpuc.api import FLOAT_MODES, InvalidModel, Module, TpucError, Uniform, Unsupported
-from tpuc.data import inputs_of
 from tpuc.errors import LmemOverflow
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.session.compare import meanings, types_of
-from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, float_error
-from tpuc.testing.values import build_exposed
+from tpuc.interpreter.values import types_of
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_driver.session.compare import meanings
 from tpuc_importing.obstacles import ImportRefused
+from tpuc_testing.kernel_conformance import FLOAT_BOUNDS, float_error
+from tpuc_testing.values import build_exposed
 
 from tests.fuzz.graphs.envelope import Deviation, Known, Precision, deviations
 from tests.fuzz.graphs.maker import Array, session_of

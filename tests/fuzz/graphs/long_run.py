@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import click
-from tpuc.cli import main as tpuc
+from tpuc_driver.cli import main as tpuc
 
 from tests.fuzz.graphs.generate import random_graph
 from tests.fuzz.graphs.judge import RUNS, left_out

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from tpuc.api import Module, Operation
-from tpuc.testing.kernel_conformance import FLOAT_BOUNDS
+from tpuc_testing.kernel_conformance import FLOAT_BOUNDS
 
 from tests.stepwise import Array, results_of
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.data import quantise
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Uniform
-from tpuc.session import Boundary
-from tpuc.testing.values import build_exposed
+from tpuc_driver.data import quantise
+from tpuc_driver.session import Boundary
+from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.small_networks import pixels
 from tests.chips.bm1684x.test_batches import in_batches

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Session
 from tpuc_bm1684x.chip import CHIP
+from tpuc_driver.session import Session
 
 from tests.chips.bm1684x.layered_networks import TEXTS, write_best
 from tests.chips.bm1684x.test_cpu_layers import built, built_detections

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels import integer_sums, samples, stated_sums
 from tests.chips.bm1684x.kernels.generated import KINDS, generated

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.kernels.test_lowerings import whole_network
 from tests.chips.bm1684x.steps import check_steps

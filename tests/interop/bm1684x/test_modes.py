@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.data import inputs_of
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed, expose_values
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed, expose_values
 
 from tests.chips.bm1684x.steps import check_steps
 from tests.chips.bm1684x.test_modes import MIXED, STORAGE, mixed_table

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.kernels.more_cases import CASES
 from tests.chips.bm1684x.kernels.test_more_lowerings import module_of

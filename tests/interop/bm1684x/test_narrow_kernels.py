@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels.narrow_samples import ASYMMETRIC, casts, narrow
 from tests.conftest import RunVendor

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import compile_kernels
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
+from tpuc_testing.kernel_conformance import compile_kernels
+from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.kernels import place_samples
 from tests.chips.bm1684x.kernels.test_place_lowerings import MODES, whole_network

@@ -12,8 +12,8 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.session import Session
 from tpuc_bm1684x.simulator import Simulator
+from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
 

@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Boundary, Session
+from tpuc_driver.session import Boundary, Session
 
 from tests.chips.cv18.op_networks import Net
 from tests.chips.cv183x.test_preprocess import NORMALISED, write_network

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Session
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
+from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.conftest import RunVendor

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.cv183x.test_cpu_ops import PARTS, X, write_best, write_parts
 from tests.chips.pooled_regions import REGIONS, ROI_POOLING

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.chips.huge_networks import NETWORKS, X
 from tests.chips.test_huge_constants import STEP

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tpuc.registry import Registry
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tpuc.registry import Registry
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18.vendor import assert_same_bits

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.data import inputs_of
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
 
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.conftest import RunVendor

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from tpuc.session import Session
 from tpuc_cv18.container import CviModel
 from tpuc_cv18.isa import Target
 from tpuc_cv18.runtimes import Version
+from tpuc_driver.session import Session
 
 from tests.chips.cv18.networks import MODES, build
 from tests.chips.cv18xx import NAMES, TARGETS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 from tpuc.api import Op
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 from tests.models.zoo.classifiers import CLASSIFIERS
 from tests.models.zoo.detectors import DETECTORS

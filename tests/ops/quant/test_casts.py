@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import F32, Node, ScalarType, TensorType, UniformPerAxis
-from tpuc.testing import f32, quantised_element
 from tpuc_ops.quant.casts import Dequantise, Quantise, StorageCast
+from tpuc_testing import f32, quantised_element
 
 # SPEC 1.3: minimum -4.1780586, maximum 4.4932480.
 SEED = quantised_element("int8", 0.034005123961205579, -5)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, onnx_node, uniform
 
 
 class TestAvgPool(OpConformance):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tpuc.api import F32, TensorType
-from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, onnx_node, uniform
 
 X, MEAN, VARIANCE = uniform(2, 3, 4, 5), uniform(3), uniform(3, low=0.5, seed=1)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tpuc.testing import OpConformance, f32
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, f32
 
 
 class TestAnd(OpConformance):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from tpuc.testing import OpConformance, f32
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.narrow import narrowed
+from tpuc_testing import OpConformance, f32
 
 
 class TestToIntegers(OpConformance):

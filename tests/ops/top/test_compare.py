@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
-from tpuc.testing import OpConformance, f32, onnx_node, zeros
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, f32, onnx_node, zeros
 
 SAMPLES = ([f32(1, 2, 3), f32(2)], [f32([[1, 5], [3, 3]]), f32(1, 3)])
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tpuc.api import F32, Node, TensorType
-from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, onnx_node, uniform
 
 
 class TestConv(OpConformance):

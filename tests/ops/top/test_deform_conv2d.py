@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
+from tpuc_testing import OpConformance, onnx_node, uniform
 
 X, W, OFFSETS = uniform(2, 4, 6, 7), uniform(6, 2, 3, 2), uniform(2, 2 * 6 * 2, 4, 6, low=-2, high=2)
 

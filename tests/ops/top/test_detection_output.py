@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.testing import OpConformance
 from tpuc_ops import top
+from tpuc_testing import OpConformance
 
 BOXES = np.array([[0.1, 0.1, 0.3, 0.3], [0.12, 0.1, 0.32, 0.3], [0.6, 0.6, 0.8, 0.9]], np.float32)
 PRIORS = np.stack([BOXES.reshape(-1), np.full(12, 0.5, np.float32)])[None]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.testing import OpConformance, f32, uniform
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, f32, uniform
 
 
 class TestDynamicQuantizeLinear(OpConformance):

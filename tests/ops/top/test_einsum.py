@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tpuc.api import F32, TensorType
-from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
+from tpuc_testing import OpConformance, onnx_node, uniform
 
 
 class TestEinsum(OpConformance):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.testing import OpConformance
 from tpuc_ops import top
+from tpuc_testing import OpConformance
 
 # Two regions of 10 by 20 pixels that overlap, and one of its own.
 REGIONS = np.array([[0, 0, 0, 9, 19], [0, 1, 0, 10, 19], [0, 50, 50, 59, 69]], np.float32)[None, None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
-from tpuc.testing import OpConformance, f32, onnx_node, uniform
 from tpuc_ops import top
+from tpuc_testing import OpConformance, f32, onnx_node, uniform
 
 NOTHING = np.zeros(0, np.float32)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tpuc.testing import OpConformance, f32, onnx_node
 from tpuc_ops import top
+from tpuc_testing import OpConformance, f32, onnx_node
 
 
 class TestLeakyRelu(OpConformance):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import F32, Node, TensorType
-from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, onnx_node, uniform
 
 T, N, I, H = 5, 2, 4, 3
 X, W, R, B = uniform(T, N, I), uniform(1, 4 * H, I), uniform(1, 4 * H, H), uniform(1, 8 * H)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.testing import OpConformance, f32, onnx_node
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, f32, onnx_node
 
 NUMBERS = f32(7, -7, 7.5, -0.5), f32(3, 3, -2, 2)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.testing import OpConformance, uniform
 from tpuc_ops import top
+from tpuc_testing import OpConformance, uniform
 
 
 def unit(axes: tuple[int, ...]) -> Any:

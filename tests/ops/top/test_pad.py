@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
-from tpuc.testing import OpConformance, f32, onnx_node, uniform
 from tpuc_ops import top
 from tpuc_ops.top.pad import pad
+from tpuc_testing import OpConformance, f32, onnx_node, uniform
 
 PADS = np.array([0, 1, 2, 0, 2, 1])
 

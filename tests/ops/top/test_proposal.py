@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.testing import OpConformance
 from tpuc_ops import top
+from tpuc_testing import OpConformance
 
 SCORES = np.zeros((2, 18, 2, 3), np.float32)
 OFFSETS = np.zeros((2, 36, 2, 3), np.float32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import F32, TensorType
-from tpuc.testing import OpConformance, f32, uniform
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, f32, uniform
 
 
 class TestPerTensor(OpConformance):

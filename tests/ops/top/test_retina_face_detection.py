@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.testing import OpConformance
 from tpuc_ops import top
+from tpuc_testing import OpConformance
 
 MAPS = [np.zeros((1, channels, 8 // level, 8 // level), np.float32) for level in (4, 2, 1) for channels in (4, 8, 20)]
 # Stride 8, scale 1 (its second anchor): 18 pixels to scale by around 8.5. Row 1, column 2, half as high, moved right.

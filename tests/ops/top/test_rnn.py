@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tpuc.api import F32, Node, TensorType
-from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
+from tpuc_testing import OpConformance, onnx_node, uniform
 
 T, N, I, H = 5, 2, 4, 3
 

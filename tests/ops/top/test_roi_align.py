@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import F32, Node, TensorType
-from tpuc.testing import uniform
 from tpuc_ops import top
+from tpuc_testing import uniform
 
 from tests.frontends.onnx.networks import network, node, run_onnx
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.testing import OpConformance, uniform
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, uniform
 
 
 class TestRsqrt(OpConformance):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
+from tpuc_testing import OpConformance, onnx_node, uniform
 
 
 class TestSoftsign(OpConformance):

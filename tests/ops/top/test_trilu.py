@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.testing import OpConformance, onnx_node, uniform
 from tpuc_ops import top
+from tpuc_testing import OpConformance, onnx_node, uniform
 
 
 class TestUpper(OpConformance):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.testing import OpConformance
 from tpuc_ops import top
+from tpuc_testing import OpConformance
 
 SMALL = np.full((1, 2 * 7, 1, 1), -9, np.float32)
 LARGE = np.full((1, 2 * 7, 2, 2), -9, np.float32)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import Node, TensorType
-from tpuc.testing import OpConformance, integers, onnx_node, quantised_element, uniform
 from tpuc_ops import tpu
+from tpuc_testing import OpConformance, integers, onnx_node, quantised_element, uniform
 
 from tests.ops.tpu import plain
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import BF16, F32, ElementType, Node, ScalarType, TensorType
-from tpuc.testing import OpConformance, f32, integers, quantised, quantised_element
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, f32, integers, quantised, quantised_element
 
 from tests.ops.tpu import plain
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Node, ScalarType, TensorType
-from tpuc.testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
 
 from tests.ops.tpu import plain
 

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import ABSENT, Node, ScalarType, TensorType
-from tpuc.testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
 
 from tests.ops.tpu import plain
 

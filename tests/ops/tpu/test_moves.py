@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import Node, TensorType
-from tpuc.testing import OpConformance, integers, quantised, quantised_element, uniform
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, integers, quantised, quantised_element, uniform
 
 
 class TestPad(OpConformance):

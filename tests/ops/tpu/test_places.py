@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 from tpuc.api import ABSENT, F32, ScalarType, TensorType
-from tpuc.testing import OpConformance, Typed, f32, integers, onnx_node, quantised, uniform
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, Typed, f32, integers, onnx_node, quantised, uniform
 
 I32 = ScalarType("i32")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.testing import OpConformance, uniform
 from tpuc_ops import tpu
+from tpuc_testing import OpConformance, uniform
 
 Array = NDArray[Any]
 HIDDEN, PADDED, STEPS = 3, 4, 5

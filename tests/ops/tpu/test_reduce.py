@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tpuc.testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
 
 from tests.ops.tpu import plain
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element
 
 
 class TestRelu(OpConformance):

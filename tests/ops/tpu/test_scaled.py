@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import F32, Node, Op, TensorType
-from tpuc.testing import OpConformance, integers, onnx_node, quantised_element, uniform
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
+from tpuc_testing import OpConformance, integers, onnx_node, quantised_element, uniform
 
 from tests.ops.tpu import plain
 

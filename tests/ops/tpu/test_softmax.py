@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 from tpuc.api import F32, Node, TensorType
-from tpuc.testing import OpConformance, integers, onnx_node, quantised_element, uniform
 from tpuc_ops import tpu
+from tpuc_testing import OpConformance, integers, onnx_node, quantised_element, uniform
 
 from tests.ops.tpu import plain
 

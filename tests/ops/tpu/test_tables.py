@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import F32, Node, TensorType
-from tpuc.testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element, uniform
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.tpu.active import modes
+from tpuc_testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element, uniform
 
 TABLE = integers(1, 1, 1, 256)
 

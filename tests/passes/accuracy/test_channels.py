@@ -26,13 +26,13 @@ from tpuc.api import (
     UniformPerAxis,
     Value,
 )
-from tpuc.data import SampleReader, inputs_of, open_samples
 from tpuc.errors import CalibrationError
 from tpuc.interpreter import Interpreter
+from tpuc.interpreter.values import real_values, types_of
 from tpuc.schedule import PassManager
-from tpuc.session import Session
-from tpuc.session.compare import real_values, types_of
-from tpuc.work import PortableModule
+from tpuc_driver.data import SampleReader, inputs_of, open_samples
+from tpuc_driver.session import Session
+from tpuc_driver.work import PortableModule
 from tpuc_ops import top
 from tpuc_ops.quant.products import quantise_product
 from tpuc_passes.accuracy.channels import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tpuc.api import Module, Unsupported
-from tpuc.api.accuracy import OpenedMeasure
+from tpuc_driver.api.accuracy import OpenedMeasure
 from tpuc_passes.accuracy.promise import Form, Promise
 from tpuc_passes.accuracy.search import Source, quiet
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Module
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.accuracy.bias import apply_shifts
 from tpuc_passes.accuracy.notes import note_lines, parse_notes

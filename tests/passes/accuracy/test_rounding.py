@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Module, PassContext
-from tpuc.api.host import open_pool
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
+from tpuc_driver.api.host import open_pool
 from tpuc_ops import top
 from tpuc_passes.accuracy.grids import stored_filters
 from tpuc_passes.accuracy.network import FakeNetwork, Filters

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.work import one_blas_thread
+from tpuc_driver.work import one_blas_thread
 
 from tests.models.mean_precision import mean_average_precision
 from tests.models.rows import ROWS, calibrate, load, logits_of, lower, measure, run

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.api import Module
-from tpuc.api.host import open_pool
+from tpuc_driver.api.host import open_pool
 from tpuc_ops import top
 from tpuc_passes.accuracy.network import FakeNetwork, State
 from tpuc_passes.accuracy.together import most_together, node_together

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 SAMPLES = 6
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.data import SampleSet
-from tpuc.session import Session
+from tpuc_driver.data import SampleSet
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, read_table
 

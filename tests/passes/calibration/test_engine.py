@@ -14,7 +14,7 @@ from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc.ir.attributes import StringAttr
 from tpuc.npz import read_npz, write_npz
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.accuracy.equalised import Equalised
 from tpuc_passes.accuracy.rescale import equalise

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import CALIBRATION_TABLE, Module
 from tpuc.errors import CalibrationError
 from tpuc.schedule import PassManager
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import Module
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.calibration.gaps import find_gaps, sentence
 from tpuc_passes.calibration.statistics import Histogram

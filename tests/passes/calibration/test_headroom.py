@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.calibration.headroom import outermost, scores_of, with_output_headroom, with_whole_scores
 from tpuc_passes.calibration.table import TensorThreshold

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.cli import main
 from tpuc.errors import CalibrationError
 from tpuc.ir import Module
 from tpuc.ir.text import write_module
-from tpuc.session import Session
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.calibration.engine import Engine
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.data import inputs_of, open_samples
 from tpuc.errors import CalibrationError
 from tpuc.ir import Module
-from tpuc.session import Session
-from tpuc.work import PortableModule, open_pool
+from tpuc_driver.data import inputs_of, open_samples
+from tpuc_driver.session import Session
+from tpuc_driver.work import PortableModule, open_pool
 from tpuc_ops import top
 from tpuc_passes.calibration.collect import Counting, Kept
 from tpuc_passes.calibration.lint import lint

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import CALIBRATION_TABLE, Module
-from tpuc.api.host import PortableModule, inputs_of, open_pool, open_samples
+from tpuc_driver.api.host import PortableModule, inputs_of, open_pool, open_samples
 from tpuc_ops import top
 from tpuc_passes.accuracy.bias import filter_shifts, find_shifts, observe
 from tpuc_passes.accuracy.grids import BLOCK_ELEMENTS, stored_filters

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
-from tpuc.api.host import open_samples
-from tpuc.data import inputs_of
-from tpuc.session import Session
-from tpuc.work import open_pool
+from tpuc_driver.api.host import open_samples
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_driver.work import open_pool
 from tpuc_ops import top
 from tpuc_passes.accuracy import equalised
 from tpuc_passes.accuracy.equalised import Equalised, equalised_where_better

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import CALIBRATION_TABLE, Module, Value
 from tpuc.errors import CalibrationError
-from tpuc.session import Session
-from tpuc.work import open_pool
+from tpuc_driver.session import Session
+from tpuc_driver.work import open_pool
 from tpuc_ops import top
 from tpuc_passes.accuracy.network import FakeNetwork
 from tpuc_passes.calibration.duration import seconds_of

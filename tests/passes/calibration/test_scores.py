@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.errors import CalibrationError
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.calibration.scores import Score, scores_of, unshown, wins
 

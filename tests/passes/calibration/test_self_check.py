@@ -10,12 +10,13 @@ from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
-from tpuc.api import CALIBRATION_TABLE, CHECK_SAMPLES, Module, PassContext, Value
-from tpuc.data import SampleReader, SampleSet, inputs_of, open_samples
+from tpuc.api import CALIBRATION_TABLE, Module, PassContext, Value
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.session.reports import OutputCheck, SelfCheck
+from tpuc_driver.api.host import CHECK_SAMPLES
+from tpuc_driver.data import SampleReader, SampleSet, inputs_of, open_samples
+from tpuc_driver.session import Session
+from tpuc_driver.session.reports import OutputCheck, SelfCheck
 from tpuc_ops import top
 from tpuc_passes.accuracy.decisions import deciders_of
 from tpuc_passes.accuracy.network import State

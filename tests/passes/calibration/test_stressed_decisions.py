@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_ops import top
 
 from tests.models.rows import lower, run

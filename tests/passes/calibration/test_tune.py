@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import Module
-from tpuc.api.host import PortableModule, inputs_of, open_samples
+from tpuc_driver.api.host import PortableModule, inputs_of, open_samples
 from tpuc_ops import top
 from tpuc_passes.accuracy.measure import Measure
 from tpuc_passes.accuracy.network import FakeNetwork

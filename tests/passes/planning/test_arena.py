@@ -19,7 +19,7 @@ from tpuc.api import (
 )
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_plan
 from tpuc_passes.planning.planners.greedy import GREEDY
 from tpuc_passes.planning.planners.hill_climb import HillClimb

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpuc.cli import main
 from tpuc.registry import Registry
+from tpuc_driver.cli import main
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"

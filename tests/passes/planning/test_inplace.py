@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES
-from tpuc.session import Session
+from tpuc_driver.session import Session
 
 CASES = [case for case in (("cv183x", "bf16", 160), ("bm1684x", "f32", 192)) if Registry().has("tpuc.chips", case[0])]
 CHANNELS = 32

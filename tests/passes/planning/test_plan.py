@@ -9,10 +9,10 @@ import pytest
 from tpuc.api import DictAttr, InvalidModel, Module, UsageError
 from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
+from tpuc_driver.session import Session
 from tpuc_ops import tpu
 from tpuc_passes.planning.plan import Alias, ConcatAlias, Plan, Residency, SliceView, Stripes, TilePlan
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.passes.planning.test_cascades import LANE_BYTES, Drawn
 

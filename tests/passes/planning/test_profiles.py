@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tpuc.api import Box, Engine, Layouts, Node, Phase, PlacedTile, Space, Tile
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_passes.planning import module_planner
 from tpuc_passes.planning.cost import Cycles
 from tpuc_passes.planning.plan import Plan

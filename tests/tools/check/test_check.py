@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import InvalidModel, Unsupported
-from tpuc.cli import main
-from tpuc.session import Session
 from tpuc_check.findings import import_findings
 from tpuc_check.subjects import OnnxSubject
 from tpuc_check.trial import isolated
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 
 from tests.frontends.caffe.files import inputs, layer
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from tpuc.cli import main
 from tpuc_check.failure import essence
 from tpuc_check.reduction import reduced
+from tpuc_driver.cli import main
 
 
 @given(

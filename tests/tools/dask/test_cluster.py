@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tpuc.api import TpucError, UsageError
-from tpuc.api.host import open_pool
+from tpuc_driver.api.host import open_pool
 
 from tests.core.work.jobs import DieOnce, Sum
 from tests.core.work.test_work import SUMS, UNITS

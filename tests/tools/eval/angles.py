@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api.answers import Answer, Asked, RunSample
-from tpuc.api.host import Preset
+from tpuc_driver.api.answers import Answer, Asked, RunSample
+from tpuc_driver.api.host import Preset
 
 PRESET = Preset({"pixel_format": "gray", "mean": (127.5,), "scale": (1 / 127.5,), "crop": 0.5})
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api.host import SampleInput
+from tpuc_driver.api.host import SampleInput
 from tpuc_eval.protocols import LabelledSamples, Sample
 
 

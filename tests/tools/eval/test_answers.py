@@ -8,10 +8,11 @@ import numpy as np
 import onnx
 import pytest
 from PIL import Image
-from tpuc.api.answers import Asked, RunSample
-from tpuc.cli import main
-from tpuc.data import SampleInput, labels_named, open_samples, preprocess_from
+from tpuc.ir.preprocess import preprocess_from
 from tpuc.registry import Registry
+from tpuc_driver.api.answers import Asked, RunSample
+from tpuc_driver.cli import main
+from tpuc_driver.data import SampleInput, labels_named, open_samples
 
 from tests.frontends.onnx.networks import network, node
 from tests.tools.eval.angles import PRESET, Angles

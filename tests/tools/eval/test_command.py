@@ -13,11 +13,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from PIL import Image
-from tpuc.api.host import open_pool
-from tpuc.cli import main
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.session.artifacts import read_artifact
+from tpuc_driver.api.host import open_pool
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
+from tpuc_driver.session.artifacts import read_artifact
 from tpuc_eval.datasets.arrays import Arrays
 from tpuc_eval.evaluation import Evaluation, evaluate
 from tpuc_eval.metrics.topk import TopK

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 from tpuc.api import TpucError
-from tpuc.api.host import Preprocess, SampleInput
+from tpuc.api.boundary import Preprocess
+from tpuc_driver.api.host import SampleInput
 from tpuc_eval.datasets.arrays import Arrays
 from tpuc_eval.datasets.coco import Coco
 from tpuc_eval.datasets.imagenet import ImageNet

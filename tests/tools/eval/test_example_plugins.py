@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tpuc.cli import main
 from tpuc.registry import Offer
 from tpuc.registry.offers import installed_offers
+from tpuc_driver.cli import main
 
 HERE = "tests.tools.eval.example_plugins"
 OFFERS = (

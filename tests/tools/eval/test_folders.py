@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from PIL import Image
-from tpuc.cli import main
+from tpuc_driver.cli import main
 from tpuc_eval.datasets.labels import IndexRange
 
 from tests.frontends.onnx.networks import network, node

@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 import pytest
 from PIL import Image
-from tpuc.cli import main
-from tpuc.data import fused_postprocess
 from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc.session import Session
+from tpuc.ir.fused_postprocess import fused_postprocess
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 
 from tests.frontends.onnx.networks import network, node
 from tests.tools.eval.test_answers import said

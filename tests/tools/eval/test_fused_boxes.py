@@ -11,12 +11,12 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import NodeProto
-from tpuc.data import fused_postprocess
 from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
+from tpuc.ir.fused_postprocess import fused_postprocess
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.session import Session
 from tpuc_eval.options import configured
 from tpuc_eval.postprocess.ssd import Ssd
 from tpuc_eval.protocols import Detections, Postprocess, Sample

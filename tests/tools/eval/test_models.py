@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from tpuc.cli import main
+from tpuc_driver.cli import main
 from tpuc_eval.datasets.coco import Coco
 from tpuc_eval.metrics.coco import CocoAp
 from tpuc_eval.postprocess.yolo_free import YoloX

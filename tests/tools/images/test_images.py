@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tpuc.data import Preprocess
 from tpuc.errors import CalibrationError
+from tpuc.ir.preprocess import Preprocess
 from tpuc_images.images import read_image
 
 # two rows, two columns, RGB

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from tpuc.data import Preprocess
+from tpuc.ir.preprocess import Preprocess
 from tpuc_images.images import read_image
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tpuc.api.host import Preprocess
+from tpuc.api.boundary import Preprocess
 from tpuc_images.images import image_size, read_image
 from tpuc_images.placing import Placement, placement
 

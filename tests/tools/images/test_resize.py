@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from tpuc.data import Preprocess
 from tpuc.errors import CalibrationError
+from tpuc.ir.preprocess import Preprocess
+from tpuc_driver.data import from_pixels
 from tpuc_images.images import read_image
 from tpuc_images.resize import resize
 
@@ -96,13 +97,13 @@ def test_pixels_that_lie_otherwise_give_the_same_input(layout: Any, tmp_path: Pa
     said = Preprocess((1, 2, 3), (0.5, 0.25, 2), "bgr", (6, 8), layout=layout)
     wanted = read_image(file, said, shape)
     rgb_rows = Preprocess(pixel_format="rgb", layout="nhwc")
-    assert np.array_equal(said.from_pixels(pixels[None], rgb_rows, shape), wanted)
+    assert np.array_equal(from_pixels(said, pixels[None], rgb_rows, shape), wanted)
     bgr_planes = Preprocess(pixel_format="bgr", layout="nchw")
     assert np.array_equal(said.from_pixels(pixels[None, :, :, ::-1].transpose(0, 3, 1, 2), bgr_planes, shape), wanted)
 
 
 def test_what_a_module_says_reaches_its_images() -> None:
-    from tpuc.data import preprocess_of
+    from tpuc.ir.preprocess import preprocess_of
     from tpuc_ops.top.input import image_input
 
     said: dict[str, Any] = {

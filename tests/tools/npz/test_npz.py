@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.cli import main
+from tpuc_driver.cli import main
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 Y = np.array([[1, 2, 300]], np.int32)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from tpuc.api import UsageError
-from tpuc.cli import main
 from tpuc.registry import Registry
-from tpuc.session import Session
+from tpuc_driver.cli import main
+from tpuc_driver.session import Session
 from tpuc_profile.command import read_what_if
 
 ROOT = Path(__file__).resolve().parents[3]

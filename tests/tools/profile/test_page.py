@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from tpuc.api import Chip, Engine, LayerCommands
-from tpuc.cli import main
+from tpuc_driver.cli import main
 from tpuc_profile.analysis import analyse, by_layer, name_tensors
 from tpuc_profile.colours import colours_of
 from tpuc_profile.page import page_text

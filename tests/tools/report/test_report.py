@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from tpuc.api import Chip, LoadedModel
-from tpuc.cli import main
+from tpuc_driver.cli import main
 from tpuc_report.accuracy import Accuracy, Error
 from tpuc_report.page import page_text
 from tpuc_report.sources import Origin, Subject

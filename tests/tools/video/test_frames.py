@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from PIL import Image
-from tpuc.cli import main
+from tpuc_driver.cli import main
 
 from tests.frontends.onnx.networks import network, node
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.api import read_module
-from tpuc.api.command import App
-from tpuc.api.host import Registry
-from tpuc.cli import main
+from tpuc.api import Registry, read_module
+from tpuc_driver.api.command import App
+from tpuc_driver.cli import main
 
 PACKAGE = Path(__file__).resolve().parents[3] / "packages" / "tpuc-model-explorer"
 MODULE = """#loc1 = loc("x")

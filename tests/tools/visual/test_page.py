@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.api import ScalarType, Uniform
-from tpuc.cli import main
+from tpuc_driver.cli import main
 from tpuc_visual.graph import Layer
 from tpuc_visual.page import Networks, render
 from tpuc_visual.pictures import STEPS, Weight, picture

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import TpucError, UsageError
-from tpuc.cli import main
+from tpuc_driver.cli import main
 from tpuc_visual.graph import Layer
 from tpuc_visual.page import Networks, render
 from tpuc_visual.rows import aligned

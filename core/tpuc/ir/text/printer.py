@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tpuc.ir.attributes import Attribute, StringAttr
 from tpuc.ir.builtin import Call, Return
-from tpuc.ir.form import Part
+from tpuc.ir.op import Part
 from tpuc.ir.operation import UNKNOWN_LOCATION, Block, Function, Location, Module, Operation, Region, Value
 from tpuc.ir.slots import AbsentOperand, padding_of
 from tpuc.ir.text.fields import attributes_of, op_attributes_text

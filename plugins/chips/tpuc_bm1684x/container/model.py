@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpuc.api import CorruptFile, Unsupported
-from tpuc.api.container import Record, Schema
 from tpuc_chip_parts.files import FileType
+from tpuc_chip_parts.flatbuffer import Record, Schema
 
 from tpuc_bm1684x.isa.geometry import DDR_BASE
 

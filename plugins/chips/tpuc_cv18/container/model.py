@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from tpuc.api import CorruptFile, ImageFrame, Unsupported
-from tpuc.api.container import Record, Schema
 from tpuc_chip_parts.files import FileType
+from tpuc_chip_parts.flatbuffer import Record, Schema
 
 from tpuc_cv18.container.lz4 import decompress_block
 from tpuc_cv18.isa.geometry import BASE_REGISTERS, GMEM_BITS, gmem

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from tpuc.api import LoadedModel, ScalarType, TensorInfo, Uniform
-from tpuc.api.host import Preprocess
+from tpuc.api.boundary import Preprocess
 
 PIXELS, VALUES, STORED = "pixels", "values", "stored"
 """What the file for an input holds: bytes of decoded pixels, floats as the network means them, or what is stored."""

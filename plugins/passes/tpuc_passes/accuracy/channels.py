@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 import numpy as np
 from tpuc.api import Calibrated, FusesRelu, Module, Operation, ScalarType, UniformPerAxis, Value
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops import elementary, top
 from tpuc_ops.elementwise import Activation
 from tpuc_ops.quant.arithmetic import symmetric_scale, usable_threshold

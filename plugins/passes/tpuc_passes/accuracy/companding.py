@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops import elementary
 
 SOFTER = 4.0

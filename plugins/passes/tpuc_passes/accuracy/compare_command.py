@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tpuc.api.command import (
+from tpuc_driver.api.command import (
     COUNT,
     EMPTY,
     FILE,
@@ -86,6 +86,6 @@ def _plain(error: Any) -> dict[str, Any]:
 
 
 def _db(noise: float, signal: float) -> float:
-    from tpuc.api.host import decibels
+    from tpuc_driver.api.host import decibels
 
     return decibels(signal, noise)

@@ -18,7 +18,7 @@ from tpuc.api import (
     Value,
     as_stored,
 )
-from tpuc.api.host import Array, real_values
+from tpuc.api.evaluation import Array, real_values
 from tpuc_ops import tpu
 from tpuc_ops.quant.casts import parameters
 

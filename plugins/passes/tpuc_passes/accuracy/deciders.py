@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 import numpy as np
-from tpuc.api.host import Array, decibels
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import decibels
 from tpuc_ops import elementary
 
 from tpuc_passes.accuracy.parts import Part

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 from tpuc.api import Module
-from tpuc.api.host import Array, inputs_of
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import inputs_of
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.deciders import SATURATED, Classes, Decider, Labels, Numbers, Outputs, Presence, Scored

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tpuc.api import CALIBRATION_TABLE, Module, PassContext
-from tpuc.api.host import Array, Pool, SampleReader
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import Pool, SampleReader
 
 from tpuc_passes.accuracy.measure import slots_to_see
 from tpuc_passes.accuracy.network import FakeNetwork, State

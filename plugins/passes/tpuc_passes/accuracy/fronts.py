@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 from tpuc.api import ShapeOnly
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops.factorisation import matmul, root_of_inverse
 
 from tpuc_passes.accuracy.network import FakeNetwork

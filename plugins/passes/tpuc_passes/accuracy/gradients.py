@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Elementwise, FusesRelu
-from tpuc.api.host import ABSENT_SLOT, Array, Step
+from tpuc.api.evaluation import ABSENT_SLOT, Array, Step
 from tpuc_ops import top
 from tpuc_ops.convolution import convolve
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import Calibrated, ChipDescription, TensorType, Uniform, UniformPerAxis, numpy_dtype
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops import top
 from tpuc_ops.quant.arithmetic import usable_scales, usable_threshold
 from tpuc_ops.quant.elements import symmetric_element

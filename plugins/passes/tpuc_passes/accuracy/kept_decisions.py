@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import CalibrationError, Module
-from tpuc.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
-from tpuc.api.host import Array, Interpreter, SampleReader, SampleSource, inputs_of, real_values
+from tpuc.api.evaluation import Array, Interpreter, real_values
+from tpuc_driver.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
+from tpuc_driver.api.host import SampleReader, SampleSource, inputs_of
 
 from tpuc_passes.accuracy.deciders import Decider
 from tpuc_passes.accuracy.decisions import deciders_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.companding import compand

@@ -20,7 +20,8 @@ from tpuc.api import (
     Value,
     as_stored,
 )
-from tpuc.api.host import ABSENT_SLOT, Array, Plan, Pool, Step, make_plan, shares
+from tpuc.api.evaluation import ABSENT_SLOT, Array, Plan, Step, make_plan
+from tpuc_driver.api.host import Pool, shares
 from tpuc_ops import top
 from tpuc_ops.convolution import exact_dtype
 

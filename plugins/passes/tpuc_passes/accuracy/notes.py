@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 
 
 def note_lines(values: Mapping[str, Array]) -> tuple[str, ...]:

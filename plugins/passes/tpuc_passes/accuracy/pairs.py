@@ -7,17 +7,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tpuc.api import CalibrationError, Module, PassContext
-from tpuc.api.host import (
-    Array,
-    Interpreter,
-    SampleReader,
-    SampleSource,
-    inputs_of,
-    open_pool,
-    pair_inputs,
-    real_values,
-    types_of,
-)
+from tpuc.api.evaluation import Array, Interpreter, real_values, types_of
+from tpuc_driver.api.host import SampleReader, SampleSource, inputs_of, open_pool, pair_inputs
 
 from tpuc_passes.accuracy.channels import channel_elements, eligible
 from tpuc_passes.accuracy.network import FakeNetwork

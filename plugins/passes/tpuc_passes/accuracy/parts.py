@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from tpuc.api import Constant, Module, Operation, ShapeOnly, Value
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.outputs import is_scaling

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tpuc.api import CALIBRATION_TABLE, CHECK_SAMPLES, Module, Pass, PassContext
-from tpuc.api.host import SampleSet, SampleSource
+from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext
+from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource
 
 from tpuc_passes.accuracy.promise import Form
 from tpuc_passes.calibrate import Calibrate

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpuc.api import Module, Unsupported
-from tpuc.api.accuracy import OpenedMeasure
+from tpuc_driver.api.accuracy import OpenedMeasure
 
 SAME_WAY_DOWN = 2
 """Cheaper networks that are tried below one that is accurate enough: accuracy does not quite fall with cost."""

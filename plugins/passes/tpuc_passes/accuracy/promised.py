@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuc.api import (
-    ACCURACY,
     CALIBRATION_TABLE,
-    CHECK_SAMPLES,
     COMPILE,
     FLOAT_MODES,
     QUANTISE_TABLE,
@@ -20,9 +18,18 @@ from tpuc.api import (
     PassContext,
     UsageError,
 )
-from tpuc.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
-from tpuc.api.command import build_object, parse_pass_text
-from tpuc.api.host import AccuracyReport, SampleSet, SampleSource, inputs_of, open_pool, open_samples
+from tpuc_driver.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
+from tpuc_driver.api.command import build_object, parse_pass_text
+from tpuc_driver.api.host import (
+    ACCURACY,
+    CHECK_SAMPLES,
+    AccuracyReport,
+    SampleSet,
+    SampleSource,
+    inputs_of,
+    open_pool,
+    open_samples,
+)
 
 from tpuc_passes.accuracy.preparations import GIVEN, NONE, Preparations
 from tpuc_passes.accuracy.promise import Form, Promise, Tried

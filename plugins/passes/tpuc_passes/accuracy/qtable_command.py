@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 from tpuc.api import TpucError, write_atomic
-from tpuc.api.command import (
+from tpuc_driver.api.command import (
     COUNT,
     FILE,
     MODE,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Builder, FusesRelu, Module, Operation, Value
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops import elementary, top
 
 HOMOGENEOUS = (top.Relu, top.MaxPool, top.AvgPool, top.LeakyRelu, top.PRelu)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import Elementwise, ShapeOnly
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 
 from tpuc_passes.accuracy.network import FakeNetwork
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api.host import Array, Pool
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import Pool
 from tpuc_ops import top
 from tpuc_ops.convolution import pad_images
 from tpuc_ops.factorisation import matmul, root_of_inverse

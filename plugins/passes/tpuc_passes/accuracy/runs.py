@@ -18,7 +18,7 @@ from tpuc.api import (
     Unsupported,
     UsageError,
 )
-from tpuc.api.host import Session, inputs_of, samples_in
+from tpuc_driver.api.host import Session, inputs_of, samples_in
 
 from tpuc_passes.accuracy.stored import stored_layers
 from tpuc_passes.quantised import has_scales

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tpuc.api import ChipDescription, UniformPerAxis
-from tpuc.api.host import Array, Job, PortableModule, SampleReader, SampleSource, decibels, finite_pair
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import Job, PortableModule, SampleReader, SampleSource, decibels, finite_pair
 from tpuc_ops import top
 from tpuc_ops.factorisation import dot
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tpuc.api import Operation
-from tpuc.api.host import Array, finite_pair
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import finite_pair
 from tpuc_ops.factorisation import dot, energy
 
 from tpuc_passes.accuracy.cones import Cone

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tpuc.api import Module, Operation, TensorType, UsageError
-from tpuc.api.host import Array, Interpreter, SampleInput, inputs_of, real_values
+from tpuc.api.evaluation import Array, Interpreter, real_values
+from tpuc_driver.api.host import SampleInput, inputs_of
 
 from tpuc_passes.accuracy.split import LayerError
 from tpuc_passes.quantised import network_inputs

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from tpuc.api import Elementwise, NetworkInput, Node, ShapeOnly, TensorType
-from tpuc.api.host import Plan, Step
+from tpuc.api.evaluation import Plan, Step
 from tpuc_ops import top
 
 ROW_BY_ROW = (top.Conv, top.MaxPool, top.AvgPool, top.Scale, Elementwise, NetworkInput, ShapeOnly)

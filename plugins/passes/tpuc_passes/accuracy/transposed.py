@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops.convolution import as_images, convolve
 from tpuc_ops.products import matmul
 from tpuc_ops.window import Extents, Window

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from tpuc.api import PassContext
-from tpuc.api.host import Pool, units_of
+from tpuc_driver.api.host import Pool, units_of
 
 from tpuc_passes.accuracy.fronts import MOST_LAYERS, Choice, Front, Graph, graph_of
 from tpuc_passes.accuracy.network import FakeNetwork

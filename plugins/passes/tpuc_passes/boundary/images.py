@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from tpuc.api import FrameAlignment, ImageFrame, Location, Module, Node, Operation, TensorType, UsageError, Value
-from tpuc.api.host import SENSOR_FORMATS, VIDEO_FORMATS
+from tpuc_driver.api.host import SENSOR_FORMATS, VIDEO_FORMATS
 from tpuc_ops import top, tpu
 
 from tpuc_passes.boundary.building import BYTES, PIXELS, BoundaryBuilder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import F32, Location, Module, Node, Op, Operation, TensorType, Unsupported, Value
-from tpuc.api.host import preprocess_of
+from tpuc.api.boundary import preprocess_of
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import is_integer, zero_point

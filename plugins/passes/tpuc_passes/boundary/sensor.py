@@ -7,7 +7,8 @@ from functools import cached_property, reduce
 
 import numpy as np
 from tpuc.api import F32, ElementType, Node, Op, Operation, ScalarType, TensorType, Uniform, Value
-from tpuc.api.host import LOW_BITS, SENSOR_FORMATS, SENSOR_VALUES, preprocess_of
+from tpuc.api.boundary import preprocess_of
+from tpuc_driver.api.host import LOW_BITS, SENSOR_FORMATS, SENSOR_VALUES
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array, as_float, stored
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api.host import LOW_BITS
+from tpuc_driver.api.host import LOW_BITS
 from tpuc_ops.arrays import Array
 
 HIGH_STEPS = 128

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property, reduce
 
 from tpuc.api import TensorType, Value
-from tpuc.api.host import VIDEO_FORMATS, video_terms
+from tpuc_driver.api.host import VIDEO_FORMATS, video_terms
 from tpuc_ops import tpu
 
 from tpuc_passes.boundary.building import PIXELS, BoundaryBuilder

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from tpuc.api import F32, Node, Op, ScalarType, TensorType, Uniform, Value
-from tpuc.api.host import FRACTION_BITS, LOW_STEPS, video_terms
+from tpuc_driver.api.host import FRACTION_BITS, LOW_STEPS, video_terms
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 

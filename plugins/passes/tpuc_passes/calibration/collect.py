@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 from tpuc.api import CalibrationError, Module
-from tpuc.api.host import Array, Interpreter, Job, PortableModule, SampleInput, SampleReader, SampleSource, inputs_of
+from tpuc.api.evaluation import Array, Interpreter
+from tpuc_driver.api.host import Job, PortableModule, SampleInput, SampleReader, SampleSource, inputs_of
 
 from tpuc_passes.accuracy.masks import hidden_values
 from tpuc_passes.calibration.scores import Score, Scores, scores_of, wins

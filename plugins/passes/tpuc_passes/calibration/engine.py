@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from tpuc.api import CalibrationError, Calibrator, Module, PassContext
-from tpuc.api.host import Array, Pool, PortableModule, SampleSource, small_units_of
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import Pool, PortableModule, SampleSource, small_units_of
 
 from tpuc_passes.accuracy.equalised import equalised_where_better
 from tpuc_passes.accuracy.grids import PRODUCTS

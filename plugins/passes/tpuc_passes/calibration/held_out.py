@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tpuc.api import Module
-from tpuc.api.host import SampleSource
+from tpuc_driver.api.host import SampleSource
 
 from tpuc_passes.calibration.collect import Outputs
 from tpuc_passes.calibration.duration import seconds_of

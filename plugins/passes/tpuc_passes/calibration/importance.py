@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops import elementary
 from tpuc_ops.factorisation import matmul
 

@@ -8,7 +8,8 @@ from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 from tpuc.api import Module
-from tpuc.api.host import Array, Pool, decibels
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import Pool, decibels
 from tpuc_ops.factorisation import energy
 
 from tpuc_passes.accuracy.deciders import Agreement, Decider, Outputs, Remembering

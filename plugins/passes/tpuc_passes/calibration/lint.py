@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import CalibrationError, Module, PassContext
-from tpuc.api.host import (
-    Array,
-    Interpreter,
+from tpuc.api.evaluation import Array, Interpreter
+from tpuc_driver.api.host import (
     Job,
     Pool,
     PortableModule,

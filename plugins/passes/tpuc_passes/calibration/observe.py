@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from tpuc.api.host import Array, Job, Plan, PortableModule, SampleReader, SampleSource
+from tpuc.api.evaluation import Array, Plan
+from tpuc_driver.api.host import Job, PortableModule, SampleReader, SampleSource
 
 from tpuc_passes.accuracy.bias import ProductMeans, product_means
 from tpuc_passes.accuracy.measure import Measure

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import CalibrationError, InvalidModel, Module, print_module
-from tpuc.api.host import SampleInput, SampleSource, read_npz, write_npz
+from tpuc.api.evaluation import read_npz, write_npz
+from tpuc_driver.api.host import SampleInput, SampleSource
 
 from tpuc_passes.calibration.collect import Counting, Outputs
 from tpuc_passes.calibration.statistics import FINER, Histogram, TensorRange

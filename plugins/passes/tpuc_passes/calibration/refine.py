@@ -10,7 +10,8 @@ from functools import cached_property
 
 import numpy as np
 from tpuc.api import CALIBRATION_TABLE, Calibrator, Module, PassContext
-from tpuc.api.host import Array, Pool, PortableModule, SampleReader, SampleSource, units_of
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import Pool, PortableModule, SampleReader, SampleSource, units_of
 
 from tpuc_passes.accuracy.bias import SHIFTS, ProductMeans, filter_shifts, find_shifts
 from tpuc_passes.accuracy.channels import CHANNEL_THRESHOLDS, UNSEEN, channel_elements, choose_channels, eligible

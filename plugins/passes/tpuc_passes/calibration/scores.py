@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 from tpuc.api import Module, Operation
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 from tpuc_ops import top
 
 from tpuc_passes.accuracy.outputs import output_parts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Elementwise, Node, Op
-from tpuc.api.host import Array, Step
+from tpuc.api.evaluation import Array, Step
 from tpuc_ops import top
 from tpuc_ops.factorisation import energy
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 
 from tpuc_passes.accuracy.deciders import Agreement
 

@@ -32,7 +32,7 @@ from tpuc.api import (
     Wants,
     cpu_function,
 )
-from tpuc.api.host import is_postprocess
+from tpuc.api.boundary import is_postprocess
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 

@@ -37,7 +37,7 @@ from tpuc.api import (
     Wants,
     free_name,
 )
-from tpuc.api.host import is_postprocess
+from tpuc.api.boundary import is_postprocess
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_ops.quantised import Rescales

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from tpuc.api import UsageError, write_atomic
-from tpuc.api.command import OUTPUT, App, PoolChoice, PoolsCommand, pass_app, pool_options, write_all
+from tpuc_driver.api.command import OUTPUT, App, PoolChoice, PoolsCommand, pass_app, pool_options, write_all
 
 if TYPE_CHECKING:
     from tpuc.api import MemoryPlan, Planner

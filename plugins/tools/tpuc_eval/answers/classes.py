@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import UsageError
-from tpuc.api.answers import Answer, Asked, RunSample
+from tpuc_driver.api.answers import Answer, Asked, RunSample
 
 from tpuc_eval.options import reader
 from tpuc_eval.postprocess.classes import ClassRows

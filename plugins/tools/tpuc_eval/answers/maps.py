@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tpuc.api.answers import Answer, Asked, RunSample
-from tpuc.api.host import Labels
+from tpuc_driver.api.answers import Answer, Asked, RunSample
+from tpuc_driver.api.host import Labels
 from tpuc_images.images import upright
 
 from tpuc_eval.answers.objects import COLOURS, fitting_detectors

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import ImageDraw
-from tpuc.api.answers import Answer, Asked, RunSample
+from tpuc_driver.api.answers import Answer, Asked, RunSample
 from tpuc_images.images import upright
 
 from tpuc_eval.datasets.images import sample_of

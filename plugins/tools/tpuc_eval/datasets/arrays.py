@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 from tpuc.api import CalibrationError, UsageError
-from tpuc.api.host import Array, SampleInput, arranged, fit, read_npz
+from tpuc.api.evaluation import Array, read_npz
+from tpuc_driver.api.host import SampleInput, arranged, fit
 
 from tpuc_eval.datasets.labels import IndexRange, index_range, read_labels
 from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Sample

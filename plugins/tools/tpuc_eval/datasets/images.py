@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.api import CalibrationError
-from tpuc.api.host import Registry, SampleInput, check_described, fit
+from tpuc.api import CalibrationError, Registry
+from tpuc_driver.api.host import SampleInput, check_described, fit
 from tpuc_images.images import image_size, read_image
 from tpuc_images.placing import placement
 from tpuc_images.reader import SUFFIXES

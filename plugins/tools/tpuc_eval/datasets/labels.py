@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import UsageError
-from tpuc.api.host import lines_of
+from tpuc_driver.api.host import lines_of
 
 IMAGENET = 1000
 """Classes of its lists of labels."""

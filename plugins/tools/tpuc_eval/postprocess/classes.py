@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tpuc.api import UsageError
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 
 from tpuc_eval.postprocess.scores import Scores
 from tpuc_eval.protocols import Outputs, Postprocess, Sample

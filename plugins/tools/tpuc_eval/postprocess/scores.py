@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import UsageError
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 
 from tpuc_eval.protocols import Outputs, Postprocess, Sample, plain_shape
 

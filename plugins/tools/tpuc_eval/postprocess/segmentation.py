@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuc.api import UsageError
-from tpuc.api.host import Array
+from tpuc.api.evaluation import Array
 
 from tpuc_eval.postprocess.scores import named_output
 from tpuc_eval.protocols import Outputs, Postprocess, Sample

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import TensorType
-from tpuc.testing import Typed, quantised, quantised_element
-from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
+from tpuc_testing import Typed, quantised, quantised_element
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 
 class Draw:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from tpuc.api import ScalarType
-from tpuc.testing import integers
-from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
+from tpuc_testing import integers
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 from tests.chips.bm1684x.kernels.samples import conv_int8, i8, u8
 

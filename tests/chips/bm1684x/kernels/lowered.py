@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
-from tpuc.session import Session
-from tpuc.testing.kernel_conformance import FLOAT_BOUNDS, float_error
+from tpuc_driver.session import Session
+from tpuc_testing.kernel_conformance import FLOAT_BOUNDS, float_error
 
 from tests.chips.lowered import Array
 

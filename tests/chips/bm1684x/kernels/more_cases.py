@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import Op
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Operand
 from tpuc_ops import top
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Operand
 
 Array = NDArray[Any]
 

@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import F32, ScalarType, TensorType
-from tpuc.testing import Typed, integers, quantised, quantised_element
-from tpuc.testing.kernel_conformance import Fixed, Operand, Sample
 from tpuc_ops import tpu
+from tpuc_testing import Typed, integers, quantised, quantised_element
+from tpuc_testing.kernel_conformance import Fixed, Operand, Sample
 
 from tests.chips.bm1684x.kernels import samples
 

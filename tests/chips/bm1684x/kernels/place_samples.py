@@ -5,9 +5,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 from tpuc.api import BF16, F16, ScalarType, TensorType
-from tpuc.testing import Typed, integers, uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
+from tpuc_testing import Typed, integers, uniform
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 from tests.chips.bm1684x.kernels.samples import I8, i8
 

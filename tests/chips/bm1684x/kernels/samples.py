@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import TensorType, Uniform
-from tpuc.testing import Typed, integers, quantised, quantised_element, uniform
-from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
+from tpuc_testing import Typed, integers, quantised, quantised_element, uniform
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 I8 = quantised_element("int8", 0.05)
 U8 = quantised_element("uint8", 0.03)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from tpuc.testing import integers, quantised, quantised_element
-from tpuc.testing.kernel_conformance import Fixed, Sample
 from tpuc_ops import tpu
+from tpuc_testing import integers, quantised, quantised_element
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 from tests.chips.bm1684x.kernels.samples import U8, conv_int8, i8, u8
 

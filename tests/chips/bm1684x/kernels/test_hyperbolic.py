@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.registry import Registry
-from tpuc.testing.kernel_conformance import Sample, compile_kernels
 from tpuc_ops import tpu
+from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 Array = NDArray[Any]
 

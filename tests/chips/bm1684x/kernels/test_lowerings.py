@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
+from tpuc.interpreter.values import real_values
 from tpuc.registry import Registry
-from tpuc.session import Session
-from tpuc.session.compare import real_values
-from tpuc.testing import uniform
-from tpuc.testing.kernel_conformance import Fixed, Operand, float_error, sample_module
-from tpuc.testing.values import build_exposed
+from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_testing import uniform
+from tpuc_testing.kernel_conformance import Fixed, Operand, float_error, sample_module
+from tpuc_testing.values import build_exposed
 
 from tests.chips import layer_cases
 from tests.chips.bm1684x.kernels.lowered import check_file

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from tpuc.api import F32, Module, TensorType
 from tpuc.interpreter import Interpreter
+from tpuc.interpreter.values import real_values
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES
-from tpuc.session import Session
-from tpuc.session.compare import real_values
-from tpuc.testing.kernel_conformance import Sample, sample_module
-from tpuc.testing.values import build_exposed
 from tpuc_bm1684x.lowerings import TABLE
+from tpuc_driver.session import Session
+from tpuc_testing.kernel_conformance import Sample, sample_module
+from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.bm1684x.kernels.more_cases import CASES, FUNCTIONS, Case

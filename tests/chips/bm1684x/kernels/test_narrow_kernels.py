@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from tpuc.registry import Registry
-from tpuc.testing.kernel_conformance import KernelConformance, Sample, compile_kernels
+from tpuc_testing.kernel_conformance import KernelConformance, Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels.narrow_samples import ASYMMETRIC, casts, narrow
 

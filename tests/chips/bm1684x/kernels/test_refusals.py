@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from tpuc.api import ABSENT, F32, ElementType, KernelChoice, LoweringNode, Node, ScalarType, TensorType, Unsupported
-from tpuc.testing import quantised_element
-from tpuc.testing.kernel_conformance import Fixed, Sample, compile_kernels
 from tpuc_bm1684x.chip import DESCRIPTION
 from tpuc_bm1684x.kernels import TABLE as KERNELS
 from tpuc_bm1684x.lowerings import TABLE as LOWERINGS
@@ -52,6 +50,8 @@ from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.reshape import Reshape
 from tpuc_ops.tpu.slice import Slice
 from tpuc_ops.tpu.softmax import Softmax
+from tpuc_testing import quantised_element
+from tpuc_testing.kernel_conformance import Fixed, Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels import place_limits
 from tests.chips.bm1684x.kernels.nodes import node, t, top

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 from tpuc.api import Engine
-from tpuc.session import Session
 from tpuc_bm1684x.container import BModel
 from tpuc_bm1684x.isa import LaneTransfer, Requantise
 from tpuc_bm1684x.isa.stream import decode_stream
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.timing.banks import bank_conflicts
+from tpuc_driver.session import Session
 
 from tests.chips.bm1684x.draw import Draw
 from tests.chips.bm1684x.timing.compute_commands import requantise, transfer

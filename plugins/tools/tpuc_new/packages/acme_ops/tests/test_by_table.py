@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 from acme_ops.gelu7 import Gelu7
-from tpuc.api.host import Interpreter, Registry, Session, types_of
-from tpuc.testing.kernel_conformance import Sample, sample_module
-from tpuc.testing.values import build_exposed
+from tpuc.api import Registry
+from tpuc.api.evaluation import Interpreter, types_of
+from tpuc_driver.api.host import Session
+from tpuc_testing.kernel_conformance import Sample, sample_module
+from tpuc_testing.values import build_exposed
 
 
 def test_every_byte(tmp_path: Path) -> None:

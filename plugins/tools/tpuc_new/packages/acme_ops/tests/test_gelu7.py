@@ -8,8 +8,9 @@ import numpy as np
 import onnx
 from acme_ops.gelu7 import Gelu7
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
-from tpuc.api.host import Array, Interpreter, Session
-from tpuc.testing import OpConformance, f32, zeros
+from tpuc.api.evaluation import Array, Interpreter
+from tpuc_driver.api.host import Session
+from tpuc_testing import OpConformance, f32, zeros
 
 
 def reference(x: Array) -> Array:

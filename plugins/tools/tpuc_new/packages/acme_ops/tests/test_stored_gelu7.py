@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 from acme_ops.stored_gelu7 import StoredGelu7
 from tpuc.api import F32, Node, ScalarType, TensorType, Uniform
-from tpuc.testing.kernel_conformance import KernelConformance, Sample
-from tpuc.testing.op_conformance import Typed
+from tpuc_testing.kernel_conformance import KernelConformance, Sample
+from tpuc_testing.op_conformance import Typed
 
 QUARTERS = Uniform(ScalarType("i8"), F32, 0.25)
 """int8 values that stand for quarters: -2 is stored as -8, 7 as 28."""

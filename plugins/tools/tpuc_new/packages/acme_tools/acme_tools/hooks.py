@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Chip, TpucError, write_atomic
-from tpuc.api.command import hookimpl
+from tpuc_driver.api.command import hookimpl
 
 
 class Digest:

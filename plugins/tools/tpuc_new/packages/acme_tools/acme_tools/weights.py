@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from tpuc.api.command import App, Command, pass_app
+from tpuc_driver.api.command import App, Command, pass_app
 
 
 @click.command("weights", cls=Command)

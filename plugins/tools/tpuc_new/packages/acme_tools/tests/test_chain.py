@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import Unsupported
-from tpuc.api.host import Interpreter, Session
+from tpuc.api.evaluation import Interpreter
+from tpuc_driver.api.host import Session
 
 
 def test_a_file_becomes_a_module(tmp_path: Path) -> None:

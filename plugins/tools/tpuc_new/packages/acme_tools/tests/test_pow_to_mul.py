@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from tpuc.api import PassContext
-from tpuc.api.host import Interpreter, Registry, Session
-from tpuc.testing.golden import run_golden
+from tpuc.api import PassContext, Registry
+from tpuc.api.evaluation import Interpreter
+from tpuc_driver.api.host import Session
+from tpuc_testing.golden import run_golden
 
 GOLDEN = Path(__file__).with_name("pow-to-mul.mlir")
 

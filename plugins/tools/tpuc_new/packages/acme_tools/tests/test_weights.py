@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from tpuc.cli import main
+from tpuc_driver.cli import main
 
 MODULE = """
 module @net attributes {module.chip = "ALL", module.state = "TOP_F32", module.weight_file = "net.npz"} {

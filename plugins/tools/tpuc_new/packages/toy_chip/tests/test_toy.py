@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
-from tpuc.api.host import Session
-from tpuc.testing import integers, quantised, quantised_element, uniform
-from tpuc.testing.chip_conformance import ChipConformance
-from tpuc.testing.kernel_conformance import Fixed, Sample
+from tpuc_driver.api.host import Session
 from tpuc_ops import tpu
+from tpuc_testing import integers, quantised, quantised_element, uniform
+from tpuc_testing.chip_conformance import ChipConformance
+from tpuc_testing.kernel_conformance import Fixed, Sample
 
 BYTES = quantised_element("int8", 0.05)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tpuc.api import (
     Assembler,
-    Board,
     Chip,
     ChipDescription,
     CompiledLayout,
@@ -16,6 +15,7 @@ from tpuc.api import (
     Recorder,
     TensorType,
 )
+from tpuc_driver.api.board import Board
 
 from toy_chip.lmem import ToyLmem
 from toy_chip.operands import DDR_BASE, LANE_BYTES, LANES

@@ -1,7 +1,0 @@
-"""What a command needs that writes HTML pages."""
-
-from __future__ import annotations
-
-from tpuc.page import Data, Markup, fill_page, policy_of
-
-__all__ = ["Data", "Markup", "fill_page", "policy_of"]

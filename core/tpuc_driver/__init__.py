@@ -1,0 +1,3 @@
+"""The driver above the compiler: sessions, sample data, worker pools, reports, command line, Python interface."""
+
+from __future__ import annotations

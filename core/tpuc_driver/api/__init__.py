@@ -1,0 +1,3 @@
+"""What commands, hooks, answers and measures may import from the driver, a module for each subject."""
+
+from __future__ import annotations

@@ -1,0 +1,29 @@
+"""The command line. Nothing here imports anything before a command needs it, so that Ctrl-C is heard from the start."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130
+"""As shells report the end by a signal: 128 and its number, 2 for SIGINT."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `tpuc ARGUMENTS` (those of the process when None); returns the exit code."""
+    try:
+        from tpuc_driver.cli.interrupts import interruptible
+        from tpuc_driver.cli.streams import fill_descriptors
+
+        if arguments is None:
+            fill_descriptors()
+        with interruptible(whole_process=arguments is None) as interrupt:
+            from tpuc_driver.cli.run import run
+
+            return run(arguments, interrupt)
+    except KeyboardInterrupt:
+        import sys
+
+        sys.stderr.write("tpuc: interrupted\n")
+        return INTERRUPTED

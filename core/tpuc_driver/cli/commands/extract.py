@@ -1,0 +1,27 @@
+"""`tpuc extract`: every network of a compiled file by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tpuc_driver.cli.app import App, pass_app
+from tpuc_driver.cli.command import Command
+from tpuc_driver.cli.session import check_inputs, open_session
+from tpuc_driver.cli.values import FILE
+
+
+@click.command("extract", cls=Command, section="Compile", examples=("tpuc extract both.bmodel -o apart/",))
+@click.argument("file", metavar="FILE", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, metavar="DIR", help="The folder to write to.")
+@pass_app
+def command(app: App, file: Path, output: Path) -> None:
+    """Write a file for every network of a compiled file, and for every set of its shapes.
+
+    They are named after the networks, and are the files that `tpuc combine` was given.
+    """
+    check_inputs(file)
+    from tpuc_driver.session.combining import extract
+
+    app.result("\n".join(map(str, extract(open_session(app).opened(file), output))))

@@ -1,0 +1,76 @@
+"""`tpuc plugins`: what is installed, without importing any of it unless asked to check."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from tpuc_driver.cli.app import App, pass_app
+from tpuc_driver.cli.command import Command
+from tpuc_driver.cli.summaries import BUILT_IN
+from tpuc_driver.cli.text import columns
+
+if TYPE_CHECKING:
+    from tpuc.registry import Registry, Row
+
+    from tpuc_driver.problems import Problem
+
+
+@click.command(
+    "plugins",
+    cls=Command,
+    section="Installation",
+    examples=("tpuc plugins --check",),
+)
+@click.option("--check", is_flag=True, help="Load every plugin and say what is broken.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@pass_app
+def command(app: App, check: bool, as_json: bool) -> int:
+    """List installed plugins."""
+    from tpuc_driver.problems import find_problems
+
+    rows = [row for group in app.registry.groups for row in app.registry.describe(group)]
+    found = find_problems(app.registry, BUILT_IN) if check else []
+    rows = with_broken(rows, found)
+    problems = [problem.sentence for problem in found]
+    unreadable = list(app.registry.unreadable) if check else []
+    if as_json:
+        listed = [dataclasses.asdict(row) for row in rows]
+        app.result_json({"plugins": listed, "problems": [*unreadable, *problems]} if check else {"plugins": listed})
+    else:
+        app.result(show(app.registry, rows))
+        for problem in problems:
+            app.remark(problem)
+    return 1 if problems or unreadable else 0
+
+
+def with_broken(rows: Sequence[Row], problems: Sequence[Problem]) -> list[Row]:
+    """The rows, the state of those with a problem `broken`, then the entry points that are in no group."""
+    from tpuc.registry import Row
+
+    broken = {(offer.group, offer.name, offer.package): offer for offer in (problem.offer for problem in problems)}
+    keys = [(row.group, row.name, row.package) for row in rows]
+    marked = [replace(row, state="broken") if key in broken else row for key, row in zip(keys, rows, strict=True)]
+    others = [offer for key, offer in broken.items() if key not in keys]
+    return [*marked, *(Row(o.group, o.name, o.package, o.version, o.path, "broken") for o in others)]
+
+
+def show(registry: Registry, rows: list[Row]) -> str:
+    """One line per plugin, under the word for its group."""
+    if not rows:
+        return "no plugins are installed"
+    head = ("kind", "name", "package", "object", "state")
+    return columns([head, *(_cells(_kind(registry, row.group), row) for row in rows)])
+
+
+def _kind(registry: Registry, group: str) -> str:
+    """The word for a group; the group itself where there is none of that name."""
+    return registry.group(group).kind if group in registry.groups else group
+
+
+def _cells(kind: str, row: Row) -> tuple[str, ...]:
+    return (kind, row.name, f"{row.package} {row.version}", row.path, row.state)

@@ -1,0 +1,211 @@
+"""`tpuc run`: execute a network in any runnable format on given inputs, and say what it answers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from tpuc.errors import TpucError, UsageError
+from tpuc.files import check_writable
+
+from tpuc_driver.cli.app import App, pass_app
+from tpuc_driver.cli.command import Command
+from tpuc_driver.cli.options import labels_option, layout_option, preprocess_options, trust_option
+from tpuc_driver.cli.outputs import check_output
+from tpuc_driver.cli.session import check_inputs, open_session
+from tpuc_driver.cli.text import columns
+from tpuc_driver.cli.values import FILE, OUTPUT, PATHS, POSITIVE
+
+if TYPE_CHECKING:
+    from tpuc_driver.api.answers import Answer, Asked, RunSample
+    from tpuc_driver.data import Labels
+
+ANSWERS, READERS = "tpuc.answers", "tpuc.readers"
+LARGEST = 5
+
+
+@click.command(
+    "run",
+    cls=Command,
+    section="Run and measure",
+    examples=("tpuc run --model FILE --input sample.npz -o answers.npz", "tpuc run FILE cat.jpg --labels imagenet"),
+)
+@click.argument("files", metavar="[MODEL] [INPUT]...", nargs=-1, type=FILE)
+@click.option("--input", "inputs", type=PATHS, default=(), help="The same as INPUT: a.npz,b.npz.")
+@click.option("--model", type=FILE, metavar="FILE", help="The same as MODEL.")
+@click.option(
+    "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only shown."
+)
+@click.option("--network", metavar="NAME", help="Of a compiled file with several networks.")
+@labels_option
+@click.option("--postprocess", default="", metavar="NAME", help="What the outputs are, as of `tpuc eval`: yolov5, ssd.")
+@click.option(
+    "--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes or maps into the picture; several pictures, files."
+)
+@click.option("--every", type=POSITIVE, default=1, metavar="N", help="Of a video every N-th frame.")
+@click.option("--summary", is_flag=True, help="Show mean, deviation and NaN of every output.")
+@layout_option
+@trust_option
+@preprocess_options
+@click.option("--dump-all-tensors", is_flag=True, help="Give every value of the network, not only its outputs.")
+@pass_app
+def command(
+    app: App,
+    files: tuple[Path, ...],
+    inputs: tuple[Path, ...],
+    model: Path | None,
+    output: Path | None,
+    network: str | None,
+    labels: Labels | None,
+    postprocess: str,
+    draw: Path | None,
+    every: int,
+    summary: bool,
+    input_layout: str | None,
+    trust: bool,
+    preprocess: Mapping[str, Any],
+    dump_all_tensors: bool,
+) -> None:
+    """Execute a network on inputs and say what it answers.
+
+    MODEL is a network file, .mlir or a compiled file; an INPUT is a picture, video, npz, npy or a folder of them.
+    Networks with several inputs take one npz, or one INPUT for each. Classes of pictures are told best first, objects
+    with boxes, maps of classes by their shares; of other outputs the range and the largest values. Where a file takes
+    quantised integers, arrays of integers are taken as they are and floats are quantised.
+    """
+    if (summary or dump_all_tensors) and (draw is not None or postprocess):
+        raise UsageError("--summary and --dump-all-tensors show values alone; leave out --draw and --postprocess.")
+    runnable, given = _split(files, model, inputs)
+    check_inputs(runnable, *given)
+    for path in (output, draw):
+        if path is not None:
+            check_output("--output" if path is output else "--draw", path, (runnable, *given))
+            check_writable(path)
+    _check_drawing(app, draw)
+    session = open_session(app, input_layout=input_layout, trust=trust)
+    from tpuc_driver.data import with_pictures
+    from tpuc_driver.session.running import stacked
+
+    frames = Path(click.get_current_context().with_resource(tempfile.TemporaryDirectory()))
+    samples = with_pictures(given, frames, app.registry, every)
+    each = session.run_each(
+        runnable, samples, preprocess=preprocess, dump_all_tensors=dump_all_tensors, network=network
+    )
+    ran = [_frame_named(one, frames) for one in each]
+
+    outputs = stacked([one.outputs for one in ran])
+    shown: list[list[str]] = []
+    if not (summary or dump_all_tensors):
+        places = _drawings(draw, ran)
+        shown = [_answers(app, one, labels, postprocess, place) for one, place in zip(ran, places, strict=True)]
+    if not (shown and all(shown)):
+        if postprocess or draw is not None:
+            raise UsageError(
+                f"{runnable}: its outputs show nothing in a picture that is known; leave out --postprocess and --draw."
+            )
+        values = stacked([one.values for one in ran])
+        _write(output, outputs)
+        app.result(columns(_summary(values) if summary else list(_listing(values, outputs))))
+        return
+    _write(output, outputs)
+    for one, lines in zip(ran, shown, strict=True):
+        app.result("\n".join([f"{one.name}:", *lines] if len(ran) > 1 else lines))
+
+
+def _frame_named(ran: RunSample, frames: Path) -> RunSample:
+    """A frame of a video is called after the video and its number, not after where it lies meanwhile."""
+    file = ran.files[0]
+    if not file.is_relative_to(frames):
+        return ran
+    return replace(ran, name=f"{file.parent.name}, frame {int(file.stem)}")
+
+
+def _check_drawing(app: App, draw: Path | None) -> None:
+    """Raise UsageError for a name by which no installed reader would open a picture."""
+    from tpuc_driver.data import is_picture
+
+    if draw is not None and app.registry.names(READERS) and not is_picture(app.registry, draw):
+        raise UsageError(f"--draw {draw}: pictures are not called so; name it {draw.with_suffix('.png').name}.")
+
+
+def _write(output: Path | None, outputs: Mapping[str, Any]) -> None:
+    if output is not None:
+        from tpuc.npz import write_npz
+
+        write_npz(output, outputs, is_ordered=True)
+
+
+def _split(files: Sequence[Path], model: Path | None, inputs: Sequence[Path]) -> tuple[Path, tuple[Path, ...]]:
+    """The network and its inputs, wherever they stand."""
+    if model is None and not files:
+        raise UsageError("no network to run; name it, as in `tpuc run MODEL INPUT...`.")
+    network, given = (files[0], files[1:]) if model is None else (model, files)
+    if not (given or inputs):
+        raise UsageError(f"{network}: no input to run it on; name one behind it: a picture, npz, npy or folder.")
+    return network, (*given, *inputs)
+
+
+def _drawings(draw: Path | None, ran: Sequence[RunSample]) -> list[Path | None]:
+    """Where to draw; each of several pictures has a file of its own, named after it, and numbered where names recur."""
+    if draw is None or len(ran) == 1:
+        return [draw] * len(ran)
+    stems = [one.files[0].stem for one in ran]
+    names = [stem if stems.count(stem) == 1 else f"{number}-{stem}" for number, stem in enumerate(stems, 1)]
+    return [draw.with_name(f"{draw.stem}-{name}{draw.suffix}") for name in names]
+
+
+def _answers(app: App, ran: RunSample, labels: Labels | None, postprocess: str, draw: Path | None) -> list[str]:
+    """What plugins say of the outputs; empty where none knows what they are."""
+    from tpuc_driver.api.answers import Asked
+
+    asked = Asked(app.registry, labels, postprocess, draw)
+    found = (_lines(app, answer, ran, asked) for _, answer in app.registry.usable(ANSWERS))
+    return [line for lines in found for line in lines]
+
+
+def _lines(app: App, answer: type[Answer], ran: RunSample, asked: Asked) -> Sequence[str]:
+    """What one says; where it breaks, a remark says so instead, and the others are asked."""
+    from tpuc.registry.blame import Blame
+
+    try:
+        return answer().lines(ran, asked) or ()
+    except TpucError:
+        raise
+    except Exception as error:
+        blamed = Blame(app.registry.offers).explain(error)
+        if blamed is None:
+            raise
+        app.remark(f"left out: {blamed}")
+        return ()
+
+
+def _listing(meant: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
+    """Name, shape, stored type, range and largest values of every output."""
+    import numpy as np
+
+    for name, values in meant.items():
+        flat, dtype = values.reshape(-1), str(stored[name].dtype)
+        best = np.argsort(-flat.astype(np.float64), kind="stable")[:LARGEST]
+        places: list[Any] = [np.unravel_index(one, values.shape) for one in best]
+        largest = ", ".join(
+            f"{flat[one]:.6g} at {','.join(map(str, place))}" for one, place in zip(best, places, strict=True)
+        )
+        ends = f"[{flat.min():.6g}, {flat.max():.6g}]" if flat.size else ""
+        yield name, "x".join(map(str, values.shape)), dtype, ends, f"largest {largest}" if values.ndim else ""
+
+
+def _summary(meant: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A table of figures of every output."""
+    import numpy as np
+
+    rows: list[tuple[str, ...]] = [("", "shape", "mean", "std", "min", "max", "NaN")]
+    for name, values in meant.items():
+        numbers = values[~np.isnan(values)].astype(np.float64)
+        figures = (numbers.mean(), numbers.std(), numbers.min(), numbers.max()) if numbers.size else (np.nan,) * 4
+        shape = "x".join(map(str, values.shape))
+        rows.append((name, shape, *(f"{one:.6g}" for one in figures), str(values.size - numbers.size)))
+    return rows

@@ -1,0 +1,252 @@
+"""Options that several commands take: how images become inputs, and how the compiled file takes and gives values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from tpuc.errors import UsageError
+
+from tpuc_driver.cli.values import EMPTY, INTEGERS, NUMBERS, OUTPUT, SAMPLES, WORDS
+
+R = TypeVar("R")
+Function = Callable[..., R]
+
+_PREPROCESS = {
+    "preset": click.option(
+        "--preprocess", "preset", metavar="PRESET", help="As usual for imagenet-torch, yolo and others; see the docs."
+    ),
+    "resize_dims": click.option("--resize-dims", type=INTEGERS, default=EMPTY, help="Size images get first: 256,256."),
+    "keep_aspect_ratio": click.option("--keep-aspect-ratio", is_flag=True, help="Resize images without distortion."),
+    "keep_ratio_mode": click.option(
+        "--keep-ratio-mode",
+        type=click.Choice(["letterbox", "short_side_scale"]),
+        help="Fit the whole image in and fill up, or cover everything and cut off.",
+    ),
+    "pad_value": click.option(
+        "--pad-value", type=click.IntRange(0, 255), help="Pixels to fill up with; 0 if not given."
+    ),
+    "pad_type": click.option(
+        "--pad-type", type=click.Choice(["center", "normal"]), help="Fitted images stand there; normal is top left."
+    ),
+    "mean": click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68."),
+    "scale": click.option(
+        "--scale", type=NUMBERS, default=EMPTY, help="Factor per channel, after the mean: 1.0,1.0,1.0."
+    ),
+    "std": click.option(
+        "--std", type=NUMBERS, default=EMPTY, help="Divisor per channel, instead of --scale: 0.229,0.224,0.225."
+    ),
+    "crop": click.option(
+        "--crop",
+        type=click.FloatRange(0.0, 1.0, min_open=True),
+        metavar="SHARE",
+        help="Images get so much larger first that the input is this share of a side: 0.875.",
+    ),
+    "pixel_format": click.option(
+        "--pixel-format",
+        type=click.Choice(["rgb", "bgr", "gray", "rgba", "rgbd", "rggb", "grbg", "gbrg", "bggr"]),
+        help="Order of channels, or of colours on a sensor.",
+    ),
+    "channel_format": click.option(
+        "--channel-format", type=click.Choice(["nchw", "nhwc", "none"]), help="Place of channels; none: no images."
+    ),
+}
+
+_BOUNDARY = {
+    "fuse_preprocess": click.option(
+        "--fuse-preprocess", is_flag=True, help="The file takes bytes of images, and crops and normalises by itself."
+    ),
+    "customization_format": click.option(
+        "--customization-format",
+        metavar="FORMAT",
+        default="",
+        help="RGB, BGR or RGBA with _PLANAR or _PACKED, GRAYSCALE, YUV420_PLANAR, YUV_NV12, YUV_NV21, RGGB_RAW, "
+        "GRBG_RAW, GBRG_RAW, BGGR_RAW.",
+    ),
+    "aligned_input": click.option(
+        "--aligned-input",
+        is_flag=True,
+        help="Rows of these bytes are aligned as the chip's camera hardware leaves them.",
+    ),
+    "quant_input": click.option("--quant-input", is_flag=True, help="Inputs are given as they are stored."),
+    "float_input": click.option(
+        "--float-input", is_flag=True, help="Inputs are floats, also where the network's runtime quantises them."
+    ),
+    "quant_output": click.option(
+        "--quant-output", is_flag=True, help="Outputs are given as stored; in the int8 modes all are bytes."
+    ),
+    "quant_input_list": click.option(
+        "--quant-input-list", type=INTEGERS, default=EMPTY, help="Only these inputs, counted from 1: 1,3."
+    ),
+    "quant_output_list": click.option(
+        "--quant-output-list", type=INTEGERS, default=EMPTY, help="Only these outputs, counted from 1: 1,3."
+    ),
+}
+
+
+def layout_option(function: Function[R]) -> Function[R]:
+    """Add the option of how arrays lie, as `input_layout`."""
+    option = click.option(
+        "--input-layout",
+        type=click.Choice(["nchw", "nhwc"]),
+        help="Of arrays for inputs of four dimensions, where their shape leaves it open.",
+    )
+    return option(function)
+
+
+def trust_option(function: Function[R]) -> Function[R]:
+    """Add the option that vouches for code in compiled files, as `trust`. `tpuc.toml` cannot say it."""
+    option = click.option(
+        "--trust",
+        is_flag=True,
+        callback=_said_here,
+        help="Run C code of a compiled file that another installation wrote; it is confined.",
+    )
+    return option(function)
+
+
+def _said_here(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    source = context.get_parameter_source(parameter.name or "")
+    if value and source is not ParameterSource.COMMANDLINE:
+        raise UsageError("--trust is given on the command line, for one file at a time; remove it from tpuc.toml.")
+    return value
+
+
+def dataset_option(what: str) -> Callable[[Function[R]], Function[R]]:
+    """Add the option that names data sets, as `dataset`: a tuple, None when nothing was named."""
+    option = click.option(
+        "--dataset",
+        type=SAMPLES,
+        multiple=True,
+        metavar="DIR",
+        help=f"{what} DIR=3: its samples count three times.",
+    )
+
+    def add(function: Function[R]) -> Function[R]:
+        @functools.wraps(function)
+        def named(*arguments: Any, **settings: Any) -> R:
+            settings["dataset"] = settings["dataset"] or None
+            return function(*arguments, **settings)
+
+        return option(named)
+
+    return add
+
+
+def agreement_option(function: Function[R]) -> Function[R]:
+    """Add the option of how many decisions a quantised network has to keep, as `min_agreement`."""
+    option = click.option(
+        "--min-agreement",
+        type=click.FloatRange(0.0, 1.0),
+        metavar="SHARE",
+        help="Fail when int8 keeps less than this share of an output's decisions: 0.98.",
+    )
+    return option(function)
+
+
+def runtime_option(function: Function[R]) -> Function[R]:
+    """Add the option of which runtime takes the compiled file, as `runtime_version`."""
+    option = click.option(
+        "--runtime-version", metavar="VERSION", help="Of the runtime on the board, which the file has to suit: 1.4."
+    )
+    return option(function)
+
+
+def planning_options(function: Function[R]) -> Function[R]:
+    """Add the options of planning, as `planner`, `memory_plan`, `opt` and `cpu_ops`."""
+    plan = click.option(
+        "--memory-plan", type=OUTPUT, metavar="FILE.json", help="Write where every buffer lies in DDR, and why."
+    )
+    name = click.option("--planner", metavar="NAME", help="How DDR is shared; greedy if not given.")
+    level = click.option(
+        "--opt",
+        type=click.IntRange(1, 3),
+        help="How local memory is planned: 1 one quick plan, 2 the best of a few, 3 the best of many.",
+    )
+    processor = click.option(
+        "--cpu-ops",
+        type=WORDS,
+        default=EMPTY,
+        metavar="OPS",
+        help="Ops that the runtime may compute on the processor where the chip does not: TopK,GatherND or all.",
+    )
+    return processor(level(name(plan(function))))
+
+
+def preprocess_options(function: Function[R]) -> Function[R]:
+    """The command gets `preprocess`: what was said about images, by name."""
+
+    def gather(given: dict[str, Any]) -> Any:
+        return {name: value for name, value in given.items() if value not in (None, False, ())}
+
+    return _gathering(function, "preprocess", _PREPROCESS, gather)
+
+
+def post_option(function: Function[R]) -> Function[R]:
+    """Add the option of post-processing that is put behind the network, as `post`."""
+    option = click.option(
+        "--post",
+        "--post-handle-type",
+        "post",
+        metavar="NAME",
+        help="Put post-processing behind the network: classes, yolo, ssd{score=0.3}, auto.",
+    )
+    return option(function)
+
+
+def labels_option(function: Function[R]) -> Function[R]:
+    """Add the option of what classes are called, as `labels`: None when nothing was said."""
+    option = click.option(
+        "--labels",
+        "labels_text",
+        default="",
+        metavar="NAME",
+        help="Names of classes: imagenet, coco, or a file of lines.",
+    )
+
+    @functools.wraps(function)
+    def named(*arguments: Any, labels_text: str, **settings: Any) -> R:
+        from tpuc_driver.data import labels_named
+
+        return function(*arguments, labels=labels_named(labels_text) if labels_text else None, **settings)
+
+    return option(named)
+
+
+def bundle_option(function: Function[R]) -> Function[R]:
+    """Add the option of the folder to deploy, as `bundle`."""
+    option = click.option(
+        "--bundle", type=OUTPUT, metavar="DIR", help="Write a folder to deploy: the file, its description, programs."
+    )
+    return option(function)
+
+
+def boundary_options(function: Function[R]) -> Function[R]:
+    """The command gets `boundary`, None when nothing was said; options that do not fit together raise UsageError."""
+
+    def gather(given: dict[str, Any]) -> Any:
+        if not any(given.values()):
+            return None
+        from tpuc_driver.session.boundary import Boundary
+
+        given["customization_format"] = given["customization_format"].upper()
+        return Boundary(**given)
+
+    return _gathering(function, "boundary", _BOUNDARY, gather)
+
+
+def _gathering(
+    function: Function[R], name: str, options: dict[str, Any], gather: Callable[[dict[str, Any]], Any]
+) -> Function[R]:
+    @functools.wraps(function)
+    def gathered(*arguments: Any, **settings: Any) -> R:
+        given = {option: settings.pop(option) for option in options}
+        return function(*arguments, **settings, **{name: gather(given)})
+
+    result: Any = gathered
+    for option in reversed(list(options.values())):
+        result = option(result)
+    return result

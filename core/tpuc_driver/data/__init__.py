@@ -1,0 +1,80 @@
+"""Sample data: folders, lists, npz and what readers read as inputs of a network."""
+
+from __future__ import annotations
+
+from tpuc_driver.data.description import Preset, check_channels, check_described, described
+from tpuc_driver.data.frames import FrameReader, with_pictures
+from tpuc_driver.data.inputs import INPUT_LAYOUT, inputs_of, quantiser
+from tpuc_driver.data.labels import Labels, labels_named, lines_of
+from tpuc_driver.data.layout import ArrayLayout, layout_of
+from tpuc_driver.data.preprocess import Reader, centre_crop, from_pixels
+from tpuc_driver.data.samples import (
+    ARRAYS,
+    SampleInput,
+    SampleReader,
+    SampleSource,
+    arranged,
+    array_shapes,
+    as_type,
+    fit,
+    is_picture,
+    open_samples,
+    rows_in,
+)
+from tpuc_driver.data.sensor import LOW_BITS, SENSOR_FORMATS, SENSOR_VALUES, channels_of_mosaics
+from tpuc_driver.data.sets import SampleSet, sets_of
+from tpuc_driver.data.stored import quantise
+from tpuc_driver.data.video import (
+    FRACTION_BITS,
+    LOW_STEPS,
+    VIDEO_FORMATS,
+    Term,
+    VideoFormat,
+    rgb_of_frames,
+    video_terms,
+)
+
+__all__ = [
+    "ARRAYS",
+    "FRACTION_BITS",
+    "INPUT_LAYOUT",
+    "LOW_BITS",
+    "LOW_STEPS",
+    "SENSOR_FORMATS",
+    "SENSOR_VALUES",
+    "VIDEO_FORMATS",
+    "ArrayLayout",
+    "FrameReader",
+    "Labels",
+    "Preset",
+    "Reader",
+    "SampleInput",
+    "SampleReader",
+    "SampleSet",
+    "SampleSource",
+    "Term",
+    "VideoFormat",
+    "arranged",
+    "array_shapes",
+    "as_type",
+    "centre_crop",
+    "channels_of_mosaics",
+    "check_channels",
+    "check_described",
+    "described",
+    "fit",
+    "from_pixels",
+    "inputs_of",
+    "is_picture",
+    "labels_named",
+    "layout_of",
+    "lines_of",
+    "open_samples",
+    "quantise",
+    "quantiser",
+    "rgb_of_frames",
+    "rows_in",
+    "sets_of",
+    "video_terms",
+    "with_pictures",
+]

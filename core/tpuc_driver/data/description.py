@@ -1,0 +1,128 @@
+"""What users say of the pictures that a network takes: presets by name, means and deviations of any unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tpuc.errors import InputNotDescribed, UsageError
+
+if TYPE_CHECKING:
+    from tpuc.registry import Registry
+
+    from tpuc_driver.data.samples import SampleInput
+
+PRESETS = "tpuc.presets"
+LARGEST_PIXEL = 255.0
+CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgbd": 4, "rggb": 4, "grbg": 4, "gbrg": 4, "bggr": 4}
+"""Of pixel formats."""
+SAYINGS = (
+    *("preset", "resize_dims", "keep_aspect_ratio", "keep_ratio_mode", "pad_value", "pad_type"),
+    *("mean", "std", "scale", "pixel_format", "channel_format", "crop"),
+)
+"""The names of what can be said of pictures."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How the networks of one school take pictures. `tpuc.presets` names it; `said` are options by their names."""
+
+    api_version: ClassVar[int] = 1
+    said: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str], None]) -> dict[str, Any]:
+    """The same in terms of means and scales of bytes: a `preset` is replaced by what it stands for, where nothing else
+    was said, and `std` by a scale. Raises UsageError for unknown names, and for numbers that contradict each other.
+    """
+    for name in said:
+        if name not in SAYINGS:
+            raise UsageError(f"nothing called '{name}' is known of pictures. There are {', '.join(sorted(SAYINGS))}.")
+    given = {name: value for name, value in said.items() if value not in (None, False, ()) and name != "preset"}
+    if "std" in given:
+        given |= _of_deviations(given.get("mean", (0.0,)), given.pop("std"), has_scale="scale" in given, remark=remark)
+    elif _is_share(given.get("mean", (0.0,))):
+        raise UsageError(
+            f"--mean {_shown(given['mean'])} is of pixels from 0 to 1, and pixels are bytes from 0 to 255. Give "
+            f"--mean {_shown(_times(given['mean'], LARGEST_PIXEL))} and --scale for bytes, or --mean and --std as they "
+            "are."
+        )
+    if not said.get("preset"):
+        return given
+    preset: Preset = registry.get(PRESETS, said["preset"])
+    usual = dict(preset.said)
+    if "resize_dims" in given:
+        usual.pop("crop", None)
+    return usual | given
+
+
+def check_channels(inputs: Sequence[SampleInput]) -> None:
+    """Raise UsageError where pictures were described that none of the inputs can be."""
+    described = [one for one in inputs if one.is_described and len(one.shape) == 4]
+    if not described or any(_found(one) == CHANNELS.get(one.preprocess.pixel_format) for one in described):
+        return
+    first = described[0]
+    pixels, layout = first.preprocess.pixel_format, first.preprocess.layout
+    raise UsageError(
+        f"input '{first.name}': pixels in {pixels} have {CHANNELS[pixels]} channels, and of "
+        f"{'x'.join(map(str, first.shape))}, {layout}, {_found(first)} are channels. Say another --pixel-format or "
+        "--channel-format."
+    )
+
+
+def _found(one: SampleInput) -> int:
+    return one.shape[1 if one.preprocess.layout == "nchw" else 3]
+
+
+def check_described(file: Path, name: str, is_described: bool, registry: Registry) -> None:
+    """Raise InputNotDescribed for a picture that is to be the input `name` when nobody said how."""
+    if is_described:
+        return
+    presets = sorted(registry.names(PRESETS))
+    raise InputNotDescribed(
+        f"{file}: nothing says how a picture becomes input '{name}'. Say so with --preprocess PRESET "
+        f"({', '.join(presets)}), or with --pixel-format, --mean and --scale, where the network is transformed or "
+        "compiled."
+    )
+
+
+def _of_deviations(
+    mean: Sequence[float], std: Sequence[float], *, has_scale: bool, remark: Callable[[str], None]
+) -> dict[str, Any]:
+    """Mean and scale of bytes from mean and standard deviation, of bytes or of pixels from 0 to 1."""
+    numbers = f"--mean {_shown(mean)} --std {_shown(std)}"
+    if has_scale:
+        raise UsageError("--std and --scale say the same in two ways; give one of them.")
+    if min(std) <= 0:
+        raise UsageError(f"--std {_shown(std)}: a deviation is above 0.")
+    if not any(mean) and set(std) == {1.0}:
+        raise UsageError(
+            f"{numbers} may mean bytes as they are, or pixels from 0 to 1. Say --scale 1 for the first, --scale "
+            f"{1 / LARGEST_PIXEL:.8g} for the other."
+        )
+    if (_is_share(std) and max(mean) > 1) or (_is_share(mean) and max(std) > 1):
+        raise UsageError(f"{numbers}: one is of pixels from 0 to 1, the other of bytes. Give both of the same pixels.")
+    if max(*mean, *std) > 1:
+        return {"scale": _inverse(std)}
+    bytes_mean, scale = _times(mean, LARGEST_PIXEL), _inverse(_times(std, LARGEST_PIXEL))
+    remark(f"{numbers} is of pixels from 0 to 1: for bytes it is --mean {_shown(bytes_mean)} --scale {_shown(scale)}")
+    return {"mean": bytes_mean, "scale": scale}
+
+
+def _is_share(values: Sequence[float]) -> bool:
+    """Can these only be of pixels from 0 to 1?"""
+    return any(values) and all(0 <= value < 1 for value in values)
+
+
+def _times(values: Sequence[float], factor: float) -> tuple[float, ...]:
+    return tuple(value * factor for value in values)
+
+
+def _inverse(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(1 / value for value in values)
+
+
+def _shown(values: Sequence[float]) -> str:
+    return ",".join(f"{value:.6g}" for value in values)

@@ -1,0 +1,91 @@
+"""The inputs of a module as samples must fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.errors import InvalidModel
+from tpuc.ir import ElementType, Module, Operation, TensorType, Uniform, Value
+from tpuc.ir.attributes import StringAttr
+from tpuc.ir.dtypes import numpy_dtype
+from tpuc.ir.preprocess import is_described, preprocess_of, rounds_evenly
+from tpuc.ir.traits import NetworkInput
+from tpuc.ir.types import of_tensor
+
+from tpuc_driver.data.layout import Layout, layout_of
+from tpuc_driver.data.samples import ANY_SHAPE, SampleInput
+from tpuc_driver.data.stored import is_plain, quantise, quantise_evenly
+
+Remark = Callable[[str], None]
+
+INPUT_LAYOUT = "module.input_layout"
+"""Attribute of modules: what the user says of the order of dimensions in arrays for inputs, `nchw` or `nhwc`."""
+
+_FILE_LAYOUTS: Mapping[str, Layout] = {"TENSORFLOW": "nhwc", "TFLITE": "nhwc"}
+"""By the platform of a module: the order in which its file keeps images, where it is not that of TOP."""
+
+
+def inputs_of(module: Module, remark: Remark | None = None) -> list[SampleInput]:
+    """One entry per network input, in order. `remark` hears of data that are quantised on the way.
+
+    Modules of other dialects than TOP and TPU have no operations that bring arguments into the network: there the
+    arguments themselves are the inputs, and their extents may be open.
+    """
+    file, said = _FILE_LAYOUTS.get(_word(module, "module.platform")), _word(module, INPUT_LAYOUT)
+    brought = [operation for operation in module.main.operations if isinstance(operation.op, NetworkInput)]
+    if not brought:
+        return [_argument(value, index) for index, value in enumerate(module.main.inputs)]
+    return [_input_of(operation, file, said, remark) for operation in brought]
+
+
+def _argument(value: Value, index: int) -> SampleInput:
+    name, type_ = value.name or f"arg{index}", of_tensor(value.type)  # as the interpreter calls it
+    if not isinstance(type_, TensorType):
+        raise InvalidModel(f"argument {index} of 'main' is neither a tensor nor a number; make it one")
+    shape = ANY_SHAPE if type_.shape is None else type_.shape
+    return SampleInput(name, shape, numpy_dtype(type_.storage), is_described=False)
+
+
+def _input_of(operation: Operation, file: Layout | None, said: str, remark: Remark | None) -> SampleInput:
+    type_ = operation.result.tensor
+    preprocess = preprocess_of(operation.op, type_.dims)
+    return SampleInput(
+        operation.name or f"arg{operation.operands[0].index}",  # as the interpreter calls it
+        type_.dims,
+        numpy_dtype(type_.storage),
+        preprocess,
+        quantiser(operation.name, type_.element, remark, rounds_evenly=rounds_evenly(operation.op)),
+        layout_of(type_.dims, preprocess.layout, file, said),
+        is_described(operation.op),
+    )
+
+
+def _word(module: Module, attribute: str) -> str:
+    """A module's attribute of text; empty when it is not there."""
+    value = module.attributes.get(attribute)
+    return value.value if isinstance(value, StringAttr) else ""
+
+
+def quantiser(
+    name: str, element: ElementType, remark: Remark | None = None, *, rounds_evenly: bool = False
+) -> Callable[[NDArray[Any]], NDArray[np.integer[Any]]] | None:
+    """What stores float data in an input of quantised integers; None for inputs that take data as they are.
+    `rounds_evenly`: as ONNX's QuantizeLinear does, not as a Cast of a chip.
+    """
+    if not isinstance(element, Uniform) or (is_plain(element) and not rounds_evenly):
+        return None
+    told: list[str] = []
+
+    def store(values: NDArray[Any]) -> NDArray[Any]:
+        if remark is not None and not told:
+            told.append(name)
+            remark(
+                f"input '{name}' takes {numpy_dtype(element.storage)}: float data are quantised with scale "
+                f"{element.scale:.9g} and zero point {element.zero_point}; give integers to pass them as they are"
+            )
+        return quantise_evenly(values, element) if rounds_evenly else quantise(values, element)
+
+    return store

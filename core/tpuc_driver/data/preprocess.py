@@ -1,0 +1,60 @@
+"""From the pixels of pictures to the values of network inputs, and readers of picture files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.ir.preprocess import Preprocess
+
+from tpuc_driver.data.sensor import SENSOR_FORMATS, channels_of_mosaics
+from tpuc_driver.data.video import VIDEO_FORMATS, rgb_of_frames
+
+Floats = NDArray[np.float32]
+
+
+def from_pixels(said: Preprocess, pixels: NDArray[Any], given: Preprocess, shape: tuple[int, ...]) -> Floats:
+    """A network input of `shape` from the bytes of resized images, which lie and are ordered as `given` says."""
+    images = _ordered(said, pixels, given)
+    height, width = shape[2:] if said.layout == "nchw" else shape[1:3]
+    cropped = centre_crop(np.moveaxis(images, 0, 2), height, width)
+    row = np.moveaxis(said.normalise(cropped), 2, 0)
+    return np.ascontiguousarray(row.transpose(0, 3, 1, 2) if said.layout == "nchw" else row)
+
+
+def _ordered(said: Preprocess, pixels: NDArray[Any], given: Preprocess) -> NDArray[Any]:
+    """`[n, h, w, c]` with the channels that the network takes, in its order."""
+    places = SENSOR_FORMATS.get(given.pixel_format)
+    if places is not None:
+        return channels_of_mosaics(pixels, places)
+    video = VIDEO_FORMATS.get(given.pixel_format)
+    if video is not None:
+        images, found = rgb_of_frames(pixels, video), "rgb"
+    else:
+        images = pixels.transpose(0, 2, 3, 1) if given.layout == "nchw" else pixels
+        found = given.pixel_format
+    if found == said.pixel_format or images.shape[3] == 1:
+        return images
+    colours = images[..., :3]
+    return colours if found == "rgba" and said.pixel_format == "rgb" else colours[..., ::-1]
+
+
+class Reader(ABC):
+    """Reads files that hold one row of a network input each. `tpuc.readers` names it by the suffixes of its files."""
+
+    api_version: ClassVar[int] = 1
+    reads_pictures: ClassVar[bool] = False
+    """Pictures become an input only where its preprocessing is described."""
+
+    @abstractmethod
+    def read(self, file: Path, preprocess: Preprocess, shape: tuple[int, ...]) -> Floats:
+        """The row `[1, ...]` of an input of `shape`; raises CalibrationError for a file that cannot be one."""
+
+
+def centre_crop(pixels: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
+    """The middle of `[h, w, ...]`; where something odd remains, one more is cut off at the end."""
+    top, left = (pixels.shape[0] - rows) // 2, (pixels.shape[1] - columns) // 2
+    return pixels[top : top + rows, left : left + columns]

@@ -1,0 +1,37 @@
+"""Floats as a compiled network stores them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.ir import Uniform
+
+
+def quantise(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
+    """What the Cast at an input would make of them: times f32(1 / scale), plus zero point, each rounded to float32,
+    then rounded half away from zero and saturated.
+    """
+    with np.errstate(over="ignore"):
+        scaled = values.astype(np.float32) * np.float32(1.0 / element.scale) + np.float32(element.zero_point)
+    return _saturated(np.trunc(scaled.astype(np.float64) + np.copysign(0.5, scaled)), element)
+
+
+def quantise_evenly(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
+    """What ONNX's QuantizeLinear makes of them: a quotient of float32, rounded half to even, plus zero point and
+    saturated.
+    """
+    with np.errstate(over="ignore"):
+        rounded = np.rint(values.astype(np.float32) / np.float32(element.scale)).astype(np.float64)
+    return _saturated(rounded + element.zero_point, element)
+
+
+def _saturated(whole: NDArray[Any], element: Uniform) -> NDArray[Any]:
+    prefix = "u" if element.storage.is_unsigned else ""
+    return np.clip(whole, *element.bounds).astype(f"{prefix}int{element.storage.bits}")
+
+
+def is_plain(element: Uniform) -> bool:
+    """Do the stored integers mean themselves, as pixels do?"""
+    return element.scale == 1.0 and element.zero_point == 0

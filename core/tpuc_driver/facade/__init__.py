@@ -1,0 +1,14 @@
+"""The compiler for Python programs and notebooks: three kinds of networks, each made of the one before.
+
+`load` gives a `Network`, `Network.quantize` a `QuantizedNetwork`, and `compile` of both a `CompiledNetwork`. All of it
+is done by `tpuc_driver.session`.
+"""
+
+from __future__ import annotations
+
+from tpuc_driver.facade.compiled import CompiledNetwork, load_compiled
+from tpuc_driver.facade.network import Network, QuantizedNetwork, load
+from tpuc_driver.facade.profile import Profile
+from tpuc_driver.facade.remarks import Remark
+
+__all__ = ["CompiledNetwork", "Network", "Profile", "QuantizedNetwork", "Remark", "load", "load_compiled"]

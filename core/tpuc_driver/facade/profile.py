@@ -1,0 +1,189 @@
+"""How long a compiled network takes, as figures and as a picture."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.api.chip import Chip, LoadedModel
+from tpuc.api.planning import LayerCommands
+from tpuc.machine import Engine, Timeline
+
+from tpuc_driver.facade.shown import Section, html_of
+from tpuc_driver.session import ProfileReport
+from tpuc_driver.session.running import profile_report
+
+WIDTH, LANE, LEFT, TOP = 880, 34, 80, 26
+NAMED_LAYERS, LINE, LETTER = 16, 18, 7
+"""Of at most so many layers the picture has a legend; height of its lines and width of a letter in pixels."""
+COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5")
+"""Of layers in turn, so that neighbours differ; they show on light and dark ground."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """What an engine does from one cycle to another, for a layer; the layer is empty where it is not known."""
+
+    layer: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, repr=False)
+class Profile:
+    """A compiled network in time. `report` has the figures; `spans` are those of each engine in their order."""
+
+    report: ProfileReport
+    layers: tuple[str, ...]
+    spans: Mapping[str, tuple[Span, ...]]
+
+    @property
+    def cycles(self) -> int:
+        """From the first command to the end of the last."""
+        return self.report.cycles
+
+    @property
+    def milliseconds(self) -> float:
+        """At the clock of the chip."""
+        return self.report.milliseconds
+
+    @property
+    def cycles_by_layer(self) -> dict[str, dict[str, int]]:
+        """For each layer the cycles in which each engine works for it; empty where the layers are not known."""
+        found = {layer: dict.fromkeys(self.spans, 0) for layer in self.layers}
+        for engine, spans in self.spans.items():
+            for span in spans:
+                if span.layer in found:
+                    found[span.layer][engine] += span.end - span.start
+        return found
+
+    def to_svg(self) -> str:
+        """A picture of the engines over time, coloured by layer; it needs nothing but itself."""
+        axis = TOP + len(self.spans) * (LANE + 8)
+        colours = {layer: COLOURS[index % len(COLOURS)] for index, layer in enumerate(self.layers)}
+        lanes = [
+            _lane(engine, TOP + number * (LANE + 8), spans, self.cycles, colours)
+            for number, (engine, spans) in enumerate(self.spans.items())
+        ]
+        legend, height = _legend(colours, axis + 40)
+        report = self.report
+        title = f"{report.cycles:,} cycles = {report.milliseconds:.3f} ms on {report.chip} ('{report.profile}')"
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 20} {height}" role="img">\n'
+            f"<title>{html.escape(title)}</title>\n{_STYLE}"
+            f'<text x="{LEFT}" y="16">{html.escape(title)}</text>\n'
+            f"{''.join(lanes)}{_axis(axis + 4, self.cycles)}{legend}</svg>\n"
+        )
+
+    def to_html(self) -> str:
+        """The picture, and the cycles of every layer in a collapsible table."""
+        rows = [
+            (layer, *(f"{cycles:,}" for cycles in engines.values())) for layer, engines in self.cycles_by_layer.items()
+        ]
+        table = html_of("", [Section("Cycles by layer", ("layer", *self.spans), rows)]) if rows else ""
+        return f"<figure>{self.to_svg()}</figure>{table}"
+
+    def __repr__(self) -> str:
+        return self.report.text()
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+_STYLE = (
+    "<style>text{font:12px system-ui,sans-serif;fill:#555}.ground{fill:#8882}line{stroke:#888}"
+    "@media(prefers-color-scheme:dark){text{fill:#bbb}}</style>\n"
+)
+
+
+def make_profile(
+    name: str, chip: Chip, loaded: LoadedModel, profile: str | None, layers: Sequence[LayerCommands]
+) -> Profile:
+    """Of a loaded file; raises UsageError for a chip without a timing model, and for a profile that it does not have.
+
+    `layers` are those of the file's memory plan, empty where it is not known.
+    """
+    report = profile_report(Path(name), chip, loaded, profile)
+    return Profile(
+        report, tuple(one.name for one in layers if one.commands), _spans(loaded.timeline(report.profile), layers)
+    )
+
+
+def _spans(timeline: Timeline, layers: Sequence[LayerCommands]) -> dict[str, tuple[Span, ...]]:
+    owners = {
+        (engine, number): layer.name
+        for layer in layers
+        for engine, ranges in layer.commands.items()
+        for first, last in ranges
+        for number in range(first, last + 1)
+    }
+    spans: dict[str, list[Span]] = {engine.name.lower(): [] for engine in Engine}
+    for entry in timeline.entries:
+        engine = entry.command.engine.name.lower()
+        layer = owners.get((engine, len(spans[engine]) + 1), "")
+        spans[engine].append(Span(layer, entry.start, entry.end))
+    return {engine: tuple(found) for engine, found in spans.items()}
+
+
+def _lane(engine: str, y: int, spans: Sequence[Span], cycles: int, colours: Mapping[str, str]) -> str:
+    name = f'<text x="{LEFT - 8}" y="{y + LANE / 2 + 4:g}" text-anchor="end">{html.escape(engine)}</text>\n'
+    parts = [name, f'<rect class="ground" x="{LEFT}" y="{y}" width="{WIDTH}" height="{LANE}"/>\n']
+    for first, last, layer in _drawn(spans, cycles):
+        colour = colours.get(layer, COLOURS[0])
+        parts.append(
+            f'<rect x="{LEFT + first}" y="{y}" width="{last - first}" height="{LANE}" fill="{colour}">'
+            f"<title>{html.escape(layer or engine)}</title></rect>\n"
+        )
+    return "".join(parts)
+
+
+def _drawn(spans: Sequence[Span], cycles: int) -> list[tuple[int, int, str]]:
+    """First and end column with the layer that a run of columns shows: in each the one that takes most of it."""
+    if not cycles:
+        return []
+    columns: list[dict[str, int]] = [{} for _ in range(WIDTH)]
+    for span in spans:
+        low, high = span.start * WIDTH, span.end * WIDTH  # in 1/cycles of a column
+        for column in range(low // cycles, -(-high // cycles)):
+            shared = min(high, (column + 1) * cycles) - max(low, column * cycles)
+            columns[column][span.layer] = columns[column].get(span.layer, 0) + shared
+    runs: list[tuple[int, int, str]] = []
+    for number, shares in enumerate(columns):
+        if not shares or 2 * sum(shares.values()) < cycles:
+            continue  # idle for the larger part
+        layer = max(shares, key=lambda one: (shares[one], one))
+        if runs and runs[-1][1] == number and runs[-1][2] == layer:
+            runs[-1] = (runs[-1][0], number + 1, layer)
+        else:
+            runs.append((number, number + 1, layer))
+    return runs
+
+
+def _legend(colours: Mapping[str, str], y: int) -> tuple[str, int]:
+    """Colours of few layers, line by line from `y`, and where the picture ends."""
+    if len(colours) > NAMED_LAYERS:
+        return "", y
+    parts: list[str] = []
+    x = LEFT
+    for layer, colour in colours.items():
+        width = (len(layer) + 4) * LETTER
+        if x > LEFT and x + width > LEFT + WIDTH:
+            x, y = LEFT, y + LINE
+        parts.append(
+            f'<rect class="key" x="{x}" y="{y - 10}" width="10" height="10" fill="{colour}"/>'
+            f'<text x="{x + 14}" y="{y}">{html.escape(layer)}</text>\n'
+        )
+        x += width
+    return "".join(parts), y + (LINE if parts else 0)
+
+
+def _axis(y: int, cycles: int) -> str:
+    ticks = [
+        f'<line x1="{LEFT + WIDTH * step // 4}" x2="{LEFT + WIDTH * step // 4}" y1="{y - 4}" y2="{y}"/>'
+        f'<text x="{LEFT + WIDTH * step // 4}" y="{y + 14}" text-anchor="{"end" if step == 4 else "middle"}">'
+        f"{cycles * step // 4:,}{' cycles' if step == 4 else ''}</text>\n"
+        for step in range(5)
+    ]
+    return f'<line x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y - 4}" y2="{y - 4}"/>\n{"".join(ticks)}'

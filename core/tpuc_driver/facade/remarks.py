@@ -1,0 +1,67 @@
+"""Remarks of the compiler reach Python programs as warnings, what `-v` tells as log records."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tpuc.errors import visible
+
+from tpuc_driver.session import Session
+
+LOGGER = logging.getLogger("tpuc")
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+class Remark(UserWarning):
+    """Something worth knowing about a network, its samples or its compiled file; one sentence."""
+
+
+def make_session(
+    *,
+    chip: str | None = None,
+    mode: str | None = None,
+    planner: str | None = None,
+    opt: int | None = None,
+    runtime_version: str | None = None,
+    cpu_ops: Sequence[str] = (),
+    input_layout: str | None = None,
+    trust: bool = False,
+) -> Session:
+    """A session that warns and logs."""
+    return Session(
+        chip=chip,
+        quantize=mode,
+        planner=planner,
+        opt=opt,
+        runtime_version=runtime_version,
+        cpu_ops=cpu_ops,
+        input_layout=input_layout,
+        trust=trust,
+        remark=_warn,
+        log=lambda text: LOGGER.info("%s", visible(text)),
+    )
+
+
+def paths_in(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The settings, those of these names as paths."""
+    return {
+        name: Path(value) if name in names and isinstance(value, str) else value for name, value in settings.items()
+    }
+
+
+def _warn(text: str) -> None:
+    """Warn of the line of the user's program that called the facade."""
+    frame: FrameType | None = inspect.currentframe()
+    level = user_level = 1
+    while frame is not None:
+        level += 1
+        if str(frame.f_globals.get("__name__", "")).startswith(_PACKAGE):
+            user_level = level
+        frame = frame.f_back
+    warnings.warn(visible(text), Remark, stacklevel=user_level)

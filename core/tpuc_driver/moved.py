@@ -1,0 +1,76 @@
+"""Old import paths: modules that moved out of `tpuc` answer under their old names until version 0.3."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_EVALUATION = ("tpuc.api", "tpuc.api.boundary", "tpuc.api.evaluation")
+_SPLIT: Mapping[str, Sequence[str]] = {
+    "tpuc.api.host": ("tpuc_driver.api.host", *_EVALUATION),
+    "tpuc.data": ("tpuc_driver.data", "tpuc.ir.preprocess", "tpuc.ir.fused_postprocess"),
+    "tpuc.data.fused": ("tpuc.ir.fused_postprocess",),
+    "tpuc.data.inputs": ("tpuc_driver.data.inputs", "tpuc.ir.preprocess"),
+    "tpuc.data.preprocess": ("tpuc_driver.data.preprocess", "tpuc.ir.preprocess"),
+    "tpuc.session.compare": ("tpuc_driver.session.compare", "tpuc.interpreter.values"),
+    "tpuc.session.factors": ("tpuc.ir.channel_factors",),
+    "tpuc.ir.equality": ("tpuc_testing.equality",),
+    "tpuc.registry.problems": ("tpuc_driver.problems",),
+    "tpuc.api.container": ("tpuc_chip_parts.flatbuffer",),
+}
+"""Modules whose names are in several places now, or in one of another name."""
+
+_WHOLE: Mapping[str, str] = {
+    "tpuc.testing": "tpuc_testing",
+    **{
+        f"tpuc.{name}": f"tpuc_driver.{name}"
+        for name in (
+            *("api.accuracy", "api.answers", "api.board", "api.command", "api.page"),
+            *("cli", "data", "diagnosis", "facade", "page", "session", "similarity", "work", "written"),
+        )
+    },
+}
+"""Packages and modules that moved as they are, with everything below them."""
+
+
+def new_places(name: str) -> Sequence[str]:
+    """The modules that have what the module `name` had; empty for a module that did not move."""
+    if name in _SPLIT:
+        return _SPLIT[name]
+    for old, new in _WHOLE.items():
+        if name == old or name.startswith(f"{old}."):
+            return (new + name.removeprefix(old),)
+    return ()
+
+
+def spec_of(name: str) -> ModuleSpec | None:
+    """How the import system makes a module that answers for one that has moved; None for any other name."""
+    return ModuleSpec(name, _Loader(), is_package=True) if new_places(name) else None
+
+
+class _Loader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Moved(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: attributes are looked up when they are used."""
+
+
+class _Moved(ModuleType):
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        for place in new_places(self.__name__):
+            found = getattr(importlib.import_module(place), name, None)
+            if found is not None:
+                warnings.warn(
+                    f"{self.__name__}.{name} has moved; import it from {place}. The old path works until version 0.3.",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+                return found
+        raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")

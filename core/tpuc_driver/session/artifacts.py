@@ -1,0 +1,182 @@
+"""Compiled files on disk: one file, or a folder where the compiled form is source; and what they say of themselves.
+
+The description is text behind the compiled bytes where the container lets anything follow it, else a file beside it,
+which is there for the inputs, the post-processing and the names of classes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tpuc.api.chip import Chip
+from tpuc.api.function import FunctionChip
+from tpuc.api.planning import LayerCommands
+from tpuc.errors import CorruptFile
+from tpuc.files import utf8, write_all, write_atomic
+from tpuc.ir.fused_postprocess import FusedPostprocess
+from tpuc.ir.preprocess import Preprocess
+
+from tpuc_driver.data import SampleInput
+from tpuc_driver.session.border import Border, NetworkTensor
+
+Described: TypeAlias = Mapping[str, Preprocess]
+"""How pictures become inputs, by the names of these."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a compiled file says of one of its networks: its `inputs`, which commands are those of its `layers`, the
+    post-processing that is in it, the names of its classes, and its inputs and outputs where the container has others.
+    """
+
+    inputs: Described = field(default_factory=dict[str, Preprocess])
+    layers: tuple[LayerCommands, ...] = ()
+    postprocess: FusedPostprocess | None = None
+    labels: tuple[str, ...] = ()
+    border: Border = field(default_factory=Border)
+
+    @property
+    def is_for_users(self) -> bool:
+        """Is there something that programs which run the network need?"""
+        return bool(self.inputs or self.postprocess or self.labels or self.border)
+
+
+_END = struct.Struct("<Q8s")
+_MAGIC = b"tpuc-inp"
+_PAIRS = ("mean", "scale", "resize_dims")
+
+
+def names_folder(chip: Chip, path: Path) -> bool:
+    """Does a path name a folder of source? Any name does that does not end as the chip's archives do."""
+    return isinstance(chip, FunctionChip) and path.suffix != chip.description.suffix
+
+
+def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) -> None:
+    """Write what was compiled, all of it or nothing, with what is known of each of its networks."""
+    files = artifact_files(chip, path, data, *networks)
+    if list(files) == [path]:
+        write_atomic(path, files[path])
+    else:
+        write_all(files)
+
+
+def artifact_files(chip: Chip, path: Path, data: bytes, *networks: Description) -> Mapping[Path, bytes]:
+    """The files that `write_artifact` writes."""
+    if chip.allows_trailer:
+        is_known = any(one.is_for_users or one.layers for one in networks)
+        return {path: data + (_trailer(networks) if is_known else b"")}
+    files = {path: data}
+    is_folder = False
+    if isinstance(chip, FunctionChip) and names_folder(chip, path):
+        files = {path / name: content for name, content in chip.files(data).items()}
+        is_folder = True
+    if any(network.is_for_users for network in networks):
+        told = [replace(network, layers=()) for network in networks]
+        files[_side_file(path, is_folder)] = _text(told, hashlib.sha256(data).hexdigest())
+    return files
+
+
+def is_compiled_folder(chip: Chip, path: Path) -> bool:
+    """Is there a folder that the chip may have written?"""
+    return isinstance(chip, FunctionChip) and path.is_dir()
+
+
+def read_artifact(chip: Chip, path: Path) -> tuple[bytes, Sequence[Description]]:
+    """What was written before, and what it says of each network; nothing where it was not told."""
+    data = chip.archive(path) if isinstance(chip, FunctionChip) and path.is_dir() else path.read_bytes()
+    if chip.allows_trailer:
+        text, data = _split(data)
+        return data, _parsed(text, path)
+    side = _side_file(path, path.is_dir())
+    text = side.read_bytes() if side.is_file() else b""
+    return data, _parsed(text, side, hashlib.sha256(data).hexdigest())
+
+
+def described_inputs(inputs: list[SampleInput]) -> Described:
+    """Of the inputs of a module those of which somebody said how pictures become them."""
+    return {one.name: one.preprocess for one in inputs if one.is_described and len(one.shape) == 4}
+
+
+def _side_file(path: Path, is_folder: bool) -> Path:
+    """Where the description is that belongs to a compiled file or folder."""
+    return path / "inputs.json" if is_folder else path.with_name(f"{path.name}.inputs.json")
+
+
+def _trailer(networks: Sequence[Description]) -> bytes:
+    text = _text(networks)
+    return text + _END.pack(len(text), _MAGIC)
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    """The description and what is before it."""
+    size, magic = _END.unpack_from(data, len(data) - _END.size) if len(data) >= _END.size else (0, b"")
+    if magic != _MAGIC or size > len(data) - _END.size:
+        return b"", data
+    end = len(data) - _END.size
+    return data[end - size : end], data[: end - size]
+
+
+def _text(networks: Sequence[Description], digest: str = "") -> bytes:
+    """`digest` is that of the compiled bytes where these are another file."""
+    whole: dict[str, Any] = {"version": 1} | ({"sha256": digest} if digest else {})
+    whole["networks"] = [{name: asdict(one) for name, one in network.inputs.items()} for network in networks]
+    if any(network.layers for network in networks):
+        whole["layers"] = [_rows(network.layers) for network in networks]
+    if any(network.postprocess for network in networks):
+        whole["postprocess"] = [one.postprocess and asdict(one.postprocess) for one in networks]
+    if any(network.labels for network in networks):
+        whole["labels"] = [network.labels for network in networks]
+    if any(network.border for network in networks):
+        sides = [(one.border.inputs, one.border.outputs) for one in networks]
+        whole["border"] = [[[tensor.to_json() for tensor in side] for side in pair] for pair in sides]
+    return utf8(json.dumps(whole, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+def _rows(layers: Sequence[LayerCommands]) -> list[Any]:
+    return [[layer.name, layer.op, layer.commands] for layer in layers]
+
+
+def _layers(rows: Sequence[Sequence[Any]]) -> tuple[LayerCommands, ...]:
+    return tuple(
+        LayerCommands(str(name), str(op), {engine: _ranges(ranges) for engine, ranges in commands.items()})
+        for name, op, commands in rows
+    )
+
+
+def _ranges(pairs: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
+    return tuple((int(first), int(last)) for first, last in pairs)
+
+
+def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description]:
+    """What a description says, network by network; nothing where it belongs to other bytes."""
+    if not text:
+        return ()
+    try:
+        whole: dict[str, Any] = json.loads(text)
+        if whole.get("sha256", "") != digest:
+            return ()
+        networks: list[dict[str, Any]] = whole["networks"]
+        inputs = [{name: _preprocess(fields) for name, fields in one.items()} for one in networks]
+        layers = [_layers(rows) for rows in whole.get("layers", [[]] * len(networks))]
+        fused: list[dict[str, str] | None] = whole.get("postprocess") or [None] * len(networks)
+        posts = [FusedPostprocess(**one) if one else None for one in fused]
+        labels = [tuple(map(str, names)) for names in whole.get("labels", [()] * len(networks))]
+        borders = [_border(*pair) for pair in whole.get("border", [[[], []]] * len(networks))]
+        return tuple(Description(*one) for one in zip(inputs, layers, posts, labels, borders, strict=True))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise CorruptFile(f"{source}: its description of itself is damaged; compile the network again") from error
+
+
+def _border(inputs: Sequence[Sequence[Any]], outputs: Sequence[Sequence[Any]]) -> Border:
+    return Border(tuple(map(NetworkTensor.from_json, inputs)), tuple(map(NetworkTensor.from_json, outputs)))
+
+
+def _preprocess(fields: Mapping[str, Any]) -> Preprocess:
+    known: dict[str, Any] = {name: tuple(one) if name in _PAIRS and one else one for name, one in fields.items()}
+    return Preprocess(**known)

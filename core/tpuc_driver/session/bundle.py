@@ -1,0 +1,89 @@
+"""A folder to deploy: the compiled file, its description as JSON, and the programs that the chip brings for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from tpuc.api.chip import TensorInfo
+from tpuc.errors import UsageError
+from tpuc.files import check_writable, write_atomic
+
+from tpuc_driver.session.artifacts import Described, write_artifact
+from tpuc_driver.session.combining import CompiledFile
+from tpuc_driver.session.reports import tensor_values
+
+DESCRIPTION = "network.json"
+VERSION = 1
+
+
+def check_bundle(folder: Path) -> None:
+    """Raise for a place where no folder can be written, and for one that holds something already."""
+    if not folder.exists():
+        check_writable(folder)
+    elif not folder.is_dir():
+        raise UsageError(f"{folder} is a file, and --bundle writes a folder; choose another name.")
+    elif any(folder.iterdir()):
+        raise UsageError(f"{folder}: the folder is not empty; give the bundle a new one.")
+
+
+def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
+    """Write the folder for a compiled file with one network, whole or not at all; the names of the chip's programs."""
+    check_bundle(folder)
+    model, described, loaded = file.path.name, file.described(0), file.container(0)
+    own = file.description(0)
+    description = {
+        "version": VERSION,
+        "chip": file.chip.description.name,
+        "model": model,
+        "inputs": [_input(info, described) for info in loaded.inputs],
+        "outputs": [_tensor(info) for info in loaded.outputs],
+        "postprocess": None if own.postprocess is None else asdict(own.postprocess),
+        "labels": list(own.labels),
+        "host_functions": [call.function for call in loaded.host_calls],
+    }
+    programs = file.chip.programs(model, loaded, described, own.labels)
+    with _whole(folder) as target:
+        write_artifact(file.chip, target / model, file.data, own)
+        write_atomic(target / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
+        for name, text in programs.items():
+            write_atomic(target / name, text)
+    return sorted(programs)
+
+
+def _tensor(info: TensorInfo) -> dict[str, Any]:
+    """Unsigned bytes are `u8` whether they have a scale or mean themselves."""
+    values = tensor_values(info)
+    return {**values, "type": values["type"].replace("ui", "u")}
+
+
+def _input(info: TensorInfo, described: Described) -> dict[str, Any]:
+    preprocess = described.get(info.name)
+    return {
+        **_tensor(info),
+        "rounds_evenly": info.rounds_evenly,
+        "frame": None if info.frame is None else asdict(info.frame),
+        "preprocess": None if preprocess is None else asdict(preprocess),
+    }
+
+
+@contextmanager
+def _whole(folder: Path) -> Generator[Path]:
+    """A new folder beside the wanted one that takes its place once the block has gone well."""
+    target = folder.resolve()
+    parts = Path(mkdtemp(prefix=".tpuc-", dir=target.parent))
+    try:
+        inside = parts / target.name
+        inside.mkdir()
+        yield inside
+        if target.exists():
+            target.rmdir()
+        inside.rename(target)
+    finally:
+        shutil.rmtree(parts)

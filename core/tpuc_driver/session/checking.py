@@ -1,0 +1,72 @@
+"""Checks of what is asked for, and of what came out: does a quantised network decide as the float one?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tpuc.api.chip import Chip
+from tpuc.errors import CalibrationError, UsageError
+from tpuc.ir import Module
+from tpuc.ir.fused_postprocess import network_alone
+from tpuc.schedule.results import CALIBRATION_TABLE, QUANTISED, ResultKey
+
+from tpuc_driver.data import Labels, SampleSource
+from tpuc_driver.session.reports import FEW_KEPT, SelfCheck
+from tpuc_driver.session.results import CHECK_SAMPLES, SELF_CHECK
+
+if TYPE_CHECKING:
+    from tpuc_driver.session.session import Session
+
+
+def check_mode(chip: Chip, mode: str | None) -> None:
+    """Raise UsageError for a mode that the chip does not have."""
+    known = chip.description.modes
+    if mode is not None and mode not in known:
+        raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Its modes: {', '.join(known)}.")
+
+
+def fitted_labels(module: Module, labels: Labels) -> Sequence[str]:
+    """A name for each class of a network that gives one score per class; raises UsageError where there are others.
+
+    Other networks do not say how many classes they have.
+    """
+    outputs = network_alone(module).main.outputs
+    size = outputs[0].tensor.size if len(outputs) == 1 else 0
+    is_vector = size > 1 and size == max(outputs[0].tensor.dims)
+    return labels.fitted(size) if is_vector else labels.names
+
+
+def self_check(
+    session: Session,
+    top: Module,
+    tpu: Module | None,
+    table: Any,
+    samples: SampleSource,
+    *,
+    tuned: bool | None,
+    least: float = 0.0,
+) -> SelfCheck | None:
+    """Compare the TOP module with the TPU module that was made of it, or with its form quantised by the table, by the
+    pass `check-decisions`. None where nothing can be compared.
+
+    Raises CalibrationError where less than the share `least` of the decisions of an output are kept; a remark says so
+    where they are few.
+    """
+    results: dict[ResultKey[Any], Any] = {CHECK_SAMPLES: samples}
+    if table is not None:
+        results[CALIBRATION_TABLE] = table
+    if tpu is not None:
+        results[QUANTISED] = tpu
+    context = session.context(results)
+    definition = session.registry.get("tpuc.passes", "check-decisions")
+    with session.timed("self-check"):
+        session.manager(context).run(top, [definition(tuned=tuned)], "verify")
+    found = context.find(SELF_CHECK)
+    if found is None:
+        return None
+    if found.agreement < least:
+        raise CalibrationError(f"{found.complaint()}. --min-agreement {least:g} makes an error of this")
+    if found.agreement < FEW_KEPT:
+        session.remark(found.complaint())
+    return found

@@ -1,0 +1,111 @@
+"""A network file becomes a TOP module, and the module is compared with another engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
+from tpuc.errors import PluginError, Unsupported, UsageError
+from tpuc.files import file_stem, utf8, write_atomic
+from tpuc.interpreter import Interpreter
+from tpuc.ir import Module
+from tpuc.npz import write_npz
+from tpuc.registry import Registry, left_out, tell_left_out
+
+from tpuc_driver.data import as_type, inputs_of
+from tpuc_driver.session.compare import compare, meanings, steps_of, tolerance_of
+from tpuc_driver.session.reports import StageComparison
+from tpuc_driver.session.running import meant_inputs, reference_values, samples_in
+
+if TYPE_CHECKING:
+    from tpuc_driver.session.settings import NetworkSettings, TransformTestSettings
+
+
+def read_network(registry: Registry, path: Path, settings: NetworkSettings) -> Module:
+    """As it stands in the file; raises Unsupported when no installed front end reads it."""
+    return _frontend(registry, path).read(path, _options(path, settings), registry)
+
+
+def keep_simplified(registry: Registry, path: Path, settings: NetworkSettings, folder: Path) -> None:
+    """Write the network as its front end simplified it, where its format has such a form."""
+    options = _options(path, settings)
+    for ending, content in _frontend(registry, path).simplified(path, options).items():
+        write_atomic(folder / f"{file_stem(options.model_name)}{ending}", content)
+
+
+def _options(path: Path, settings: NetworkSettings) -> ImportOptions:
+    return ImportOptions(
+        model_name=utf8(settings.get("model_name") or path.stem).decode("utf-8"),
+        model_data=settings.get("model_data"),
+        input_shapes=tuple(tuple(shape) for shape in settings.get("input_shapes", ())),
+        output_names=tuple(settings.get("output_names", ())),
+        preprocess=settings.get("preprocess") or {},
+        batch=settings.get("batch"),
+        random_weights=settings.get("random_weights", False),
+    )
+
+
+def reads(registry: Registry, path: Path) -> bool:
+    """Does a front end read files of this type?"""
+    return any(path.suffix.lower() in frontend.suffixes for _, frontend in registry.usable("tpuc.frontends"))
+
+
+def _frontend(registry: Registry, path: Path) -> Frontend:
+    suffixes: list[str] = []
+    failed: list[PluginError] = []
+    for _, frontend in registry.usable("tpuc.frontends", failed):
+        if path.suffix.lower() in frontend.suffixes:
+            tell_left_out(failed)
+            return frontend
+        suffixes += frontend.suffixes
+    if path.suffix.lower() == ".mlir":
+        raise UsageError(f"{path}: is a module already, and no network file; `tpuc deploy --mlir` compiles it.")
+    raise Unsupported(
+        f"{path}: no installed front end reads files of type '{path.suffix}'; there are front ends for "
+        f"{', '.join(sorted(suffixes)) or 'nothing'}{left_out(failed)}"
+    )
+
+
+def verify_import(
+    registry: Registry, path: Path, module: Module, **settings: Unpack[TransformTestSettings]
+) -> StageComparison:
+    """Compare a TOP module with another engine on the network file; raises TpucError below the tolerance.
+
+    With `batch`, the one that the module was made for, the engine runs sample by sample.
+    """
+    engine, paths = _engine(registry, path), settings.get("test_input", ())
+    inputs = next(iter(samples_in(inputs_of(module), paths, registry)))
+    types, place = engine.input_types(path), Path(", ".join(map(str, paths)))
+    foreign = {name: as_type(name, array, types.get(name, array.dtype), place) for name, array in inputs.items()}
+    inputs = {name: as_type(name, foreign[name], array.dtype, place) for name, array in inputs.items()}
+    folder = settings.get("keep_in")
+    if folder is not None:
+        write_npz(folder / f"{file_stem(module.name)}_in_f32.npz", meant_inputs(module, inputs))
+    values = Interpreter(module).run(inputs, "all")
+    wanted = reference_values(engine, path, foreign, settings.get("batch"), settings.get("model_data"))
+    limits = tolerance_of("f32", settings.get("tolerance", ()))
+    stored = {name: array for name, array in wanted.items() if name in values and array.dtype == values[name].dtype}
+    result = compare(
+        f"{path.name} and TOP",
+        {**values, **meanings(module, values)},
+        {**wanted, **meanings(module, stored)},
+        limits,
+        settings.get("excepts", ()),
+        steps_of(module, values),
+    )
+    test_result = settings.get("test_result")
+    if test_result is not None:
+        write_npz(test_result, values)
+    return result
+
+
+def _engine(registry: Registry, path: Path) -> HostEngine:
+    failed: list[PluginError] = []
+    for _, engine in registry.usable("tpuc.engines", failed):
+        if path.suffix.lower() in engine.suffixes:
+            tell_left_out(failed)
+            return engine
+    raise Unsupported(
+        f"{path}: no installed engine runs files of type '{path.suffix}'; leave out --test-input{left_out(failed)}"
+    )

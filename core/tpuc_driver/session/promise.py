@@ -1,0 +1,66 @@
+"""A network is compiled as cheaply as a promise of its accuracy allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tpuc.errors import UsageError
+from tpuc.ir import Module
+from tpuc.schedule.results import CALIBRATION_TABLE, COMPILE, QUANTISE_TABLE, ResultKey
+
+from tpuc_driver.data import SampleSource, sets_of
+from tpuc_driver.session.reports import AccuracyReport
+from tpuc_driver.session.results import ACCURACY, CHECK_SAMPLES
+from tpuc_driver.session.settings import CompileSettings
+
+if TYPE_CHECKING:
+    from tpuc_driver.session.session import Session
+
+MOST_TRIALS = 40
+
+
+class Promised(NamedTuple):
+    """How the network is to be compiled, and what that costs."""
+
+    table: Any
+    modes: Mapping[str, str]
+    report: AccuracyReport
+    held_out: SampleSource | None
+
+
+def meet_accuracy(session: Session, module: Module, settings: CompileSettings) -> Promised:
+    """The cheapest network that is accurate enough, by the pass `meet-accuracy`, which may change the module's filters.
+
+    Raises UsageError without samples, CalibrationError when no network is accurate enough.
+    """
+    if settings.get("dataset") is None and settings.get("data_list") is None:
+        raise UsageError("--min-accuracy needs samples to measure on; give --dataset or --data-list.")
+    if not session.chip.profiles:
+        raise UsageError(
+            f"--min-accuracy takes the network that is fastest by the chip's timing model, and chip "
+            f"'{session.chip.description.name}' has none; compare networks with `tpuc eval`."
+        )
+
+    def compiled(module: Module, table: Any, modes: Mapping[str, str]) -> tuple[Module, int]:
+        built = session.build(module, table, modes)
+        return built.module, session.chip.load(built.data).timeline(session.chip.profiles[0]).cycles
+
+    results: dict[ResultKey[Any], Any] = {COMPILE: compiled}
+    if (table := settings.get("calibration_table")) is not None:
+        results[CALIBRATION_TABLE] = table
+    context = session.context(results, session.mode_for(module))
+    definition = session.registry.get("tpuc.passes", "meet-accuracy")
+    options = {
+        "dataset": tuple(one.text() for one in sets_of(settings.get("dataset"))),
+        "data_list": str(settings.get("data_list") or ""),
+        "input_num": settings.get("input_num", 0),
+        "method": settings.get("calibration_method", "kld"),
+        "min_accuracy": settings.get("min_accuracy") or "",
+        "max_trials": settings.get("max_trials") or MOST_TRIALS,
+        "measure": settings.get("measure") or "decisions",
+    }
+    with session.timed("meet accuracy"):
+        session.manager(context).run(module, [definition(**options)], "calibrate")
+    table, modes, report = context.find(CALIBRATION_TABLE), context.result(QUANTISE_TABLE), context.result(ACCURACY)
+    return Promised(table, modes, report, context.find(CHECK_SAMPLES))

@@ -1,0 +1,308 @@
+"""What running and verifying need around a module or a compiled file: samples that fit its inputs, and reports."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel, TensorInfo
+from tpuc.api.frontend import HostEngine
+from tpuc.errors import UsageError
+from tpuc.files import file_stem
+from tpuc.interpreter import Interpreter
+from tpuc.interpreter.values import real_values, types_of
+from tpuc.ir import Module, Operation, TensorType, Value
+from tpuc.ir.attributes import StringAttr
+from tpuc.ir.dtypes import numpy_dtype
+from tpuc.ir.fused_postprocess import FusedPostprocess, fused_postprocess
+from tpuc.ir.preprocess import Preprocess, preprocess_from
+from tpuc.ir.traits import NetworkInput
+from tpuc.ir.types import Uniform
+from tpuc.registry import Registry
+
+from tpuc_driver.data import SampleInput, from_pixels, inputs_of, layout_of, open_samples, quantiser
+from tpuc_driver.session.artifacts import Described
+from tpuc_driver.session.border import NetworkModel
+from tpuc_driver.session.reports import CompileReport, ProfileReport, StageComparison
+
+if TYPE_CHECKING:
+    from tpuc_driver.session.building import Built
+    from tpuc_driver.session.session import Session
+
+Array: TypeAlias = npt.NDArray[Any]
+Remark: TypeAlias = Callable[[str], None]
+NamedSamples: TypeAlias = Iterator[tuple[tuple[Path, ...], dict[str, Array]]]
+"""Samples with the files that each is of."""
+
+
+QUANTISED_BITS = 8
+"""Of the integers that chips compute with."""
+
+
+def needs_calibration(mode: str, module: Module) -> bool:
+    """In the integer modes, unless the network's values have scales already."""
+    return mode not in FLOAT_MODES and not is_quantised(module)
+
+
+def is_quantised(module: Module) -> bool:
+    """Do values that the network computes have scales already?"""
+    return stored_bits(module) > 0
+
+
+def stored_bits(module: Module) -> int:
+    """The most bits that a value which the network computes is quantised to; 0 where none is."""
+    values = (value for operation in _computing(module) for value in operation.results if _is_stored(value))
+    return max((value.tensor.storage.bits for value in values), default=0)
+
+
+def takes_calibration(mode: str, module: Module) -> bool:
+    """In the integer modes, where the network computes some values with floats."""
+    if mode in FLOAT_MODES:
+        return False
+    return any(not any(map(_is_stored, (*o.operands, *o.results))) for o in _computing(module))
+
+
+def _computing(module: Module) -> Iterable[Operation]:
+    operations = (operation for operation in module.main.operations[:-1] if operation.operands)
+    return (operation for operation in operations if not isinstance(operation.op, NetworkInput))
+
+
+def _is_stored(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.element, Uniform)
+
+
+def compiled_mode(module: Module) -> str:
+    """The mode that a lowered module was lowered in; a network that is quantised already has its own."""
+    mode = module.attributes["module.mode"]
+    assert isinstance(mode, StringAttr)
+    return mode.value.lower()
+
+
+def samples_in(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> Iterable[dict[str, Array]]:
+    """The samples in input files; see `named_samples`."""
+    return (sample for _, sample in named_samples(specs, paths, registry))
+
+
+def named_samples(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> NamedSamples:
+    """The samples in input files, each with the files that it is of: one file with all inputs, one file per input, or
+    any number of files for the only input.
+    """
+    if len(paths) == 1 or len(specs) == 1:
+        return _of_each(specs, paths, registry)
+    if len(paths) != len(specs):
+        raise UsageError(f"{len(paths)} input files for {len(specs)} inputs; give one file for all, or one for each.")
+    return _of_all(specs, paths, registry)
+
+
+def _of_each(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> NamedSamples:
+    for path in paths:
+        source = open_samples(specs, path, registry=registry)
+        yield from zip(source.files(), source, strict=True)
+
+
+def _of_all(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> NamedSamples:
+    sources = [open_samples([spec], path, registry=registry) for spec, path in zip(specs, paths, strict=True)]
+    for parts in zip(*sources, strict=True):
+        row: dict[str, Array] = {}
+        for part in parts:
+            row |= part
+        yield tuple(paths), row
+
+
+def stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """The results of samples: those of one as they are, those of several with one more leading axis."""
+    if len(rows) == 1:
+        return dict(rows[0])
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A runnable file: `run` takes one array per input, floats also where integers are stored, and gives values as they
+    are stored, of the types `outputs`.
+
+    `compiled_outputs` is what a compiled file says of its outputs, `postprocess` which one is in the network, `labels`
+    are the names of its classes.
+    """
+
+    run: Callable[[Mapping[str, Array]], dict[str, Array]]
+    inputs: Sequence[SampleInput]
+    outputs: Mapping[str, TensorType]
+    compiled_outputs: Sequence[TensorInfo] = ()
+    postprocess: FusedPostprocess | None = None
+    labels: Sequence[str] = ()
+
+
+def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
+    """A module in the interpreter."""
+    interpreter = Interpreter(module)
+    types, specs = types_of(module) | interpreter.outputs, inputs_of(module, remark)
+    return Runner(
+        lambda one: interpreter.run(as_stored(specs, one), "all" if everything else None),
+        specs,
+        {name: types[name] for name in (types if everything else interpreter.output_names)},
+        postprocess=fused_postprocess(module),
+    )
+
+
+def as_stored(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> dict[str, Array]:
+    """The sample, floats as integers where these are stored."""
+    stores = {one.name: one.store for one in specs}
+    found = {name: (array, stores.get(name)) for name, array in sample.items()}
+    return {
+        name: array if store is None or array.dtype.kind != "f" else store(array)
+        for name, (array, store) in found.items()
+    }
+
+
+def compiled_inputs(
+    loaded: LoadedModel, stated: Described, preprocess: Mapping[str, Any], remark: Remark, layout: str = ""
+) -> list[SampleInput]:
+    """The inputs of a compiled file. How images become them its description has `stated`, else `preprocess` says it.
+    `layout` is what the user says of arrays.
+    """
+    found = [_compiled_input(info, stated.get(info.name), preprocess, remark, layout) for info in loaded.inputs]
+    if not isinstance(loaded, NetworkModel):
+        return found
+    pairs = zip(found, loaded.border.inputs, strict=True)
+    return [one if own.element is None else replace(one, meant=own.meant) for one, own in pairs]
+
+
+def _compiled_input(
+    info: TensorInfo, stated: Preprocess | None, preprocess: Mapping[str, Any], remark: Remark, layout: str
+) -> SampleInput:
+    said = dict(preprocess)
+    if len(info.shape) == 4 and info.shape[3] in (1, 3, 4) and info.shape[1] not in (1, 3, 4):
+        said.setdefault("channel_format", "nhwc")
+    found = stated or preprocess_from(said, info.shape)
+    return SampleInput(
+        info.name,
+        info.shape,
+        numpy_dtype(TensorType(info.shape, info.element).storage),
+        found,
+        quantiser(info.name, info.element, remark, rounds_evenly=info.rounds_evenly),
+        layout_of(info.shape, found.layout, None, layout),
+        bool(stated or preprocess),
+    )
+
+
+def paired_inputs(
+    top: Module, tpu: Module, paths: Sequence[Path], registry: Registry
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The first sample as the inputs of a TOP module, and as those of the TPU module that was made of it.
+
+    Where the TPU module takes bytes of images (an input of another name), these are what is read, and TOP gets what
+    the host's preprocessing makes of them.
+    """
+    pairs = list(zip(inputs_of(top), inputs_of(tpu), strict=True))
+    sample = next(iter(samples_in([one if one.name == other.name else other for one, other in pairs], paths, registry)))
+    return pair_inputs(top, tpu, sample)
+
+
+def pair_inputs(top: Module, tpu: Module, sample: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """As `paired_inputs`, of a sample that was read: as the TPU module's input where that has another name."""
+    types = [operation.result.tensor for operation in top.main.operations if isinstance(operation.op, NetworkInput)]
+    for_top: dict[str, Array] = {}
+    for_tpu: dict[str, Array] = {}
+    for one, other, type in zip(inputs_of(top), inputs_of(tpu), types, strict=True):
+        if one.name != other.name:
+            for_tpu[other.name] = sample[other.name]
+            for_top[one.name] = from_pixels(one.preprocess, sample[other.name], other.preprocess, one.shape)
+            continue
+        for_top[one.name] = sample[one.name]
+        value = _meant(sample[one.name], type)
+        for_tpu[one.name] = other.store(value) if other.store is not None else np.asarray(value, other.dtype)
+    return for_top, for_tpu
+
+
+def meant_inputs(module: Module, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """A sample of a module as the numbers that it stands for, in float32 where they are not integers as such."""
+    types = types_of(module)
+    return {name: _meant(array, types[name]) if name in types else array for name, array in inputs.items()}
+
+
+def _meant(array: Array, type: TensorType) -> Array:
+    """The numbers that an input of a network that is quantised already stands for."""
+    return real_values(array, type).astype(np.float32) if type.is_quantised else array
+
+
+def reference_values(
+    engine: HostEngine, path: Path, inputs: Mapping[str, Array], batch: int | None, model_data: Path | None
+) -> dict[str, Array]:
+    """Every tensor of the network file; sample by sample where the file's own batch is not the module's."""
+    if batch is None:
+        return engine.run(path, inputs, model_data)
+    parts = [
+        {name: array[index : index + 1] if array.ndim else array for name, array in inputs.items()}
+        for index in range(batch)
+    ]
+    rows = [engine.run(path, part, model_data) for part in parts]
+    return {name: np.concatenate([row[name] for row in rows]) for name, array in rows[0].items() if array.ndim}
+
+
+def compile_report(
+    path: Path, session: Session, built: Built, loaded: LoadedModel, comparisons: Sequence[StageComparison]
+) -> CompileReport:
+    """What a compiled file is, and how long it takes by the first timing profile of its chip."""
+    chip = session.chip
+    profile = chip.profiles[0] if chip.profiles else ""
+    cycles = loaded.timeline(profile).cycles if profile else None
+    return CompileReport(
+        str(path),
+        chip.description.name,
+        compiled_mode(built.module),
+        sum(1 for operation in built.module.main.operations if operation.results and operation.operands),
+        loaded.memory,
+        cycles,
+        None if cycles is None else cycles / chip.description.clock_hz * 1000,
+        profile,
+        tuple(comparisons),
+        tuple(loaded.inputs),
+        tuple(loaded.outputs),
+        dict(session.seconds),
+        built.memory_plan,
+        network=file_stem(built.module.name),
+    )
+
+
+def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> ProfileReport:
+    """Cycles, engine use and memory by a timing profile of the chip, the first one if none is given."""
+    if not chip.profiles:
+        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network where it runs.")
+    name = profile or chip.profiles[0]
+    if name not in chip.profiles:
+        raise UsageError(
+            f"chip '{chip.description.name}' has no timing profile '{name}'. Its profiles: {', '.join(chip.profiles)}."
+        )
+    timeline = loaded.timeline(name)
+    counts: dict[str, int] = {}
+    for entry in timeline.entries:
+        engine = entry.command.engine.name.lower()
+        counts[engine] = counts.get(engine, 0) + 1
+    busy = {engine.name.lower(): cycles for engine, cycles in timeline.busy.items()}
+    return ProfileReport(
+        str(path),
+        chip.description.name,
+        name,
+        timeline.cycles,
+        timeline.cycles / chip.description.clock_hz * 1000,
+        busy,
+        {engine: counts.get(engine, 0) for engine in busy},
+        loaded.memory,
+        chip.profile_notes.get(name, ""),
+    )
+
+
+def with_divisor(chip: Chip, divisor: int | None) -> Chip:
+    """The chip with another divisor of signed symmetric scales; the chip itself for None."""
+    if divisor is None:
+        return chip
+    chip = copy.copy(chip)
+    chip.description = dataclasses.replace(chip.description, symmetric_divisor=divisor)
+    return chip

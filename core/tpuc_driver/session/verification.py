@@ -1,0 +1,96 @@
+"""Checks of a compiled file before it is written: its stages on a test input, and numbers too large for its types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy.typing as npt
+from tpuc.api.chip import LoadedModel
+from tpuc.interpreter import Interpreter
+from tpuc.interpreter.values import types_of
+from tpuc.ir import Module
+from tpuc.ir.fused_postprocess import fused_postprocess
+from tpuc.schedule import PassManager
+from tpuc.schedule.results import CALIBRATION_TABLE
+
+from tpuc_driver.session.compare import SIMULATOR_TOLERANCE, compare, meanings, stated_values, tolerance_of
+from tpuc_driver.session.overflow import find_overflows, has_less_than_f32, magnitudes, merged, sentences
+from tpuc_driver.session.reports import StageComparison
+from tpuc_driver.session.running import compiled_mode, paired_inputs
+from tpuc_driver.session.underflow import find_underflows, underflow_sentences
+
+if TYPE_CHECKING:
+    from tpuc_driver.session.session import Session
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StageTest:
+    """A sample to compare stages on; without paths nothing is compared."""
+
+    paths: Sequence[Path] = ()
+    reference: Path | None = None
+    excepts: Sequence[str] = ()
+    tolerance: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Of the TPU module `tpu` and the file `loaded`, both made of the TOP module `top`. `table` is the calibration
+    table or its path, `ranges` are the largest magnitudes of values that samples gave.
+    """
+
+    session: Session
+    top: Module
+    tpu: Module
+    loaded: LoadedModel
+    table: Any = None
+    ranges: Mapping[str, float] | None = None
+
+    def run(self, test: StageTest) -> tuple[StageComparison, ...]:
+        """Compare TOP with TPU and TPU with simulator; raises TpucError when they differ. A remark says before what
+        does not fit in a float type.
+        """
+        if not test.paths:
+            self.remark_overflows({})
+            return ()
+        inputs, stored = paired_inputs(self.top, self.tpu, test.paths, self.session.registry)
+        exact = meanings(self.top, Interpreter(self.top).run(inputs, "all"))
+        self.remark_overflows(magnitudes(exact))
+        limits = tolerance_of(compiled_mode(self.tpu), test.tolerance)
+        stage, wanted = (
+            ("TOP", exact) if test.reference is None else (f"{test.reference}", stated_values(test.reference, self.top))
+        )
+        got = Interpreter(self.tpu).run(stored, "all")
+        # rows of near scores change places
+        rows = [] if fused_postprocess(self.top) is None else [value.name for value in self.top.main.outputs]
+        first = compare(f"{stage} and TPU", meanings(self.tpu, got), wanted, limits, [*test.excepts, *rows])
+        outputs = self.session.simulate(self.session.chip, self.loaded, stored)
+        same = {name: got[name] for name in outputs}
+        return first, compare("TPU and simulator", outputs, same, SIMULATOR_TOLERANCE, test.excepts)
+
+    def remark_overflows(self, seen: Mapping[str, float]) -> None:
+        """Say what a float type of the compiled module cannot hold, or loses: weights, and values with ranges known
+        from the calibration table, from samples, or from what was `seen`.
+        """
+        if not any(has_less_than_f32(type.storage) for type in types_of(self.tpu).values()):
+            return
+        ranges = merged((self.ranges or {}, seen, self._ranges_in_table()))
+        found = find_overflows(self.top, self.tpu, ranges)
+        modes = self.session.chip.description.modes
+        for sentence in (*sentences(found, modes), *underflow_sentences(find_underflows(self.tpu, ranges), modes)):
+            self.session.remark(sentence)
+
+    def _ranges_in_table(self) -> dict[str, float]:
+        if self.table is None:
+            return {}
+        session = self.session
+        context = replace(session.context({CALIBRATION_TABLE: self.table}), remark=session.log)
+        definition = session.registry.get("tpuc.passes", "import-calibration")
+        PassManager(context, pipelines=session.pipelines).run(self.top.clone(), [definition()], "verify")
+        entries = context.result(CALIBRATION_TABLE).entries
+        return {name: max(abs(entry.minimum), abs(entry.maximum)) for name, entry in entries.items()}

@@ -1,0 +1,112 @@
+"""The layers of the source tree: who may import whom, from the bottom up, and which files may import each other."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.contract.tree import CORE, ROOT, core_packages, parsed, show
+
+LAYERS: Sequence[tuple[str, Sequence[str]]] = (
+    ("core/tpuc", ()),
+    ("core/tpuc_driver", ("tpuc",)),
+    ("core/tpuc_testing", ("tpuc", "tpuc_driver")),
+)
+"""Packages of `core/` and the ones of ours that each may import besides itself; the table in docs/architecture.md."""
+
+PAIRS = {
+    ("tpuc.api.chip", "tpuc.api.kernel"),
+    ("tpuc.ir.attributes", "tpuc.ir.types"),
+    ("tpuc.ir.op", "tpuc.ir.operation"),
+}
+"""Files of the compiler that import each other because their classes are one idea: a chip and the kernels that it runs,
+types and the attributes that types have, an op and the operation that has it.
+"""
+
+MOST_LINES = 11_500
+"""Of `core/tpuc`: what is more than IR, registry, passes, interpreter, machine and contracts belongs elsewhere."""
+
+LAZY = {"core/tpuc/__init__.py": {"tpuc_driver"}}
+"""What a file imports for type checkers alone: `tpuc.load` and the classes behind it come from the driver when used."""
+
+
+def modules_of(package: Path) -> dict[str, Path]:
+    """The files of a package by the names of their modules."""
+    found = {".".join(path.relative_to(package.parent).with_suffix("").parts): path for path in package.rglob("*.py")}
+    return {name.removesuffix(".__init__"): path for name, path in found.items()}
+
+
+def imported(path: Path, modules: Mapping[str, Path]) -> set[str]:
+    """Which of `modules` a file imports, late imports and those for type checkers included."""
+    names: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=parts):
+                names |= {full if (full := f"{module}.{part.name}") in modules else module for part in parts}
+            case ast.Import(names=parts):
+                names |= {part.name for part in parts}
+            case _:
+                pass
+    return names & modules.keys()
+
+
+def foreign_imports(package: Path) -> Iterator[tuple[Path, str]]:
+    """The imports of other packages of ours: the file, and the package's name."""
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(parsed(path)):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            names = [module] if module else [part.name for part in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                top = name.partition(".")[0]
+                if top.startswith("tpuc") and top != package.name:
+                    yield path, top
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
+    """Sets of modules that reach each other, sorted."""
+    reached = {name: _reachable(name, graph) for name in graph}
+    found = {tuple(sorted(other for other in reached[name] if name in reached[other])) for name in graph}
+    return sorted(circle for circle in found if len(circle) > 1)
+
+
+def _reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in graph[waiting.pop()] - seen:
+            seen.add(name)
+            waiting.append(name)
+    return seen
+
+
+@pytest.mark.parametrize(("folder", "allowed"), LAYERS, ids=[folder for folder, _ in LAYERS])
+def test_a_layer_imports_only_the_ones_below(folder: str, allowed: Sequence[str]) -> None:
+    wrong = [
+        f"{show(path)}: {name}"
+        for path, name in foreign_imports(ROOT / folder)
+        if name not in allowed and name not in LAZY.get(show(path), ())
+    ]
+    assert wrong == []
+
+
+def test_every_package_of_core_has_its_layer() -> None:
+    assert [show(package) for package in core_packages()] == sorted(folder for folder, _ in LAYERS)
+
+
+def test_imports_of_the_compiler_run_one_way() -> None:
+    modules = modules_of(CORE / "tpuc")
+    graph = {name: imported(path, modules) - {name} for name, path in modules.items()}
+    assert circles(graph) == sorted(PAIRS)
+
+
+def test_the_compiler_stays_small() -> None:
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (CORE / "tpuc").rglob("*.py"))
+    assert lines <= MOST_LINES
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set[str](), "e": {"e"}}
+    assert circles(graph) == [("b", "c")]
