@@ -26,12 +26,12 @@ import numpy as np
 from tpuc.api import BufferInfo, PlannedBuffer, Planner, PoolAllocation, PoolInfo, TpucError
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
-from tpuc_passes.planning.arena import Lived, buffer_list, find_planner
-from tpuc_passes.planning.planners.exact import Exact
-from tpuc_passes.planning.planners.greedy import GREEDY
-from tpuc_passes.planning.planners.hill_climb import HillClimb
-from tpuc_passes.planning.planners.packing import Packing
-from tpuc_passes.planning.usmp import Pools, lower_constants, plan_program
+from tpuc_plan.planners.arena import Lived, buffer_list, find_planner
+from tpuc_plan.planners.exact import Exact
+from tpuc_plan.planners.greedy import GREEDY
+from tpuc_plan.planners.hill_climb import HillClimb
+from tpuc_plan.planners.packing import Packing
+from tpuc_plan.usmp.planner import Pools, lower_constants, plan_program
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -25,11 +25,11 @@ from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, Module, Op
 from tpuc_driver.data import inputs_of, open_samples
 from tpuc_driver.session import Session
 from tpuc_driver.work import one_blas_thread, open_pool
+from tpuc_lower.target.results import LATENCY
 from tpuc_ops import top
-from tpuc_passes.accuracy.runs import Timer
-from tpuc_passes.accuracy.trials import Trials
-from tpuc_passes.results import LATENCY
-from tpuc_passes.search_quantise_table import SearchQuantiseTable, sensitivity_job
+from tpuc_quantize.analysis.runs import Timer
+from tpuc_quantize.mixed_precision.search_quantize_table import SearchQuantiseTable, sensitivity_job
+from tpuc_quantize.mixed_precision.trials import Trials
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

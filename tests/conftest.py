@@ -23,7 +23,7 @@ from hypothesis import settings
 from numpy.typing import NDArray
 from tpuc.api import Chip, LoadedModel, Module, PassContext
 from tpuc.registry import Registry
-from tpuc_passes.generate_code import GenerateCode
+from tpuc_plan.generate_code import GenerateCode
 
 from tests.models import resnet8
 from tests.models.networks import network  # a fixture

@@ -16,7 +16,7 @@ import pytest
 from tpuc.api import Command, HazardError, Instruction, derive_waits
 from tpuc_driver.cli import main
 from tpuc_driver.session import Session
-from tpuc_passes.generate_code import GenerateCode
+from tpuc_plan.generate_code import GenerateCode
 
 from tests.chips.mutants import Mutant, Subject, try_mutants
 from tests.conftest import Proofs

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tpuc.api import F32, Module, Op, TensorType
 from tpuc.schedule import PIPELINES, PassManager
 from tpuc_driver.session import Session
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 from tpuc_testing.kernel_conformance import Operand, Sample
 
 from tests.chips.layer_cases import LayerCase

@@ -12,8 +12,8 @@ from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 from tpuc_driver.session.compare import meanings
-from tpuc_passes.accuracy.grids import stored_filters
-from tpuc_passes.round_weights import ROUNDING, noted_changes
+from tpuc_quantize.remedies.round_weights import ROUNDING, noted_changes
+from tpuc_quantize.simulation.grids import stored_filters
 
 from tests.passes.accuracy.test_rounding import convolution, like_channels
 

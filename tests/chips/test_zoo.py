@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
-from tpuc_passes.calibration.table import CalibrationTable
+from tpuc_quantize.tables.table import CalibrationTable
 
 from tests.models.zoo import NETWORKS
 from tests.turns import quick_pairs

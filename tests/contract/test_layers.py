@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.tree import CORE, ROOT, core_packages, parsed, show
+from tests.contract.tree import CORE, PLUGINS, ROOT, core_packages, parsed, plugin_packages, show
 
+COMPILER = ("tpuc", "tpuc_ops", "tpuc_chip_parts")
 LAYERS: Sequence[tuple[str, Sequence[str]]] = (
     ("core/tpuc", ()),
     ("core/tpuc_driver", ("tpuc",)),
     ("core/tpuc_testing", ("tpuc", "tpuc_driver")),
+    ("plugins/passes/tpuc_optimize", COMPILER),
+    ("plugins/passes/tpuc_lower", (*COMPILER, "tpuc_driver", "tpuc_optimize")),
+    ("plugins/passes/tpuc_plan", (*COMPILER, "tpuc_driver", "tpuc_lower")),
+    ("plugins/passes/tpuc_quantize", (*COMPILER, "tpuc_driver", "tpuc_lower", "tpuc_optimize")),
 )
-"""Packages of `core/` and the ones of ours that each may import besides itself; the table in docs/architecture.md."""
+"""Packages of `core/` and of the stages, and the ones of ours that each may import besides itself: the table in
+docs/architecture.md. `tpuc_driver` is for commands, samples and formats of images.
+"""
 
 PAIRS = {
     ("tpuc.api.chip", "tpuc.api.kernel"),
@@ -92,8 +99,23 @@ def test_a_layer_imports_only_the_ones_below(folder: str, allowed: Sequence[str]
     assert wrong == []
 
 
-def test_every_package_of_core_has_its_layer() -> None:
-    assert [show(package) for package in core_packages()] == sorted(folder for folder, _ in LAYERS)
+def test_every_package_of_core_and_of_the_stages_has_its_layer() -> None:
+    stages = [package for package in plugin_packages() if package.parent.name == "passes"]
+    assert sorted(map(show, (*core_packages(), *stages))) == sorted(folder for folder, _ in LAYERS)
+
+
+def test_rooms_of_the_stages_import_one_way() -> None:
+    modules = {
+        name: path
+        for package in (PLUGINS / "passes").iterdir()
+        for name, path in modules_of(package).items()
+        if path.name != "__init__.py"
+    }
+    rooms: dict[str, set[str]] = {name.rpartition(".")[0]: set() for name in modules}
+    for name, path in modules.items():
+        room = name.rpartition(".")[0]
+        rooms[room] |= {other.rpartition(".")[0] for other in imported(path, modules)} - {room}
+    assert circles(rooms) == []
 
 
 def test_imports_of_the_compiler_run_one_way() -> None:

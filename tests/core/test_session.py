@@ -20,7 +20,7 @@ from tpuc_driver.session import Session
 from tpuc_driver.session.compare import compare, tolerance_of
 from tpuc_driver.session.running import samples_in
 from tpuc_driver.similarity import NothingToCompare
-from tpuc_passes.accuracy.runs import compare_layers
+from tpuc_quantize.analysis.runs import compare_layers
 
 from tests.core.fakes import chip, offer
 from tests.core.test_interpreter import network

@@ -13,7 +13,7 @@ import pytest
 from tpuc.api import Module
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
-from tpuc_passes.outline_groups import OutlineGroups
+from tpuc_plan.outline_groups import OutlineGroups
 
 from tests.interop.test_mlir_text import reprinted, tpuc_opt
 from tests.models.networks import Network

@@ -27,14 +27,14 @@ from tpuc.ir.preprocess import Preprocess, preprocess_of
 from tpuc.ir.types import ScalarType
 from tpuc.registry import Registry
 from tpuc_driver.data import SENSOR_FORMATS, from_pixels
+from tpuc_lower.boundary.images import ImageTarget
+from tpuc_lower.boundary.lines import line_through
+from tpuc_lower.boundary.normalizing import fuse_image
+from tpuc_lower.boundary.sensor_tables import HIGH_STEPS, sum_of_tables
+from tpuc_lower.fuse_preprocess import FusePreprocess
+from tpuc_lower.strip_casts import StripCasts
 from tpuc_ops import top, tpu
 from tpuc_ops.top.input import image_input
-from tpuc_passes.boundary.images import ImageTarget
-from tpuc_passes.boundary.lines import line_through
-from tpuc_passes.boundary.normalising import fuse_image
-from tpuc_passes.boundary.sensor_tables import HIGH_STEPS, sum_of_tables
-from tpuc_passes.fuse_preprocess import FusePreprocess
-from tpuc_passes.strip_casts import StripCasts
 
 from tests.sensor_frames import every_value, packed
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import F32, Calibrated, Module, Op, TensorType
 from tpuc_ops import top
-from tpuc_passes.canonicalize import Canonicalize
+from tpuc_optimize.canonicalize import Canonicalize
 
 from tests.passes.graphs import CONTEXT, Network, assert_equal, draw_network, ops, run
 

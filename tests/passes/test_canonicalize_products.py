@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tpuc.api import Module, Value
 from tpuc_ops import top
-from tpuc_passes.canonicalize import Canonicalize
+from tpuc_optimize.canonicalize import Canonicalize
 
 from tests.passes.graphs import CONTEXT, Network, assert_equal, ops, run
 

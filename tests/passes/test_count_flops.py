@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import IntegerAttr
 from tpuc_ops import top
-from tpuc_passes.count_flops import CountFlops
+from tpuc_optimize.count_flops import CountFlops
 
 from tests.passes.graphs import CONTEXT, Network
 

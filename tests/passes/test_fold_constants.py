@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc_ops import top
-from tpuc_passes.fold_constants import FoldConstants
+from tpuc_optimize.fold_constants import FoldConstants
 
 from tests.passes.graphs import CONTEXT, Network, assert_equal, ops, run
 

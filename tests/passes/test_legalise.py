@@ -17,9 +17,9 @@ from tpuc.ir.op import UnregisteredOp
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PassContext
 from tpuc_legalise import TABLE
+from tpuc_lower.convert_top_to_tpu import ConvertTopToTpu
+from tpuc_lower.legalize import Legalise
 from tpuc_ops import top
-from tpuc_passes.convert_top_to_tpu import ConvertTopToTpu
-from tpuc_passes.legalise import Legalise
 from tpuc_testing import uniform
 
 from tests.core.fakes import FakeChip, offer

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.errors import CalibrationError
 from tpuc.ir import Module
 from tpuc_driver.session import Session
-from tpuc_passes.accuracy.masks import hidden_values, is_hiding, mask_inputs, masked_scores
+from tpuc_optimize.canonicalization.masks import hidden_values, is_hiding, mask_inputs, masked_scores
 
 LOWEST = float(np.finfo(np.float32).min)
 CAUSAL: NDArray[np.float32] = np.where(np.tri(4, dtype=bool), 0.0, -np.inf).astype(np.float32)

@@ -19,9 +19,9 @@ from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext
 from tpuc_driver.session import Session
-from tpuc_passes.generate_code import GenerateCode
-from tpuc_passes.outline_groups import OutlineGroups
-from tpuc_passes.planning.region_planner import LEVELS, Settings
+from tpuc_plan.generate_code import GenerateCode
+from tpuc_plan.outline_groups import OutlineGroups
+from tpuc_plan.regions.region_planner import LEVELS, Settings
 from tpuc_testing.equality import first_difference
 
 from tests.models.networks import Network

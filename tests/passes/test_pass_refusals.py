@@ -29,16 +29,16 @@ from tpuc.api import (
     UsageError,
 )
 from tpuc.registry import Registry
+from tpuc_lower.convert_top_to_tpu import ConvertTopToTpu
+from tpuc_lower.import_quantize_table import ImportQuantiseTable
+from tpuc_lower.target.kernels import find_kernel
 from tpuc_ops import top
-from tpuc_passes.calibration.table import CalibrationTable
-from tpuc_passes.convert_top_to_tpu import ConvertTopToTpu
-from tpuc_passes.correct_bias import CorrectBias
-from tpuc_passes.import_calibration import ImportCalibration
-from tpuc_passes.import_quantise_table import ImportQuantiseTable
-from tpuc_passes.migrate_outliers import MigrateOutliers
-from tpuc_passes.planning.kernels import find_kernel
-from tpuc_passes.split_error import SplitError
-from tpuc_passes.stored_weights import dequantise_weights
+from tpuc_quantize.analysis.split_error import SplitError
+from tpuc_quantize.importing.import_calibration import ImportCalibration
+from tpuc_quantize.prequantized.stored_weights import dequantise_weights
+from tpuc_quantize.remedies.correct_bias import CorrectBias
+from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
+from tpuc_quantize.tables.table import CalibrationTable
 
 from tests.core.fakes import FakeChip, chip, offer
 from tests.passes.graphs import CONTEXT, Network

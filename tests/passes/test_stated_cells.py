@@ -14,9 +14,9 @@ from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.schedule import PassManager
 from tpuc_driver.session import Session
+from tpuc_lower.target.results import MODE
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_passes.results import MODE
 from tpuc_testing import uniform
 from tpuc_testing.kernel_conformance import Operand, Sample, sample_module
 

@@ -26,10 +26,10 @@ from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.schedule import PassManager
 from tpuc_driver.session import Session
+from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.target.results import MODE
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_passes.lowering.cells import Cells
-from tpuc_passes.results import MODE
 from tpuc_testing.kernel_conformance import Sample, sample_module
 
 pytestmark = pytest.mark.chip("bm1684x")

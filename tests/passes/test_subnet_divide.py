@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tpuc.api import Operation
 from tpuc_driver.session import Session
-from tpuc_passes.subnet_divide import HOST, TPU, crossings, fewest_crossings
+from tpuc_plan.subnet_divide import HOST, TPU, crossings, fewest_crossings
 
 from tests.chips.bm1684x.layered_networks import read_layered
 from tests.frontends.caffe.files import inputs, layer, read

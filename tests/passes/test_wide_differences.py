@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc_passes.wide_differences import differences_to_floats
+from tpuc_quantize.prequantized.wide_differences import differences_to_floats
 
 from tests.frontends.tflite.files import Tensor, constant
 from tests.frontends.tflite.networks import compute, single, stored

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import flatbuffers  # pyright: ignore[reportMissingTypeStubs]  # the library carries no types
 from flatbuffers import table as flatbuffers_table  # pyright: ignore[reportMissingTypeStubs]
-from tpuc.errors import CorruptFile
+from tpuc.api import CorruptFile
 
 Value: TypeAlias = Any
 Builder: TypeAlias = Any

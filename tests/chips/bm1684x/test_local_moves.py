@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc_driver.session import Session
-from tpuc_passes.planning.plan import Plan, TilePlan
+from tpuc_plan.tasks.plan import Plan, TilePlan
 
 from tests.chips.bm1684x.moved_networks import NETWORKS, SIZE
 from tests.conftest import RunVendor

@@ -15,10 +15,10 @@ from tpuc.ir import Module
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.accuracy.deciders import Agreement
-from tpuc_passes.accuracy.runs import search_quantise_table
-from tpuc_passes.accuracy.split import CAUSES
-from tpuc_passes.split_error import SplitError
+from tpuc_quantize.analysis.layer_errors import CAUSES
+from tpuc_quantize.analysis.runs import search_quantise_table
+from tpuc_quantize.analysis.split_error import SplitError
+from tpuc_quantize.metrics.agreement import Agreement
 
 from tests.models.networks import Network
 

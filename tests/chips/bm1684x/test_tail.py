@@ -11,10 +11,10 @@ from tpuc.ir.text import parse_module
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext
 from tpuc_driver.session import Session
+from tpuc_lower.target.results import FLOAT_SUMS
 from tpuc_ops import top
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
-from tpuc_passes.keep_tail_float import KeepTailFloat
-from tpuc_passes.results import FLOAT_SUMS
+from tpuc_quantize.remedies.keep_tail_float import KeepTailFloat
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 from tests.passes.graphs import Network
 
@@ -101,9 +101,9 @@ def test_few_answers_are_moved_as_floats_and_many_as_bytes(monkeypatch: pytest.M
     return %7 : {twice}"""
     assert _sums(turned, twice) == {"conv"}
     assert _sums(turned, twice, {0}) == set()
-    monkeypatch.setattr("tpuc_passes.keep_tail_float.MOST_MOVED", 511)
+    monkeypatch.setattr("tpuc_quantize.remedies.keep_tail_float.MOST_MOVED", 511)
     assert _sums(turned, twice) == set()
-    monkeypatch.setattr("tpuc_passes.keep_tail_float.MOST_MOVED", 512)
+    monkeypatch.setattr("tpuc_quantize.remedies.keep_tail_float.MOST_MOVED", 512)
     assert _sums(turned, twice) == {"conv"}
 
 

@@ -11,8 +11,8 @@ from tpuc.api import Module, PlannedBuffer, PoolInfo
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 from tpuc_driver.session.building import Built
-from tpuc_passes.planning.arena import Lived, buffer_list, make_plan
-from tpuc_passes.planning.planners.greedy import GREEDY
+from tpuc_plan.planners.arena import Lived, buffer_list, make_plan
+from tpuc_plan.planners.greedy import GREEDY
 
 from tests.chips.c.programs import DIGITS, needs_compiler, needs_lowerings
 

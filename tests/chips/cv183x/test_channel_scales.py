@@ -11,7 +11,7 @@ from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import types_of
 from tpuc_cv18.lowerings.qdm import quantise_qdm, within_reach
 from tpuc_driver.session import Session
-from tpuc_passes.calibration.table import CalibrationTable
+from tpuc_quantize.tables.table import CalibrationTable
 from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.steps import check_steps

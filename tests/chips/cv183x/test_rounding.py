@@ -21,7 +21,7 @@ from tpuc_cv18.lowerings.sums import choose_multipliers
 from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 from tpuc_testing.kernel_conformance import Sample, sample_module
 from tpuc_testing.values import build_exposed
 

@@ -10,7 +10,7 @@ from tpuc.api import PassContext, Unsupported
 from tpuc.ir.text import parse_module
 from tpuc.registry import Registry
 from tpuc_cv18xx.chip import CV181X_CHIP
-from tpuc_passes.convert_top_to_tpu import ConvertTopToTpu
+from tpuc_lower.convert_top_to_tpu import ConvertTopToTpu
 
 VALUES = "tensor<1x8x4x4x!quant.calibrated<f32<-4.0:4.0>>>"
 RESULT = VALUES.replace("4x4", "4x1")

@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto
 from tpuc.interpreter import Interpreter
 from tpuc.schedule import PassContext
-from tpuc_passes.canonicalize import Canonicalize
-from tpuc_passes.drop_dynamic_quantisation import drop_dynamic_quantisation
+from tpuc_optimize.canonicalize import Canonicalize
+from tpuc_quantize.prequantized.drop_dynamic_quantization import drop_dynamic_quantisation
 
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, run_onnx, values
 

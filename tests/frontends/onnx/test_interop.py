@@ -11,7 +11,7 @@ import pytest
 from tpuc.api import ImportOptions, Module, PassContext, StringAttr
 from tpuc.ir.text import print_module
 from tpuc_onnx.frontend import FRONTEND
-from tpuc_passes.canonicalize import Canonicalize
+from tpuc_optimize.canonicalize import Canonicalize
 
 from tests.conftest import RunVendor
 from tests.frontends.onnx.networks import registry, run_onnx

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tpuc.api import ImportOptions, Module, PassContext
 from tpuc.interpreter import Interpreter
 from tpuc_onnx.frontend import FRONTEND
-from tpuc_passes.canonicalize import Canonicalize
-from tpuc_passes.fold_constants import FoldConstants
+from tpuc_optimize.canonicalize import Canonicalize
+from tpuc_optimize.fold_constants import FoldConstants
 
 from tests.frontends.onnx.networks import ops, registry, run_onnx
 

@@ -33,17 +33,25 @@ from tpuc.schedule import PassManager
 from tpuc_driver.data import SampleReader, inputs_of, open_samples
 from tpuc_driver.session import Session
 from tpuc_driver.work import PortableModule
+from tpuc_lower.lowering.cells import Cells
 from tpuc_ops import top
 from tpuc_ops.quant.products import quantise_product
-from tpuc_passes.accuracy.channels import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
-from tpuc_passes.accuracy.grids import ChannelGrid
-from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.accuracy.search import Source
-from tpuc_passes.accuracy.sensitivity import MixedJob, SensitivityJob, candidates, rounded, sources, total, ways
-from tpuc_passes.calibration.table import CalibrationTable, format_table, parse_table
-from tpuc_passes.lowering.cells import Cells
-from tpuc_passes.scale_channels import noted_elements
-from tpuc_passes.split_error import SplitError
+from tpuc_quantize.analysis.split_error import SplitError
+from tpuc_quantize.mixed_precision.search import Source
+from tpuc_quantize.mixed_precision.sensitivity import (
+    MixedJob,
+    SensitivityJob,
+    candidates,
+    rounded,
+    sources,
+    total,
+    ways,
+)
+from tpuc_quantize.remedies.channel_thresholds import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
+from tpuc_quantize.remedies.scale_channels import noted_elements
+from tpuc_quantize.simulation.grids import ChannelGrid
+from tpuc_quantize.simulation.network import FakeNetwork
+from tpuc_quantize.tables.table import CalibrationTable, format_table, parse_table
 
 from tests.passes.graphs import Network
 
@@ -326,7 +334,7 @@ class TestNetwork:
         assert len({score for sample in together for score in sample}) == 2 * len(choices)
 
     def test_a_search_for_float_layers_uses_them(self, calibrated: Any, tmp_path: Path) -> None:
-        from tpuc_passes.accuracy.runs import search_quantise_table
+        from tpuc_quantize.analysis.runs import search_quantise_table
 
         module, _, table = calibrated
         np.savez(tmp_path / "x.npz", v0=images(6, seed=2))

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc_ops import top
-from tpuc_passes.accuracy.deciders import Agreement, Classes, Decider, Labels, Numbers, Presence
-from tpuc_passes.accuracy.decisions import deciders_of
-from tpuc_passes.accuracy.parts import parts_of
+from tpuc_quantize.metrics.agreement import Agreement, Classes, Decider, Labels, Numbers, Presence
+from tpuc_quantize.metrics.output_groups import parts_of
+from tpuc_quantize.metrics.output_heads import deciders_of
 
 from tests.passes.graphs import Network
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tpuc.api import CALIBRATION_TABLE
 from tpuc_ops import top
-from tpuc_passes.accuracy.fronts import Choice, Front, Graph, front_of, graph_of
-from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.accuracy.search import Source
-from tpuc_passes.accuracy.sensitivity import rounded
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
-from tpuc_passes.import_calibration import ImportCalibration
+from tpuc_quantize.importing.import_calibration import ImportCalibration
+from tpuc_quantize.mixed_precision.pareto_front import Choice, Front, Graph, front_of, graph_of
+from tpuc_quantize.mixed_precision.search import Source
+from tpuc_quantize.mixed_precision.sensitivity import rounded
+from tpuc_quantize.simulation.network import FakeNetwork
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 from tests.passes.graphs import CONTEXT, Network
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tpuc.api import Module, Op, Value
 from tpuc_ops import top
-from tpuc_passes.accuracy.gradients import Gradients
-from tpuc_passes.accuracy.measure import Measure
-from tpuc_passes.accuracy.network import FakeNetwork, State
-from tpuc_passes.accuracy.outputs import output_slots
+from tpuc_quantize.metrics.gradients import Gradients
+from tpuc_quantize.metrics.taps import Measure
+from tpuc_quantize.simulation.network import FakeNetwork, State
+from tpuc_quantize.simulation.output_slots import output_slots
 
 from tests.passes.graphs import Network
 

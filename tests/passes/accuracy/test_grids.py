@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tpuc_passes.accuracy.grids import Grid
+from tpuc_quantize.simulation.grids import Grid
 
 GRID = Grid(0.5, -128, 127)
 

@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc_ops import top
-from tpuc_passes.accuracy.companding import compand, slopes
-from tpuc_passes.accuracy.decisions import deciders_of
-from tpuc_passes.accuracy.gradients import Gradients
-from tpuc_passes.accuracy.measure import Measure, measure_of
-from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.accuracy.outputs import output_slots
+from tpuc_quantize.metrics.companding import compand, slopes
+from tpuc_quantize.metrics.gradients import Gradients
+from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.metrics.taps import Measure, measure_of
+from tpuc_quantize.simulation.network import FakeNetwork
+from tpuc_quantize.simulation.output_slots import output_slots
 
 from tests.passes.graphs import Network
 

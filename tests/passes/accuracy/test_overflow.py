@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from tpuc_passes.accuracy.sensitivity import Score, score
-from tpuc_passes.accuracy.split import LayerError
+from tpuc_quantize.analysis.layer_errors import LayerError
+from tpuc_quantize.mixed_precision.sensitivity import Score, score
 
 EXACT = np.array([3.0, 4.0], np.float32)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tpuc.api import Module, Unsupported
 from tpuc_driver.api.accuracy import OpenedMeasure
-from tpuc_passes.accuracy.promise import Form, Promise
-from tpuc_passes.accuracy.search import Source, quiet
+from tpuc_quantize.mixed_precision.accuracy_constraint import Form, Promise
+from tpuc_quantize.mixed_precision.search import Source, quiet
 
 
 class Known(OpenedMeasure):

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tpuc.api import Module
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.accuracy.bias import apply_shifts
-from tpuc_passes.accuracy.notes import note_lines, parse_notes
-from tpuc_passes.accuracy.rescale import find_links, reader_ranges, writer_ranges
-from tpuc_passes.equalise_weights import EqualiseWeights
-from tpuc_passes.migrate_outliers import MigrateOutliers
+from tpuc_quantize.remedies.bias_correction import apply_shifts
+from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
+from tpuc_quantize.scaling.links import find_links, reader_ranges, writer_ranges
+from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
+from tpuc_quantize.tables.annotations import note_lines, parse_notes
 
 from tests.passes.graphs import CONTEXT, Network, assert_equal, draw_network, run
 

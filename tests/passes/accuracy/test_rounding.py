@@ -11,13 +11,13 @@ from tpuc.api import CALIBRATION_TABLE, CalibrationError, Module, PassContext
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc_driver.api.host import open_pool
+from tpuc_lower.target.results import MODE
 from tpuc_ops import top
-from tpuc_passes.accuracy.grids import stored_filters
-from tpuc_passes.accuracy.network import FakeNetwork, Filters
-from tpuc_passes.accuracy.rounding import changes_of, find_rounding
-from tpuc_passes.calibration.table import CalibrationTable, format_table, parse_table
-from tpuc_passes.results import MODE
-from tpuc_passes.round_weights import ROUNDING, RoundWeights, noted_changes, rounding_lines
+from tpuc_quantize.remedies.round_weights import ROUNDING, RoundWeights, noted_changes, rounding_lines
+from tpuc_quantize.remedies.weight_rounding import changes_of, find_rounding
+from tpuc_quantize.simulation.grids import stored_filters
+from tpuc_quantize.simulation.network import FakeNetwork, Filters
+from tpuc_quantize.tables.table import CalibrationTable, format_table, parse_table
 
 from tests.passes.graphs import Network
 

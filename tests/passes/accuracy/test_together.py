@@ -9,8 +9,8 @@ import pytest
 from tpuc.api import Module
 from tpuc_driver.api.host import open_pool
 from tpuc_ops import top
-from tpuc_passes.accuracy.network import FakeNetwork, State
-from tpuc_passes.accuracy.together import most_together, node_together
+from tpuc_quantize.simulation.batching import most_together, node_together
+from tpuc_quantize.simulation.network import FakeNetwork, State
 
 from tests.passes.calibration.test_observe import calibrated
 from tests.passes.graphs import Network

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tpuc.api import Builder, Module, Value
 from tpuc.interpreter import Interpreter
 from tpuc_ops import top
-from tpuc_passes.accuracy.outputs import output_parts
-from tpuc_passes.accuracy.rescale import find_links, move
+from tpuc_quantize.scaling.links import find_links, move
+from tpuc_quantize.simulation.output_slots import output_parts
 
 Array = NDArray[Any]
 Outputs = Sequence[Array]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuc_ops import top
-from tpuc_passes.calibration.bounds import bounds_of
+from tpuc_quantize.ranges.bounds import bounds_of
 
 from tests.passes.graphs import Network
 

@@ -9,7 +9,7 @@ import pytest
 from tpuc_driver.data import SampleSet
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.calibration.table import CalibrationTable, read_table
+from tpuc_quantize.tables.table import CalibrationTable, read_table
 
 from tests.chips.command_line import tpuc
 from tests.passes.graphs import Network

@@ -16,10 +16,11 @@ from tpuc.ir.attributes import StringAttr
 from tpuc.npz import read_npz, write_npz
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.accuracy.equalised import Equalised
-from tpuc_passes.accuracy.rescale import equalise
-from tpuc_passes.calibration import engine, refine
-from tpuc_passes.calibration.table import parse_table
+from tpuc_quantize.calibration import candidate_search as refine
+from tpuc_quantize.calibration import engine
+from tpuc_quantize.calibration.equalization import Equalised
+from tpuc_quantize.scaling.links import equalise
+from tpuc_quantize.tables.table import parse_table
 
 from tests.passes.graphs import Network
 

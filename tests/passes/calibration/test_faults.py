@@ -13,7 +13,7 @@ from tpuc.errors import CalibrationError
 from tpuc.schedule import PassManager
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 from tests.passes.graphs import Network
 

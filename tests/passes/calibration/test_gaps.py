@@ -9,8 +9,8 @@ import pytest
 from tpuc.api import Module
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.calibration.gaps import find_gaps, sentence
-from tpuc_passes.calibration.statistics import Histogram
+from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
+from tpuc_quantize.observers.histogram import Histogram
 
 from tests.passes.graphs import Network
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.calibration.headroom import outermost, scores_of, with_output_headroom, with_whole_scores
-from tpuc_passes.calibration.table import TensorThreshold
+from tpuc_quantize.calibration.range_margins import outermost, scores_of, with_output_headroom, with_whole_scores
+from tpuc_quantize.tables.table import TensorThreshold
 
 from tests.passes.graphs import Network
 

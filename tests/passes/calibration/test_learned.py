@@ -14,7 +14,7 @@ from tpuc.api import CalibrationError, Module
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
-from tpuc_passes.calibration.table import format_table, parse_table
+from tpuc_quantize.tables.table import format_table, parse_table
 
 from tests.frontends.onnx.networks import network, node
 

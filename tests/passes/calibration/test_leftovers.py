@@ -12,7 +12,7 @@ from tpuc.ir.text import write_module
 from tpuc_driver.cli import main
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.calibration.engine import Engine
+from tpuc_quantize.calibration.engine import Engine
 
 from tests.passes.graphs import Network
 
@@ -33,7 +33,7 @@ def module() -> Module:
 def folder(tmp_path: Path, module: Module, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With the network, `good.npz` and `bad.npz`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tpuc_passes.calibration.engine.SAVE_EVERY", 8)
+    monkeypatch.setattr("tpuc_quantize.calibration.engine.SAVE_EVERY", 8)
     write_module(tmp_path / "net.mlir", module)
     np.savez("good.npz", v0=GOOD)
     np.savez("bad.npz", v0=BAD)

@@ -16,9 +16,9 @@ from tpuc_driver.data import inputs_of, open_samples
 from tpuc_driver.session import Session
 from tpuc_driver.work import PortableModule, open_pool
 from tpuc_ops import top
-from tpuc_passes.calibration.collect import Counting, Kept
-from tpuc_passes.calibration.lint import lint
-from tpuc_passes.calibration.progress_file import Progress
+from tpuc_quantize.observers.collector import Counting, Kept
+from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.observers.sample_checks import lint
 
 from tests.models.datasets import calibration_set
 from tests.models.networks import Network as Known

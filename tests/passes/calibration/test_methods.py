@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpuc.api import Calibrator
-from tpuc_passes.calibration import methods
-from tpuc_passes.calibration.statistics import Histogram, Statistics
+from tpuc_quantize.observers.histogram import Histogram, Statistics
+from tpuc_quantize.ranges import estimators as methods
 
 ALL: list[Calibrator] = [
     methods.Max(),

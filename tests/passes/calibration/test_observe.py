@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from tpuc.api import CALIBRATION_TABLE, Module
 from tpuc_driver.api.host import PortableModule, inputs_of, open_pool, open_samples
 from tpuc_ops import top
-from tpuc_passes.accuracy.bias import filter_shifts, find_shifts, observe
-from tpuc_passes.accuracy.grids import BLOCK_ELEMENTS, stored_filters
-from tpuc_passes.accuracy.measure import Measure
-from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.accuracy.outputs import output_slots
-from tpuc_passes.calibration.importance import Weigher
-from tpuc_passes.calibration.observe import MANY_ELEMENTS, ObserveJob, Tuning
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
-from tpuc_passes.import_calibration import ImportCalibration
-from tpuc_passes.propagate_calibration import PropagateCalibration
+from tpuc_quantize.calibration.observation import MANY_ELEMENTS, ObserveJob, Tuning
+from tpuc_quantize.calibration.output_sensitivity import Weigher
+from tpuc_quantize.importing.import_calibration import ImportCalibration
+from tpuc_quantize.importing.propagate_calibration import PropagateCalibration
+from tpuc_quantize.metrics.taps import Measure
+from tpuc_quantize.remedies.bias_correction import filter_shifts, find_shifts, observe
+from tpuc_quantize.simulation.grids import BLOCK_ELEMENTS, stored_filters
+from tpuc_quantize.simulation.network import FakeNetwork
+from tpuc_quantize.simulation.output_slots import output_slots
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 from tests.passes.graphs import CONTEXT, Network
 

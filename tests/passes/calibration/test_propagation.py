@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 from tpuc.api import CALIBRATION_TABLE, Calibrated, Module, Op, TensorType, Value
 from tpuc_ops import top
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
-from tpuc_passes.import_calibration import ImportCalibration
-from tpuc_passes.propagate_calibration import PropagateCalibration
+from tpuc_quantize.importing.import_calibration import ImportCalibration
+from tpuc_quantize.importing.propagate_calibration import PropagateCalibration
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 from tests.passes.graphs import CONTEXT, Network
 

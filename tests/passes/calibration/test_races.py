@@ -15,15 +15,15 @@ from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_driver.work import open_pool
 from tpuc_ops import top
-from tpuc_passes.accuracy import equalised
-from tpuc_passes.accuracy.equalised import Equalised, equalised_where_better
-from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.calibration import refine
-from tpuc_passes.calibration.collect import Counting
-from tpuc_passes.calibration.judge import Judge
-from tpuc_passes.calibration.progress_file import Progress
-from tpuc_passes.calibration.table import CalibrationTable
-from tpuc_passes.calibration.verdict import Verdict
+from tpuc_quantize.calibration import candidate_search as refine
+from tpuc_quantize.calibration import equalization as equalised
+from tpuc_quantize.calibration.equalization import Equalised, equalised_where_better
+from tpuc_quantize.calibration.evaluator import Judge
+from tpuc_quantize.metrics.scores import Verdict
+from tpuc_quantize.observers.collector import Counting
+from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.simulation.network import FakeNetwork
+from tpuc_quantize.tables.table import CalibrationTable
 
 from tests.passes.graphs import CONTEXT, Network
 

@@ -15,9 +15,8 @@ from tpuc.errors import CalibrationError
 from tpuc_driver.session import Session
 from tpuc_driver.work import open_pool
 from tpuc_ops import top
-from tpuc_passes.accuracy.network import FakeNetwork
-from tpuc_passes.calibration.duration import seconds_of
-from tpuc_passes.calibration.importance import (
+from tpuc_quantize.calibration.evaluator import MANY_SAMPLES, Judge
+from tpuc_quantize.calibration.output_sensitivity import (
     BINS,
     Importance,
     _importance,
@@ -25,11 +24,12 @@ from tpuc_passes.calibration.importance import (
     choose_by_outputs,
     costs,
 )
-from tpuc_passes.calibration.judge import MANY_SAMPLES, Judge
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
-from tpuc_passes.calibration.verdict import Verdict
-from tpuc_passes.import_calibration import ImportCalibration
-from tpuc_passes.propagate_calibration import PropagateCalibration
+from tpuc_quantize.importing.import_calibration import ImportCalibration
+from tpuc_quantize.importing.propagate_calibration import PropagateCalibration
+from tpuc_quantize.metrics.scores import Verdict
+from tpuc_quantize.observers.duration import seconds_of
+from tpuc_quantize.simulation.network import FakeNetwork
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 from tests.passes.graphs import CONTEXT, Network
 

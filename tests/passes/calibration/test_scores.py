@@ -12,7 +12,7 @@ from tpuc.api import Module
 from tpuc.errors import CalibrationError
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.calibration.scores import Score, scores_of, unshown, wins
+from tpuc_quantize.observers.class_coverage import Score, scores_of, unshown, wins
 
 from tests.passes.graphs import Network
 

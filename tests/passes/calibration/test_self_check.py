@@ -18,16 +18,16 @@ from tpuc_driver.data import SampleReader, SampleSet, inputs_of, open_samples
 from tpuc_driver.session import Session
 from tpuc_driver.session.reports import OutputCheck, SelfCheck
 from tpuc_ops import top
-from tpuc_passes.accuracy.decisions import deciders_of
-from tpuc_passes.accuracy.network import State
-from tpuc_passes.calibrate import Calibrate
-from tpuc_passes.calibration import refine
-from tpuc_passes.calibration.collect import Counting
-from tpuc_passes.calibration.engine import Engine
-from tpuc_passes.calibration.held_out import HeldOut, choose_held_out, samples_at
-from tpuc_passes.calibration.judge import Judge
-from tpuc_passes.calibration.progress_file import Progress
-from tpuc_passes.calibration.table import CalibrationTable
+from tpuc_quantize.calibration import candidate_search as refine
+from tpuc_quantize.calibration.calibrate import Calibrate
+from tpuc_quantize.calibration.engine import Engine
+from tpuc_quantize.calibration.evaluator import Judge
+from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.observers.collector import Counting
+from tpuc_quantize.observers.held_out import HeldOut, choose_held_out, samples_at
+from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.simulation.network import State
+from tpuc_quantize.tables.table import CalibrationTable
 
 from tests.chips.command_line import tpuc
 from tests.models.onnx_of import onnx_of
@@ -229,7 +229,7 @@ class TestHeldOut:
         assert first == second
 
     def test_large_outputs_are_not_kept(self, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("tpuc_passes.calibration.refine.MOST_KEPT", CLASSES)
+        monkeypatch.setattr("tpuc_quantize.calibration.candidate_search.MOST_KEPT", CLASSES)
         context, module = PassContext(Registry()), classifier()
         assert module.main.outputs[0].tensor.size == CLASSES
         Calibrate(dataset=(str(samples),), hold_out=True, tune_num=0).run(module, context)

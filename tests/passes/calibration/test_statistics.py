@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tpuc.api import CalibrationError
-from tpuc_passes.calibration.collect import Counting
-from tpuc_passes.calibration.statistics import FINER, CountingBuffers, Histogram, Statistics, TensorRange
+from tpuc_quantize.observers.collector import Counting
+from tpuc_quantize.observers.histogram import FINER, CountingBuffers, Histogram, Statistics, TensorRange
 
 # Against 100, denormal numbers are zeros.
 ELEMENTS = st.floats(-100, 100, width=32, allow_subnormal=False)

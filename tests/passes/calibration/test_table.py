@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import CalibrationError
-from tpuc_passes.calibration import table
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_quantize.tables import table
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 PEER = """\
 # mlir version: v1.30.2-20260831 cali version 1.0

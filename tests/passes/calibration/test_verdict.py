@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from tpuc_passes.accuracy.deciders import Agreement
-from tpuc_passes.calibration.verdict import Favour, Verdict, best_of, halves
+from tpuc_quantize.metrics.agreement import Agreement
+from tpuc_quantize.metrics.scores import Favour, Verdict, best_of, halves
 
 
 def verdict(decibels: float, *meanings: tuple[float, float], kept: tuple[int, int] = (60, 60)) -> Verdict:

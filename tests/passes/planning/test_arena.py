@@ -20,10 +20,10 @@ from tpuc.api import (
 from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES
 from tpuc_driver.session import Session
-from tpuc_passes.planning.arena import Lived, buffer_list, find_planner, make_plan
-from tpuc_passes.planning.planners.greedy import GREEDY
-from tpuc_passes.planning.planners.hill_climb import HillClimb
-from tpuc_passes.planning.usmp import Pools, lower_constants, plan_program
+from tpuc_plan.planners.arena import Lived, buffer_list, find_planner, make_plan
+from tpuc_plan.planners.greedy import GREEDY
+from tpuc_plan.planners.hill_climb import HillClimb
+from tpuc_plan.usmp.planner import Pools, lower_constants, plan_program
 
 from benchmarks.arena import show_network
 from benchmarks.definitions import DEFINITIONS

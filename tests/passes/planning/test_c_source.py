@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from tpuc.api import PoolInfo
-from tpuc_passes.planning.c_source import c_files, identifier
-from tpuc_passes.planning.planners.greedy import GREEDY
-from tpuc_passes.planning.pools import Pools
-from tpuc_passes.planning.usmp import Call, PlacedProgram, Program, ProgramTensor, plan_program
+from tpuc_plan.planners.greedy import GREEDY
+from tpuc_plan.usmp.c_source import c_files, identifier
+from tpuc_plan.usmp.planner import Call, PlacedProgram, Program, ProgramTensor, plan_program
+from tpuc_plan.usmp.pools import Pools
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror"]

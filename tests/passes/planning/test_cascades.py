@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
-from tpuc_passes.planning.region_planner import LEVELS, Settings
+from tpuc_plan.regions.region_planner import LEVELS, Settings
 
 LANE_BYTES = {"bm1684x": 3072, "cv183x": 2048}
 CASES = [

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import LmemModel, LmemOverflow, Phase, Shape4
-from tpuc_passes.planning.placement import Unplaced, place_buffers, place_most
-from tpuc_passes.planning.region import Region, schedule_and_place
-from tpuc_passes.planning.steps import Addresses, Buffer, Step, Steps, add_bank_conflict
+from tpuc_plan.regions.placement import Unplaced, place_buffers, place_most
+from tpuc_plan.regions.region import Region, schedule_and_place
+from tpuc_plan.tasks.steps import Addresses, Buffer, Step, Steps, add_bank_conflict
 
 from tests.passes.planning.tiny import TinyLmem, conv_task
 

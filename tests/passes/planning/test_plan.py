@@ -11,7 +11,7 @@ from tpuc.ir.text import parse_module, print_module
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_ops import tpu
-from tpuc_passes.planning.plan import Alias, ConcatAlias, Plan, Residency, SliceView, Stripes, TilePlan
+from tpuc_plan.tasks.plan import Alias, ConcatAlias, Plan, Residency, SliceView, Stripes, TilePlan
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.passes.planning.test_cascades import LANE_BYTES, Drawn

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tpuc.api import PoolAllocation, PoolInfo, TpucError, UsageError
-from tpuc_passes.planning.arena import make_plan
-from tpuc_passes.planning.planners.greedy import GREEDY
-from tpuc_passes.planning.pools import PARAMETER, WORKSPACE, Pools, read_pools
-from tpuc_passes.planning.usmp import (
+from tpuc_plan.planners.arena import make_plan
+from tpuc_plan.planners.greedy import GREEDY
+from tpuc_plan.usmp.planner import (
     Call,
     Program,
     ProgramTensor,
@@ -17,6 +16,7 @@ from tpuc_passes.planning.usmp import (
     rewrite,
     shared_pools,
 )
+from tpuc_plan.usmp.pools import PARAMETER, WORKSPACE, Pools, read_pools
 
 TARGETS = ("accel", "c")
 

@@ -11,11 +11,11 @@ import pytest
 from tpuc.api import Box, Engine, Layouts, Node, Phase, PlacedTile, Space, Tile
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
-from tpuc_passes.planning import module_planner
-from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.plan import Plan
-from tpuc_passes.planning.profiles import least_loss
-from tpuc_passes.planning.resident_tiling import resident_tiling
+from tpuc_plan import module_planner
+from tpuc_plan.profiles import least_loss
+from tpuc_plan.tasks.cost import Cycles
+from tpuc_plan.tasks.plan import Plan
+from tpuc_plan.tasks.resident_tiling import resident_tiling
 
 from tests.passes.planning.test_cascades import Drawn
 from tests.passes.planning.tiny import TinyChip, TinyConv, conv_task

@@ -12,11 +12,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tpuc.api import DdrTensor, Engine, LocalTensor, Phase, Tile, Value
 from tpuc.ir.types import I8
-from tpuc_passes.planning.cost import Share
-from tpuc_passes.planning.placement import place_buffers, rested
-from tpuc_passes.planning.region import Region, schedule_and_place
-from tpuc_passes.planning.schedule import Item, Scheduler, buffer_of, live_bytes
-from tpuc_passes.planning.steps import BlockLoad, Buffer, Place, Step, Steps, Store, TensorLoad
+from tpuc_plan.regions.placement import place_buffers, rested
+from tpuc_plan.regions.region import Region, schedule_and_place
+from tpuc_plan.regions.schedule import Item, Scheduler, buffer_of, live_bytes
+from tpuc_plan.tasks.cost import Share
+from tpuc_plan.tasks.steps import BlockLoad, Buffer, Place, Step, Steps, Store, TensorLoad
 
 from tests.passes.planning.tiny import TinyLmem
 

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Block, Chip, Node, Op, Operation, TensorType, Tile
 from tpuc.ir.types import I8
-from tpuc_passes.planning.aliases import AliasSets
-from tpuc_passes.planning.cascade_cost import CascadeCosts, Estimate, IncrementalEstimate, ScheduleProfile
-from tpuc_passes.planning.cascade_steps import CascadeSteps
-from tpuc_passes.planning.cascades import CascadeFinder
-from tpuc_passes.planning.cost import Cycles
-from tpuc_passes.planning.plan import Residency, Stripes
-from tpuc_passes.planning.steps import Step, StepBuilder, TensorLoad
-from tpuc_passes.planning.stripes import Band, Cascade
-from tpuc_passes.planning.task import KernelFacts, TileTask
+from tpuc_plan.regions.cascade_cost import CascadeCosts, Estimate, IncrementalEstimate, ScheduleProfile
+from tpuc_plan.regions.cascade_steps import CascadeSteps
+from tpuc_plan.regions.cascades import CascadeFinder
+from tpuc_plan.tasks.aliases import AliasSets
+from tpuc_plan.tasks.cost import Cycles
+from tpuc_plan.tasks.plan import Residency, Stripes
+from tpuc_plan.tasks.steps import Step, StepBuilder, TensorLoad
+from tpuc_plan.tasks.stripes import Band, Cascade
+from tpuc_plan.tasks.task import KernelFacts, TileTask
 
 from tests.passes.planning.tiny import TinyChip, TinyConv, TinyOp
 

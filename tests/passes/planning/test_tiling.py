@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import LmemOverflow, Node, Phase, Scratch, Tile, window
-from tpuc_passes.planning.buffers import fitting_buffers, plan_buffers
-from tpuc_passes.planning.pack import blocks_of, pack_task
-from tpuc_passes.planning.task import TileTask
-from tpuc_passes.planning.tiling import choose_tiling
+from tpuc_plan.tasks.buffers import fitting_buffers, plan_buffers
+from tpuc_plan.tasks.pack import blocks_of, pack_task
+from tpuc_plan.tasks.task import TileTask
+from tpuc_plan.tasks.tiling import choose_tiling
 
 from tests.passes.planning.tiny import TinyConv, conv_task
 

@@ -34,8 +34,8 @@ from tpuc.api import (
     window,
 )
 from tpuc.ir.types import I8
-from tpuc_passes.planning.plan import Residency
-from tpuc_passes.planning.task import KernelFacts, TileTask
+from tpuc_plan.tasks.plan import Residency
+from tpuc_plan.tasks.task import KernelFacts, TileTask
 
 
 class TinyLmem(LmemModel):

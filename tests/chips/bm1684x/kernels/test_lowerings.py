@@ -10,7 +10,7 @@ from tpuc.interpreter.values import real_values
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_passes.calibration.table import CalibrationTable, TensorThreshold
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 from tpuc_testing import uniform
 from tpuc_testing.kernel_conformance import Fixed, Operand, float_error, sample_module
 from tpuc_testing.values import build_exposed

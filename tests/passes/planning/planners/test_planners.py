@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import BufferInfo, Planner, PoolInfo, TpucError, UsageError
-from tpuc_passes.planning.planners.exact import Exact
-from tpuc_passes.planning.planners.greedy import GREEDY
-from tpuc_passes.planning.planners.hill_climb import HillClimb
-from tpuc_passes.planning.planners.packing import Packing
-from tpuc_passes.planning.planners.reference_count import REFERENCE_COUNT
+from tpuc_plan.planners.exact import Exact
+from tpuc_plan.planners.greedy import GREEDY
+from tpuc_plan.planners.hill_climb import HillClimb
+from tpuc_plan.planners.packing import Packing
+from tpuc_plan.planners.reference_count import REFERENCE_COUNT
 from tpuc_testing.planner_conformance import PlannerConformance
 
 from tests.passes.planning.planners.verify import Span, buffers_of, check_plan, least_peak, live_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tpuc.api import InvalidModel
-from tpuc_passes.planning.planners.reference_count import OpUse, Record, ReferenceCounts
+from tpuc_plan.planners.reference_count import OpUse, Record, ReferenceCounts
 
 
 def table(*, hold: tuple[str, ...] = (), using: tuple[int, ...] = (), ref_cnt: int = 0) -> ReferenceCounts:

@@ -1,0 +1,40 @@
+"""Operations that turn the bytes of an image into a network's input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tpuc.api import F32, Module, Op, Operation, Rewriter, ScalarType, TensorType, Uniform, Value
+from tpuc_ops import top
+from tpuc_optimize.canonicalization.common import Names
+
+BYTES = ScalarType("ui8")
+PIXELS = Uniform(ScalarType("u8"), F32, 1.0)
+"""Bytes that mean themselves, as TPU-MLIR declares them."""
+
+
+class BoundaryBuilder:
+    """Builds before `operation`, an image input; names follow from that input's."""
+
+    def __init__(self, module: Module, operation: Operation) -> None:
+        self._name = operation.name
+        self._names = Names(module)
+        self._build = Rewriter(module, constant=top.Weight(), absent=top.None_())
+        self._build.at(operation)
+
+    def input(self, op: Op, argument: Value, result: TensorType, name: str) -> Value:
+        """The input itself."""
+        return self._build.build(op, [argument], result, name)
+
+    def new_name(self, name: str) -> str:
+        """A name that nothing has."""
+        return self._names.new(name)
+
+    def op(self, op: Op, operands: Sequence[Value], result: TensorType, what: str) -> Value:
+        """One more operation."""
+        return self._build.build(op, operands, result, self._names.new(f"{self._name}_preprocess_{what}"))
+
+    def weight(self, what: str, array: Any, element: Any = F32) -> Value:
+        """One more constant."""
+        return self._build.weight(self._names.new(f"{self._name}_preprocess_{what}"), array, element)

@@ -1,0 +1,166 @@
+"""Arithmetic with terms of 1/16 of a pixel's step: in integers, or in float32, with the same results."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from tpuc.api import F32, Node, Op, ScalarType, TensorType, Uniform, Value
+from tpuc_driver.api.host import FRACTION_BITS, LOW_STEPS, video_terms
+from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
+
+from tpuc_lower.boundary.building import PIXELS, BoundaryBuilder
+from tpuc_lower.boundary.lines import line_through
+
+_STEPS = Uniform(ScalarType("i8"), F32, 1.0)
+"""Signed bytes of terms."""
+_SIGN = 128
+_FACTORS = range(-128, 128)
+_F32_BITS = 23
+_ROUNDING = 1.5 * 2.0 ** (_F32_BITS - FRACTION_BITS)
+"""What float32 numbers this large hold are multiples of the smallest step of a term: adding it rounds."""
+
+
+class Part(NamedTuple):
+    """A value that a sum holds so many times."""
+
+    value: Value
+    factor: int = 1
+
+
+Parts = tuple[Part, ...]
+"""What a sum of terms consists of."""
+Blocks = tuple[int, int, int, int, int]
+"""`[n, c, rows, w, columns]`: a colour is that of a block of `rows` by `columns` pixels."""
+
+
+class VideoArithmetic(ABC):
+    """How terms are made of bytes, and pixels of their sums."""
+
+    def __init__(self, build: BoundaryBuilder) -> None:
+        self._build = build
+        self._terms = video_terms()
+
+    @abstractmethod
+    def brightness(self, pixels: Value) -> Parts:
+        """What each byte adds to all channels."""
+
+    @abstractmethod
+    def colour(self, channel: str, colour: str, pixels: Value) -> Parts:
+        """What each byte adds to a channel."""
+
+    @abstractmethod
+    def sum(self, left: Parts, right: Parts) -> Parts:
+        """Exact."""
+
+    @abstractmethod
+    def pixels(self, brightness: Parts, colours: Parts, blocks: Blocks) -> Value:
+        """Their sum, rounded half up to a byte, and saturated: `[n, c, rows, columns * w]`."""
+
+    def _do(self, op: Op, operands: list[Value], element: ScalarType | Uniform, what: str) -> Value:
+        return self._build.op(op, operands, TensorType(operands[0].tensor.dims, element), what)
+
+    def _reshaped(self, value: Value, dims: tuple[int, ...], what: str) -> Value:
+        return self._build.op(tpu.Reshape(shape=dims), [value], TensorType(dims, value.tensor.element), what)
+
+
+class ByteTerms(VideoArithmetic):
+    """Brightness is the two bytes that tables give. A colour is its difference from the middle times a whole number,
+    and a byte for the rest.
+    """
+
+    def __init__(self, build: BoundaryBuilder, runs: Callable[[Node], bool]) -> None:
+        super().__init__(build)
+        self._runs = runs
+        self._differences: dict[Value, Value] = {}
+
+    def brightness(self, pixels: Value) -> Parts:
+        term = self._terms["", "y"]
+        low = self._looked_up(pixels, term.low, PIXELS, "y_low")
+        return Part(low), Part(self._high(pixels, term.high.astype(np.uint8)), LOW_STEPS)
+
+    def _high(self, pixels: Value, entries: Array) -> Value:
+        """The bytes above, by a product and a sum where these give them, or by a table."""
+        line, type = line_through(entries, 0), TensorType(pixels.tensor.dims, PIXELS)
+        if line is not None and self._runs(Node(line, (pixels.tensor,), (type,), "y_high")):
+            return self._do(line, [pixels], PIXELS, "y_high")
+        return self._looked_up(pixels, entries, PIXELS, "y_high")
+
+    def colour(self, channel: str, colour: str, pixels: Value) -> Parts:
+        term, what = self._terms[channel, colour], f"{channel}{colour}"
+        factor = round(term.factor * (1 << FRACTION_BITS))
+        rest = term.values - factor * (np.arange(256) - _SIGN)
+        return Part(self._difference(pixels, colour), factor), Part(self._rest(pixels, colour, rest, what))
+
+    def _difference(self, pixels: Value, colour: str) -> Value:
+        if pixels not in self._differences:
+            op = tpu.AddConst(const_val=-float(_SIGN))
+            self._differences[pixels] = self._do(op, [pixels], _STEPS, f"{colour}_difference")
+        return self._differences[pixels]
+
+    def _rest(self, pixels: Value, colour: str, entries: Array, what: str) -> Value:
+        """A product with a shift gives it, or a table."""
+        factors = shifted_product(entries)
+        if factors is None:
+            return self._looked_up(pixels, entries.astype(np.int8), _STEPS, f"{what}_rest")
+        op = tpu.MulShift(multiplier=factors[0], rshift=factors[1], round_mode="HalfUp")
+        return self._do(op, [self._difference(pixels, colour)], _STEPS, f"{what}_rest")
+
+    def _looked_up(self, pixels: Value, entries: Array, element: Uniform, what: str) -> Value:
+        table = self._build.weight(f"{what}_table", entries.reshape(1, 1, 1, 256), element)
+        return self._do(tpu.Lut(), [pixels, table], element, what)
+
+    def sum(self, left: Parts, right: Parts) -> Parts:
+        return left + right
+
+    def pixels(self, brightness: Parts, colours: Parts, blocks: Blocks) -> Value:
+        n, c, rows, w, columns = blocks
+        small = (n, c, 1, w, 1)
+        operands = [self._reshaped(part.value, blocks, "y_blocks") for part in brightness]
+        operands += [self._reshaped(part.value, small, "colours") for part in colours]
+        factors = tuple(part.factor for part in (*brightness, *colours))
+        pixels = self._do(tpu.Add(multipliers=factors, rshifts=(FRACTION_BITS,)), operands, PIXELS, "pixels")
+        return self._reshaped(pixels, (n, c, rows, columns * w), "pixels_rows")
+
+
+def shifted_product(entries: Array) -> tuple[int, int] | None:
+    """The factor and shift that give every entry, a signed byte, of the difference of its place from the middle."""
+    differences = np.arange(256) - _SIGN
+    shifts = range(16, 0, -1)
+    for shift in shifts:
+        for factor in _FACTORS:
+            if np.array_equal((factor * differences + (1 << shift >> 1)) >> shift, entries):
+                return factor, shift
+    return None
+
+
+class FloatTerms(VideoArithmetic):
+    """Products of float32, rounded to multiples of 1/16, whose sums are exact."""
+
+    def brightness(self, pixels: Value) -> Parts:
+        return self.colour("", "y", pixels)
+
+    def colour(self, channel: str, colour: str, pixels: Value) -> Parts:
+        term = self._terms[channel, colour]
+        value = self._do(tpu.Cast(), [pixels], F32, f"{colour}_f32")
+        for op in (
+            tpu.AddConst(const_val=-float(term.zero), do_relu=term.is_positive),
+            tpu.MulConst(const_val=term.factor),
+            tpu.AddConst(const_val=_ROUNDING),
+            tpu.AddConst(const_val=-_ROUNDING),
+        ):
+            value = self._do(op, [value], F32, f"{channel}{colour}_term")
+        return (Part(value),)
+
+    def sum(self, left: Parts, right: Parts) -> Parts:
+        return (Part(self._do(tpu.Add(), [left[0].value, right[0].value], F32, "sum")),)
+
+    def pixels(self, brightness: Parts, colours: Parts, blocks: Blocks) -> Value:
+        n, c, rows, w, columns = blocks
+        type, op = TensorType((n, c, rows, columns * w), F32), tpu.Upsample(scale_h=rows, scale_w=columns)
+        doubled = self._build.op(op, [colours[0].value], type, "doubled")
+        (total,) = self.sum(brightness, (Part(doubled),))
+        return self._do(tpu.Cast(), [total.value], PIXELS, "pixels")

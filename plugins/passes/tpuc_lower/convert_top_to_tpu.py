@@ -1,0 +1,74 @@
+"""Lowers a TOP module to the TPU dialect of a chip in one mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import (
+    FLOAT_MODES,
+    STORED_OUTPUTS,
+    Module,
+    Pass,
+    PassContext,
+    StringAttr,
+    UsageError,
+    drop_unused_weights,
+    remove_dead,
+)
+
+from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.lowering.engine import Lowerer
+from tpuc_lower.target.results import CHIP
+
+
+@dataclass(frozen=True)
+class ConvertTopToTpu(Pass):
+    """Every op through its lowering cell; Casts where neighbours store values differently (DESIGN 4).
+
+    `mode`, when empty, is what another pass left in the result `mode`, else the option `quantize` of the run,
+    f32 when that is absent too. Single ops may have their own
+    mode through the quantise table in the result `quantise_table`; those in the result `float_sums`
+    need not round their results to bytes. Outputs at positions in the result `stored_outputs` are bytes in the integer
+    modes, rounded at the end where they are computed in floats.
+
+    As in TPU-MLIR the case of `mode` does not matter, `asymmetric` makes an integer mode asymmetric, and `chip` is for
+    runs without one: passes behind this one have it too.
+    """
+
+    name = "convert-top-to-tpu"
+    mode: str = ""
+    asymmetric: bool = False
+    chip: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises UsageError for a mode the chip does not have, Unsupported with all refusals at once."""
+        if self.chip:
+            self._choose_chip(context)
+        cells = Cells.of(context, self.name, self._stated_mode(context))
+        stored = frozenset[int]() if cells.mode in FLOAT_MODES else context.find(STORED_OUTPUTS, frozenset[int]())
+        Lowerer(module, cells, stored).run()
+        remove_dead(module)
+        drop_unused_weights(module)
+        module.attributes |= {
+            "module.chip": StringAttr(cells.chip.name),
+            "module.mode": StringAttr(cells.mode.upper()),
+            "module.state": StringAttr("TPU_LOWERED"),
+        }
+        return True
+
+    def _stated_mode(self, context: PassContext) -> str:
+        """The mode that the options ask for, empty when they leave it to the run."""
+        mode = self.mode.lower()
+        if self.asymmetric:
+            mode = mode or str(context.options.get("quantize") or "f32")
+            return f"{mode}-asym" if mode.startswith("int") and not mode.endswith("-asym") else mode
+        return mode
+
+    def _choose_chip(self, context: PassContext) -> None:
+        chosen = context.registry.get("tpuc.chips", self.chip.lower())
+        if context.chip is not None and context.chip.description.name != chosen.description.name:
+            raise UsageError(
+                f"pass '{self.name}' is for chip '{chosen.description.name}', and the run is for "
+                f"'{context.chip.description.name}'; name one of them"
+            )
+        context.leave(CHIP, chosen)

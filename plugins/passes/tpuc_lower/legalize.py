@@ -1,0 +1,33 @@
+"""Rewrites ops that a chip does not compute in terms of those that it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Module, Pass, PassContext
+
+from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.lowering.legalizer import Legaliser
+from tpuc_lower.target.results import FLOAT_SUMS
+
+
+@dataclass(frozen=True)
+class Legalise(Pass):
+    """TOP to TOP. An op without a lowering on the chip, or whose lowering refuses the node, becomes what its
+    legalisation makes of it; that may be legalised in turn. What has no legalisation stays.
+
+    Values within a composition have no calibration. They are moved values of a known range, or floats: their ops carry
+    `compute_type` and are lowered in that mode, also in an integer network. `mode` as for `convert-top-to-tpu`.
+    """
+
+    name = "legalise"
+    mode: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises Unsupported with all refusals at once, also those of ops that nothing lowers, and UsageError
+        as `convert-top-to-tpu`.
+        """
+        legaliser = Legaliser(module, Cells.of(context, self.name, self.mode))
+        legaliser.run()
+        context.leave(FLOAT_SUMS, frozenset(legaliser.float_sums))
+        return legaliser.has_changed

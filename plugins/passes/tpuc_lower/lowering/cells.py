@@ -1,0 +1,238 @@
+"""What lowers an operation: the chip's cell in the mode that the operation has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from tpuc.api import (
+    ALL_OPS,
+    QUANTISE_TABLE,
+    BrokenPromise,
+    ChipDescription,
+    Constant,
+    CpuFunction,
+    Legalisation,
+    Lowering,
+    LoweringNode,
+    Module,
+    NetworkInput,
+    Node,
+    NoneType,
+    Op,
+    Operation,
+    PassContext,
+    ShapeOnly,
+    StringAttr,
+    TensorType,
+    UsageError,
+    Value,
+    Wants,
+    cpu_function,
+)
+from tpuc.api.boundary import is_postprocess
+from tpuc_ops import top
+from tpuc_ops.arrays import Array
+
+from tpuc_lower.target.kernels import chip_of
+from tpuc_lower.target.results import FLOAT_SUMS, MODE
+
+_MOVES = (ShapeOnly, top.Permute, top.Slice, top.Concat)
+COMPUTE_TYPE = "compute_type"
+"""Attribute of an operation: the float mode that it is lowered in, whatever the mode of the network is."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The lowerings and legalisations that a chip has in one mode.
+
+    `modes` overrides the mode of single operations by name (the quantise table). `float_sums` names the operations
+    whose results are only read as floats. `cpu_ops` names the ops, or `all`, that the runtime may compute.
+    """
+
+    registry: Any
+    chip: ChipDescription
+    mode: str
+    modes: Mapping[str, str] = field(default_factory=dict[str, str])
+    float_sums: Collection[str] = ()
+    cpu_ops: Collection[str] = ()
+
+    @staticmethod
+    def of(context: PassContext, pass_name: str, mode: str = "") -> Cells:
+        """For a run of a pass; raises UsageError without a chip, and for a mode that the chip does not have."""
+        description = chip_of(context, pass_name).description
+        mode = mode or str(context.find(MODE, "") or context.options.get("quantize") or "f32")
+        if mode not in description.modes:
+            raise UsageError(
+                f"chip '{description.name}' has no mode '{mode}'. Its modes: {', '.join(description.modes)}."
+            )
+        table, sums = context.find(QUANTISE_TABLE, {}), context.find(FLOAT_SUMS, frozenset())
+        return Cells(context.registry, description, mode, table, sums, context.options.get("cpu_ops") or ())
+
+    def mode_of(self, operation: Operation, usual: str | None = None) -> str:
+        """The mode in which an operation is lowered: its own, that of the quantise table, or the usual one."""
+        own = operation.extra_attributes.get(COMPUTE_TYPE)
+        if isinstance(own, StringAttr):
+            return own.value
+        usual = self.chip.compute_type if is_postprocess(operation) else usual or self.mode
+        return self.modes.get(operation.name, usual)
+
+    def lowering(self, op: Op, mode: str) -> Lowering[Any] | None:
+        """The chip's own or one of its families', for the op or for its kind."""
+        cell = self.registry.lowering(self.chip, op, mode)
+        return None if cell is None else cell.value
+
+    def legalisation(self, op: Op) -> Legalisation[Any] | None:
+        """The chip's, one of its families', or the one for every chip."""
+        cell = self.registry.legalisation(self.chip, op)
+        return None if cell is None else cell.value
+
+    def cpu_function(self, operation: Operation) -> CpuFunction[Any] | None:
+        """What the chip's runtime computes such ops with."""
+        return cpu_function(self.registry, self.chip.owners, operation.op.name)
+
+    def goes_to_cpu(self, module: Module, operation: Operation) -> bool:
+        """Is the node one that the runtime computes, if the chip does not?"""
+        function = self.cpu_function(operation)
+        allowed = is_postprocess(operation) or {_word(operation), ALL_OPS} & set(self.cpu_ops)
+        return bool(allowed) and function is not None and _cpu_refusal(function, module, operation) is None
+
+    def cpu_way_out(self, module: Module, operation: Operation) -> str:
+        """Said behind the refusal of a node: that the runtime could compute it and what this costs, or why not."""
+        function = self.cpu_function(operation)
+        if function is None:
+            return ""
+        reason = _cpu_refusal(function, module, operation)
+        if reason is not None:
+            return f" ('{function.function}' of the runtime does not compute it either: {reason})"
+        sent, got = (_float_bytes(values) for values in (operation.operands, operation.results[: function.results]))
+        return (
+            f" (--cpu-ops {_word(operation)} leaves it to '{function.function}' of the runtime on the processor, which "
+            f"reads {sent:,} B and writes {got:,} B while the TPU waits)"
+        )
+
+    def computes(self, op: Op, mode: str) -> bool:
+        """Is there a lowering, or a legalisation?"""
+        return self.lowering(op, mode) is not None or self.legalisation(op) is not None
+
+    def node(
+        self, module: Module, operation: Operation, mode: str, operands: tuple[Value, ...] | None = None
+    ) -> LoweringNode:
+        """What a lowering or legalisation is asked about; `operands`: lowered ones instead of the network's own."""
+        node = operation.node()
+        return LoweringNode(
+            node.op,
+            node.operand_types,
+            node.result_types,
+            node.name,
+            operation.operands if operands is None else operands,
+            tuple(module.constant(operand) for operand in operation.operands),
+            mode,
+            self.chip,
+            tuple(result.name for result in operation.results),
+            tuple(user for result in operation.results for user in users_of(result)),
+            operation.name in self.float_sums,
+            _made_of(operation),
+            operation.name in self.float_sums and self._read_as_f32(module, operation),
+        )
+
+    def _read_as_f32(self, module: Module, operation: Operation) -> bool:
+        """Does all that takes the results of an operation want float32, or move them to what does?"""
+        uses = [use for result in operation.results for use in result.uses]
+        return all(user is module.main.terminator or self._wants_f32(module, user, index) for user, index in uses)
+
+    def _wants_f32(self, module: Module, user: Operation, index: int) -> bool:
+        if isinstance(user.op, _MOVES) and user.name not in self.modes:
+            return self._read_as_f32(module, user)
+        mode = self.mode_of(user)
+        cell, node = self.lowering(user.op, mode), self.node(module, user, mode)
+        return cell is not None and cell.refuse(node) is None and cell.requires(node)[index] is Wants.FLOAT
+
+    def refusal(self, operation: Operation, mode: str, reason: str) -> str:
+        """A refusal as a sentence without a full stop."""
+        return f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.name}: {reason}"
+
+
+def _word(operation: Operation) -> str:
+    """What the command line calls an op."""
+    return operation.op.name.partition(".")[2]
+
+
+def _cpu_refusal(function: CpuFunction[Any], module: Module, operation: Operation) -> str | None:
+    """Why a function of the runtime cannot compute a node."""
+    for index in function.integers:
+        constant = module.constant(operation.operands[index])
+        if constant is None or (constant < 0).any():
+            return "its indices must be constants from 0 on"
+    given = function.results
+    if any(result.uses for result in operation.results[given:]):
+        return f"only the first {given} of its {len(operation.results)} results come out"
+    return function.refuse(operation.node())
+
+
+def _float_bytes(values: Sequence[Value]) -> int:
+    """What tensors take as float32."""
+    return sum(4 * value.tensor.size for value in values if not isinstance(value.type, NoneType))
+
+
+def _made_of(operation: Operation) -> tuple[tuple[int, Node[Op]] | None, ...]:
+    """For each operand, what makes it of another operand alone, and which one that is."""
+    places: dict[Value, int] = {}
+    for index, operand in enumerate(operation.operands):
+        places.setdefault(operand, index)
+    producers = [operand.defining for operand in operation.operands]
+    return tuple(
+        (places[one.operands[0]], one.node())
+        if one is not None and len(one.operands) == 1 and one.operands[0] in places
+        else None
+        for one in producers
+    )
+
+
+def users_of(value: Value) -> Iterator[Op]:
+    """The ops that take a value, also after it was reshaped."""
+    for user, _ in value.uses:
+        if isinstance(user.op, ShapeOnly):
+            yield from users_of(user.result)
+        else:
+            yield user.op
+
+
+def check_results(kind: str, operation: Operation, culprit: object, results: object) -> None:
+    """Raise BrokenPromise unless these values can stand for the results of an operation."""
+    said = f"{kind} of {operation.op.name} '{operation.name}' returns"
+    values = cast("Sequence[Any]", results) if isinstance(results, Sequence) else None
+    if values is None or not all(isinstance(value, Value) for value in values):
+        shown = [type(value).__name__ for value in values] if values is not None else f"a {_kind_of(results)}"
+        raise BrokenPromise(f"{said} {shown}; return a sequence of what the builder gave", culprit)
+    if len(values) != len(operation.results):
+        raise BrokenPromise(f"{said} {len(values)} values; the op has {len(operation.results)} results", culprit)
+    for value, result in zip(values, operation.results, strict=True):
+        if isinstance(result.type, TensorType) and value.tensor.shape != result.type.shape:
+            raise BrokenPromise(
+                f"{said} a value of {value.tensor.shape}; the op's result is {result.type.shape}", culprit
+            )
+
+
+def _kind_of(value: Any) -> str:
+    return type(value).__name__
+
+
+def is_kept(operation: Operation) -> bool:
+    """Constants, network inputs and absent values mean the same on every chip."""
+    return isinstance(operation.op, (Constant, NetworkInput)) or all(
+        isinstance(result.type, NoneType) for result in operation.results
+    )
+
+
+def together(refusals: list[str]) -> str:
+    """Many refusals as one message."""
+    more = f" (and {len(refusals) - 1} more: {'; '.join(refusals[1:])})" if len(refusals) > 1 else ""
+    return f"{refusals[0]}{more}. Change the node, choose another mode for it, or another chip."
+
+
+def as_array(array: Array) -> Array:
+    """In C order; `ascontiguousarray` makes vectors of scalars."""
+    return np.asarray(array, order="C")

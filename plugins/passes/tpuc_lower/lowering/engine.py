@@ -1,0 +1,454 @@
+"""Rebuilds a TOP function as a TPU function, op by op, through the chip's lowering cells."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpuc.api import (
+    ABSENT,
+    F32,
+    FLOAT_MODES,
+    NO_LOWERING,
+    BrokenPromise,
+    Calibrated,
+    ElementType,
+    Elementwise,
+    InvalidModel,
+    Location,
+    Lowering,
+    LoweringNode,
+    Module,
+    NetworkInput,
+    NoneType,
+    Op,
+    Operation,
+    RoundMode,
+    ScalarType,
+    TensorType,
+    TpucError,
+    Types,
+    Uniform,
+    UniformPerAxis,
+    Unsupported,
+    Value,
+    Wants,
+    free_name,
+)
+from tpuc.api.boundary import is_postprocess
+from tpuc_ops import top, tpu
+from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quantised import Rescales
+
+from tpuc_lower.lowering.cells import Array, Cells, as_array, check_results, is_kept, together
+
+_WHOLE = (Wants.INDEX, Wants.EXACT)
+_WHOLE_NUMBERS = Uniform(ScalarType("i32"), F32, 1.0, 0)
+"""32-bit integers that mean themselves."""
+_ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
+
+
+_CAST = tpu.Cast()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What lowers one operation; without a cell the runtime computes it on the processor."""
+
+    operation: Operation
+    mode: str
+    cell: Lowering[Any] | None
+
+
+class Lowerer:
+    """One run of the lowering over a module's main function. `stored` are the positions of outputs that are wanted as
+    integers.
+    """
+
+    def __init__(self, module: Module, cells: Cells, stored: Collection[int] = ()) -> None:
+        self.module = module
+        self.cells = cells
+        self.stored = stored
+        self.chip = cells.chip
+        self.mode = cells.mode
+        self.exact = cells.chip.compute_type
+        self.body: list[Operation] = []
+        self.values: dict[Value, Value] = {}
+        self.casts: dict[tuple[Value, Any, tpu.Cast], Value] = {}
+        self.names = {name for one in module.main.operations for name in one.location.names}
+
+    def run(self) -> None:
+        """Replace the function's body; raises Unsupported with every refusal at once, before any change."""
+        function = self.module.main
+        for argument in function.inputs:
+            for user in argument.users:
+                if not isinstance(user.op, NetworkInput):
+                    raise InvalidModel(
+                        f"op '{user.name}' ({user.op.name}) reads argument '{argument.name}' of the function itself; "
+                        "put a top.Input between them"
+                    )
+        choices = self._choose()
+        outputs = function.outputs
+        terminator = function.terminator
+        for operation in function.operations[:-1]:
+            choice = choices.get(operation)
+            if isinstance(operation.op, (Quantise, Dequantise)):
+                self._convert(operation)
+            elif choice is None:
+                self._copy(operation)
+            elif choice.cell is None:
+                self._leave(operation)
+            else:
+                self._lower(choice, choice.cell)
+        results = [self._result(value, index) for index, value in enumerate(outputs)]
+        terminator.set_operands(results)
+        for operation in self.body:
+            operation.block = function.body
+        terminator.block = function.body
+        for argument in function.inputs:
+            argument.uses = [(user, index) for user, index in argument.uses if user in self.body]
+        function.body.operations[:] = [*self.body, terminator]
+        function.update_type()
+
+    def _choose(self) -> dict[Operation, Choice]:
+        choices: dict[Operation, Choice] = {}
+        refusals: list[str] = []
+        leads_to_index = self._leads_to_index()
+        for operation in self.module.main.operations[:-1]:
+            if is_kept(operation) or isinstance(operation.op, (Quantise, Dequantise)):
+                continue
+            usual = self.exact if operation in leads_to_index else self.mode
+            mode = self.cells.mode_of(operation, usual)
+            cell = self.cells.lowering(operation.op, mode)
+            reason = NO_LOWERING if cell is None else cell.refuse(self._node(operation, (), mode))
+            if reason is None or self.cells.goes_to_cpu(self.module, operation):
+                choices[operation] = Choice(operation, mode, cell if reason is None else None)
+            else:
+                refusals.append(
+                    self.cells.refusal(operation, mode, reason) + self.cells.cpu_way_out(self.module, operation)
+                )
+        if refusals:
+            raise Unsupported(together(refusals))
+        return choices
+
+    def _leads_to_index(self) -> set[Operation]:
+        """Element-wise and moving ops whose results only choose places or are compared: bytes and 16 bits would change
+        whole numbers.
+        """
+        found: set[Operation] = set()
+        wants = functools.cache(self._wants)  # an operation with many operands is asked about each of them
+        for operation in reversed(self.module.main.operations[:-1]):
+            uses = [use for result in operation.results for use in result.uses]
+            if is_kept(operation) or not uses or self.cells.lowering(operation.op, self.exact) is None:
+                continue
+            moves = isinstance(operation.op, Elementwise) or wants(operation)[0] is Wants.AS_IS
+            if moves and all(user in found or wants(user)[index] in _WHOLE for user, index in uses):
+                found.add(operation)
+        return found
+
+    def _wants(self, operation: Operation) -> Sequence[Wants]:
+        """What an operation's operands should be, by its cell in the usual mode."""
+        mode = self.cells.mode_of(operation)
+        cell, node = self.cells.lowering(operation.op, mode), self._node(operation, (), mode)
+        plain = (Wants.MODE,) * max(len(operation.operands), 1)
+        return plain if cell is None or cell.refuse(node) is not None else cell.requires(node) or plain
+
+    def _copy(self, operation: Operation) -> None:
+        operands = [self.values.get(operand, operand) for operand in operation.operands]
+        new = Operation(
+            operation.op,
+            operands,
+            [result.type for result in operation.results],
+            operation.location,
+            dict(operation.extra_attributes),
+        )
+        self.append(new)
+        for old, result in zip(operation.results, new.results, strict=True):
+            self.values[old] = result
+
+    def _convert(self, operation: Operation) -> None:
+        """A change of representation that the network states itself; nothing where its operand came out like that."""
+        value, result = self.values[operation.operands[0]], operation.result.tensor
+        wanted = result if result.is_quantised else self.chip.float_type(result, "f32")
+        if value.tensor.is_quantised != wanted.is_quantised:
+            op = operation.op
+            cast = tpu.Cast(round_mode=op.rounding().value) if isinstance(op, Quantise) else tpu.Cast()
+            value = self._new_cast(value, wanted, operation.name, cast)
+        elif wanted.is_quantised and value.tensor.element != wanted.element:
+            value = self._requantised(value, wanted, operation.name)
+        self.values[operation.result] = value
+
+    def append(self, operation: Operation) -> None:
+        """Add an operation to the new body."""
+        self.body.append(operation)
+        self.names.update(operation.location.names)
+
+    def _node(self, operation: Operation, operands: tuple[Value, ...], mode: str) -> LoweringNode:
+        return self.cells.node(self.module, operation, mode, operands)
+
+    def _leave(self, operation: Operation) -> None:
+        """An operation that the runtime computes on the processor, in float32: it means what it did. What it gives as
+        integers is cast behind it.
+        """
+        operands = [self._operand(operand, Wants.FLOAT, self.mode) for operand in operation.operands]
+        function = self.cells.cpu_function(operation)
+        whole = frozenset[int]() if function is None else function.integer_results
+        results = [
+            result.tensor.with_element(_WHOLE_NUMBERS) if index in whole else self.chip.float_type(result.tensor, "f32")
+            for index, result in enumerate(operation.results)
+        ]
+        new = Operation(operation.op, operands, results, operation.location)
+        self.append(new)
+        for old, result in zip(operation.results, new.results, strict=True):
+            is_cast = result.tensor.is_quantised and old.uses
+            self.values[old] = self._as_float(result) if is_cast else result
+
+    def _lower(self, choice: Choice, cell: Lowering[Any]) -> None:
+        operation, mode = choice.operation, choice.mode
+        wants = cell.requires(self._node(operation, (), mode))
+        if is_postprocess(operation) or self._joins_as_floats(operation, mode):
+            wants = [self._float_instead(*one) for one in zip(operation.operands, wants, strict=True)]
+        operands = tuple(
+            self._operand(operand, want, mode) for operand, want in zip(operation.operands, wants, strict=True)
+        )
+        node = self._node(operation, operands, mode)
+        build = _Builder(self, operation.name, operation.location.names)
+        try:
+            results = cell.lower(node, build)
+        except ValueError as error:
+            raise Unsupported(f"node '{operation.name}': {operation.op.name} {mode}: {error}") from error
+        check_results(f"{mode} lowering", operation, cell, results)
+        for old, new in zip(operation.results, results, strict=True):
+            self.values[old] = self._as_stated(operation, old, new)
+
+    def _as_stated(self, operation: Operation, result: Value, value: Value) -> Value:
+        """What stands for a result whose type the network states: that type, whatever the lowering gave. Rounding and
+        saturation belong to the meaning of such a value; a folded relu is nothing else.
+        """
+        if self.mode in FLOAT_MODES or not isinstance(result.type, TensorType):
+            return value
+        if not isinstance(result.tensor.element, Uniform):
+            return value
+        wanted = self.chip.quantise(result.tensor, self.mode, result.name)
+        if _same_numbers(value.tensor.element, wanted.element):
+            return value
+        made = value.defining
+        if made is not None and made.location.names == (result.name,):
+            made.location = Location(
+                (self.unique(f"{result.name}_{value.tensor.storage.name}"),)
+            )  # the name is that of the stored value
+            self.names.add(made.name)
+            return self._stored_as(value, wanted, result.name, _rounding(operation.op))
+        return self._stored_as(value, wanted, self.unique(f"{result.name}_stored"), _rounding(operation.op))
+
+    def _stored_as(self, value: Value, wanted: TensorType, name: str, rounding: RoundMode) -> Value:
+        if value.tensor.is_quantised:
+            return self._requantised(value, wanted, name)
+        op = tpu.Cast(round_mode=rounding)
+        return self._before_reshape(value, wanted, name, op) or self._new_cast(value, wanted, name, op)
+
+    def _requantised(self, value: Value, wanted: TensorType, name: str) -> Value:
+        """Integers of another scale, zero point or width: a product with 1, as a chip's lowering makes it, through
+        floats where there is none.
+        """
+        op, type_ = top.MulConst(const_val=1.0), value.tensor
+        cell = self.cells.lowering(op, self.mode)
+        node = LoweringNode(op, (type_,), (wanted,), name, (value,), (None,), self.mode, self.chip, (name,))
+        if cell is not None and type_.storage.bits == wanted.storage.bits and cell.refuse(node) is None:
+            (result,) = cell.lower(node, _Builder(self, name))
+            if result.tensor.element == wanted.element:
+                return result
+            raise BrokenPromise(
+                f"{self.mode} lowering of {op.name} '{name}' returns a value of {result.tensor.element}; the network "
+                f"states {wanted.element}",
+                cell,
+            )
+        real = self.cast(value, self.chip.float_type(type_, "f32"))
+        return self._new_cast(real, wanted, name, tpu.Cast(round_mode="HalfToEven"))
+
+    def _joins_as_floats(self, operation: Operation, mode: str) -> bool:
+        """Does it put integers of several scales beside each other, and gives floats?"""
+        values = [self.values[one] for one in operation.operands if not one.is_constant]
+        types = [value.type for value in values if isinstance(value.type, TensorType)]
+        return mode in FLOAT_MODES and len({type_.element for type_ in types if type_.is_quantised}) > 1
+
+    def _float_instead(self, operand: Value, want: Wants) -> Wants:
+        """Post-processing has no scales, nor what joins several: what it moves are the floats that the host would
+        get.
+        """
+        value = self.values[operand]
+        is_stored = isinstance(value.type, TensorType) and value.type.is_quantised
+        return Wants.FLOAT if want is Wants.AS_IS and is_stored else want
+
+    def _operand(self, operand: Value, want: Wants, mode: str) -> Value:
+        value = self.values[operand]
+        if isinstance(value.type, NoneType) or operand.is_constant or want is Wants.AS_IS:
+            return value
+        type_ = value.tensor
+        if want is Wants.EXACT:
+            return self.cast(value, self.chip.float_type(type_, self.exact)) if type_.is_quantised else value
+        if want in (Wants.FLOAT, Wants.INDEX):
+            return self.cast(value, self.chip.float_type(type_, "f32"))
+        if mode in FLOAT_MODES:
+            return self.cast(value, self.chip.float_type(type_, mode))
+        has_scale = isinstance(operand.tensor.element, (Calibrated, Uniform))
+        if type_.is_quantised and not has_scale:
+            return value
+        wanted = self.chip.quantise(operand.tensor, mode, operand.name)
+        # A lowering may choose scale and sign of what was only calibrated.
+        if type_.is_quantised and type_.storage.bits == wanted.storage.bits:
+            return value
+        return self.cast(value, wanted)
+
+    def cast(self, value: Value, wanted: TensorType, op: tpu.Cast = _CAST) -> Value:
+        """The value in another element type; casts are shared."""
+        type_ = value.tensor
+        both = type_.is_quantised and wanted.is_quantised
+        if type_.element == wanted.element if both else _stores_alike(type_, wanted):
+            return value
+        key = (value, wanted.element, op)
+        if key not in self.casts:
+            # MLIR spells the storage i8 or u8 inside uniform types, i8 or ui8 outside; names follow the storage.
+            name = self.unique(f"{value.name}_{wanted.storage.name}")
+            self.casts[key] = (
+                self._requantised(value, wanted, name)
+                if both
+                else self._before_reshape(value, wanted, name, op) or self._new_cast(value, wanted, name, op)
+            )
+        return self.casts[key]
+
+    def _before_reshape(self, value: Value, wanted: TensorType, name: str, op: tpu.Cast) -> Value | None:
+        """A narrowing cast of an element-wise result that was only reshaped, made before that: the op that computes the
+        result may store it narrow then. Others are cast beside their users, and so is what fills more lanes there.
+        """
+        reshape = value.defining
+        if wanted.storage.bits >= value.tensor.storage.bits or isinstance(wanted.element, UniformPerAxis):
+            return None
+        if reshape is None or not isinstance(reshape.op, tpu.Reshape) or not _is_elementwise(reshape.operands[0]):
+            return None
+        source = reshape.operands[0]
+        if self._used_lanes(source) < self._used_lanes(value):
+            return None
+        narrow = self.cast(source, wanted.with_shape(source.tensor.dims), op)
+        return _Builder(self, name)(reshape.op, [narrow], wanted)
+
+    def _used_lanes(self, value: Value) -> int:
+        """Over how many lanes the channels of a value lie."""
+        return min((*value.tensor.dims, 1, 1)[1], self.chip.lanes)
+
+    def _new_cast(self, value: Value, wanted: TensorType, name: str, op: tpu.Cast = _CAST) -> Value:
+        """As the chip's lowering of `tpu.Cast` makes it; where there is none, the plain Cast with its scale."""
+        build = _Builder(self, name)
+        cell = self.cells.lowering(op, self.mode)
+        if cell is None:
+            return build(op, [value], wanted)
+        node = LoweringNode(op, (value.tensor,), (wanted,), name, (value,), (None,), self.mode, self.chip)
+        reason = cell.refuse(node)
+        if reason is not None:
+            raise Unsupported(
+                f"value '{value.name}': {op.name} to {wanted.storage} on {self.chip.name}: {reason}; choose another "
+                "mode for the ops that use it"
+            )
+        (result,) = cell.lower(node, build)
+        return result
+
+    def _result(self, value: Value, index: int) -> Value:
+        """What stands for an output: floats, or bytes where these are wanted of one that is computed in floats."""
+        lowered = self.values[value]
+        type_ = lowered.tensor
+        is_float = not type_.is_quantised and type_.storage.is_float
+        if index in self.stored and is_float and isinstance(value.tensor.element, Calibrated):
+            return self.cast(lowered, self.chip.quantise(value.tensor, self.mode, value.name))
+        return self._as_float(lowered)
+
+    def _as_float(self, value: Value) -> Value:
+        return self.cast(value, self.chip.float_type(value.tensor, "f32"))
+
+    def unique(self, name: str) -> str:
+        """A name that no operation has yet."""
+        return free_name(name, lambda name: name in self.names or name in self.module.weights)
+
+
+def _stores_alike(type_: TensorType, wanted: TensorType) -> bool:
+    """Is one a type of integers with a scale only if the other is, and are their elements stored the same way?"""
+    return type_.shape_only() == wanted.shape_only() and type_.is_quantised == wanted.is_quantised
+
+
+def _same_numbers(element: ElementType, wanted: ElementType) -> bool:
+    """Do both types hold the same numbers? Bytes with sign and without do, of zero points 128 apart."""
+    if not isinstance(element, Uniform) or not isinstance(wanted, Uniform):
+        return element == wanted
+    spans = [tuple(bound - one.zero_point for bound in one.bounds) for one in (element, wanted)]
+    return element.scale == wanted.scale and spans[0] == spans[1]
+
+
+def _rounding(op: Op) -> RoundMode:
+    """How a stated value that is computed in floats is rounded: to even, but for TFLite's integers."""
+    return "HalfAwayFromZero" if isinstance(op, Rescales) and op.round_mode != "HalfToEven" else "HalfToEven"
+
+
+def _is_elementwise(value: Value) -> bool:
+    """Does it come of an element-wise op, maybe reshaped?"""
+    producer = value.defining
+    if producer is not None and isinstance(producer.op, tpu.Reshape):
+        return _is_elementwise(producer.operands[0])
+    return producer is not None and isinstance(producer.op, Elementwise)
+
+
+class _Builder:
+    """Builds the TPU ops of one TOP operation; other names than its `own` are made unique."""
+
+    def __init__(self, lowerer: Lowerer, name: str, own: Sequence[str] = ()) -> None:
+        self._lowerer = lowerer
+        self._name = name
+        self._own = (name, *own)
+
+    def __call__(
+        self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
+    ) -> Value:
+        if result is None:
+            types: Types = tuple(o.type if isinstance(o.type, TensorType) else ABSENT for o in operands)
+            inferred = op.infer(types)
+            if inferred is None:
+                raise TpucError(f"node '{self._name}': {op.name} needs a declared result type; pass one to build()")
+            result = inferred[0]
+        self._refuse_float(result)
+        if isinstance(op, tpu.Reshape) and operands[0].is_constant:
+            return self._reshaped(operands[0], result)
+        given = self._name if not name else name if name in self._own else self._lowerer.unique(name)
+        operation = Operation(op, operands, [result], Location((given,)))
+        self._lowerer.append(operation)
+        return operation.result
+
+    def _reshaped(self, constant: Value, result: TensorType) -> Value:
+        """A constant in another shape is another constant: results of ops have no place among the coefficients."""
+        array = self._lowerer.module.weights[constant.name].reshape(result.dims)
+        return self._constant(self._lowerer.unique(f"{constant.name}_reshaped"), array, result)
+
+    def _refuse_float(self, result: TensorType) -> None:
+        """Floats of 16 bits on a chip that has none. Those of 32 bits may be the runtime's."""
+        chip, element = self._lowerer.chip, result.storage
+        if element.bits == 16 and element.name in FLOAT_MODES and element.name not in chip.modes:
+            raise Unsupported(
+                f"node '{self._name}': it is computed in {element.name} in mode {self._lowerer.mode}, which "
+                f"{chip.name} does not have (its modes: {', '.join(chip.modes)}); "
+                "change the node, or choose another chip"
+            )
+
+    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
+        array = as_array(array)
+        scalar = ScalarType(element or _ELEMENT_OF[array.dtype.name])
+        return self._constant(self._lowerer.unique(f"{self._name}_{suffix}"), array, TensorType(array.shape, scalar))
+
+    def _constant(self, name: str, array: Array, type_: TensorType) -> Value:
+        self._lowerer.module.weights[name] = array
+        operation = Operation(top.Weight(), (), [type_], Location((name,)))
+        self._lowerer.append(operation)
+        return operation.result
+
+    def none(self) -> Value:
+        operation = Operation(top.None_(), (), [NoneType()])
+        self._lowerer.append(operation)
+        return operation.result

@@ -1,0 +1,127 @@
+"""Lets a lowered network take and give values as it stores them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import (
+    F32,
+    Module,
+    NetworkInput,
+    Node,
+    Operation,
+    Pass,
+    PassContext,
+    Rewriter,
+    TensorType,
+    Unsupported,
+    UsageError,
+    remove_dead,
+)
+from tpuc_ops import top, tpu
+from tpuc_ops.quant.arithmetic import dequantise
+from tpuc_ops.quant.casts import parameters
+from tpuc_optimize.canonicalization.common import Names
+
+from tpuc_lower.boundary.images import rows_of
+from tpuc_lower.target.results import FILE_INPUTS
+
+
+@dataclass(frozen=True)
+class StripCasts(Pass):
+    """Takes away the Casts behind inputs (`quant_input`) and before outputs (`quant_output`).
+
+    The lists choose by position, counted from 1; empty ones mean all. An input without a Cast is stored as it is given
+    already; so is an output that is computed in float. An input that takes unsigned bytes in the network's file takes
+    those: a table makes of them what the Cast made of what they mean.
+    """
+
+    name = "strip-casts"
+    quant_input: bool = False
+    quant_output: bool = False
+    quant_input_list: tuple[int, ...] = ()
+    quant_output_list: tuple[int, ...] = ()
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises UsageError for positions that are not there, Unsupported for inputs stored in two ways."""
+        function = module.main
+        inputs = [one for one in module.main.operations if isinstance(one.op, NetworkInput)]
+        file_inputs = context.find(FILE_INPUTS, {})
+        changed = False
+        if self.quant_input:
+            for index in _chosen("input", self.quant_input_list, len(inputs)):
+                changed |= _strip_input(module, inputs[index], file_inputs.get(inputs[index].name), context)
+        if self.quant_output:
+            for index in _chosen("output", self.quant_output_list, len(function.outputs)):
+                changed |= _strip_output(function.terminator, index, context)
+        remove_dead(module)
+        function.update_type()
+        return changed
+
+
+def _chosen(what: str, positions: Sequence[int], count: int) -> Sequence[int]:
+    for position in positions:
+        if not 1 <= position <= count:
+            raise UsageError(
+                f"--quant-{what}-list names {what} {position}, and the network has {count}. Positions count from 1."
+            )
+    return [position - 1 for position in positions] or range(count)
+
+
+def _strip_input(module: Module, operation: Operation, own: TensorType | None, context: PassContext) -> bool:
+    value = operation.result
+    casts = [user for user in value.users if isinstance(user.op, tpu.Cast)]
+    if not casts:
+        context.log(f"input '{operation.name}' is stored as it is given: --quant-input changes nothing there")
+        return False
+    others = [user for user in value.users if user is not casts[0]]
+    if others:
+        used = others[0].name or others[0].op.name
+        raise Unsupported(
+            f"input '{operation.name}' is stored as {casts[0].result.tensor.storage} and needed otherwise too, by "
+            f"'{used}': it cannot be given in one stored form. Choose other inputs with --quant-input-list"
+        )
+    given = casts[0].result.tensor
+    if own is not None and own.storage.is_unsigned and given.is_quantised and given.element != own.element:
+        _take_bytes(module, operation, casts[0], own)
+        return True
+    stored = casts[0].result
+    value.type = operation.operands[0].type = stored.tensor
+    stored.replace_with(value)
+    casts[0].erase()
+    return True
+
+
+def _take_bytes(module: Module, operation: Operation, cast: Operation, own: TensorType) -> None:
+    """The input is given as `own`, unsigned bytes, and one entry of a table per byte stands for what `cast` gave."""
+    value, result = operation.result, cast.result.tensor
+    scale, zero_point = parameters(own)
+    meant = dequantise(np.arange(256), scale, zero_point)
+    (entries,) = cast.op.evaluate(
+        Node(cast.op, (TensorType(meant.shape, F32),), (TensorType(meant.shape, result.element),), cast.name), [meant]
+    )
+    value.type = operation.operands[0].type = own
+    names = Names(module)
+    build = Rewriter(module, constant=top.Weight(), absent=top.None_())
+    build.at(cast)
+    rows, flat = rows_of(own.dims), names.new(f"{cast.name}_rows")
+    table = build.weight(names.new(f"{cast.name}_table"), entries.reshape(1, 1, 1, 256), result.element)
+    bytes_ = build.build(tpu.Reshape(shape=rows), [value], TensorType(rows, own.element), flat)
+    found = build.build(tpu.Lut(), [bytes_, table], TensorType(rows, result.element), names.new(f"{cast.name}_lut"))
+    whole = build.build(tpu.Reshape(shape=result.dims), [found], result, names.new(f"{cast.name}_own"))
+    cast.result.replace_with(whole)
+    cast.erase()
+
+
+def _strip_output(terminator: Operation, index: int, context: PassContext) -> bool:
+    value = terminator.operands[index]
+    cast = value.defining
+    if value.tensor.is_quantised:
+        return False
+    if cast is None or not isinstance(cast.op, tpu.Cast) or cast.operands[0] in terminator.operands:
+        context.log(f"output '{value.name}' is given as it is stored: --quant-output changes nothing there")
+        return False
+    terminator.set_operand(index, cast.operands[0])
+    return True

@@ -1,0 +1,1 @@
+"""Optimization of TOP modules: canonical forms, constant folding, operation counts."""

@@ -1,0 +1,152 @@
+"""Products behind each other: channels that nobody listens to go, and two products become one where that costs less."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tpuc.api import Module, NoneType, Operation, Pattern, Rewriter
+from tpuc_ops import top
+from tpuc_ops.products import matmul
+
+from tpuc_optimize.canonicalization.affine import bias_of, output_axis
+from tpuc_optimize.canonicalization.common import Array, Names, bypass, new_weight, sole_producer
+
+
+@dataclass(frozen=True)
+class UnreadChannels(Pattern):
+    """A product leaves out the channels that the next one, its only reader, multiplies with zeros alone."""
+
+    names: Names
+    matches = (top.Conv, top.MatMul)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        producer = _product_before(operation)
+        if producer is None:
+            return False
+        before, own = (_matrix(one, rewriter.module) for one in (producer, operation))
+        if before is None or own is None:
+            return False
+        read = own.any(axis=(0, *range(2, own.ndim)))
+        bias = bias_of(producer, rewriter.module)
+        if read.all() or not read.any() or bias is None:
+            return False
+        rewriter.at(producer)
+        name = self.names.new(f"{producer.name}_read")
+        operands = [producer.operands[0], self._weight(rewriter, producer, f"{name}_filter", before[read])]
+        if len(producer.operands) > 2:
+            absent = isinstance(producer.operands[2].type, NoneType)
+            operands.append(
+                producer.operands[2] if absent else new_weight(rewriter, self.names, f"{name}_bias", bias[read])
+            )
+        dims, axis = list(producer.result.tensor.dims), output_axis(producer)
+        assert axis is not None
+        dims[axis] = int(read.sum())
+        narrow = rewriter.build(producer.op, operands, producer.result.tensor.with_shape(tuple(dims)), name)
+        rewriter.at(operation)
+        filters = self._weight(rewriter, operation, f"{operation.name}_filter", own[:, read])
+        rewriter.set_operand(operation, 1, filters)
+        rewriter.set_operand(operation, 0, narrow)
+        return True
+
+    def _weight(self, rewriter: Rewriter, product: Operation, name: str, matrix: Array) -> Any:
+        return new_weight(rewriter, self.names, name, _as_stored(matrix, product))
+
+
+@dataclass(frozen=True)
+class ProductIntoProduct(Pattern):
+    """Without anything between them, a product and then one of channels alone are one product, where that multiplies
+    no more numbers than both. Two layers of training become one, and one rounding less.
+    """
+
+    names: Names
+    matches = (top.Conv, top.MatMul)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        module, producer = rewriter.module, _product_before(operation)
+        op: Any = operation.op
+        if producer is None or not _is_of_channels(operation):
+            return False
+        before: Any = producer.op
+        if before.do_relu:
+            return False
+        first, second = _matrix(producer, module), _matrix(operation, module)
+        first_bias, second_bias = bias_of(producer, module), bias_of(operation, module)
+        if first is None or second is None or first_bias is None or second_bias is None:
+            return False
+        if len(second) * math.prod(first.shape[1:]) > first.size + second.size:
+            return False
+        flat = second.reshape(second.shape[:2])
+        summand = matmul(flat, first_bias) + second_bias
+        rewriter.at(operation)
+        name = operation.name
+        matrix = _as_stored(matmul(flat, first.reshape(len(first), -1)).reshape(len(flat), *first.shape[1:]), producer)
+        operands = [producer.operands[0], new_weight(rewriter, self.names, f"{name}_filter", matrix)]
+        operands.append(new_weight(rewriter, self.names, f"{name}_bias", summand))
+        both = dataclasses.replace(before, do_relu=op.do_relu, relu_limit=op.relu_limit)
+        rewriter.replace(operation, rewriter.build(both, operands, operation.result.type, name))
+        return True
+
+
+@dataclass(frozen=True)
+class NeutralProduct(Pattern):
+    """A product with the identity is its operand."""
+
+    matches = (top.Conv, top.MatMul)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        op: Any = operation.op
+        if operation.operands[0].type != operation.result.type or not _is_of_channels(operation):
+            return False
+        if len(set(operation.operands[1].tensor.dims[:2])) > 1:
+            return False
+        matrix, bias = _matrix(operation, rewriter.module), bias_of(operation, rewriter.module)
+        if matrix is None or bias is None or bias.any():
+            return False
+        flat = matrix.reshape(matrix.shape[:2])
+        if not np.array_equal(flat, np.eye(len(flat))):
+            return False
+        if not op.do_relu:
+            return bypass(operation, rewriter)
+        relu = top.Relu(relu_limit=op.relu_limit)
+        rewriter.at(operation)
+        rewriter.replace(operation, rewriter.build(relu, operation.operands[:1], operation.result.type, operation.name))
+        return True
+
+
+def _product_before(operation: Operation) -> Operation | None:
+    """The product of the same kind whose result the operation alone reads."""
+    producer = sole_producer(operation)
+    return producer if producer is not None and type(producer.op) is type(operation.op) else None
+
+
+def _matrix(product: Operation, module: Module) -> Array | None:
+    """Constant filters of one group as `[outputs, inputs, ...]` in float64; None for what multiplies otherwise."""
+    op: Any = product.op
+    x, filters = product.operands[:2]
+    array = module.constant(filters)
+    if array is None or x is filters or len(product.operands) > 3:
+        return None
+    if isinstance(op, top.Conv):
+        return array.astype(np.float64) if op.group == 1 and not op.inserts else None
+    stored = op.left_transpose or op.q_group_size or op.dq_type != "NONE" or output_axis(product) is None
+    if stored or x.tensor.rank < 2:
+        return None
+    return (array if op.right_transpose else array.T).astype(np.float64)
+
+
+def _as_stored(matrix: Array, product: Operation) -> Array:
+    """The inverse of `_matrix`."""
+    op: Any = product.op
+    return matrix.T if isinstance(op, top.MatMul) and not op.right_transpose else matrix
+
+
+def _is_of_channels(product: Operation) -> bool:
+    """Does every place of the result depend on the same place of the operand alone?"""
+    op: Any = product.op
+    if isinstance(op, top.MatMul):
+        return True
+    return max(op.kernel_shape) == 1 and max(op.strides) == 1 and not any(op.pads)

@@ -1,1 +1,0 @@
-"""Bundled passes: one file per pass, packages where a pass is large."""

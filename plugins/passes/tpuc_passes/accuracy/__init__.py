@@ -1,1 +1,0 @@
-"""Where quantisation costs accuracy: fake-quantised networks, sensitivity of layers, error splits, remedies."""

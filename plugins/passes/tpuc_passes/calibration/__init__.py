@@ -1,1 +1,0 @@
-"""Calibration: streaming statistics, threshold methods, the calibration table and the sample sources."""

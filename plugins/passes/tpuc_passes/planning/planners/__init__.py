@@ -1,1 +1,0 @@
-"""Bundled memory planners, one file each."""

@@ -1,1 +1,0 @@
-"""Quantisation that a network states by casts, as types of values: the patterns of `absorb-quantisation`."""

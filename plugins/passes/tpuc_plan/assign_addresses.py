@@ -1,0 +1,150 @@
+"""Gives every DDR tensor its address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tpuc.api import (
+    CONSTANTS,
+    MEMORY_PLAN,
+    Chip,
+    ConstantImage,
+    IntegerAttr,
+    MemoryPlan,
+    Module,
+    Pass,
+    PassContext,
+    PlannedBuffer,
+    PlannedPool,
+    PoolInfo,
+    StringAttr,
+    TensorType,
+    Value,
+)
+from tpuc_lower.target.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of
+
+from tpuc_plan.ddr.inplace import boundary_alone, chains, expanded
+from tpuc_plan.ddr.lifetimes import POOL, Lifetime, boundary_addresses, lifetimes, set_address
+from tpuc_plan.planners.alignment import align
+from tpuc_plan.planners.arena import Lived, buffer_list, find_planner, make_plan
+from tpuc_plan.regions.planned import PlannedFunction
+from tpuc_plan.tasks.pack import digest_of
+
+WEIGHTS, ONCE = "weights", "constants lie in program order, equal ones once"
+
+
+@dataclass(frozen=True)
+class AssignAddresses(Pass):
+    """Packed constants one after the other from the chip's DDR base; all activations by a planner, behind them or in
+    a memory of their own; inputs and outputs among the activations, or each in a memory that the chip has for it.
+
+    Addresses go into the types (`tensor<..., 4295618560 : i64>`), packed constants' into `packed_addr`, the regions
+    into the module attributes that TPU-MLIR uses, the plan into the result `memory_plan`. `planner` is a name in
+    `tpuc.planners`, also `name{option=value}`; if it is empty the session's planner, `greedy` where that has none.
+    `in_place`: results take over the memory of an operand where no tile can notice. `io_alone`: nothing else ever lies
+    where inputs and outputs do. Constants that the result `constants` has already keep their places.
+    """
+
+    name = "assign-addresses"
+    planner: str = ""
+    in_place: bool = True
+    io_alone: bool = False
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass."""
+        chip = chip_of(context, self.name)
+        hook = context.registry.hooks.hook
+        hook.assign_memory(chip=chip, module=module, proceed=lambda: self._assign(chip, module, context))
+        return True
+
+    def _assign(self, chip: Chip, module: Module, context: PassContext) -> None:
+        description = chip.description
+        function = module.main
+        base = description.ddr_base
+        before = context.find(CONSTANTS, ConstantImage())
+        constants = _place_constants(module, base, description.ddr_alignment, before)
+        ends = (one.offset + align(one.size_bytes, description.ddr_alignment) for one in constants)
+        weights_bytes = max([len(before.data), *ends])
+        planned = PlannedFunction.of(context, module)
+        aliases = planned.aliases
+        spans = lifetimes(function, planned.tasks, aliases)
+        boundary = boundary_addresses(function, aliases, description)
+        inner = [span for span in spans if span.value not in boundary]
+        if self.io_alone:
+            inner = boundary_alone(inner, function, aliases)
+        start = base + weights_bytes if description.activations_base is None else description.activations_base
+        text = self.planner or context.options.get("planner") or "greedy"
+        planner = find_planner(lambda name: context.registry.get("tpuc.planners", name), text)
+        points = {operation: point for point, operation in enumerate(function.operations)}
+        parts = chains(inner, planned.tasks if self.in_place else (), aliases, points)
+        lived = _distinct([chain.lived(POOL) for chain in parts])
+        buffers = buffer_list(lived, description.ddr_alignment)
+        plan = make_plan(planner, buffers, [PoolInfo(POOL, None, description.ddr_alignment, start)], lived)
+        addresses = dict(boundary)
+        for chain, buffer in zip(parts, plan.buffers, strict=True):
+            addresses |= {span.value: start + buffer.offset for span in chain.spans}
+        for operation in function.operations:
+            for result in operation.results:
+                root, offset = aliases.place(result)
+                if isinstance(result.type, TensorType) and root in addresses:
+                    set_address(result, addresses[root] + offset)
+        function.update_type()
+        module.attributes |= {
+            "module.coeff_addr": IntegerAttr(base),
+            "module.coeff_size": IntegerAttr(weights_bytes),
+            "module.neuron_addr": IntegerAttr(start),
+            "module.neuron_size": IntegerAttr(plan.peak_bytes),
+            "module.state": StringAttr("TPU_ADDRESSED"),
+        }
+        pool = PlannedPool(WEIGHTS, base, None, weights_bytes, weights_bytes)
+        context.leave(MEMORY_PLAN, _whole_plan(expanded(plan, parts), constants, pool, spans, boundary))
+
+
+def _place_constants(module: Module, base: int, alignment: int, before: ConstantImage) -> list[PlannedBuffer]:
+    """Addresses of packed constants, one behind the other in program order; operations may share one. Those that are in
+    `before` lie there, the others behind it.
+    """
+    at = align(len(before.data), alignment)
+    placed: list[PlannedBuffer] = []
+    known: dict[str, IntegerAttr] = {}
+    for point, operation in enumerate(module.main.operations):
+        packed = operation.extra_attributes.get(COEFFICIENTS)
+        if isinstance(packed, StringAttr):
+            if packed.value not in known:
+                array = module.weights[packed.value]
+                place = before.places.get(digest_of(array), at)
+                known[packed.value] = IntegerAttr(base + place)
+                placed.append(PlannedBuffer(packed.value, array.size, WEIGHTS, place, -1, point, ONCE))
+                at = max(at, align(place + array.size, alignment))
+            operation.extra_attributes[COEFFICIENTS_ADDRESS] = known[packed.value]
+    return placed
+
+
+def _distinct(lived: Sequence[Lived]) -> list[Lived]:
+    """The same with names that are different from each other."""
+    seen: dict[str, int] = {}
+    result: list[Lived] = []
+    for one in lived:
+        count = seen[one.name] = seen.get(one.name, 0) + 1
+        name = one.name if count == 1 else f"{one.name}#{count}"
+        result.append(Lived(name, one.size_bytes, one.first, one.last, one.pool_candidates))
+    return result
+
+
+def _whole_plan(
+    plan: MemoryPlan,
+    constants: Sequence[PlannedBuffer],
+    weights: PlannedPool,
+    spans: Sequence[Lifetime],
+    boundary: Mapping[Value, int],
+) -> MemoryPlan:
+    """The plan of activations with constants, and inputs and outputs that have a memory of their own."""
+    pools, buffers = [*plan.pools, weights], [*plan.buffers, *constants]
+    for span in spans:
+        if span.value in boundary:
+            pool, size = f"io {span.value.name}", span.size_bytes
+            pools.append(PlannedPool(pool, boundary[span.value], None, size, size))
+            reason = "this chip has a memory for each input and output"
+            buffers.append(PlannedBuffer(span.value.name, size, pool, 0, span.first, span.last, reason))
+    return MemoryPlan(plan.planner, tuple(pools), tuple(buffers))

@@ -1,0 +1,150 @@
+"""Turns an addressed module into the chip's file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from tpuc.api import (
+    ARTIFACT,
+    CONSTANTS,
+    MEMORY_PLAN,
+    Chip,
+    CompiledLayout,
+    ConstantImage,
+    Engine,
+    FunctionChip,
+    HostCall,
+    Instruction,
+    IntegerAttr,
+    LayerCommands,
+    Module,
+    NetworkInput,
+    Operation,
+    Pass,
+    PassContext,
+    RunsInPlace,
+    StringAttr,
+    TensorInfo,
+    UsageError,
+    Value,
+)
+from tpuc.api.boundary import rounds_evenly
+from tpuc_lower.boundary.images import frame_of
+from tpuc_lower.target.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip
+from tpuc_lower.target.results import FUNCTION_PROGRAM
+
+from tpuc_plan.ddr.lifetimes import address_of
+from tpuc_plan.regions.emit import Emitter
+from tpuc_plan.regions.planned import PlannedFunction
+from tpuc_plan.tasks.cost import Cycles
+from tpuc_plan.tasks.pack import digest_of
+from tpuc_plan.tasks.plan import Plan
+
+
+@dataclass(frozen=True)
+class GenerateCode(Pass):
+    """Emits the instructions of all tiles and writes the container; leaves the bytes in the result `artifact`."""
+
+    name = "generate-code"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; changes nothing in the module."""
+        chip = chip_of(context, self.name)
+        if isinstance(chip, FunctionChip):
+            self._write_program(chip, module, context)
+            return False
+        if "module.neuron_addr" not in module.attributes:
+            raise UsageError("the module has no addresses: run the pass assign-addresses before generate-code")
+        if any(isinstance(operation.op, RunsInPlace) for operation in module.main.operations):
+            raise UsageError("the module has groups: take the one before the pass outline-groups for generate-code")
+        hook = context.registry.hooks.hook
+        proceed = partial(self._generate, chip, module, context)
+        context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
+        return False
+
+    def _write_program(self, chip: FunctionChip, module: Module, context: PassContext) -> None:
+        program = context.find(FUNCTION_PROGRAM)
+        if program is None:
+            raise UsageError("the module has no program: run the pass plan-functions before generate-code")
+        hook = context.registry.hooks.hook
+        proceed = partial(chip.write_program, program)
+        context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
+
+    def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
+        asm = chip.assembler()
+        cycles = Cycles(chip, Plan.of(module).order_profiles)
+        emitter = Emitter(cycles, asm, address_of, _coefficients, is_test=bool(context.options.get("is_test")))
+        emitter.run(PlannedFunction.of(context, module))
+        plan = context.find(MEMORY_PLAN)
+        if plan is not None:
+            layers = _layers(module, emitter.operations, asm.instructions)
+            context.leave(MEMORY_PLAN, replace(plan, layers=tuple(layers)))
+        return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
+
+
+def _layers(
+    module: Module, operations: Sequence[Operation], instructions: Sequence[Instruction]
+) -> Iterator[LayerCommands]:
+    """The commands of every operation that does something, in the order of the network."""
+    ranges: dict[Operation, dict[str, list[list[int]]]] = {}
+    counts = dict.fromkeys(Engine, 0)
+    for operation, instruction in zip(operations, instructions, strict=True):
+        counts[instruction.engine] += 1
+        number = counts[instruction.engine]
+        mine = ranges.setdefault(operation, {}).setdefault(instruction.engine.name.lower(), [])
+        if mine and mine[-1][1] == number - 1:
+            mine[-1][1] = number
+        else:
+            mine.append([number, number])
+    for operation in module.main.operations:
+        if runs_on_chip(operation):
+            mine = ranges.get(operation, {})
+            commands = {engine: tuple((first, last) for first, last in mine[engine]) for engine in sorted(mine)}
+            yield LayerCommands(operation.name, operation.op.name, commands)
+
+
+def _coefficients(operation: Operation) -> int:
+    address = operation.extra_attributes.get(COEFFICIENTS_ADDRESS)
+    return address.value if isinstance(address, IntegerAttr) else 0
+
+
+def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ...]) -> CompiledLayout:
+    function = module.main
+    base = _number(module, "module.coeff_addr")
+    before = context.find(CONSTANTS, ConstantImage())
+    image = np.zeros(_number(module, "module.coeff_size"), np.uint8)
+    image[: len(before.data)] = np.frombuffer(before.data, np.uint8)
+    places = dict(before.places)
+    for operation in function.operations:
+        packed = operation.extra_attributes.get(COEFFICIENTS)
+        if isinstance(packed, StringAttr):
+            data = module.weights[packed.value]
+            start = _coefficients(operation) - base
+            image[start : start + data.size] = data
+            places[digest_of(data)] = start
+    context.leave(CONSTANTS, ConstantImage(image.tobytes(), places))
+    inputs = [operation for operation in function.operations if isinstance(operation.op, NetworkInput)]
+    return CompiledLayout(
+        name=module.name,
+        inputs=tuple(replace(_info(o.result), rounds_evenly=rounds_evenly(o.op), frame=frame_of(o)) for o in inputs),
+        outputs=tuple(_info(value) for value in function.outputs),
+        weights=image.tobytes(),
+        weights_address=base,
+        activations_address=_number(module, "module.neuron_addr"),
+        activations_bytes=_number(module, "module.neuron_size"),
+        build_time=context.options.get("build_time"),
+        host_calls=host_calls,
+    )
+
+
+def _number(module: Module, name: str) -> int:
+    attribute = module.attributes[name]
+    assert isinstance(attribute, IntegerAttr)
+    return attribute.value
+
+
+def _info(value: Value) -> TensorInfo:
+    return TensorInfo(value.name, value.tensor.dims, value.tensor.element, address_of(value))

@@ -1,0 +1,241 @@
+"""Plans all regions of a module, with moves in DDR and with those in local memory that can happen there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tpuc.api import (
+    Chip,
+    Constant,
+    CpuRoutine,
+    Module,
+    MoveKernel,
+    Node,
+    Operation,
+    PassContext,
+    TileKernel,
+    Unsupported,
+    UsageError,
+)
+from tpuc_lower.target.kernels import find_kernel, runs_on_chip
+
+from tpuc_plan.profiles import least_loss, times_of
+from tpuc_plan.regions.cascade_cost import CascadeCosts
+from tpuc_plan.regions.planned import PlannedFunction
+from tpuc_plan.regions.region import record_moves
+from tpuc_plan.regions.region_planner import RegionPlanner
+from tpuc_plan.tasks.aliases import AliasFinder, AliasSets
+from tpuc_plan.tasks.cost import Cycles
+from tpuc_plan.tasks.plan import Alias, ConcatAlias, OpPlan, Plan, SliceView, TilePlan
+from tpuc_plan.tasks.task import HostTask, MoveTask, Task, TileTask
+from tpuc_plan.tasks.tiling import make_task
+
+
+class ModulePlanner:
+    """Plans a module at an optimisation level."""
+
+    def __init__(self, module: Module, context: PassContext, chip: Chip, level: int) -> None:
+        self.module = module
+        self.operations = [o for o in module.main.operations if runs_on_chip(o)]
+        self.chip = chip
+        self.level = level
+        self.kernels = {operation: find_kernel(context, operation) for operation in self.operations}
+        self.costs = CascadeCosts(Cycles(chip))
+        self._tiled: dict[Operation, Sequence[TileTask]] = {}
+        self._faster: dict[Operation, bool] = {}
+
+    def run(self) -> Plan:
+        """The fastest plan. Where there are several profiles, plans and orders that are best in one of them, or in all
+        together, are tried, and what loses least in any of them is taken.
+        """
+        profiles = self.chip.planned_profiles
+        if len(profiles) < 2:
+            return self._fastest()
+        clocks = [self.costs.cycles.by(chosen) for chosen in (*((name,) for name in profiles), profiles)]
+        plans: dict[tuple[OpPlan, ...], Plan] = {}
+        for cycles in clocks:
+            self.costs = CascadeCosts(cycles)
+            self._faster.clear()
+            plan = self._fastest()
+            plans.setdefault(plan.ops, plan)
+        tried: list[Plan] = []
+        times: list[Sequence[int]] = []
+        for plan in plans.values():
+            planned = self._planned(plan)
+            for cycles in clocks:
+                order = () if cycles.profiles == profiles[:1] else cycles.profiles
+                tried.append(replace(plan, order_profiles=order))
+                times.append(times_of(planned, cycles))
+        return tried[least_loss(times)]
+
+    def with_tilings(self, tilings: Mapping[str, Mapping[str, int]]) -> Plan:
+        """The plan of the level, in which operations of these names have these tile sizes; raises UsageError for axes
+        that an operation does not have.
+        """
+        plan = self._plan([])
+        ops: list[OpPlan] = []
+        for operation, op_plan in zip(self.module.main.operations, plan.ops, strict=True):
+            if isinstance(op_plan, TilePlan) and operation.name in tilings:
+                chosen, forced = dict(op_plan.tiling), tilings[operation.name]
+                if unknown := sorted(forced.keys() - chosen):
+                    known = ", ".join(chosen)
+                    raise UsageError(f"node '{operation.name}' has no axis '{unknown[0]}' to cut; it has {known}.")
+                op_plan = replace(op_plan, tiling=tuple((chosen | {**forced}).items()))
+            ops.append(op_plan)
+        return Plan(tuple(ops))
+
+    def _planned(self, plan: Plan) -> PlannedFunction:
+        """The tasks of a plan."""
+        tasks: list[Task] = []
+        for operation, op_plan in zip(self.module.main.operations, plan.ops, strict=True):
+            kernel = self.kernels.get(operation)
+            if isinstance(op_plan, TilePlan):
+                tasks.append(self._tiles(operation)[op_plan.view].planned(op_plan))
+            elif isinstance(kernel, MoveKernel) and op_plan is None:
+                tasks.append(MoveTask(operation, Node.of(operation), kernel.moves(Node.of(operation))))
+            elif isinstance(kernel, CpuRoutine):
+                tasks.append(HostTask(operation, Node.of(operation), kernel))
+        return PlannedFunction(self.chip, tasks, AliasSets.of(self.module.main, plan))
+
+    def _fastest(self) -> Plan:
+        best = trial = self._plan([])
+        local = [operation for operation in self.operations if self._fits_lmem(operation)]
+        while local:
+            trial = self._plan(local)
+            ops = dict(zip(self.module.main.operations, trial.ops, strict=True))
+            resident = [operation for operation in local if _is_resident(operation, ops[operation])]
+            if len(resident) == len(local):
+                break
+            local = resident
+        if not local or trial.cycles is None or (best.cycles is not None and best.cycles <= trial.cycles):
+            return best
+        return trial
+
+    def _fits_lmem(self, operation: Operation) -> bool:
+        """Is the operation a move that can happen in local memory?"""
+        if self._local_kernel(operation) is None:
+            return False
+        task = self._tiles(operation)[0]
+        tile = task.tiles[0]
+        return task.tile_bytes(tile) - task.work_bytes(tile) <= self.chip.lmem.lane_bytes
+
+    def _local_kernel(self, operation: Operation) -> TileKernel[Any, Any] | None:
+        """What does an operation that moves data in local memory."""
+        kernel = self.kernels[operation]
+        return kernel.local(Node.of(operation)) if isinstance(kernel, MoveKernel) else None
+
+    def _plan(self, local: Collection[Operation]) -> Plan:
+        """Plan everything, moves in `local` in local memory."""
+        aliases = AliasSets()
+        finder = AliasFinder(aliases, set(self.module.main.outputs))
+        regions: list[dict[Operation, Sequence[Task]]] = [{}]
+        hosts: list[Operation] = []
+        ops: dict[Operation, OpPlan] = {}
+        for operation in self.operations:
+            if isinstance(self.kernels[operation], CpuRoutine):
+                regions.append({})
+                hosts.append(operation)
+                continue
+            found = self._choices(operation, operation in local, aliases, finder)
+            if isinstance(found, (Alias, ConcatAlias, SliceView)):
+                aliases.add(operation, found)
+                ops[operation] = found
+            else:
+                regions[-1][operation] = found
+        return self._plan_regions(regions, hosts, aliases, ops)
+
+    def _plan_regions(
+        self,
+        regions: Sequence[Mapping[Operation, Sequence[Task]]],
+        hosts: Sequence[Operation],
+        aliases: AliasSets,
+        ops: dict[Operation, OpPlan],
+    ) -> Plan:
+        """Plan one region after the other. `ops`: what only shares bytes; what else is planned is added."""
+        shared = [value for one, plan in ops.items() if not isinstance(plan, Alias) for value in one.operands]
+        total: int | None = 0
+        for index, region in enumerate(regions):
+            readers = [*hosts, *(operation for other in regions[index + 1 :] for operation in other)]
+            read = [*self.module.main.outputs, *(value for operation in readers for value in operation.operands)]
+            live_out = {aliases.root(value) for value in read}
+            plan = RegionPlanner(self.costs, [*region.values()], live_out, shared, aliases).run(self.level)
+            ops.update(zip(region, plan.tasks, strict=True))
+            for operation, op_plan in ops.items():
+                if isinstance(op_plan, ConcatAlias) and operation.result in plan.lmem_concats:
+                    ops[operation] = replace(op_plan, in_lmem=True)
+            total = None if total is None or plan.cycles is None else total + plan.cycles
+        return Plan(tuple(ops.get(operation) for operation in self.module.main.operations), total)
+
+    def _choices(
+        self, operation: Operation, local: bool, aliases: AliasSets, finder: AliasFinder
+    ) -> Sequence[Task] | Alias | ConcatAlias | SliceView:
+        """The task of an operation in each view, or how its result shares bytes. `local`: a move happens in local
+        memory.
+        """
+        kernel, node = self.kernels[operation], Node.of(operation)
+        if not isinstance(kernel, MoveKernel) or (local and self._local_kernel(operation) is not None):
+            return self._tiles(operation)
+        if kernel.is_alias(node):
+            _refuse_constant(operation, aliases)
+            return Alias()
+        task = MoveTask(operation, node, kernel.moves(node))
+        shared = finder.plan(operation, task.moves)
+        if shared is not None:
+            return shared
+        return self._tiles(operation) if self._is_faster_locally(task) else (task,)
+
+    def _is_faster_locally(self, move: MoveTask) -> bool:
+        """Does it take less time to load, move in local memory and store than to move in DDR?"""
+        operation = move.operation
+        if operation not in self._faster:
+            self._faster[operation] = self._fits_lmem(operation) and self._locally(operation) < self._in_ddr(move)
+        return self._faster[operation]
+
+    def _locally(self, operation: Operation) -> int:
+        """Cycles of loading, moving and storing, one after the other, in the view that suits best."""
+        costs: list[int] = []
+        for task in self._tiles(operation):
+            tile = task.tiles[0]
+            boxes = task.boxes(tile)
+            cycles = self.costs.cycles
+            loads = sum(cycles.load(task.operand(i), box.shape) for i, box in enumerate(boxes) if box is not None)
+            store = cycles.store(task.results[0], task.result_box(tile, 0).shape)
+            costs.append(loads + cycles.compute(task, tile, task.phase(tile), boxes) + store)
+        return min(costs)
+
+    def _in_ddr(self, move: MoveTask) -> int:
+        asm, base = self.chip.assembler(), self.chip.description.ddr_base
+        record_moves(move, asm, lambda _: base)
+        return self.costs.cycles.total(asm.instructions)
+
+    def _tiles(self, operation: Operation) -> Sequence[TileTask]:
+        """An operation in one tile, by each of its candidates."""
+        if operation not in self._tiled:
+            kernel = self.kernels[operation]
+            kernel = kernel if isinstance(kernel, TileKernel) else self._local_kernel(operation)
+            assert kernel is not None
+            candidates = enumerate(kernel.kernels(Node.of(operation)))
+            self._tiled[operation] = [make_task(operation, one, self.chip, view) for view, one in candidates]
+        return self._tiled[operation]
+
+
+def _refuse_constant(operation: Operation, aliases: AliasSets) -> None:
+    """Constants lie among the coefficients, where the result of an operation has no place."""
+    source = aliases.root(operation.operands[0]).defining
+    if source is not None and isinstance(source.op, Constant):
+        raise Unsupported(
+            f"node '{operation.name}': {operation.op.name} of the constant '{source.name}', whose bytes nobody copies; "
+            "fold it into a constant of the new shape where the operation is made"
+        )
+
+
+def _is_resident(operation: Operation, plan: OpPlan) -> bool:
+    """Is all that the operation reads and writes in local memory?"""
+    if not isinstance(plan, TilePlan):
+        return False
+    residency = plan.residency
+    operands = residency.resident_in | residency.preloaded
+    result = 0 in residency.resident_out or 0 not in residency.written_back
+    return result and operands == frozenset(range(len(operation.operands)))

@@ -1,0 +1,1 @@
+"""Memory planners, one file each, and the arena that they place buffers in."""

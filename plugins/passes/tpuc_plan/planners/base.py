@@ -1,0 +1,157 @@
+"""What the bundled planners share: checks, choice of pools, and errors that say which change would help."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tpuc.api import BufferInfo, Planner, PoolAllocation, PoolInfo, TpucError, UsageError
+
+from tpuc_plan.planners.alignment import align
+from tpuc_plan.planners.orders import ORDERS
+from tpuc_plan.planners.packing import Packing
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Offsets for a packing. `proven`: a search that left nothing out found no lower peak."""
+
+    offsets: Sequence[int]
+    proven: bool = False
+
+
+class PackingPlanner(Planner):
+    """A planner that packs one pool at a time; which buffer goes to which pool follows the order of its candidates."""
+
+    @abstractmethod
+    def pack(self, packing: Packing, limit: int | None) -> Packed:
+        """Offsets for one pool with the lowest peak that this algorithm finds; `limit` is the size of the pool."""
+
+    def plan(self, buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> dict[str, PoolAllocation]:
+        """See Planner."""
+        check_problem(buffers, pools)
+        chosen = choose_pools(buffers, pools)
+        plan: dict[str, PoolAllocation] = {}
+        for pool in pools:
+            members = [buffer for buffer in buffers if chosen[buffer.name] == pool.name]
+            if not members:
+                continue
+            packing = Packing.of(members, pool.alignment)
+            packed = self.pack(packing, pool.size_bytes)
+            peak = packing.peak(packed.offsets)
+            if pool.size_bytes is not None and peak > pool.size_bytes:
+                raise too_small(pool, members, packing, peak, packed.proven)
+            for buffer, offset in zip(members, packed.offsets, strict=True):
+                plan[buffer.name] = PoolAllocation(pool.name, offset)
+        return {buffer.name: plan[buffer.name] for buffer in buffers}
+
+
+def check_problem(buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> None:
+    """Raise UsageError for pools or buffers that contradict themselves, TpucError for what can fit nowhere."""
+    by_name: dict[str, PoolInfo] = {}
+    for pool in pools:
+        if pool.name in by_name:
+            raise UsageError(f"pool '{pool.name}' is given twice; keep one.")
+        if pool.offset % pool.alignment:
+            raise UsageError(
+                f"pool '{pool.name}' starts at {pool.offset}, which is not a multiple of its alignment "
+                f"{pool.alignment}; start it at {align(pool.offset, pool.alignment)}."
+            )
+        by_name[pool.name] = pool
+    names: set[str] = set()
+    for buffer in buffers:
+        if buffer.name in names:
+            raise UsageError(f"buffer '{buffer.name}' is given twice; keep one.")
+        names.add(buffer.name)
+        for name in buffer.pool_candidates:
+            if name not in by_name:
+                known = ", ".join(by_name) or "none"
+                raise UsageError(
+                    f"buffer '{buffer.name}' may lie in pool '{name}', which does not exist; there is {known}."
+                )
+        candidates = [by_name[name] for name in buffer.pool_candidates] or list(pools)
+        if all(pool.size_bytes is not None and pool.size_bytes < buffer.size_bytes for pool in candidates):
+            raise never_fits(buffer, candidates)
+
+
+def never_fits(buffer: BufferInfo, candidates: Sequence[PoolInfo]) -> TpucError:
+    """The error for a buffer that is larger than every pool that it may lie in."""
+    if not candidates:
+        return TpucError(f"buffer '{buffer.name}' of {buffer.size_bytes} bytes has no pool to lie in; give one")
+    largest = max(candidates, key=lambda pool: pool.size_bytes or 0)
+    sizes = ", ".join(f"'{pool.name}' of {pool.size_bytes} bytes" for pool in candidates)
+    return TpucError(
+        f"buffer '{buffer.name}' of {buffer.size_bytes} bytes fits none of its pools, {sizes}; enlarge "
+        f"'{largest.name}' by {buffer.size_bytes - (largest.size_bytes or 0)} bytes or allow a larger pool"
+    )
+
+
+def too_small(pool: PoolInfo, members: Sequence[BufferInfo], packing: Packing, peak: int, proven: bool) -> TpucError:
+    """The error for a pool that its buffers overflow, with the size that would do."""
+    least = packing.peak([0] * len(packing)) if not packing.cliques else packing.bound
+    reason = "no plan needs less" if proven or peak == least else f"no plan needs less than {least}"
+    alone = [buffer for buffer in members if len(buffer.pool_candidates) == 1]
+    way_out = "give its buffers another pool to fall back on" if alone else "enlarge the pools behind it"
+    return TpucError(
+        f"pool '{pool.name}' of {pool.size_bytes} bytes is too small for its {len(members)} buffers, which take {peak} "
+        f"bytes ({reason}); enlarge it by {peak - (pool.size_bytes or 0)} bytes or {way_out}"
+    )
+
+
+def choose_pools(buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> dict[str, str]:
+    """The pool of every buffer: its first candidate, the next one only where the size of that one is exceeded.
+
+    Of the greedy orders the one counts that moves the fewest bytes to later candidates. A buffer for which none has
+    room goes to its largest pool; whether it fits there after all is the packing's affair.
+    """
+    candidates = {buffer.name: list(buffer.pool_candidates) or [pool.name for pool in pools] for buffer in buffers}
+    if all(len(names) == 1 for names in candidates.values()) or all(
+        pool.size_bytes is None for pool in pools if any(pool.name == names[0] for names in candidates.values())
+    ):
+        return {name: names[0] for name, names in candidates.items()}
+    by_name = {pool.name: pool for pool in pools}
+    packing = Packing.of(buffers)
+    best: tuple[tuple[int, int], list[str]] | None = None
+    for order in ORDERS:
+        chosen, cost = _fill(packing, order(packing), buffers, [candidates[b.name] for b in buffers], by_name)
+        if best is None or cost < best[0]:
+            best = (cost, chosen)
+    assert best is not None
+    return {buffer.name: pool for buffer, pool in zip(buffers, best[1], strict=True)}
+
+
+def _fill(
+    packing: Packing,
+    order: Sequence[int],
+    buffers: Sequence[BufferInfo],
+    candidates: Sequence[Sequence[str]],
+    pools: dict[str, PoolInfo],
+) -> tuple[list[str], tuple[int, int]]:
+    """Pools by first fit, and its cost: bytes that overflow every pool, then bytes times how far they fell back."""
+    places: dict[int, tuple[str, int]] = {}
+    overflow = fallen = 0
+    for member in order:
+        size = packing.sizes[member]
+        for rank, name in enumerate(candidates[member]):
+            pool = pools[name]
+            alignment = max(packing.alignments[member], pool.alignment)
+            taken = sorted(
+                (places[other][1], places[other][1] + packing.sizes[other])
+                for other in packing.conflicts[member]
+                if other in places and places[other][0] == name
+            )
+            at = 0
+            for start, end in taken:
+                if at + size <= start:
+                    break
+                at = max(at, align(end, alignment))
+            if pool.size_bytes is None or at + size <= pool.size_bytes:
+                places[member] = (name, at)
+                fallen += rank * size
+                break
+        else:
+            largest = max(candidates[member], key=lambda name: pools[name].size_bytes or 0)
+            places[member] = (largest, 0)
+            overflow += size
+    return [places[member][0] for member in range(len(buffers))], (overflow, fallen)

@@ -1,0 +1,118 @@
+"""Turns a planned function into instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tpuc.api import Assembler, DdrTensor, HostCall, LocalBlock, Operation, TensorInfo, Value
+
+from tpuc_plan.regions.planned import PlannedFunction
+from tpuc_plan.regions.promises import check_step
+from tpuc_plan.regions.region import AddressOf, record_moves, schedule_and_place, spread
+from tpuc_plan.regions.schedule import Item
+from tpuc_plan.tasks.cost import Cycles
+from tpuc_plan.tasks.host import constant_element, constant_offsets
+from tpuc_plan.tasks.steps import Addresses, BlockLoad, Step, Store, TensorLoad
+from tpuc_plan.tasks.task import HostTask, MoveTask
+
+
+class Emitter:
+    """Emits a planned function. Program order is the order of meaning; the assembler derives the wait ids from it.
+
+    `cycles`: by which the order is chosen. `constants_of`: the DDR address of an operation's packed constants.
+    `is_test`: kernels are asked to keep to the memory that was placed for them.
+    """
+
+    def __init__(
+        self,
+        cycles: Cycles,
+        asm: Assembler,
+        address_of: AddressOf,
+        constants_of: Callable[[Operation], int],
+        *,
+        is_test: bool = False,
+    ) -> None:
+        self.chip = cycles.chip
+        self.asm = asm
+        self.address_of = address_of
+        self.constants_of = constants_of
+        self._cycles = cycles
+        self._is_test = is_test
+        self.host_calls: list[HostCall] = []
+        self.operations: list[Operation] = []
+        """For which operation each instruction is."""
+
+    def run(self, planned: PlannedFunction) -> None:
+        """Emit everything."""
+        for tasks, routine in planned.regions():
+            region = planned.region(tasks, self._cycles, self.address_of)
+            placed = spread(schedule_and_place(region, self.chip), self.chip.lmem)
+            for item in placed.order:
+                self._emit(item, placed.addresses)
+                self.operations += [_operation_of(item)] * (len(self.asm.instructions) - len(self.operations))
+            if routine is not None:
+                self._call(routine)
+
+    def _emit(self, item: Item, addresses: Addresses) -> None:
+        match item:
+            case Step():
+                placed, before = item.placed(addresses), len(self.asm.instructions)
+                item.task.kernel.emit(item.task.node, placed, item.phase, self.asm)
+                if self._is_test:
+                    check_step(item, placed, self.asm.instructions[before:], self.chip.lmem)
+            case TensorLoad():
+                base = (
+                    self.constants_of(item.task.operation) + item.constant
+                    if item.value is None
+                    else self.address_of(item.value)
+                )
+                self.asm.load(item.place.local(addresses), _at(base, item.source))
+            case BlockLoad():
+                block = item.block
+                lanes = self.chip.lmem.lanes if block.broadcast else block.lanes
+                local = LocalBlock(addresses[item.buffer], block.bytes_per_lane, lanes)
+                address = self.constants_of(item.task.operation) + block.offset
+                if block.broadcast:
+                    self.asm.broadcast_block(local, address)
+                else:
+                    self.asm.load_block(local, address)
+            case Store():
+                self.asm.store(_at(self.address_of(item.value), item.target), item.place.local(addresses))
+            case MoveTask():
+                record_moves(item, self.asm, self.address_of)
+
+    def _call(self, task: HostTask) -> None:
+        node, operation = task.node, task.operation
+        sources, targets = task.routine.shapes(node)
+        self.host_calls.append(
+            HostCall(
+                task.routine.function,
+                task.routine.arguments(node),
+                tuple(self._source(task, index, shape) for index, shape in enumerate(sources)),
+                tuple(self._info(value, shape) for value, shape in zip(operation.results, targets, strict=False)),
+                len(self.asm.instructions),
+            )
+        )
+
+    def _source(self, task: HostTask, index: int, shape: tuple[int, ...]) -> TensorInfo:
+        """An operand that a function reads; constants lie among the operation's packed ones."""
+        value, offset = task.operation.operands[index], dict(constant_offsets(task)).get(index)
+        if offset is None:
+            return self._info(value, shape)
+        address = self.constants_of(task.operation) + offset
+        return TensorInfo(value.name, shape, constant_element(task, index), address)
+
+    def _info(self, value: Value, shape: tuple[int, ...]) -> TensorInfo:
+        return TensorInfo(value.name, shape, value.tensor.element, self.address_of(value))
+
+
+def _operation_of(item: Item) -> Operation:
+    """The operation that an item serves: loads the one that reads, stores the one that has computed."""
+    if isinstance(item, Store):
+        assert item.value.defining is not None
+        return item.value.defining
+    return item.operation if isinstance(item, MoveTask) else item.task.operation
+
+
+def _at(base: int, tensor: DdrTensor) -> DdrTensor:
+    return DdrTensor(base + tensor.address, tensor.shape, tensor.strides, tensor.element)

@@ -1,0 +1,213 @@
+"""Regions: the steps and moves of tasks that no host function interrupts, scheduled and with their buffers placed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TypeAlias
+
+import numpy as np
+from tpuc.api import Assembler, Chip, DdrTensor, IntegerAttr, LmemModel, LmemOverflow, RowMove, Value
+from tpuc_lower.target.kernels import COEFFICIENTS_ADDRESS
+
+from tpuc_plan.regions.cascade_steps import CascadeSteps
+from tpuc_plan.regions.placement import Unplaced, place_buffers, place_most, rested
+from tpuc_plan.regions.schedule import Item, LiveRanges, Moves, Scheduler, live_bytes
+from tpuc_plan.tasks.aliases import AliasSets, Concat
+from tpuc_plan.tasks.cost import Cycles
+from tpuc_plan.tasks.pack import move_constants
+from tpuc_plan.tasks.steps import Addresses, BlockLoad, Buffer, StepBuilder, Steps, TensorLoad
+from tpuc_plan.tasks.stripes import Cascade
+from tpuc_plan.tasks.task import MoveTask, Task, TileTask
+
+AddressOf: TypeAlias = "Callable[[Value], int]"
+
+_FILLINGS, _EMPTIER = (100, 97, 92), (84, 70, 50, 0)
+"""Percent of local memory that early loads may fill, tried in this order: the fuller, the harder to place. Instead of
+the emptier ones less may be filled around those steps alone whose buffers find no place.
+"""
+_PARTS = 16
+"""Of local memory; one is left alone there first, and twice as much each further time."""
+_ATTEMPTS = 12
+"""Schedules that are made for that."""
+_RETRIES = 4
+"""Orders of placing that are tried beside, for each of them."""
+_WORTH = 8
+"""Percent by which such a schedule must end earlier than one that leaves the same alone at every step, where local
+memory has banks: its buffers are placed without regard to them.
+"""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Steps, and the moves before each of them (or behind the last one)."""
+
+    steps: Steps
+    moves: Mapping[int, Sequence[Moves]] = field(default_factory=dict[int, Sequence[Moves]])
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A region in program order, when both engines are done, and when and where its buffers lie."""
+
+    order: Sequence[Item]
+    cycles: int
+    addresses: Addresses
+    live: LiveRanges
+
+
+def build_region(
+    tasks: Sequence[Task],
+    cycles: Cycles,
+    aliases: AliasSets,
+    lmem_concats: Sequence[Concat],
+    address_of: AddressOf,
+) -> Region:
+    """The steps and moves of planned tasks."""
+    builder = StepBuilder(cycles, aliases, lmem_concats)
+    moves: dict[int, list[Moves]] = {}
+    for cascade, group in groupby(tasks, _cascade_of):
+        if cascade is not None:
+            members = [task for task in group if isinstance(task, TileTask)]
+            CascadeSteps(builder, Cascade.of(members, aliases), cycles).run()
+            continue
+        for task in group:
+            if isinstance(task, TileTask):
+                builder.add(task)
+            elif isinstance(task, MoveTask):
+                moves.setdefault(builder.now, []).append(_moves(task, cycles, aliases, address_of))
+    return Region(builder.result, moves)
+
+
+def _cascade_of(task: Task) -> int | None:
+    return task.stripes.cascade if isinstance(task, TileTask) and task.stripes is not None else None
+
+
+def schedule_and_place(region: Region, chip: Chip) -> Placed:
+    """The schedule of a region under which its buffers can be placed; raises LmemOverflow when none was found."""
+    placed = _filled(region, chip, _FILLINGS) or _faster(
+        _filled_unevenly(region, chip), _filled(region, chip, _EMPTIER), _WORTH if chip.lmem.bank_bytes else 0
+    )
+    if placed is not None:
+        return placed
+    lmem, steps = chip.lmem, region.steps
+    first, *others = sorted({step.task.node.name for step in steps.steps})
+    nodes = f"nodes '{first}' and {len(others)} more: their" if others else f"node '{first}': its"
+    most = int(live_bytes(steps.live, len(steps.steps), lmem.alignment).max())
+    raise LmemOverflow(
+        f"{nodes} buffers, up to {most} bytes at once, cannot be placed in "
+        f"{lmem.lane_bytes} bytes of local memory per lane; cut {'the largest' if others else 'it'} in the network"
+    )
+
+
+def spread(placed: Placed, lmem: LmemModel) -> Placed:
+    """The same order with what is loaded, where there is space, in bytes that no step just before needs: how long
+    transfers take depends on the board, and a load waits for the last one that needs its place. Results stay where they
+    are: moved, they made frames of cameras 7 % slower on CV18xx. Banks say which places are good instead.
+    """
+    if lmem.bank_bytes:
+        return placed
+    loaded = {item.place.buffer for item in placed.order if isinstance(item, TensorLoad)}
+    loaded |= {item.buffer for item in placed.order if isinstance(item, BlockLoad)}
+    return replace(placed, addresses=rested(placed.addresses, placed.live, lmem, loaded))
+
+
+def _faster(uneven: Placed | None, even: Placed | None, worth: int) -> Placed | None:
+    """The uneven one only where it ends so many percent earlier."""
+    if uneven is None or even is None:
+        return uneven or even
+    return uneven if 100 * uneven.cycles < (100 - worth) * even.cycles else even
+
+
+def _filled(region: Region, chip: Chip, percents: Sequence[int]) -> Placed | None:
+    """The first schedule that can be placed, filling so much of local memory."""
+    lmem = chip.lmem
+    for percent in percents:
+        capacity = lmem.lane_bytes * percent // 100
+        schedule = _scheduler(region, lmem, capacity, 0).run()
+        addresses = place_buffers(schedule.live, lmem)
+        if addresses is not None:
+            return Placed(schedule.order, schedule.cycles, addresses, schedule.live)
+    return None
+
+
+def _scheduler(region: Region, lmem: LmemModel, capacity: int, reserved: np.ndarray | int) -> Scheduler:
+    return Scheduler(region.steps, region.moves, capacity, lmem.alignment, reserved)
+
+
+def _filled_unevenly(region: Region, chip: Chip) -> Placed | None:
+    """A schedule that leaves ever more of local memory alone around the steps whose buffers find no place."""
+    lmem = chip.lmem
+    reserved = np.zeros(len(region.steps.steps) + 1, np.int64)
+    failures: Counter[Buffer] = Counter()
+    order = 0
+    for _ in range(_ATTEMPTS):
+        schedule = _scheduler(region, lmem, lmem.lane_bytes, reserved).run()
+        found = place_most(schedule.live, lmem, _RETRIES, order)
+        if not isinstance(found, Unplaced):
+            return Placed(schedule.order, schedule.cycles, found, schedule.live)
+        order = found.order
+        for buffer in found.buffers:
+            (first, last), times = schedule.live[buffer], failures[buffer]
+            reserved[max(first - times, 0) : last + times + 1] += lmem.lane_bytes // _PARTS << times
+        failures.update(found.buffers)
+        if all(_PARTS >> failures[buffer] == 0 for buffer in found.buffers):
+            return None  # nothing is left there to give up
+    return None
+
+
+def _moves(task: MoveTask, cycles: Cycles, aliases: AliasSets, address_of: AddressOf) -> Moves:
+    asm = cycles.chip.assembler()
+    record_moves(task, asm, address_of)
+    operands = task.operation.operands
+    read = [operands[move.operand] for move in task.moves if move.fill is None]
+    read += [operands[move.index] for move in task.moves if isinstance(move, RowMove)]
+    return Moves(
+        task,
+        tuple(writer for value in read for writer in aliases.writers(value)),
+        task.operation.result,
+        cycles.total(asm.instructions),
+    )
+
+
+def record_moves(task: MoveTask, asm: Assembler, address_of: AddressOf) -> None:
+    """Record the moves of a task."""
+    result = task.operation.result
+    element = result.tensor.storage
+    item = element.bits // 8
+    constants = move_constants(task)
+    base = task.operation.extra_attributes.get(COEFFICIENTS_ADDRESS)
+
+    def address(index: int) -> int:
+        if index in constants and isinstance(base, IntegerAttr):
+            return base.value + constants[index]
+        return address_of(task.operation.operands[index])
+
+    for move in task.moves:
+        start = address_of(result) + move.target_offset * item
+        if move.fill is not None:
+            asm.fill(DdrTensor(start, move.shape, move.target_strides, element), move.fill)
+            continue
+        source = address(move.operand) + move.source_offset * item
+        if not isinstance(move, RowMove):
+            asm.move(
+                DdrTensor(start, move.shape, move.target_strides, element),
+                DdrTensor(source, move.shape, move.source_strides, element),
+            )
+            continue
+        one, c, rows, w = move.shape
+        whole = (one, c, move.rows, w)
+        kind = task.operation.operands[move.index].tensor.storage
+        asm.move_rows(
+            DdrTensor(start, whole if move.scatters else move.shape, move.target_strides, element),
+            DdrTensor(source, move.shape if move.scatters else whole, move.source_strides, element),
+            DdrTensor(
+                address(move.index) + move.index_offset * kind.bits // 8,
+                (one, c if move.index_strides[0] else 1, rows, 1),
+                (0, *move.index_strides, 1),
+                kind,
+            ),
+            move.scatters,
+        )

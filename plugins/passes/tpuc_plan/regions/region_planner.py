@@ -1,0 +1,261 @@
+"""Plans one region of tasks: views, what is resident in local memory, and how each operation is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tpuc.api import LmemOverflow, Value
+
+from tpuc_plan.regions.cascade_cost import CascadeCosts
+from tpuc_plan.regions.cascades import CascadeFinder
+from tpuc_plan.regions.lmem_allocator import LmemAllocator
+from tpuc_plan.regions.region import Region, build_region, schedule_and_place
+from tpuc_plan.tasks.aliases import AliasSets, Concat
+from tpuc_plan.tasks.plan import Residency, TilePlan
+from tpuc_plan.tasks.stripes import Cascade
+from tpuc_plan.tasks.task import Task, TileTask
+from tpuc_plan.tasks.tiling import choose_tiling
+from tpuc_plan.tasks.views import ViewChooser
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`scratch_fraction`: scratch and constants of a tile take at most one part in so many of local memory; `budget`:
+    percent of local memory for resident values; `from_tail`: values are resident within groups of operations, cut from
+    the last one on; `striped`: with cascades where they save transfers.
+    """
+
+    scratch_fraction: int = 12
+    budget: int = 94
+    from_tail: bool = False
+    striped: bool = False
+
+
+_MANY = tuple(Settings(fraction, budget) for fraction in (12, 6, 24) for budget in (94, 98, 85))
+STREAMED = 0
+"""The level at which nothing is resident."""
+LEVELS = {
+    STREAMED: (Settings(budget=0),),
+    1: (Settings(from_tail=True),),
+    2: (Settings(), Settings(from_tail=True), Settings(striped=True), Settings(budget=98, striped=True)),
+    3: (Settings(from_tail=True), *_MANY, *(replace(settings, striped=True) for settings in _MANY[:3])),
+}
+"""Plans that are made at each level; the fastest is taken."""
+_COARSER, _FEW_BYTES = Settings(scratch_fraction=3), 1 << 17
+"""Tried from level 2 on where all lanes together have at most so many bytes: tiles of a twelfth are many and small."""
+_SEARCHED = 3
+"""From this level on the stripes of the best plan are varied."""
+_TRIALS = 24
+"""Plans that are measured for that."""
+_WORTH = 2
+"""Percent by which the first plan with stripes must be faster than those without for more of them to be made."""
+_NARROWER = (80, 60)
+"""Budgets that are tried where buffers of a plan with stripes cannot be placed."""
+_CAREFUL = (Settings(budget=80), Settings(budget=60), Settings(budget=0))
+"""When the buffers of none of them can be placed, the first of these whose buffers can."""
+
+
+@dataclass(frozen=True)
+class RegionPlan:
+    """The plans of a region's tasks, None for moves in DDR, and the concatenations that happen in local memory.
+
+    `cycles`: when both engines are done; None before that is known, and where the buffers cannot be placed.
+    """
+
+    tasks: tuple[TilePlan | None, ...]
+    lmem_concats: tuple[Value, ...] = ()
+    cycles: int | None = None
+
+    @property
+    def is_striped(self) -> bool:
+        """Are there cascades?"""
+        return any(plan is not None and plan.stripes is not None for plan in self.tasks)
+
+
+class RegionPlanner:
+    """`choices[i]`: task i of the region in each view. `live_out`: roots of values that others read from DDR. `shared`:
+    operands of operations that only share bytes.
+    """
+
+    def __init__(
+        self,
+        costs: CascadeCosts,
+        choices: Sequence[Sequence[Task]],
+        live_out: Collection[Value],
+        shared: Sequence[Value],
+        aliases: AliasSets,
+    ) -> None:
+        self.costs = costs
+        self.cycles = costs.cycles
+        self.chip = self.cycles.chip
+        self.choices = choices
+        self.aliases = aliases
+        self.live_out = frozenset(live_out)
+        self.shared = frozenset(aliases.root(value) for value in shared)
+        self.concats = list(self._possible_concats())
+        self.tasks = ViewChooser(choices, self.live_out | self.shared, aliases, self.cycles).run()
+        self._streamed: dict[Hashable, TilePlan] = {}
+        self._plain: dict[Settings, RegionPlan] = {}
+        self._regions: dict[RegionPlan, Region] = {}
+        self._measured: dict[RegionPlan, RegionPlan] = {}
+
+    def run(self, level: int) -> RegionPlan:
+        """The fastest plan of an optimisation level."""
+        best: tuple[RegionPlan, Settings, Sequence[Cascade]] | None = None
+        measured: list[tuple[int, Settings]] = []
+        for settings in self._settings(level):
+            if settings.striped and not _stripes_pay(measured):
+                continue
+            for attempt in (settings, *_narrower(settings)):
+                cascades = self._cascades(attempt)
+                if attempt.striped and not cascades and measured:
+                    break  # it would be the plan without stripes, which was measured before
+                plan = self._measure(self._plan(attempt, cascades))
+                if plan.cycles is not None:
+                    measured.append((plan.cycles, attempt))
+                    if best is None or best[0].cycles is None or plan.cycles < best[0].cycles:
+                        best = (plan, attempt, cascades)
+                    break
+        if best is not None:
+            plan, settings, cascades = best
+            return self._vary(plan, settings, cascades) if settings.striped and level >= _SEARCHED else plan
+        careful = (self._measure(self._plan(settings, ())) for settings in _CAREFUL)
+        return next((plan for plan in careful if plan.cycles is not None), self._plan(_CAREFUL[-1], ()))
+
+    def _settings(self, level: int) -> Sequence[Settings]:
+        lmem = self.chip.lmem
+        coarser = level >= 2 and lmem.lanes * lmem.lane_bytes <= _FEW_BYTES
+        return (*LEVELS[level], _COARSER) if coarser else LEVELS[level]
+
+    def _vary(self, best: RegionPlan, settings: Settings, cascades: Sequence[Cascade]) -> RegionPlan:
+        """Leave each cascade out, or cut it into fewer or more stripes, where the program then ends earlier."""
+        finder = self._finder(settings)
+        trials = 0
+        for cascade in cascades:
+            current: Cascade | None = cascade
+            for other in (None, *finder.others(cascade)):
+                if trials == _TRIALS or current is None:
+                    break
+                trials += 1
+                varied = [other if one is current else one for one in cascades]
+                present = [one for one in varied if one is not None]
+                plan = self._measure(self._plan(settings, present))
+                if plan.cycles is not None and best.cycles is not None and plan.cycles < best.cycles:
+                    best, current, cascades = plan, other, present
+        return best
+
+    def _measure(self, plan: RegionPlan) -> RegionPlan:
+        """The plan with its cycles, None when its buffers cannot be placed. Settings may lead to the same plan."""
+        if plan not in self._measured:
+            try:
+                cycles = schedule_and_place(self._region(plan), self.chip).cycles
+            except LmemOverflow:
+                cycles = None
+            self._measured[plan] = replace(plan, cycles=cycles)
+        return self._measured[plan]
+
+    def _region(self, plan: RegionPlan) -> Region:
+        """The steps of a plan; remembered for those without cascades, which others are compared with."""
+        if plan in self._regions:
+            return self._regions[plan]
+        tasks = [self._task(point, task_plan) for point, task_plan in enumerate(plan.tasks)]
+        concats = [concat for concat in self.concats if concat.whole in plan.lmem_concats]
+        base = self.chip.description.ddr_base
+        region = build_region(tasks, self.cycles, self.aliases, concats, lambda _: base)
+        if not plan.is_striped:
+            self._regions[plan] = region
+        return region
+
+    def _task(self, point: int, plan: TilePlan | None) -> Task:
+        if plan is None:
+            return self.tasks[point]
+        task = self.choices[point][plan.view]
+        assert isinstance(task, TileTask)
+        return task.planned(plan)
+
+    def _cascades(self, settings: Settings) -> Sequence[Cascade]:
+        """Those that gain against the plan without any."""
+        if not settings.striped:
+            return ()
+        plain = replace(settings, striped=False)
+        return self._finder(settings).run(self._region(self._plan(plain, ())).steps)
+
+    def _finder(self, settings: Settings) -> CascadeFinder:
+        budget = self.chip.lmem.lane_bytes * settings.budget // 100
+        return CascadeFinder(self.tasks, self.live_out | self.shared, self.costs, self.aliases, budget)
+
+    def _plan(self, settings: Settings, cascades: Sequence[Cascade]) -> RegionPlan:
+        if not cascades:
+            settings = replace(settings, striped=False)
+            if settings not in self._plain:
+                self._plain[settings] = self._make(settings, ())
+            return self._plain[settings]
+        return self._make(settings, cascades)
+
+    def _make(self, settings: Settings, cascades: Sequence[Cascade]) -> RegionPlan:
+        striped = {cascade.start + index: plan for cascade in cascades for index, plan in enumerate(cascade.plans())}
+        allocated, lmem_concats = self._allocate(settings, cascades)
+        plans: list[TilePlan | None] = []
+        for point, (task, resident) in enumerate(zip(self.tasks, allocated, strict=True)):
+            if not isinstance(task, TileTask):
+                plans.append(None)
+            elif point in striped:
+                plans.append(striped[point])
+            else:
+                plans.append(self._stream(point) if resident is None else resident.plan(resident.residency))
+        return RegionPlan(tuple(plans), lmem_concats)
+
+    def _allocate(
+        self, settings: Settings, cascades: Sequence[Cascade]
+    ) -> tuple[Sequence[TileTask | None], tuple[Value, ...]]:
+        """Tasks that are not streamed, and the concatenations in local memory. Parts of one that happens in DDR are
+        written back, others need not be.
+        """
+        if settings.budget == 0:
+            return [None] * len(self.tasks), ()
+        limits = (settings.scratch_fraction, settings.budget, cascades)
+        concats: Sequence[Concat] = [] if settings.from_tail else self.concats
+        if concats:
+            first = LmemAllocator(self.tasks, self.live_out, self.aliases, self.cycles, concats, *limits)
+            concats = [*first.lmem_concats.values()]
+        while True:
+            parts = {part for concat in concats for part, _ in concat.parts}
+            outputs = self.live_out | (self.shared - parts)
+            allocator = LmemAllocator(self.tasks, outputs, self.aliases, self.cycles, concats, *limits)
+            before = len(allocator.lmem_concats)
+            tasks = allocator.run(from_tail=settings.from_tail)
+            concats = [*allocator.lmem_concats.values()]
+            if len(concats) == before:
+                return tasks, tuple(concat.whole for concat in concats)
+
+    def _stream(self, point: int) -> TilePlan:
+        """The best tiling of an operation that streams from DDR to DDR; operations of one kind are cut alike."""
+        first = self.choices[point][0]
+        assert isinstance(first, TileTask)
+        key = first.facts.looks
+        if key not in self._streamed:
+            self._streamed[key] = choose_tiling(first, self.cycles).plan(Residency.streamed(len(first.results)))
+        return self._streamed[key]
+
+    def _possible_concats(self) -> Iterator[Concat]:
+        """Wholes that are no parts, of parts that are no wholes and all made here."""
+        concats = self.aliases.concats
+        wholes = {concat.whole for concat in concats}
+        parts = {part for concat in concats for part, _ in concat.parts}
+        made = {value for options in self.choices for value in options[0].operation.results}
+        for concat in concats:
+            if concat.whole not in parts and all(part in made and part not in wholes for part, _ in concat.parts):
+                yield concat
+
+
+def _stripes_pay(measured: Sequence[tuple[int, Settings]]) -> bool:
+    """Are more plans with stripes worth making? `measured`: cycles of plans so far."""
+    striped = [cycles for cycles, settings in measured if settings.striped]
+    plain = [cycles for cycles, settings in measured if not settings.striped]
+    return not striped or not plain or (100 + _WORTH) * min(striped) < 100 * min(plain)
+
+
+def _narrower(settings: Settings) -> list[Settings]:
+    budgets = _NARROWER if settings.striped else ()
+    return [replace(settings, budget=budget) for budget in budgets if budget < settings.budget]

@@ -1,0 +1,42 @@
+"""Constants that functions of the runtime read, as they lie in DDR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api import F32, ScalarType
+
+from tpuc_plan.planners.alignment import align
+from tpuc_plan.tasks.task import HostTask
+
+INTEGER = ScalarType("si32")
+_ALIGNMENT = 16
+_ITEM_BYTES = 4
+
+
+def constant_element(task: HostTask, index: int) -> ScalarType:
+    """What a constant operand is stored as."""
+    return INTEGER if index in task.routine.integers else F32
+
+
+def constant_offsets(task: HostTask) -> Iterator[tuple[int, int]]:
+    """Positions of constant operands, and at which byte of the operation's packed constants each lies."""
+    offset = 0
+    for index, operand in enumerate(task.operation.operands):
+        if operand.is_constant:
+            yield index, offset
+            offset += align(operand.tensor.size * _ITEM_BYTES, _ALIGNMENT)
+
+
+def pack_host(task: HostTask, arrays: Sequence[NDArray[Any] | None]) -> NDArray[np.uint8]:
+    """The bytes of all constant operands."""
+    packed = bytearray()
+    for index, offset in constant_offsets(task):
+        array = arrays[index]
+        assert array is not None
+        kind = np.int32 if constant_element(task, index) is INTEGER else np.float32
+        packed += bytes(offset - len(packed)) + np.ascontiguousarray(array.astype(kind)).tobytes()
+    return np.frombuffer(packed, np.uint8)

@@ -1,0 +1,336 @@
+"""One TPU operation with the kernel that runs it, its tiles and what each tile loads."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from tpuc.api import (
+    NO_PADS,
+    Box,
+    BrokenPromise,
+    Candidate,
+    Chip,
+    CpuRoutine,
+    DdrTensor,
+    LmemModel,
+    LocalTensor,
+    Move,
+    Node,
+    Operation,
+    PackedConstant,
+    Pads,
+    Phase,
+    ScalarType,
+    Scratch,
+    Shape4,
+    Space,
+    Tile,
+    TileKernel,
+    View,
+)
+
+from tpuc_plan.planners.alignment import align
+from tpuc_plan.tasks.plan import Residency, Stripes, TilePlan
+
+
+@dataclass(frozen=True, eq=False)
+class MoveTask:
+    """An operation that only moves data in DDR."""
+
+    operation: Operation
+    node: Node
+    moves: Sequence[Move]
+
+
+@dataclass(frozen=True, eq=False)
+class HostTask:
+    """An operation that the chip's runtime computes on the host, from DDR to DDR."""
+
+    operation: Operation
+    node: Node
+    routine: CpuRoutine[Any]
+
+
+@dataclass(frozen=True)
+class Side:
+    """An operand or a result as a kernel sees it. Sides of one value are equal where the kernels agree on it.
+
+    `strided`: the kernel takes parts with any strides, from multiples of `alignment` on.
+    """
+
+    view: View
+    layout: str
+    element: ScalarType = field(compare=False)
+    lmem: LmemModel = field(compare=False)
+    strided: bool = field(compare=False)
+    alignment: int = field(compare=False)
+
+    @property
+    def shape(self) -> Shape4:
+        """Extents of the whole."""
+        return self.view.shape
+
+    @property
+    def whole(self) -> Box:
+        """All of it."""
+        return Box((0, 0, 0, 0), self.view.shape)
+
+    def lane_bytes(self, shape: Shape4) -> int:
+        """LMEM bytes per lane of a part with these extents."""
+        return self.lmem.tensor_bytes(self.layout, shape, self.element.bits // 8)
+
+    def local(self, shape: Shape4, padding: Pads = NO_PADS, address: int = 0) -> LocalTensor:
+        """A part in local memory."""
+        return LocalTensor(address, shape, self.layout, self.element, padding)
+
+    def ddr(self, box: Box) -> DdrTensor:
+        """A part in DDR, its address counted from the value's."""
+        strides = self.view.element_strides
+        offset = sum(start * stride for start, stride in zip(box.start, strides, strict=True))
+        return DdrTensor(offset * (self.element.bits // 8), box.shape, strides, self.element)
+
+    def part(self, whole: Shape4, start: Shape4, shape: Shape4) -> tuple[int, Shape4 | None] | None:
+        """Offset in bytes, and strides where the layout says something else, of a part of what is in local memory; None
+        where the kernel cannot address it.
+        """
+        item = self.element.bits // 8
+        offset = self.lmem.part_offset(self.layout, whole, item, start, shape)
+        if offset is not None:
+            return offset, None
+        part = self.lmem.part_strides(self.layout, whole, item, start, shape) if self.strided else None
+        return None if part is None or part[0] % self.alignment else part
+
+
+def checked_boxes(kernel: TileKernel[Any, Any], node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+    """Per operand the part that a tile reads; raises BrokenPromise for parts that are not of the operands."""
+    boxes = kernel.reads(node, space, tile)
+    said = f"kernel of {node.op.name} '{node.name}': `reads` gives"
+    if len(boxes) != len(space.operands):
+        wanted = f"the op has {len(space.operands)} operands; give a Box or None for each"
+        raise BrokenPromise(f"{said} {len(boxes)} parts, {wanted}", kernel)
+    for index, (box, view) in enumerate(zip(boxes, space.operands, strict=True)):
+        if box is None or view is None:
+            continue
+        ends = [first + extent for first, extent in zip(box.start, box.shape, strict=True)]
+        if min(box.start) < 0 or any(end > extent for end, extent in zip(ends, view.shape, strict=True)):
+            part = f"{box.start} to {tuple(ends)} of operand {index}, which has {view.shape}"
+            raise BrokenPromise(f"{said} {part}; keep to the operand and leave the rest to `padding`", kernel)
+    return boxes
+
+
+class KernelFacts:
+    """What a candidate says of its node whatever the tiling, asked once. `view`: its number among the node's."""
+
+    def __init__(self, node: Node, candidate: Candidate, chip: Chip, view: int = 0) -> None:
+        self.node = node
+        self.kernel = kernel = candidate.kernel
+        self.space: Space = candidate.space
+        self.chip = chip
+        self.view = view
+        layouts, lmem = kernel.layouts(node), chip.lmem
+        self.operands = tuple(
+            None
+            if view is None
+            else Side(view, layouts.operands[index], type_.storage, lmem, index in layouts.strided, 1)
+            for index, (view, type_) in enumerate(zip(self.space.operands, node.operand_types, strict=True))
+        )
+        self.results = tuple(
+            Side(view, layout, type_.storage, lmem, index in layouts.strided_results, lmem.alignment)
+            for index, (view, layout, type_) in enumerate(
+                zip(self.space.results, layouts.results, node.result_types, strict=True)
+            )
+        )
+        self.constants: tuple[PackedConstant, ...] = tuple(kernel.constants(node))
+        self._axes = {constant.name: constant.axes for constant in self.constants}
+        self._shapes: dict[Any, tuple[int, int]] = {}
+        self._boxes: dict[Tile, Sequence[Box | None]] = {}
+        self._scratch: dict[Tile, Sequence[Scratch]] = {}
+        self.resident: dict[tuple[int, tuple[str, ...]], tuple[TileTask, frozenset[int]] | None] = {}
+        """Results of `resident_tiling` by scratch fraction and timing profiles."""
+
+    @property
+    def looks(self) -> Hashable:
+        """Equal for nodes of one op with the same types, that a kernel tiles alike."""
+        types = tuple((type_.shape, type_.storage) for type_ in (*self.node.operand_types, *self.node.result_types))
+        return self.node.op.name, type(self.kernel), types, self.kernel.tiling_key(self.node)
+
+    def constant_shape(self, name: str, tile: Tile) -> tuple[int, int]:
+        """As the kernel's; it depends on the extents along the constant's axes alone."""
+        key = (name, *(tile.size(axis) for axis in self._axes[name]))
+        if key not in self._shapes:
+            self._shapes[key] = self.kernel.constant_shape(self.node, name, tile)
+        return self._shapes[key]
+
+    def boxes(self, tile: Tile) -> Sequence[Box | None]:
+        """Per operand the part that a tile reads."""
+        if tile not in self._boxes:
+            self._boxes[tile] = checked_boxes(self.kernel, self.node, self.space, tile)
+        return self._boxes[tile]
+
+    def scratch(self, tile: Tile) -> Sequence[Scratch]:
+        """Working memory of a tile."""
+        if tile not in self._scratch:
+            self._scratch[tile] = self.kernel.scratch(self.node, tile)
+        return self._scratch[tile]
+
+
+@dataclass(frozen=True, eq=False)
+class TileTask:
+    """An operation under one tiling. `sizes`: tile extent per axis name. `stripes`: None outside of cascades."""
+
+    operation: Operation
+    facts: KernelFacts
+    sizes: Mapping[str, int]
+    residency: Residency
+    stripes: Stripes | None = None
+
+    @property
+    def node(self) -> Node:
+        """What the kernel sees of the operation."""
+        return self.facts.node
+
+    @property
+    def kernel(self) -> TileKernel[Any, Any]:
+        """What computes the tiles."""
+        return self.facts.kernel
+
+    @property
+    def chip(self) -> Chip:
+        """What it is for."""
+        return self.facts.chip
+
+    @property
+    def space(self) -> Space:
+        """The kernel's iteration space."""
+        return self.facts.space
+
+    @property
+    def results(self) -> Sequence[Side]:
+        """How the kernel sees its results."""
+        return self.facts.results
+
+    def operand(self, index: int) -> Side:
+        """How the kernel sees an operand that it loads."""
+        side = self.facts.operands[index]
+        assert side is not None
+        return side
+
+    @cached_property
+    def constant_groups(self) -> tuple[tuple[PackedConstant, ...], ...]:
+        """Constants that are loaded by one transfer: they vary over the same axes of this tiling."""
+        split = {axis.name for axis in self.space.axes if self.sizes[axis.name] < axis.size}
+        groups: dict[tuple[tuple[str, ...], bool], list[PackedConstant]] = {}
+        for constant in self.facts.constants:
+            axes = tuple(axis.name for axis in self.space.axes if axis.name in constant.axes and axis.name in split)
+            groups.setdefault((axes, constant.broadcast), []).append(constant)
+        return tuple(tuple(group) for group in groups.values())
+
+    @cached_property
+    def tiles(self) -> tuple[Tile, ...]:
+        """All tiles in loop order, the last axis fastest."""
+        return tuple(tiles_of(self.space, self.sizes))
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> TileTask:
+        """The same operation under another tiling."""
+        return TileTask(self.operation, self.facts, sizes, self.residency)
+
+    def planned(self, plan: TilePlan) -> TileTask:
+        """The same operation, in the same view, as it is planned."""
+        sizes = dict(plan.tiling)
+        return replace(self, sizes=sizes, residency=plan.residency, stripes=plan.stripes)
+
+    def plan(self, residency: Residency, stripes: Stripes | None = None) -> TilePlan:
+        """The plan of this tiling."""
+        return TilePlan(tuple(sorted(self.sizes.items())), self.facts.view, residency, stripes)
+
+    def phase(self, tile: Tile) -> Phase:
+        """Where a tile stands in its reduction."""
+        first = last = True
+        for axis in self.space.axes:
+            if axis.reduction:
+                start, stop = tile.range(axis.name)
+                first = first and start == 0
+                last = last and stop == axis.size
+        if first and last:
+            return Phase.ONLY
+        return Phase.FIRST if first else Phase.LAST if last else Phase.MIDDLE
+
+    def boxes(self, tile: Tile) -> Sequence[Box | None]:
+        """Per operand the part that the tile reads."""
+        return self.facts.boxes(tile)
+
+    def result_box(self, tile: Tile, index: int) -> Box:
+        """The part of a result that the tile writes: its n, c, h, w ranges."""
+        extents = zip("nchw", self.space.results[index].shape, strict=True)
+        (n, n1), (c, c1), (h, h1), (w, w1) = (tile.range(name, extent) for name, extent in extents)
+        return Box((n, c, h, w), (n1 - n, c1 - c, h1 - h, w1 - w))
+
+    def constant_key(self, group: Sequence[PackedConstant], tile: Tile) -> tuple[tuple[int, int], ...]:
+        """Tiles with the same key share one block of the group."""
+        axes = {name for constant in group for name in constant.axes}
+        return tuple(tile.range(axis.name) for axis in self.space.axes if axis.name in axes)
+
+    def group_layout(self, group: Sequence[PackedConstant], tile: Tile) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Bytes per lane of a group's block, and `(offset, bytes per lane)` of each constant in it."""
+        at = 0
+        places: dict[str, tuple[int, int]] = {}
+        for constant in group:
+            alignment = constant.alignment or self.chip.lmem.alignment
+            at = align(at, alignment)
+            _, size = self.facts.constant_shape(constant.name, tile)
+            places[constant.name] = (at, size)
+            at += size
+        return at, places
+
+    def group_lanes(self, group: Sequence[PackedConstant], tile: Tile) -> int:
+        """Lanes that a group's block covers."""
+        return max(self.facts.constant_shape(constant.name, tile)[0] for constant in group)
+
+    def scratch(self, tile: Tile) -> Sequence[Scratch]:
+        """Working memory of a tile."""
+        return self.facts.scratch(tile)
+
+    def tile_bytes(self, tile: Tile, operands: Collection[int] = (), results: Collection[int] = ()) -> int:
+        """LMEM bytes per lane of a tile without operands and results that lie elsewhere."""
+        size = self.work_bytes(tile)
+        for index, box in enumerate(self.boxes(tile)):
+            if box is not None and index not in operands:
+                size += self.operand(index).lane_bytes(box.shape)
+        for index, side in enumerate(self.results):
+            if index not in results:
+                size += side.lane_bytes(self.result_box(tile, index).shape)
+        return size
+
+    def work_bytes(self, tile: Tile) -> int:
+        """LMEM bytes per lane of a tile's scratch and constants."""
+        size = sum(scratch.bytes_per_lane for scratch in self.scratch(tile))
+        return size + sum(self.group_layout(group, tile)[0] for group in self.constant_groups)
+
+
+def tile_of(names: tuple[str, ...], ranges: Sequence[tuple[int, int]]) -> Tile:
+    """A tile by its range along each axis."""
+    return Tile(names, tuple(start for start, _ in ranges), tuple(stop for _, stop in ranges))
+
+
+def tiles_of(space: Space, sizes: Mapping[str, int]) -> Iterator[Tile]:
+    """Cut the space into tiles of the given sizes; the last of each axis may be smaller."""
+    names = tuple(axis.name for axis in space.axes)
+    cuts = [
+        [(start, min(start + sizes[axis.name], axis.size)) for start in range(0, axis.size, sizes[axis.name])]
+        for axis in space.axes
+    ]
+    for ranges in itertools.product(*cuts):
+        yield tile_of(names, ranges)
+
+
+def tile_count(space: Space, sizes: Mapping[str, int]) -> int:
+    """Number of tiles of the given sizes."""
+    return math.prod(-(-axis.size // sizes[axis.name]) for axis in space.axes)
+
+
+Task: TypeAlias = TileTask | MoveTask | HostTask

@@ -1,0 +1,107 @@
+"""Chooses tile sizes: among the tilings that fit local memory, the one with the least estimated time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from tpuc.api import Axis, Candidate, Chip, LmemOverflow, Node, Operation
+
+from tpuc_plan.tasks.buffers import fitting_buffers, plan_buffers
+from tpuc_plan.tasks.cost import Cycles, streamed_cycles
+from tpuc_plan.tasks.plan import Residency
+from tpuc_plan.tasks.task import KernelFacts, TileTask, tile_count, tile_of
+
+_MAX_TILES = 4096  # of one op; tilings of more are not tried, which would take long
+_MOST_TILES = 1 << 16  # of one op whose smallest tiles alone fit; the plan of more takes hours
+_PATIENCE = 8  # tilings with more tiles are not tried after this many that were no better
+
+
+def make_task(operation: Operation, candidate: Candidate, chip: Chip, view: int = 0) -> TileTask:
+    """The task of an operation in one tile; `view` is the candidate's number among those of the operation."""
+    node = Node.of(operation)
+    facts = KernelFacts(node, candidate, chip, view)
+    sizes = {axis.name: axis.size for axis in facts.space.axes}
+    return TileTask(operation, facts, sizes, Residency.streamed(len(operation.results)))
+
+
+def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
+    """The task under its best tiling; raises LmemOverflow when not even the smallest tiles fit."""
+    cycles = cycles or Cycles(task.chip)
+    best: tuple[int, TileTask] | None = None
+    worse = 0
+    for sizes in _candidates(task):
+        candidate = task.with_sizes(sizes)
+        if not _may_fit(candidate):
+            continue
+        buffers = fitting_buffers(candidate)
+        if buffers is None:
+            continue
+        cost = streamed_cycles(candidate, buffers, cycles)
+        if best is None or cost < best[0]:
+            best, worse = (cost, candidate), 0
+        else:
+            worse += 1
+        if worse >= _PATIENCE:
+            break
+    if best is not None:
+        return best[1]
+    smallest = task.with_sizes({axis.name: _sizes_of(axis)[-1] for axis in task.space.axes})
+    count = tile_count(task.space, smallest.sizes)
+    if count > _MOST_TILES:
+        raise LmemOverflow(
+            f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: no tiling of up to "
+            f"{_MAX_TILES} tiles fits local memory, and {count} of the smallest are too many to plan; split the op in "
+            "the network"
+        )
+    lane_bytes = plan_buffers(smallest, double=False).lane_bytes(task.chip.lmem)
+    if lane_bytes <= task.chip.lmem.lane_bytes:
+        return smallest
+    raise LmemOverflow(
+        f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: the smallest tile needs "
+        f"{lane_bytes} bytes of local memory per lane and there are {task.chip.lmem.lane_bytes}; split the op in the "
+        "network"
+    )
+
+
+def _sizes_of(axis: Axis) -> list[int]:
+    """Useful tile sizes of an axis, from the whole down to the smallest."""
+    if not axis.splittable:
+        return [axis.size]  # such an axis is within its limit, or the kernel has refused the node
+    unit = max(axis.granularity, 1)
+    low = max(axis.minimum, unit)
+    limit = axis.limit or axis.size
+    sizes = {axis.size} if axis.size <= limit else {limit // unit * unit}
+    parts = 2
+    while True:
+        size = max(math.ceil(axis.size / parts / unit) * unit, low)
+        if size < axis.size and size <= limit:
+            sizes.add(size)
+        if size <= low:
+            break
+        parts += 1 if parts < 8 else parts // 4
+    sizes.add(min(low, axis.size))
+    return sorted(sizes, reverse=True)
+
+
+def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
+    """Tile sizes by growing number of tiles; at most `_MAX_TILES` tiles."""
+    names = [axis.name for axis in task.space.axes]
+    options = itertools.product(*(_sizes_of(axis) for axis in task.space.axes))
+    candidates = [dict(zip(names, sizes, strict=True)) for sizes in options]
+    counts = [tile_count(task.space, sizes) for sizes in candidates]
+    for index in sorted(range(len(counts)), key=counts.__getitem__):
+        if counts[index] <= _MAX_TILES:
+            yield candidates[index]
+
+
+def _may_fit(task: TileTask) -> bool:
+    """A quick look at the middle tile alone with single buffers, before all tiles are walked."""
+    ranges: list[tuple[int, int]] = []
+    for axis in task.space.axes:
+        size = task.sizes[axis.name]
+        start = min(size, axis.size - size) // size * size
+        ranges.append((start, min(start + size, axis.size)))
+    tile = tile_of(tuple(axis.name for axis in task.space.axes), ranges)
+    return task.tile_bytes(tile) <= task.chip.lmem.lane_bytes

@@ -1,0 +1,1 @@
+"""Quantization: calibration, pre-quantized networks, remedies, accuracy analysis, mixed precision."""

@@ -1,0 +1,83 @@
+"""Says how many decisions of the float network a quantised one keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tpuc.api import CALIBRATION_TABLE, QUANTISED, Module, Pass, PassContext, StringAttr, UsageError
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import CHECK_SAMPLES, SELF_CHECK, OutputCheck, SelfCheck, decibels
+
+from tpuc_quantize.analysis.paired_runs import Outputs, calibrated_pairs, compiled_pairs
+from tpuc_quantize.metrics.agreement import SURE, Agreement, Classes, Decider, Numbers, Presence
+from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.observers.held_out import affordable, spread
+from tpuc_quantize.tables.table import as_table
+
+
+@dataclass(frozen=True)
+class CheckDecisions(Pass):
+    """The module is the float one (TOP), and runs on some of the samples in the result `check_samples`, beside the
+    module in the result `quantised` that it was lowered to, or beside what the chips compute by the table in the
+    result `calibration_table`. Leaves a `SelfCheck` in the result `self_check`, unless there is nothing to compare.
+    How near numbers are counts as a decision only in networks that give nothing else.
+
+    `tuned`: has tuning of the table seen the samples? (`none`: nobody knows.)
+    """
+
+    name = "check-decisions"
+    tuned: bool | None = None
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; the module does not change."""
+        samples = context.find(CHECK_SAMPLES)
+        if samples is None:
+            raise UsageError("pass 'check-decisions' needs samples: use `tpuc calibrate` or `tpuc compile --dataset`")
+        places = spread(len(samples), affordable(module))
+        chosen = replace(samples, samples=tuple(samples.samples[place] for place in places))
+        tpu, table = context.find(QUANTISED), as_table(context.find(CALIBRATION_TABLE))
+        pairs = compiled_pairs(module, tpu, chosen) if tpu is not None else None
+        if pairs is None and table is not None:
+            pairs = calibrated_pairs(module, table, chosen, context)
+        if pairs is None:
+            return False
+        deciders = deciders_of(module, pairs[0])
+        if deciders:
+            are_all = all(isinstance(one, Numbers) for one in deciders)
+            checks = tuple(_checked(one, *pairs, counts=are_all or not isinstance(one, Numbers)) for one in deciders)
+            shows = _shows_something(deciders, pairs[0])
+            context.leave(SELF_CHECK, SelfCheck(_subject(context, tpu), len(pairs[0]), checks, self.tuned, shows))
+        return False
+
+
+def _subject(context: PassContext, tpu: Module | None) -> str:
+    mode = tpu.attributes.get("module.mode") if tpu is not None else None
+    chip = "" if context.chip is None else f"{context.chip.description.name} "
+    return chip + (mode.value.lower() if isinstance(mode, StringAttr) else "int8")
+
+
+def _shows_something(deciders: Sequence[Decider], wanted: Sequence[Outputs]) -> bool:
+    """Is some network output that looks for something sure somewhere, if there are such?"""
+    looking = [
+        one
+        for one in deciders
+        if isinstance(one, Presence) or (isinstance(one, Classes) and one.background is not None)
+    ]
+    return not looking or any((one.sureness(outputs) >= SURE).any() for one in looking for outputs in wanted)
+
+
+def _checked(decider: Decider, wanted: Sequence[Outputs], got: Sequence[Outputs], *, counts: bool) -> OutputCheck:
+    agreement = decider.agreement(wanted, got) if counts else Agreement()
+    energies = [_energies(decider.part.of(a), decider.part.of(b)) for a, b in zip(wanted, got, strict=True)]
+    signal, noise = (sum(column) for column in zip(*energies, strict=True))
+    return OutputCheck(decider.name, agreement.same, agreement.total, decibels(signal, noise))
+
+
+def _energies(wanted: Array, got: Array) -> tuple[float, float]:
+    a, b = wanted.astype(np.float64), got.astype(np.float64)
+    if not np.isfinite(b).all():
+        return float((a * a).sum()), math.inf
+    return float((a * a).sum()), float(((a - b) ** 2).sum())

@@ -1,0 +1,91 @@
+"""`tpuc compare`: which layers of a quantised network lose accuracy, for what reason, and what helps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from tpuc_driver.api.command import (
+    COUNT,
+    EMPTY,
+    FILE,
+    PATHS,
+    POSITIVE,
+    App,
+    Command,
+    check_inputs,
+    columns,
+    open_session,
+    pass_app,
+)
+
+
+@click.command(
+    "compare",
+    cls=Command,
+    section="Accuracy",
+    examples=("tpuc compare net.mlir lowered.mlir --input sample.npz",),
+)
+@click.argument("exact", metavar="FLOAT.mlir", type=FILE)
+@click.argument("quantised", metavar="QUANT.mlir", type=FILE)
+@click.option("--input", "inputs", type=PATHS, default=EMPTY, required=True, help="Samples: npz, npy or image.")
+@click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="At most so many samples.")
+@click.option("--top", type=COUNT, default=5, show_default=True, help="Layers to name remedies for.")
+@click.option("--json", "as_json", is_flag=True, help="Every figure, for programs.")
+@pass_app
+def command(
+    app: App, exact: Path, quantised: Path, inputs: tuple[Path, ...], input_num: int, top: int, as_json: bool
+) -> None:
+    """Show where a quantised network loses accuracy, and why."""
+    check_inputs(exact, quantised, *inputs)
+    session = open_session(app)
+    from tpuc_quantize.analysis.runs import compare_layers
+
+    errors = compare_layers(session, exact, quantised, inputs, input_num)
+    if as_json:
+        app.result_json([_plain(error) for error in errors])
+        return
+    app.result(_table(errors))
+    worst = sorted((error for error in errors if error.is_split), key=lambda error: _db(error.local, error.signal))
+    for error in worst[:top]:
+        if error.remedy:
+            app.result(f"{error.name}: mostly {error.cause}; {error.remedy}")
+
+
+def _table(errors: list[Any]) -> str:
+    causes = list(errors[0].parts)
+    rows: list[tuple[str, ...]] = [
+        ("layer", "op", "cosine", "euclid", "SQNR dB", "decisions", "own dB", *causes, "cross terms")
+    ]
+    for error in errors:
+        shares = [*(error.parts[cause] for cause in causes), error.cross]
+        split = [f"{share / error.local:.1%}" if error.is_split and error.local else "-" for share in shares]
+        own = f"{_db(error.local, error.signal):.1f}" if error.is_split else "-"
+        whole = f"{_db(error.noise, error.signal):.1f}"
+        kept = "-" if error.kept is None else f"{error.kept.same}/{error.kept.total}"
+        rows.append((error.name, error.op, f"{error.cosine:.6f}", f"{error.euclidean:.4f}", whole, kept, own, *split))
+    return columns(rows)
+
+
+def _plain(error: Any) -> dict[str, Any]:
+    return {
+        "layer": error.name,
+        "op": error.op,
+        "cosine": error.cosine,
+        "euclidean": error.euclidean,
+        "signal_energy": error.signal,
+        "error_energy": error.noise,
+        "decisions_kept": None if error.kept is None else error.kept.same,
+        "decisions": None if error.kept is None else error.kept.total,
+        "own_error_energy": error.local if error.is_split else None,
+        "parts": dict(error.parts) if error.is_split else None,
+        "cross_terms": error.cross if error.is_split else None,
+        "remedy": error.remedy or None,
+    }
+
+
+def _db(noise: float, signal: float) -> float:
+    from tpuc_driver.api.host import decibels
+
+    return decibels(signal, noise)

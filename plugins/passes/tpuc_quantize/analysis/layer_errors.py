@@ -1,0 +1,131 @@
+"""Splits the error that one layer adds into its causes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from tpuc.api import Operation
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import finite_pair
+from tpuc_ops.factorisation import dot, energy
+
+from tpuc_quantize.analysis.lowered_subgraph import Cone
+from tpuc_quantize.metrics.agreement import Agreement
+from tpuc_quantize.simulation.grids import PRODUCTS
+
+CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requantisation")
+REMEDIES = {
+    "weight rounding": "correct its bias (calibrate with --bias-num), or equalise it with `--pass equalise-weights`",
+    "activation clipping": "raise its thresholds: calibrate with more samples, --headroom 1.6 or --method max",
+    "activation rounding": "flatten its channels with `--pass migrate-outliers`, or lower thresholds (--method mse)",
+    "requantisation": "keep it in float: put it in the quantise table (`tpuc qtable`)",
+}
+_NARROW = "it is computed in {}: f16 or f32 has more digits, where the chip has them (quantise table, `tpuc qtable`)"
+
+
+@dataclass
+class LayerError:
+    """Sums over samples of one layer. `parts` are the energies of the causes, `cross` of their products, so that
+    ``sum(parts) + cross == local``: the error that the layer adds on exact operands. `noise` is all of it, with what
+    came in through its operands.
+    """
+
+    name: str
+    op: str
+    signal: float = 0.0
+    noise: float = 0.0
+    products: float = 0.0
+    got: float = 0.0
+    middle: float = 0.0
+    local: float = 0.0
+    parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
+    is_split: bool = False
+    kept: Agreement | None = None
+    """Of what a part of the network's outputs decides, how much is the same."""
+    narrow_float: str = ""
+    """`f16` or `bf16`, where the layer is computed in it."""
+
+    @property
+    def cross(self) -> float:
+        """What the causes share, negative where they cancel."""
+        return self.local - sum(self.parts.values())
+
+    @property
+    def cosine(self) -> float:
+        """Of the value in both networks, over all samples."""
+        if math.isinf(self.noise):
+            return 0.0
+        norm = float(np.sqrt(self.signal * self.got))
+        return self.products / norm if norm else float(self.signal == self.got)
+
+    @property
+    def euclidean(self) -> float:
+        """``1 - ||x - y|| / ||(x + y) / 2||`` over all samples."""
+        if math.isinf(self.noise):
+            return -math.inf
+        return 1.0 - float(np.sqrt(self.noise / self.middle)) if self.middle else float(not self.noise)
+
+    @property
+    def cause(self) -> str:
+        """The largest part."""
+        return max(self.parts, key=lambda name: self.parts[name])
+
+    @property
+    def remedy(self) -> str:
+        """What helps against the largest part; nothing where the layer adds no error."""
+        if not self.is_split or not self.local:
+            return ""
+        return _NARROW.format(self.narrow_float) if self.narrow_float else REMEDIES[self.cause]
+
+    def see(self, wanted: Array, got: Array) -> None:
+        """The value in the float and in the quantised network, for one sample. NaN, and an infinity of one side alone,
+        make the noise infinite.
+        """
+        pair = finite_pair(got, wanted)
+        if pair is None:
+            self.noise = math.inf
+            return
+        b, a = pair
+        self.signal += dot(a, a)
+        self.got += dot(b, b)
+        self.products += dot(a, b)
+        self.noise += energy(a - b)
+        self.middle += energy(a + b) / 4
+
+    def split(self, operation: Operation, cone: Cone, operands: list[Array], wanted: Array) -> None:
+        """Add one sample's parts: from exact operands, one cause after the other is let in. What the result's own grid
+        cuts off is clipping too.
+        """
+        names = [operand.name for operand in operation.operands]
+        grids = [cone.grid(name) if name in cone.entries else None for name in names]
+        exact: Mapping[str, Array] = {name: operands[names.index(name)] for name in cone.entries}
+        filtered = list(operands)
+        filters = cone.filters() if isinstance(operation.op, PRODUCTS) else None
+        if filters is not None and filters[0].shape == operands[1].shape:
+            filtered[1] = filters[0]
+            if filters[1] is not None:
+                filtered[2] = filters[1].reshape(operands[2].shape if operands[2].size else (-1,))
+        clipped = [x if grid is None else grid.clip(x) for x, grid in zip(filtered, grids, strict=True)]
+        rounded = [x if grid is None else grid.round(x) for x, grid in zip(filtered, grids, strict=True)]
+        node, op = operation.node(), operation.op
+        weights, clipping, rounding, rest = CAUSES
+        stages = [
+            (cause, np.asarray(op.evaluate(node, one)[0]))
+            for cause, one in ((weights, filtered), (clipping, clipped), (rounding, rounded))
+        ]
+        if cone.result_grid is not None:
+            stages.append((clipping, cone.result_grid.clip(stages[-1][1])))
+        stages.append((rest, cone.run(exact).reshape(wanted.shape)))
+        before = wanted
+        for cause, after in stages:
+            self.parts[cause] += _energy(after, before)
+            before = after
+        self.local += _energy(before, wanted)
+        self.is_split, self.narrow_float = True, cone.narrow_float
+
+
+def _energy(a: Array, b: Array) -> float:
+    return energy(a.astype(np.float64) - b)

@@ -1,0 +1,172 @@
+"""From a TOP op to the TPU ops that compute it: which values enter, and what its filters have become."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import (
+    Constant,
+    Module,
+    NoneType,
+    Operation,
+    ScalarType,
+    TensorType,
+    Uniform,
+    UniformPerAxis,
+    Value,
+    as_stored,
+)
+from tpuc.api.evaluation import Array, real_values
+from tpuc_ops import tpu
+from tpuc_ops.quant.casts import parameters
+
+from tpuc_quantize.simulation.grids import Grid, grid_of_uniform
+
+_QUANTISED = (Uniform, UniformPerAxis)
+_F32_BITS = 32
+_MOST_OPERATIONS = 16
+"""Of a cone: lowerings make fewer of one op, so that a longer way back means that it was lost."""
+
+
+@dataclass(frozen=True)
+class Cone:
+    """The TPU ops behind one value, in order, up to values that the TOP op reads too (`entries` by their names)."""
+
+    module: Module
+    result: Value
+    operations: tuple[Operation, ...]
+    entries: Mapping[str, Value]
+
+    def run(self, operands: Mapping[str, Array]) -> Array:
+        """The real result from real values of the entries, which are stored as the chip would."""
+        values: dict[Value, Array] = {}
+        for name, value in self.entries.items():
+            values[value] = _stored(operands[name], value.tensor)
+        for operation in self.operations:
+            arrays = [self._operand(operand, values) for operand in operation.operands]
+            results = operation.op.evaluate(operation.node(), arrays)
+            values.update(zip(operation.results, results, strict=True))
+        return real(values[self.result], self.result.tensor)
+
+    def _operand(self, value: Value, values: Mapping[Value, Array]) -> Array:
+        if value in values:
+            return values[value]
+        if isinstance(value.type, NoneType) or value.defining is None:
+            return np.zeros((0,), np.float32)
+        return as_stored(self.module.weights[value.name], value.tensor)
+
+    def grid(self, name: str) -> Grid | None:
+        """How an entry is stored where it is computed with; None for floats."""
+        entry = self.entries[name]
+        casts = [op.result for op in self.operations if isinstance(op.op, tpu.Cast) and entry in op.operands]
+        for value in (entry, *casts):
+            if isinstance(value.tensor.element, _QUANTISED):
+                return grid_of_uniform(value.tensor.element)
+        return None
+
+    @property
+    def result_grid(self) -> Grid | None:
+        """How the result is stored, before a cast to floats that is its last; None for floats."""
+        last = self.operations[-1]
+        for value in (self.result, *(last.operands[:1] if isinstance(last.op, tpu.Cast) else ())):
+            if isinstance(value.tensor.element, _QUANTISED):
+                return grid_of_uniform(value.tensor.element)
+        return None
+
+    @property
+    def narrow_float(self) -> str:
+        """The type shorter than f32 that the op is computed in: `f16`, `bf16`; empty in f32 and on integers."""
+        elements = [value.tensor.element for value in (*self.entries.values(), *self._results)]
+        narrow = [one.name for one in elements if isinstance(one, ScalarType) and one.is_float and one.bits < _F32_BITS]
+        return narrow[0] if narrow and not any(isinstance(one, _QUANTISED) for one in elements) else ""
+
+    @property
+    def _results(self) -> list[Value]:
+        return [operation.result for operation in self.operations if isinstance(operation.result.type, TensorType)]
+
+    def filters(self) -> tuple[Array, Array | None] | None:
+        """What int8 filters and int32 biases of a product mean as floats, or filters in short floats; None where there
+        are none.
+        """
+        for operation in self.operations:
+            match operation.op:
+                case (
+                    tpu.Conv2D(multiplier=multipliers, rshift=shifts)
+                    | tpu.Deconv(multiplier=multipliers, rshift=shifts)
+                ):
+                    axis = 0
+                case tpu.MatMul(multipliers=multipliers, rshifts=shifts, right_transpose=transposed):
+                    axis = 0 if transposed else 1
+                case _:
+                    continue
+            source, result = operation.operands[0].tensor.element, operation.result.tensor.element
+            weight = operation.operands[1].defining
+            if weight is not None and isinstance(weight.op, Constant) and self.narrow_float:
+                return self._operand(operation.operands[1], {}).astype(np.float32), None
+            if not (isinstance(source, _QUANTISED) and isinstance(result, _QUANTISED)) or weight is None:
+                return None
+            if not multipliers or not isinstance(weight.op, Constant):
+                return None
+            stored = self._operand(operation.operands[1], {}).astype(np.float64)
+            factors = np.array(multipliers, np.float64) / np.exp2(np.array(shifts, np.float64))
+            of_source, of_result = (_scales(one, stored.shape[axis]) for one in (source, result))
+            steps = np.resize(factors, stored.shape[axis]) * of_result / of_source
+            shape = [1] * stored.ndim
+            shape[axis] = -1
+            bias = self._operand(operation.operands[2], {})
+            others = tuple(place for place in range(stored.ndim) if place != axis)
+            point = source.zero_point if isinstance(source, Uniform) else 0
+            meant = bias.reshape(-1) + point * stored.sum(axis=others) if bias.size else None
+            floats = None if meant is None else (meant * steps * of_source).astype(np.float32)
+            return (stored * steps.reshape(shape)).astype(np.float32), floats
+        return None
+
+
+def _scales(element: Uniform | UniformPerAxis, channels: int) -> Array:
+    """Of every output channel of a product; several may read one channel."""
+    scales = np.asarray(element.scale if isinstance(element, Uniform) else element.scales)
+    return np.repeat(scales, channels // scales.size)
+
+
+def find_cone(module: Module, values: Mapping[str, Value], result: str, operands: Collection[str]) -> Cone | None:
+    """The TPU ops between `operands` and `result`; None when they read anything else that is computed."""
+    wanted = values.get(result)
+    if wanted is None or wanted.defining is None:
+        return None
+    found: list[Operation] = []
+    entries: dict[str, Value] = {}
+    stack = [wanted.defining]
+    while stack:
+        operation = stack.pop()
+        if operation in found:
+            continue
+        found.append(operation)
+        for value in operation.operands:
+            producer = value.defining
+            if value.name in operands and values.get(value.name) is value:
+                entries[value.name] = value
+            elif producer is None:
+                return None
+            elif not isinstance(producer.op, Constant) and not isinstance(value.type, NoneType):
+                stack.append(producer)
+    if len(found) > _MOST_OPERATIONS or set(entries) != set(operands):
+        return None
+    order = {operation: place for place, operation in enumerate(module.main.operations)}
+    return Cone(module, wanted, tuple(sorted(found, key=lambda one: order[one])), entries)
+
+
+def real(array: Array, type: TensorType) -> Array:
+    """What stored values mean."""
+    return real_values(array, type).astype(np.float32)
+
+
+def _stored(array: Array, type: TensorType) -> Array:
+    if not isinstance(type.element, _QUANTISED):
+        return array.astype(np.float32)
+    grid = grid_of_uniform(type.element)
+    scales, points = parameters(type)
+    whole = np.rint(array.astype(np.float64) / scales) + points
+    stored = np.clip(whole, grid.low, grid.high)
+    return stored.astype(np.int8 if grid.low < 0 else np.uint8)

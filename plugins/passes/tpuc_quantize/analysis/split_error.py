@@ -1,0 +1,128 @@
+"""Says, layer by layer, how far a quantised module is from the float one, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tpuc.api import (
+    LAYER_ERRORS,
+    QUANTISED,
+    SAMPLES,
+    CalibrationError,
+    Constant,
+    Module,
+    NetworkInput,
+    Pass,
+    PassContext,
+    TensorType,
+    UsageError,
+    as_stored,
+)
+from tpuc.api.evaluation import Array, Interpreter, stated_factors
+
+from tpuc_quantize.analysis.layer_errors import LayerError
+from tpuc_quantize.analysis.lowered_subgraph import Cone, find_cone, real
+from tpuc_quantize.metrics.agreement import Agreement, Outputs
+from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.scaling.move_factors import move_factors
+
+
+@dataclass(frozen=True)
+class SplitError(Pass):
+    """The module is the float one (TOP); the result `quantised` is what it was lowered to, before finalize, and
+    the result `samples` what both are run on. Leaves `LayerError`s in the result `layer_errors`.
+    """
+
+    name = "split-error"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CalibrationError when the two modules have no value in common."""
+        quantised: Module | None = context.find(QUANTISED)
+        samples: Sequence[Mapping[str, Array]] = context.find(SAMPLES, ())
+        if quantised is None or not samples:
+            raise UsageError("pass 'split-error' needs a quantised module and samples: use `tpuc compare`")
+        module = _as_prepared(module, quantised)
+        values = {
+            result.name: result
+            for operation in quantised.main.operations
+            for result in operation.results
+            if isinstance(result.type, TensorType) and result.name
+        }
+        layers = [
+            operation
+            for operation in module.main.operations
+            if operation.results
+            and operation.results[0].name in values
+            and all(value.name for value in (*operation.operands, *operation.results) if _is_tensor(value))
+            and not isinstance(operation.op, (Constant, NetworkInput))
+        ]
+        if not layers:
+            raise CalibrationError(
+                f"modules '{module.name}' and '{quantised.name}' have no value name in common; compare a TOP module "
+                "with the TPU module that was made of it"
+            )
+        exact, rounded = Interpreter(module), Interpreter(quantised)
+        cones: dict[str, Cone | None] = {}
+        for operation in layers:
+            computed = [v.name for v in operation.operands if isinstance(v.type, TensorType) and not v.is_constant]
+            cones[operation.name] = find_cone(quantised, values, operation.result.name, computed)
+        errors = {operation.name: LayerError(operation.name, operation.op.name) for operation in layers}
+        ends: list[tuple[Outputs, Outputs]] = []
+        for sample in context.progress(samples, "comparing", len(samples)):
+            wanted, got = exact.run(sample, "all"), rounded.run(sample, "all")
+            ends.append(_outputs(exact, rounded, wanted, got))
+            for operation in layers:
+                name = operation.result.name
+                error, cone = errors[operation.name], cones[operation.name]
+                error.see(wanted[name], real(got[name], values[name].tensor))
+                if cone is not None and math.isfinite(error.noise) and np.isfinite(wanted[name]).all():
+                    error.split(operation, cone, _operands(module, operation, wanted), wanted[name])
+        kept = _kept(module, ends)
+        for operation in layers:
+            errors[operation.name].kept = kept.get(operation.result.name)
+        context.leave(LAYER_ERRORS, list(errors.values()))
+        return False
+
+
+def _as_prepared(module: Module, quantised: Module) -> Module:
+    """The float module with the factors per channel that the table of the quantised one moved."""
+    factors = {name: array.ravel() for name, array in stated_factors(quantised).items()}
+    if not factors or stated_factors(module):
+        return module
+    prepared = module.clone()
+    move_factors(prepared, factors)
+    return prepared
+
+
+def _outputs(
+    exact: Interpreter, rounded: Interpreter, wanted: Mapping[str, Array], got: Mapping[str, Array]
+) -> tuple[Outputs, Outputs]:
+    """Those of both networks by the names of the first."""
+    pairs, types = list(zip(exact.output_names, rounded.output_names, strict=True)), rounded.outputs
+    return {name: wanted[name] for name, _ in pairs}, {name: real(got[other], types[other]) for name, other in pairs}
+
+
+def _kept(module: Module, ends: Sequence[tuple[Outputs, Outputs]]) -> dict[str, Agreement]:
+    """How many decisions the parts of outputs keep, by the names of these values."""
+    wanted, got = ([pair[side] for pair in ends] for side in (0, 1))
+    return {one.name: one.agreement(wanted, got) for one in deciders_of(module, wanted)}
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+def _operands(module: Module, operation: Any, wanted: Mapping[str, Array]) -> list[Array]:
+    result: list[Array] = []
+    for value in operation.operands:
+        if not isinstance(value.type, TensorType):
+            result.append(np.zeros((0,), np.float32))
+        elif value.is_constant:
+            result.append(as_stored(module.weights[value.name], value.type))
+        else:
+            result.append(wanted[value.name])
+    return result

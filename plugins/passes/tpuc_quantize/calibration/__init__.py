@@ -1,0 +1,1 @@
+"""Calibration: candidates for thresholds, their evaluation, the search among them."""

@@ -1,0 +1,99 @@
+"""Whether a network is nearer to float with equalised weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tpuc.api import CALIBRATION_TABLE, Module, PassContext
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import Pool, SampleReader
+
+from tpuc_quantize.calibration.evaluator import Judge
+from tpuc_quantize.importing.propagate_calibration import calibrated_copy
+from tpuc_quantize.metrics.scores import Verdict
+from tpuc_quantize.metrics.taps import slots_to_see
+from tpuc_quantize.observers.held_out import affordable, samples_at, spread
+from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.scaling.links import equalise
+from tpuc_quantize.simulation.network import FakeNetwork, State
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
+
+CLEARLY_NEARER_DB = 3.0
+"""Other networks stay as they are: tools that do not know the factors would take their tables for those of the network
+as given.
+"""
+LOOKED_AT = 8
+"""Samples, or fewer of a network that takes long."""
+FIRST, FIRST_GAIN_DB = 1, 1.0
+"""Where so many samples do not show such a gain, the others are not run."""
+
+Samples = Sequence[Mapping[str, Array]]
+
+
+@dataclass(frozen=True)
+class Equalised:
+    """The factors by which weights are equalised, by the value they belong to, and the sentence that says why."""
+
+    factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    reasons: tuple[str, ...] = ()
+
+
+def equalised_where_better(module: Module, context: PassContext, pool: Pool, progress: Progress) -> Equalised:
+    """Nothing where outputs are not clearly nearer to float for it, with thresholds at the largest magnitudes of some
+    samples.
+    """
+    equalised = module.clone()
+    factors = equalise(equalised)
+    if not factors:
+        return Equalised()
+    said = ""
+    for count, gain in ((FIRST, FIRST_GAIN_DB), (LOOKED_AT, CLEARLY_NEARER_DB)):
+        samples = _some(progress, min(count, affordable(module)))
+        before, after = (_verdict(form, context, pool, samples) for form in (module, equalised))
+        said = f"outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB"
+        context.log(f"filters equalised: {said}")
+        if after.score < before.score + gain or (count > FIRST and after.is_clearly_worse_than(before)):
+            return Equalised()
+    return Equalised(
+        factors, (f"filters equalised, by factors of {len(factors)} values: {said} at the largest values",)
+    )
+
+
+def _some(progress: Progress, count: int) -> Samples:
+    """So many of the samples that can be read."""
+    usable = [place for place in range(len(progress.samples)) if place not in progress.skipped]
+    chosen = samples_at(progress, [usable[place] for place in spread(len(usable), count)])
+    reader = SampleReader(chosen)
+    return [reader.read(place) for place in range(len(chosen))]
+
+
+def _verdict(module: Module, context: PassContext, pool: Pool, samples: Samples) -> Verdict:
+    """On the network with thresholds at the largest magnitudes."""
+    exact = FakeNetwork(module)
+    names = exact.plan.names
+    seen = {*slots_to_see(exact), *(slot for _, slot in exact.plan.outputs)}
+    entries: dict[str, TensorThreshold] = {}
+    floats: list[State] = []
+    for state in exact.start_all(samples):
+        exact.run_together(range(len(exact.plan.steps)), [state], pool, integer=False, keep={*names, *seen})
+        for slot, name in names.items():
+            if (value := state.values[slot]) is not None:
+                entries[name] = _widened(entries.get(name), value)
+        state.values = [value if slot in seen else None for slot, value in enumerate(state.values)]
+        floats += exact.apart([state])
+
+    def quantised(entries: Mapping[str, TensorThreshold]) -> FakeNetwork:
+        table = {CALIBRATION_TABLE: CalibrationTable(entries)}
+        return FakeNetwork(calibrated_copy(module, dataclasses.replace(context, results=table)))
+
+    return Judge(module, samples, quantised, pool, floats).judge(entries, {})
+
+
+def _widened(entry: TensorThreshold | None, value: Array) -> TensorThreshold:
+    low, high = float(value.min()), float(value.max())
+    if entry is not None:
+        low, high = min(low, entry.minimum), max(high, entry.maximum)
+    return TensorThreshold(max(-low, high, float(np.finfo(np.float32).tiny)), low, high)

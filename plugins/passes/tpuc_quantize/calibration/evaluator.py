@@ -1,0 +1,173 @@
+"""Runs whole calibrations on samples and says how well they keep the network's outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
+
+import numpy as np
+from tpuc.api import Module
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import Pool, decibels
+from tpuc_ops.factorisation import energy
+
+from tpuc_quantize.metrics.agreement import Agreement, Decider, Outputs, Remembering
+from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.metrics.scores import Verdict, halves
+from tpuc_quantize.metrics.taps import Measure, measure_of, slots_to_see
+from tpuc_quantize.simulation.network import FakeNetwork, State
+from tpuc_quantize.simulation.output_slots import REARRANGING
+from tpuc_quantize.tables.table import TensorThreshold
+
+Entries = Mapping[str, TensorThreshold]
+
+MANY_SAMPLES = 16
+"""Of so many, a quarter says which tables are hopeless."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Of some samples from `first` on: their outputs, and the values that errors are measured in, companded."""
+
+    first: int
+    outputs: list[Outputs]
+    measured: list[list[Array]]
+
+    def __add__(self, other: _Run) -> _Run:
+        return _Run(self.first, self.outputs + other.outputs, self.measured + other.measured)
+
+
+@dataclass
+class Judge:
+    """Runs samples through calibrated networks, here in `pool`. `quantised` makes one of thresholds; all should share
+    their int8 filters. `floats` are the samples' finished states in the module as it is, where these are known.
+    """
+
+    module: Module
+    samples: Sequence[Mapping[str, Array]]
+    quantised: Callable[[Entries], FakeNetwork]
+    pool: Pool
+    floats: InitVar[Sequence[State] | None] = None
+    exact: FakeNetwork = field(init=False)
+    deciders: tuple[Decider, ...] = field(init=False)
+    measure: Measure = field(init=False)
+    wanted: _Run = field(init=False)
+    _signals: Array = field(init=False)
+    """Of each sample and output: `[samples, outputs]`."""
+
+    def __post_init__(self, floats: Sequence[State] | None) -> None:
+        self.exact = FakeNetwork(self.module)
+        states = floats
+        if states is None:
+            states = self._states(self.exact, self.samples, slots_to_see(self.exact), integer=False)
+        deciders = deciders_of(self.module, [self.exact.outputs(one) for one in states])
+        self.measure = measure_of(self.exact, deciders, states)
+        self.deciders = tuple(self.measure.decider(one) for one in deciders)
+        self.wanted = self._taken(self.exact, states, 0)
+        self._signals = np.array([[energy(one) for one in sample] for sample in self.wanted.measured])
+
+    def powers(self) -> dict[str, float]:
+        """The mean squares of companded outputs, by name."""
+        result: dict[str, float] = {}
+        for place, slot in enumerate(self.measure.slots):
+            if slot in self.measure.units:
+                squares = [float(np.mean(one[place] ** 2)) for one in self.wanted.measured]
+                result[self.exact.plan.names[slot]] = float(np.mean(squares))
+        return result
+
+    def saturated(self, entries: Entries) -> dict[str, TensorThreshold]:
+        """The entries, with those of logits that reach far as large as logits have to be, and of what is put together
+        from them as of its parts.
+        """
+        result, names, changed = dict(entries), self.exact.plan.names, set[str]()
+        for slot, limit in self.measure.enough.items():
+            if names[slot] in result:
+                result[names[slot]] = replace(result[names[slot]], threshold=limit)
+                changed.add(names[slot])
+        for operation in self.module.main.operations:
+            parts = [operand.name for operand in operation.operands if operand.name in result]
+            if isinstance(operation.op, REARRANGING) and not changed.isdisjoint(parts):
+                name = operation.result.name
+                result[name] = replace(result[name], threshold=max(result[part].threshold for part in parts))
+                changed.add(name)
+        return result
+
+    def judge(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict | None = None) -> Verdict:
+        """What the outputs are worth with these thresholds and biases. What is hopeless against `best` runs on half of
+        the samples or a quarter, and gets as many decibels less than `best` as it has there.
+        """
+        net, middle, count = self._network(entries, shifts), self._middle, len(self.samples)
+        early = middle // 2 if count >= MANY_SAMPLES else 0
+        first = self._run(net, 0, early)
+        quarter = _decibels(self._energies(first)) if early else math.nan
+        if best is not None and best.is_early_far_above(quarter):
+            verdict = self._verdict(first, math.nan, quarter)
+            if verdict.is_hopeless_against(best):
+                return replace(verdict, decibels=best.decibels + quarter - best.quarter)
+        first += self._run(net, early, middle)
+        half = _decibels(self._energies(first))
+        if best is not None and best.is_far_above(half):
+            verdict = self._verdict(first, half)
+            if verdict.is_hopeless_against(best):
+                return replace(verdict, decibels=best.decibels + half - best.half)
+        return self._verdict(first + self._run(net, middle, count), half, quarter)
+
+    def _network(self, entries: Entries, shifts: Mapping[str, Array]) -> FakeNetwork:
+        net = self.quantised(entries)
+        net.shift_biases(shifts)
+        return net
+
+    @property
+    def _middle(self) -> int:
+        return len(self.samples) // 2
+
+    def _verdict(self, run: _Run, half: float, quarter: float = math.nan) -> Verdict:
+        """On the samples of a run; `half` and `quarter` are the means over the outputs on so many of all."""
+        wanted = self.wanted.outputs[run.first : run.first + len(run.outputs)]
+        pairs = list(zip(wanted, run.outputs, strict=True))
+        meanings = [np.array([decider.energies(*pair) for pair in pairs]).reshape(-1, 2) for decider in self.deciders]
+        kept = sum((decider.agreement(wanted, run.outputs) for decider in self.deciders), Agreement())
+        mean = _decibels(self._energies(run))
+        return Verdict(mean, half, tuple(halves(one) for one in meanings), kept, len(self.samples), quarter)
+
+    def _energies(self, run: _Run) -> Array:
+        """Signal and noise of each output over some samples: `[outputs, 2]`."""
+        sums = np.zeros((len(self.measure.slots), 2))
+        for place, got in enumerate(run.measured, run.first):
+            noise = [energy(a - b) for a, b in zip(self.wanted.measured[place], got, strict=True)]
+            sums += np.stack([self._signals[place], noise], axis=1)
+        return sums
+
+    def _run(self, net: FakeNetwork, first: int, end: int) -> _Run:
+        states = self._states(net, self.samples[first:end], self.measure.slots, integer=True)
+        return self._taken(net, states, first)
+
+    def _states(
+        self, net: FakeNetwork, samples: Sequence[Mapping[str, Array]], keep: Collection[int], *, integer: bool
+    ) -> list[State]:
+        return net.run_all(samples, self.pool, integer=integer, keep=keep)
+
+    def _taken(self, net: FakeNetwork, states: Sequence[State], first: int) -> _Run:
+        outputs: list[Outputs] = [Remembering(self.measure.outputs(net, one)) for one in states]
+        return _Run(first, outputs, [self.measure.values(one) for one in states])
+
+
+def states_of(net: FakeNetwork, samples: Iterable[Mapping[str, Array] | None]) -> list[State] | None:
+    """Finished float states of what is known of samples by name; None where that is not all that a judge sees."""
+    slots, wanted = {name: slot for slot, name in net.plan.names.items()}, slots_to_see(net)
+    states: list[State] = []
+    for values in samples:
+        state = State([None] * net.plan.slots, [None] * net.plan.slots)
+        for name, array in (values or {}).items():
+            if name in slots:
+                state.values[slots[name]] = array
+        if any(state.values[slot] is None for slot in wanted):
+            return None
+        states.append(state)
+    return states
+
+
+def _decibels(sums: Array) -> float:
+    ratios = [decibels(signal, noise) for signal, noise in sums.tolist() if signal > 0 and noise != 0]
+    return sum(ratios) / len(ratios) if ratios else math.inf

@@ -1,0 +1,178 @@
+"""Tuning by the error of network outputs: rounding and clipping errors weighed with sensitivities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tpuc.api.evaluation import Array
+from tpuc_ops import elementary
+from tpuc_ops.factorisation import matmul
+
+from tpuc_quantize.metrics.gradients import Gradients
+from tpuc_quantize.metrics.taps import Measure
+from tpuc_quantize.remedies.channel_thresholds import UNSEEN, bin_costs
+from tpuc_quantize.simulation.grids import symmetric_grid
+from tpuc_quantize.simulation.network import FakeNetwork, State
+from tpuc_quantize.tables.table import TensorThreshold
+
+STEPS_PER_OCTAVE = 64
+BINS = 16 * STEPS_PER_OCTAVE
+"""Bins of magnitude, of equal parts: 16 octaves below the largest, twice as many as 8-bit integers have. Ranges that a
+few huge values span are resolved where all others are.
+"""
+_MAGNITUDE = 0x7FFFFFFF
+_SHIFT = 17  # leaves 6 bits of a float32's mantissa
+BLOCK_ELEMENTS = 1 << 14
+STEPS, STEPS_PER_DOUBLING = 48, 8
+"""Of thresholds that are tried: in all, or where they reach far down."""
+DEEPEST = 0.5
+"""The lowest candidate as a part of the method's threshold."""
+NEARLY_ALL = 0.999
+"""Of the squared gradients."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Per sample and bin of magnitude: squared gradients summed, and gradients with the sign of their value summed.
+
+    `channels`: the `bin_costs` of all samples, for values that may have thresholds per channel.
+    """
+
+    squares: tuple[NDArray[np.float32], ...] = ()
+    sums: tuple[NDArray[np.float32], ...] = ()
+    channels: NDArray[np.float32] | None = None
+
+    def __add__(self, other: Importance) -> Importance:
+        parts = [one for one in (self.channels, other.channels) if one is not None]
+        channels = np.add(*parts) if len(parts) == 2 else parts[0] if parts else None
+        return Importance(self.squares + other.squares, self.sums + other.sums, channels)
+
+
+class Weigher:
+    """Per value in `limits`, with bins up to that limit; for those in `wide` also by channel. `powers` are
+    the mean squares that `Gradients` needs, by name.
+    """
+
+    def __init__(
+        self,
+        net: FakeNetwork,
+        measure: Measure,
+        limits: Mapping[str, float],
+        powers: Mapping[str, float],
+        wide: Collection[str] = (),
+    ) -> None:
+        names = net.plan.names.items()
+        self._limits = limits
+        self._wide = wide
+        self._gradients = Gradients(net, measure)
+        self._names = {slot: name for slot, name in names if name in limits}
+        self._powers = {slot: powers[name] for slot, name in names if name in powers}
+
+    def weigh(self, parts: Iterator[tuple[int, State]], seed: int) -> dict[str, Importance]:
+        """`parts` of a float run as for `Gradients.weights`; `seed` chooses the signs of sums of outputs."""
+        found: dict[str, Importance] = {}
+        for slot, value, gradient in self._gradients.weights(parts, np.random.default_rng(seed), self._powers):
+            if (name := self._names.get(slot)) is not None:
+                limit = self._limits[name]
+                channels = bin_costs(value, gradient, limit) if name in self._wide else None
+                found[name] = _importance(value, gradient, limit, channels)
+        return {name: found[name] for name in self._names.values() if name in found}
+
+
+def _importance(value: Array, gradient: Array, limit: float, channels: Array | None) -> Importance:
+    value, gradient = (np.ascontiguousarray(one, np.float32).reshape(-1) for one in (value, gradient))
+    squares, sums = np.zeros(BINS), np.zeros(BINS)
+    first = _first_bin(limit)
+    for start in range(0, value.size, BLOCK_ELEMENTS):  # what a block needs stays in the cache
+        x, slope = (one[start : start + BLOCK_ELEMENTS] for one in (value, gradient))
+        bits = x.view(np.int32)
+        places = (bits & _MAGNITUDE) >> _SHIFT
+        places -= first
+        wide = np.clip(places, 0, BINS - 1).astype(np.intp)  # once for both
+        signed = (slope.view(np.int32) ^ (bits & ~_MAGNITUDE)).view(np.float32)  # a product of signs takes far longer
+        squares += np.bincount(wide, weights=slope * slope, minlength=BINS)
+        sums += np.bincount(wide, weights=signed, minlength=BINS)
+    return Importance((squares.astype(np.float32),), (sums.astype(np.float32),), channels)
+
+
+def _first_bin(limit: float) -> int:
+    """The last bin holds `limit`."""
+    return int(np.float32(limit).view(np.int32) >> _SHIFT) - BINS + 1
+
+
+def centres_of(limit: float) -> Floats:
+    """The middle of every bin; the first one holds what is smaller, too."""
+    edges = (np.maximum(np.arange(BINS + 1, dtype=np.int32) + _first_bin(limit), 0) << _SHIFT).view(np.float32)
+    centres = (edges[:-1].astype(np.float64) + edges[1:]) / 2
+    return np.minimum(centres, limit)
+
+
+def merged(samples: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]:
+    """All samples, in their order."""
+    every: dict[str, Importance] = {}
+    for sample in samples:
+        for name, one in sample.items():
+            every[name] = every.get(name, Importance()) + one
+    return every
+
+
+def costs(
+    importance: Importance, limit: float, thresholds: Sequence[float], *, signed: bool, headroom: float = UNSEEN
+) -> Floats:
+    """Expected squared error of the outputs per threshold. Half of what is cut off is that of values `headroom` times
+    larger.
+
+    Rounding errors are as good as independent: their squares add up. What is cut off has the sign of its value and may
+    add up in the outputs as it is. The larger of both counts.
+    """
+    squares = np.mean(importance.squares, axis=0, dtype=np.float64)
+    sums = np.asarray(importance.sums, np.float64)
+    centres = centres_of(limit)
+    grids = [symmetric_grid(threshold, signed=signed) for threshold in thresholds]
+    scales = np.array([[grid.scale] for grid in grids])
+    ends = np.array([[grid.limits[1]] for grid in grids])
+    result = (np.where(centres < scales / 2, centres**2, scales**2 / 12) * squares).sum(axis=1)
+    for reach in (1.0, headroom):
+        beyond = np.maximum(centres * reach - ends, 0.0)
+        together = (matmul(beyond, sums.T) ** 2).mean(axis=1)
+        result += np.maximum((beyond**2 * squares).sum(axis=1), together) / 2
+    return result
+
+
+def choose_by_outputs(
+    entries: Mapping[str, TensorThreshold],
+    importance: Mapping[str, Importance],
+    headroom: float = UNSEEN,
+    *,
+    deep: bool = False,
+) -> dict[str, TensorThreshold]:
+    """The entries with the threshold that costs the outputs least, a little above or below the method's own; with
+    `deep` also far below, where large values mean no more than others.
+    """
+    result = dict(entries)
+    for name, one in importance.items():
+        entry = entries[name]
+        limit = max(-entry.minimum, entry.maximum, 0.0)
+        lowest = lowest_of(one, entry) if deep else max(entry.threshold * DEEPEST, limit / 64)
+        highest = max(limit * headroom, entry.threshold)
+        steps = max(math.ceil(math.log2(highest / lowest) * STEPS_PER_DOUBLING), 2) if deep else STEPS
+        thresholds = lowest * elementary.power(highest / lowest, np.arange(steps) / (steps - 1))
+        found = costs(one, limit, [float(t) for t in thresholds], signed=entry.minimum < 0, headroom=headroom)
+        if np.isfinite(found).all() and found.any():
+            result[name] = TensorThreshold(float(thresholds[int(np.argmin(found))]), entry.minimum, entry.maximum)
+    return result
+
+
+def lowest_of(one: Importance, entry: TensorThreshold) -> float:
+    """What is at least held of a value: twice the magnitude up to which nearly all lies that the outputs depend on."""
+    limit = max(-entry.minimum, entry.maximum, 0.0)
+    squares = np.mean(one.squares, axis=0, dtype=np.float64)
+    below: Floats = np.cumsum(squares)
+    last = int(np.count_nonzero(below < NEARLY_ALL * squares.sum()))
+    return min(2.0 * float(centres_of(limit)[min(last, BINS - 1)]), limit)

@@ -1,0 +1,76 @@
+"""Headroom above the largest outputs that were seen: in half of all cases one of as many others reaches further."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tpuc.api import Module
+from tpuc_ops import top
+
+from tpuc_quantize.ranges.bounds import bounds_of
+from tpuc_quantize.simulation.output_slots import output_parts
+from tpuc_quantize.tables.table import TensorThreshold
+
+OUTPUT_HEADROOM = 1.05
+"""What is cut off an output is lost, nothing averages it out, and the step that 5 % more cost is 0.4 dB coarser. On
+thirteen networks, calibrated and measured in both directions: MNIST 35.4 to 38.2 dB, LeNet 37.6 to 39.1, SqueezeNet
+26.8 to 27.0, UltraFace 35.9 to 36.2; six of 26 cases lose 0.1 to 0.5 dB. With 1.1 MNIST gains 4.3, UltraFace loses 0.8.
+"""
+
+
+def with_output_headroom(
+    entries: Mapping[str, TensorThreshold], module: Module, factor: float = 0.0
+) -> dict[str, TensorThreshold]:
+    """The entries, with those of `outermost` values raised by `OUTPUT_HEADROOM`, unless they reach so far above
+    what was seen or cannot get there. What final sigmoids take is not cut off below the largest value seen, `factor`
+    times that if it is more: scores that are cut off are equal, and the best of them is any.
+    """
+    result, bounds = dict(entries), bounds_of(module)
+    for name in outermost(module) & entries.keys():
+        entry = entries[name]
+        seen = max(-entry.minimum, entry.maximum)
+        limit = min(seen * OUTPUT_HEADROOM, max(bounds.get(name, seen * OUTPUT_HEADROOM), seen))
+        if 0 < entry.threshold < limit:
+            result[name] = replace(entry, threshold=min(entry.threshold * OUTPUT_HEADROOM, limit))
+    for name in _logits(module) & entries.keys():
+        entry = entries[name]
+        limit = min(entry.maximum * max(factor, OUTPUT_HEADROOM), bounds.get(name, math.inf))
+        if entry.threshold < limit:
+            result[name] = replace(entry, threshold=limit)
+    return result
+
+
+def _logits(module: Module) -> set[str]:
+    """What final sigmoids take, and what that is only put together from."""
+    outputs = {value.name for value in output_parts(module)}
+    return {value.name for value in output_parts(module, through=(top.Sigmoid,))} - outputs
+
+
+def with_whole_scores(entries: Mapping[str, TensorThreshold], module: Module) -> dict[str, TensorThreshold]:
+    """The entries, with outputs that reach up to 1 (scores) keeping all of it, whatever the samples show: what is found
+    in other data scores more.
+    """
+    return dict(entries) | {name: replace(entries[name], threshold=1.0) for name in scores_of(module) & entries.keys()}
+
+
+def scores_of(module: Module) -> set[str]:
+    """The outputs, and what they are only put together from, that are no larger than 1."""
+    bounds = bounds_of(module)
+    return {value.name for value in output_parts(module) if bounds.get(value.name) == 1.0}
+
+
+def with_headroom(entries: Mapping[str, TensorThreshold], module: Module, factor: float) -> dict[str, TensorThreshold]:
+    """The entries, `factor` times as large, as every method makes them of values so much larger; up to their bounds."""
+    result, bounds = dict(entries), bounds_of(module)
+    for name, entry in entries.items():
+        limit = max(bounds.get(name, entry.threshold * factor), entry.threshold)
+        result[name] = replace(entry, threshold=min(entry.threshold * factor, limit))
+    return result
+
+
+def outermost(module: Module) -> set[str]:
+    """The outputs, what they are only put together from, and what a final Softmax takes instead of its result."""
+    values = output_parts(module, through=(top.Softmax,))
+    return {value.name for value in values if not isinstance(value.defining and value.defining.op, top.Softmax)}

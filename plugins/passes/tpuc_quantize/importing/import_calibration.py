@@ -1,0 +1,102 @@
+"""Puts the thresholds of a calibration table on the values of a TOP module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    Calibrated,
+    CalibrationError,
+    Constant,
+    Module,
+    Pass,
+    PassContext,
+    ScalarType,
+    StringAttr,
+    TensorType,
+    Value,
+)
+from tpuc.api.boundary import is_postprocess
+
+from tpuc_quantize.importing.qat_scales import (
+    give_scales,
+    keep_floats,
+    learned_entries,
+    own_entries,
+    remark_on_kinds,
+)
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold, as_table
+
+
+@dataclass(frozen=True)
+class ImportCalibration(Pass):
+    """Float values become `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0, threshold]`
+    for values that were never negative; in asymmetric modes `[min, max]` as seen (SPEC P2, T15).
+
+    A table that training wrote may leave values out, which stay floats, and has the scales of weights.
+
+    The table is the file `table`, or the result `calibration_table`: a table, or the path of one. `asymmetric` is as
+    the mode of the run says where it is not given.
+    """
+
+    name = "import-calibration"
+    table: str = ""
+    asymmetric: bool | None = None
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CalibrationError when the table names none, or not all, of the module's values."""
+        given: CalibrationTable | str | Path | None = self.table or context.find(CALIBRATION_TABLE)
+        table = as_table(given)
+        context.leave(CALIBRATION_TABLE, table)
+        if table is None:
+            raise CalibrationError(
+                "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"
+            )
+        operations = [operation for operation in module.main.operations if not is_postprocess(operation)]
+        values = [value for operation in operations for value in operation.results if _is_float(value)]
+        names = {value.name for value in values}
+        entries = own_entries(table, names)
+        if table.is_learned:
+            entries = learned_entries(module, table, entries)
+        missing = [value.name for value in values if value.name not in entries]
+        if missing and table.is_learned and len(missing) < len(values):
+            keep_floats(module, missing, context)
+        elif missing:
+            source = given if isinstance(given, (str, Path)) else "the calibration table"
+            raise CalibrationError(
+                f"{source}: {len(missing)} of the {len(values)} values of module '{module.name}' are not in it, the "
+                f"first is '{missing[0]}'; it belongs to another network, calibrate this one with `tpuc calibrate`"
+            )
+        asymmetric = self.asymmetric
+        if asymmetric is None:
+            asymmetric = str(context.options.get("quantize", "")).endswith("-asym")
+        foreign = [name for name in entries if name not in names]
+        if foreign:
+            context.remark(
+                f"the calibration table names {len(foreign)} values that are not in module '{module.name}', the first "
+                f"is '{foreign[0]}'; they are left out"
+            )
+        for value in values:
+            if value.name in entries:
+                value.type = value.tensor.with_element(_element(value.tensor, entries[value.name], asymmetric))
+        remark_on_kinds(table, context)
+        give_scales(module, table.learned_scales)
+        module.main.update_type()
+        module.attributes["module.state"] = StringAttr("TOP_CALIBRATED")
+        return True
+
+
+def _is_float(value: Value) -> bool:
+    if not isinstance(value.type, TensorType) or isinstance(value.defining and value.defining.op, Constant):
+        return False
+    element = value.type.element
+    return isinstance(element, Calibrated) or (isinstance(element, ScalarType) and element.is_float)
+
+
+def _element(type: TensorType, entry: TensorThreshold, asymmetric: bool) -> Calibrated:
+    if asymmetric:
+        return Calibrated(type.storage, entry.minimum, entry.maximum)
+    low = -entry.threshold if entry.minimum < 0 else 0.0
+    return Calibrated(type.storage, low, entry.threshold)

@@ -1,0 +1,60 @@
+"""Lets neighbouring values share one threshold where the op between them does not rescale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext
+
+from tpuc_quantize.importing.import_calibration import ImportCalibration
+from tpuc_quantize.importing.propagation import (
+    SAME_ELEMENTS,
+    TAKES_OVER,
+    backward_join,
+    backward_sum,
+    backward_unary,
+    forward,
+    forward_sum,
+    keep_sign,
+)
+from tpuc_quantize.prequantized.drop_dynamic_quantization import DropDynamicQuantisation
+from tpuc_quantize.scaling.move_factors import MoveFactors
+from tpuc_quantize.tables.table import as_table
+
+
+@dataclass(frozen=True)
+class PropagateCalibration(Pass):
+    """In the order of SPEC 3.4: forward through shape ops, keep signs, backward into joins, relus and pools, forward
+    through everything that only selects or moves values, keep signs again; both ways through sums with next to
+    nothing. Sx / Sy is 1 there afterwards (SPEC Q8).
+
+    Thresholds that training found are those that it computed with: only shape ops take over their operand's.
+    """
+
+    name = "propagate-calibration"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass."""
+        operations = module.main.operations
+        table = as_table(context.find(CALIBRATION_TABLE))
+        changed = [forward(operation, SAME_ELEMENTS) for operation in operations]
+        if table is not None and table.is_learned:
+            module.main.update_type()
+            return any(changed)
+        changed += [keep_sign(operation) for operation in operations]
+        backward = (backward_join, backward_sum, backward_unary)
+        changed += [any(rule(operation) for rule in backward) for operation in reversed(operations)]
+        changed += [forward(operation, TAKES_OVER) or forward_sum(operation) for operation in operations]
+        changed += [keep_sign(operation) for operation in operations]
+        module.main.update_type()
+        return any(changed)
+
+
+def calibrated_copy(module: Module, context: PassContext, table: str = "") -> Module:
+    """A copy of a module with the thresholds of a table, given as for `import-calibration`."""
+    calibrated = module.clone()
+    DropDynamicQuantisation().run(calibrated, context)
+    MoveFactors(table).run(calibrated, context)
+    ImportCalibration(table).run(calibrated, context)
+    PropagateCalibration().run(calibrated, context)
+    return calibrated

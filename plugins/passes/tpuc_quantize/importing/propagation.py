@@ -1,0 +1,189 @@
+"""Rules by which neighbouring values share one threshold, so that nothing is rescaled between them (SPEC 3.4, Q8)."""
+
+from __future__ import annotations
+
+from tpuc.api import Calibrated, FusesRelu, Operation, Return, ShapeOnly, TensorType, Value
+from tpuc_ops import top
+
+from tpuc_quantize.simulation.output_slots import REARRANGING
+
+SAME_ELEMENTS = (ShapeOnly, top.Permute)
+JOINS = (top.Concat, top.Min, top.Max)
+SAME_ABOVE_ZERO = (top.Relu, top.MaxPool, top.Depth2Space, top.Abs)
+SLOPED_BELOW_ZERO = (top.LeakyRelu, top.PRelu)
+TAKES_OVER = (
+    *(
+        ShapeOnly,
+        top.Permute,
+        top.Relu,
+        top.MaxPool,
+        top.MinConst,
+        top.MaxConst,
+        top.Pad,
+        top.Tile,
+        top.Slice,
+        top.Split,
+        top.Upsample,
+        top.Depth2Space,
+        top.Abs,
+    ),
+    *SLOPED_BELOW_ZERO,
+)
+KEEPS_SIGN = (
+    top.AvgPool,
+    top.MaxPool,
+    top.Abs,
+    top.Add,
+    top.Sub,
+    top.Mul,
+    top.AddConst,
+    top.SubConst,
+    top.MulConst,
+    top.MinConst,
+    top.MaxConst,
+)
+
+LOST = 16.0
+"""What is so much smaller than the whole would keep four of its eight bits."""
+
+NOTHING = 1024.0
+"""What is so many times smaller is less than half of a step of eight bits."""
+
+
+def calibration(value: Value) -> Calibrated | None:
+    """The range of a calibrated value."""
+    element = value.type.element if isinstance(value.type, TensorType) else None
+    return element if isinstance(element, Calibrated) else None
+
+
+def take_range(value: Value, minimum: float, maximum: float) -> bool:
+    """Give a calibrated value another range; returns whether that changed anything."""
+    old = calibration(value)
+    if old is None or (old.minimum, old.maximum) == (minimum, maximum):
+        return False
+    value.type = value.tensor.with_element(Calibrated(old.expressed, minimum, maximum))
+    return True
+
+
+def operands_of(operation: Operation) -> list[Value]:
+    """The operands that have a range."""
+    return [operand for operand in operation.operands if calibration(operand) is not None]
+
+
+def forward(operation: Operation, kinds: tuple[type, ...]) -> bool:
+    """Results take the first operand's range."""
+    sources = operands_of(operation)
+    if not isinstance(operation.op, kinds) or not sources or _has_relu(operation):
+        return False
+    source = calibration(sources[0])
+    assert source is not None
+    changed = [
+        take_range(result, source.minimum, source.maximum) for result in operation.results if calibration(result)
+    ]
+    return any(changed)
+
+
+def _only_summand(operation: Operation) -> Value | None:
+    """The operand of a sum beside which no other one is as large as half of a step."""
+    if not isinstance(operation.op, top.Add) or operation.op.coeff is not None or _has_relu(operation):
+        return None
+    found = [(known.threshold, place) for place, one in enumerate(operation.operands) if (known := calibration(one))]
+    if len(found) < max(len(operation.operands), 2):
+        return None
+    (second, _), (largest, place) = sorted(found)[-2:]
+    return operation.operands[place] if second * NOTHING <= largest else None
+
+
+def backward_sum(operation: Operation) -> bool:
+    """The only summand has a range as large as that of the result: what reads one reads the other."""
+    operand = _only_summand(operation)
+    if operand is None:
+        return False
+    source, result = calibration(operand), calibration(operation.result)
+    if source is None or result is None or source.threshold >= result.threshold:
+        return False
+    return _fits_sign(operand, result) and take_range(operand, result.minimum, result.maximum)
+
+
+def forward_sum(operation: Operation) -> bool:
+    """The result takes the range of the only summand."""
+    operand = _only_summand(operation)
+    source = None if operand is None else calibration(operand)
+    return source is not None and take_range(operation.result, source.minimum, source.maximum)
+
+
+def backward_join(operation: Operation) -> bool:
+    """Operands of a join that nobody else uses take the result's range: the join then only copies. Those that are much
+    smaller keep theirs where the result is only given out, which may happen in floats.
+    """
+    result = calibration(operation.result) if operation.results else None
+    if not isinstance(operation.op, JOINS) or result is None or _has_relu(operation):
+        return False
+    is_given_out = _is_given_out(operation.result)
+    changed = [
+        take_range(operand, result.minimum, result.maximum)
+        for operand in operands_of(operation)
+        if len(operand.uses) == 1 and _fits_sign(operand, result) and not (is_given_out and _is_lost(operand, result))
+    ]
+    return any(changed)
+
+
+def _is_given_out(value: Value) -> bool:
+    """Do only outputs use it, as it is or put together with others?"""
+    users = value.users
+    return bool(users) and all(
+        isinstance(user.op, Return) or (isinstance(user.op, REARRANGING) and _is_given_out(user.result))
+        for user in users
+    )
+
+
+def _is_lost(operand: Value, result: Calibrated) -> bool:
+    source = calibration(operand)
+    return source is not None and source.threshold * LOST < result.threshold
+
+
+def backward_unary(operation: Operation) -> bool:
+    """The operand takes the result's range where the op does not change what is above zero and nobody else uses it.
+
+    A sloped op only raises it: what lies below zero must not be cut off before it is flattened.
+    """
+    kinds = (*SAME_ELEMENTS, *SAME_ABOVE_ZERO, *SLOPED_BELOW_ZERO)
+    if not isinstance(operation.op, kinds) or not operation.results or _has_relu(operation):
+        return False
+    (operand, *_), result = operation.operands, calibration(operation.result)
+    source = calibration(operand)
+    if result is None or source is None or len(operand.uses) != 1:
+        return False
+    cuts_off = source.threshold > result.threshold or source.minimum < result.minimum
+    if isinstance(operation.op, SLOPED_BELOW_ZERO) and cuts_off:
+        return False
+    if isinstance(operation.op, top.Abs):
+        return take_range(operand, -result.threshold, result.threshold)
+    if isinstance(operation.op, (*SAME_ELEMENTS, top.MaxPool, top.Depth2Space)) and not _fits_sign(operand, result):
+        return False
+    return take_range(operand, result.minimum, result.maximum)
+
+
+def keep_sign(operation: Operation) -> bool:
+    """A result of signed operands is signed too, unless a fused relu has cut off what is below zero."""
+    if not isinstance(operation.op, KEEPS_SIGN) or not operation.results or _has_relu(operation):
+        return False
+    result = calibration(operation.result)
+    signed = any(_is_signed(operand) for operand in operands_of(operation))
+    if result is None or not signed or result.minimum < 0:
+        return False
+    return take_range(operation.result, -result.threshold, result.threshold)
+
+
+def _has_relu(operation: Operation) -> bool:
+    return isinstance(operation.op, FusesRelu) and bool(operation.op.__dict__["do_relu"])
+
+
+def _is_signed(value: Value) -> bool:
+    found = calibration(value)
+    return found is not None and found.minimum < 0
+
+
+def _fits_sign(operand: Value, result: Calibrated) -> bool:
+    """A signed operand must not lose its lower half."""
+    return result.minimum < 0 or not _is_signed(operand)

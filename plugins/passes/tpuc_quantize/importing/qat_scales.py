@@ -1,0 +1,153 @@
+"""What training with quantisation found, from the table that its tool wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import QUANTISE_TABLE, Builder, CalibrationError, Module, NoneType, Operation, PassContext, Value
+from tpuc_ops import top
+from tpuc_ops.arrays import Array
+
+from tpuc_quantize.importing.propagation import SAME_ELEMENTS, TAKES_OVER
+from tpuc_quantize.prequantized.common import PRODUCTS
+from tpuc_quantize.tables.table import FP8, INT4, CalibrationTable, LearnedScales, TensorThreshold
+
+_SUFFIXES = {1: "weight", 2: "bias"}
+"""What the tool appends to the name of a product for its operands."""
+
+_MOVES = (*SAME_ELEMENTS, *TAKES_OVER)
+
+
+def own_entries(table: CalibrationTable, names: Collection[str]) -> dict[str, TensorThreshold]:
+    """The entries of the table by names of values: TPU-MLIR appends the operator's name to that of a tensor."""
+    return {own_name(name, names): entry for name, entry in table.entries.items()}
+
+
+def own_name(name: str, names: Collection[str]) -> str:
+    """The value that a table means: 'x_Conv' is the value 'x' where there is none of the whole name."""
+    stem, _, operator = name.rpartition("_")
+    return stem if name not in names and stem in names and operator[:1].isupper() else name
+
+
+def learned_entries(
+    module: Module, table: CalibrationTable, entries: Mapping[str, TensorThreshold]
+) -> dict[str, TensorThreshold]:
+    """The entries, and more: values without one have that of 4 bits, which spans the same numbers, or that of the
+    value that they were moved from.
+    """
+    names = {value.name for operation in module.main.operations for value in operation.results}
+    narrow = {own_name(name, names): entry for name, entry in table.int4_entries.items()}
+    found = {**narrow, **entries}
+    for operation in module.main.operations:
+        if isinstance(operation.op, _MOVES) and operation.operands[0].name in found:
+            for result in operation.results:
+                found.setdefault(result.name, found[operation.operands[0].name])
+    return found
+
+
+def remark_on_kinds(table: CalibrationTable, context: PassContext) -> None:
+    """Say what the chip has no numbers for."""
+    if context.chip is None:
+        return
+    chip = context.chip.description
+    if table.sections.get(INT4) and "int4" not in chip.modes:
+        names = list(table.int4_entries)
+        context.remark(
+            f"the calibration table stores {len(names)} values in int4, the first is '{names[0]}', which "
+            f"{chip.name} does not compute with; they are stored in int8"
+        )
+    rows = table.sections.get(FP8, ())
+    if rows:
+        context.remark(
+            f"the calibration table has fp8 scales of {len(rows)} weights, the first is '{rows[0].split()[0]}', which "
+            f"{chip.name} does not compute with; they are left out"
+        )
+
+
+def keep_floats(module: Module, missing: list[str], context: PassContext) -> None:
+    """Ops whose results training did not quantise are computed with floats."""
+    context.remark(
+        f"{module.name}: {len(missing)} values are not quantised by the calibration table, the first is "
+        f"'{missing[0]}'; their ops compute with floats"
+    )
+    if context.chip is None or context.chip.description.float_mode is None:
+        return
+    table = dict.fromkeys(missing, context.chip.description.float_mode)
+    context.leave(QUANTISE_TABLE, {**table, **context.find(QUANTISE_TABLE, {})})
+
+
+def give_scales(module: Module, scales: Mapping[str, LearnedScales]) -> None:
+    """Filters get the scales that training found for them; biases are rounded to whole steps of theirs.
+
+    Raises CalibrationError for a weight that the module does not have, and for a number of scales that it does not
+    have channels for.
+    """
+    products = {operation.name for operation in module.main.operations if isinstance(operation.op, PRODUCTS)}
+    named = {_own_weight(name, products): name for name in scales}
+    left = dict(scales)
+    for place in list(_places(module)):
+        found = next((named[name] for name in place.names if name in named), None)
+        if found is not None:
+            left.pop(found, None)
+            place.give(module, found, scales[found].scales)
+    if left:
+        raise CalibrationError(
+            f"the calibration table has scales of '{next(iter(left))}', and no convolution or product of module "
+            f"'{module.name}' has that weight. Export table and network together."
+        )
+
+
+def _own_weight(name: str, products: Collection[str]) -> str:
+    stem, _, kind = name.rpartition("_")
+    return f"{own_name(stem, products)}_{kind}" if kind in _SUFFIXES.values() else name
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A constant operand of a product, and the names that a table may have for it."""
+
+    operation: Operation
+    index: int
+
+    @property
+    def weight(self) -> Value:
+        return self.operation.operands[self.index]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return f"{self.operation.name}_{_SUFFIXES[self.index]}", self.weight.name
+
+    def give(self, module: Module, name: str, scales: tuple[float, ...]) -> None:
+        channels = self.operation.result.tensor.dims[-1 if isinstance(self.operation.op, top.MatMul) else 1]
+        if len(scales) not in (1, channels):
+            raise CalibrationError(
+                f"the calibration table has {len(scales)} scales of '{name}', and op '{self.operation.name}' "
+                f"({self.operation.op.name}) has {channels} channels. Export table and network together."
+            )
+        array = module.weights[self.weight.name]
+        if self.index == 1:
+            constant = top.Weight(scale=scales)
+        else:
+            constant, array = top.Weight(), _rounded(array, scales)
+        build = Builder(module, before=self.operation, constant=constant)
+        new = build.weight(f"{self.operation.name}_learned_{_SUFFIXES[self.index]}", array)
+        self.operation.set_operand(self.index, new)
+
+
+def _places(module: Module) -> Iterator[_Place]:
+    for operation in module.main.operations:
+        if not isinstance(operation.op, PRODUCTS):
+            continue
+        for index in range(1, len(operation.operands)):
+            operand = operation.operands[index]
+            if index in _SUFFIXES and not isinstance(operand.type, NoneType) and operand.is_constant:
+                yield _Place(operation, index)
+
+
+def _rounded(bias: Array, scales: tuple[float, ...]) -> Array:
+    steps = np.asarray(scales, np.float64)
+    if not steps.all():
+        return bias
+    return (np.rint(bias.reshape(-1) / steps) * steps).reshape(bias.shape).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Attention masks: recognized by structure, bounded, their scores kept in floats."""

@@ -1,0 +1,82 @@
+"""Keeps the numbers of masks within what chips without infinity can add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from tpuc.api import Location, Module, Op, Operation, Pass, PassContext, Value, free_name
+from tpuc_lower.target.kernels import chip_of
+from tpuc_lower.target.results import MODE
+from tpuc_ops import top
+from tpuc_ops.arrays import Array
+from tpuc_optimize.canonicalization.common import insert_before
+from tpuc_optimize.canonicalization.masks import mask_inputs, masked_scores
+
+BOUND = 2.0**100
+"""Far beyond all scores, and 2**27 times below what bf16 ends with: masks are added up and scaled."""
+_NUMBERS = ("const_val", "x_const_val", "y_const_val", "val", "min", "max")
+
+
+@dataclass(frozen=True)
+class BoundMasks(Pass):
+    """On a chip without infinity, where two of the lowest numbers make the largest one, numbers that hide places keep
+    within `BOUND`: constants, numbers of ops, and inputs that are masks, which a Clip follows. Infinity is such a
+    number, too.
+    """
+
+    name = "bound-masks"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass."""
+        if chip_of(context, self.name).description.has_infinity or context.find(MODE, ""):
+            return False
+        found, names = masked_scores(module), _Names(module)
+        changed = [_bound(module, one, names) for one in module.main.operations[:-1] if one in found]
+        for value in mask_inputs(module):
+            uses, where = list(value.uses), Location((names.new(f"{value.name}_bounded"),))
+            first = next(one for one in module.main.operations if value in one.operands)
+            clip = Operation(top.Clip(min=-BOUND, max=BOUND), [value], [value.tensor], where)
+            insert_before(first, clip)
+            for user, index in uses:
+                user.set_operand(index, clip.result)
+            changed.append(True)
+        return any(changed)
+
+
+class _Names:
+    def __init__(self, module: Module) -> None:
+        self._taken = {value.name for operation in module.walk() for value in operation.results}
+        self._taken |= module.weights.names()
+
+    def new(self, wanted: str) -> str:
+        name = free_name(wanted, self._taken.__contains__)
+        self._taken.add(name)
+        return name
+
+
+def _bound(module: Module, operation: Operation, names: _Names) -> bool:
+    op = _bounded(operation.op)
+    changed = op is not operation.op
+    operation.op = op
+    for index, operand in enumerate(operation.operands):
+        constant = _constant(module, operand)
+        if constant is not None and (np.abs(constant) > BOUND).any():
+            name = names.new(f"{operand.name}_bounded")
+            module.weights[name] = np.clip(constant, -BOUND, BOUND)
+            weight = Operation(top.Weight(), (), [operand.tensor], Location((name,)))
+            operation.set_operand(index, insert_before(operation, weight))
+            changed = True
+    return changed
+
+
+def _bounded(op: Any) -> Op:
+    numbers = {one.name: getattr(op, one.name) for one in fields(op) if one.name in _NUMBERS}
+    beyond = {name: float(np.clip(one, -BOUND, BOUND)) for name, one in numbers.items() if abs(one) > BOUND}
+    return replace(op, **beyond) if beyond else op
+
+
+def _constant(module: Module, value: Value) -> Array | None:
+    array = module.constant(value)
+    return np.asarray(array) if array is not None and np.asarray(array).dtype == np.float32 else None

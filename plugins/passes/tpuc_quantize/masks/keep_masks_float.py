@@ -1,0 +1,43 @@
+"""Keeps attention masks and the scores that they hide places of in floats: no scale of bytes holds both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import CALIBRATION_TABLE, QUANTISE_TABLE, Module, Pass, PassContext, ShapeOnly
+from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.target.kernels import chip_of
+from tpuc_lower.target.results import MODE
+from tpuc_ops import top
+from tpuc_optimize.canonicalization.masks import masked_scores
+
+from tpuc_quantize.tables.table import as_table
+
+_MOVES = (ShapeOnly, top.Permute, top.Slice)
+
+
+@dataclass(frozen=True)
+class KeepMasksFloat(Pass):
+    """Ops that make masks, the masked scores, and the softmaxes and maxima behind them get the chip's most exact float
+    mode: a scale of bytes that holds -10000 has one step for all scores, and f16 has infinity for the lowest float32.
+
+    They are entered into the result `quantise_table`, where the user's own entries come first. Ops that only move data
+    keep the type they are given. A network that is quantised already says itself what is float.
+    """
+
+    name = "keep-masks-float"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; changes only what is in the results of the run."""
+        chip, mode = chip_of(context, self.name).description, str(context.options.get("quantize") or "f32")
+        table = as_table(context.find(CALIBRATION_TABLE))
+        if context.find(MODE, "") or (table is not None and table.is_learned) or chip.float_mode in (None, mode):
+            return False
+        assert chip.float_mode is not None
+        cells = Cells.of(context, self.name, mode)
+        modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
+        for operation in masked_scores(module):
+            if not isinstance(operation.op, _MOVES) and cells.computes(operation.op, chip.float_mode):
+                modes.setdefault(operation.name, chip.float_mode)
+        context.leave(QUANTISE_TABLE, modes)
+        return False

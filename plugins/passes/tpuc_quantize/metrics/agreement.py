@@ -1,0 +1,256 @@
+"""What parts of outputs decide: classes, whether something is there, numbers; and whether two runs agree on it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import decibels
+from tpuc_ops import elementary
+
+from tpuc_quantize.metrics.output_groups import Part
+
+Outputs: TypeAlias = Mapping[str, Array]
+"""The outputs of a network for one sample, by the names of the module that `deciders_of` was given."""
+
+SURE = 0.75
+"""Decisions count where the float network or the other one is so sure: beside one half, rounding alone turns them."""
+NEAR = 0.1
+"""Numbers agree where the root mean square of their error is at most this part of their own: 20 dB."""
+SATURATED = 8.0
+"""A logit of this magnitude is as sure as any: its sigmoid differs from 0 or 1 by 0.0003."""
+UNSEEN_WEIGHT = 0.01
+"""What numbers of places without anything weigh, beside 1 where something is sure to be."""
+
+
+class Remembering(dict[str, Array]):
+    """The outputs of one sample, with what deciders have made of them: each is asked several times."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        super().__init__(outputs)
+        self.meanings: dict[int, Array] = {}
+        self.scores: dict[int, Array | None] = {}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How many decisions are the same, of how many."""
+
+    same: int = 0
+    total: int = 0
+
+    def __add__(self, other: Agreement) -> Agreement:
+        return Agreement(self.same + other.same, self.total + other.total)
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1; 1 where nothing was decided."""
+        return self.same / self.total if self.total else 1.0
+
+
+@dataclass(frozen=True)
+class Decider(ABC):
+    """What one part of an output decides."""
+
+    kind: ClassVar[str]
+    part: Part
+
+    @property
+    def name(self) -> str:
+        """Of the value that the part is."""
+        return self.part.name
+
+    @abstractmethod
+    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
+        """The decisions of one sample."""
+
+    def meaning(self, outputs: Outputs) -> Array:
+        """The part as its reader takes it: without what no decision depends on, such as differences of sure logits."""
+        if not isinstance(outputs, Remembering):
+            return self._meaning(outputs)
+        if id(self) not in outputs.meanings:
+            outputs.meanings[id(self)] = self._meaning(outputs)
+        return outputs.meanings[id(self)]
+
+    @abstractmethod
+    def _meaning(self, outputs: Outputs) -> Array:
+        """As `meaning`, computed."""
+
+    def weights(self, wanted: Outputs) -> Array | float:
+        """How much errors count, element by element."""
+        del wanted
+        return 1.0
+
+    def energies(self, wanted: Outputs, got: Outputs) -> tuple[float, float]:
+        """Signal and noise of what the part means, for one sample; numbers that are none make the noise infinite."""
+        a, b = self.meaning(wanted), self.meaning(got)
+        if not np.isfinite(b).all():
+            return 0.0, math.inf
+        weights = self.weights(wanted)
+        return float((weights * a * a).sum()), float((weights * (a - b) ** 2).sum())
+
+    def agreement(self, wanted: Sequence[Outputs], got: Sequence[Outputs]) -> Agreement:
+        """The decisions of several samples."""
+        return sum((self.decided(a, b) for a, b in zip(wanted, got, strict=True)), Agreement())
+
+    def closeness(self, wanted: Sequence[Outputs], got: Sequence[Outputs]) -> float:
+        """Signal to noise of what the part means over several samples, in decibels."""
+        sums = np.sum([self.energies(a, b) for a, b in zip(wanted, got, strict=True)], axis=0)
+        return decibels(float(sums[0]), float(sums[1]))
+
+
+@dataclass(frozen=True)
+class Presence(Decider):
+    """Whether something is there, at each place: scores from 0 to 1, their logarithms, or with a `scale` logits times
+    that.
+    """
+
+    kind = "presence"
+    scale: float | None = None
+    is_log: bool = False
+
+    def _meaning(self, outputs: Outputs) -> Array:
+        x = self.part.of(outputs).astype(np.float64)
+        if self.is_log:
+            return elementary.exp(np.minimum(x, 0.0))
+        return x if self.scale is None else _sigmoid(x / self.scale)
+
+    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
+        a, b = self.meaning(wanted), self.meaning(got)
+        counted = (a >= SURE) | (b >= SURE)
+        return _counted(counted, (a > 0.5) & (b > 0.5))
+
+    def sureness(self, outputs: Outputs) -> Array:
+        """How sure something is to be at each place; see `Numbers`."""
+        return self.meaning(outputs)
+
+
+@dataclass(frozen=True)
+class Classes(Decider):
+    """Which of the classes along an axis: probabilities, their logarithms, or with a `scale` logits times that.
+
+    With a `background`, the class of most places, only those of other classes count.
+    """
+
+    kind = "classes"
+    axis: int
+    scale: float | None = None
+    is_log: bool = False
+    background: int | None = None
+
+    def _meaning(self, outputs: Outputs) -> Array:
+        x = self.part.of(outputs).astype(np.float64)
+        if self.is_log:
+            return elementary.exp(np.minimum(x, 0.0))
+        return x if self.scale is None else _softmax(x / self.scale, self.axis)
+
+    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
+        pair = [self.meaning(outputs) for outputs in (wanted, got)]
+        a, b = (one.argmax(self.axis) for one in pair)
+        finite = np.isfinite(pair[1]).all(self.axis)
+        if self.background is None:
+            return Agreement(int(((a == b) & finite).sum()), a.size)
+        sure = [
+            (best != self.background) & (one.max(self.axis) >= SURE) for best, one in zip((a, b), pair, strict=True)
+        ]
+        return _counted(sure[0] | sure[1], (a == b) & finite)
+
+    def sureness(self, outputs: Outputs) -> Array:
+        """How sure each place is not to be background; see `Numbers`."""
+        probabilities = self.meaning(outputs)
+        if self.background is None:
+            return probabilities.max(self.axis)
+        return 1.0 - probabilities.take(self.background, self.axis)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The scores of a part's places: the axis of its classes, if it has one, is left out. `chosen` says which of them
+    where the part has only some of the places that are scored.
+    """
+
+    decider: Presence | Classes
+    axis: int | None
+    chosen: Array | None = None
+
+    def of(self, outputs: Outputs) -> Array:
+        scores = self.decider.sureness(outputs)
+        every = (scores if self.axis is None else scores.max(self.axis)).reshape(-1)
+        return every if self.chosen is None else every[self.chosen]
+
+
+@dataclass(frozen=True)
+class Numbers(Decider):
+    """Boxes, positions, values: what is near enough. `axis` holds the numbers of a place, which count as much as the
+    places' `scores` say.
+    """
+
+    kind = "numbers"
+    axis: int = -1
+    scores: tuple[Scored, ...] = ()
+
+    def _meaning(self, outputs: Outputs) -> Array:
+        return np.moveaxis(np.atleast_1d(self.part.of(outputs).astype(np.float64)), self.axis, -1)
+
+    def weights(self, wanted: Outputs) -> Array | float:
+        found = self._scores(wanted)
+        return 1.0 if found is None else np.maximum(found, UNSEEN_WEIGHT)[..., None]
+
+    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
+        a, b = self.meaning(wanted), self.meaning(got)
+        found = self._scores(wanted)
+        if found is not None:
+            a, b = a[found >= SURE], b[found >= SURE]
+            if not a.size:
+                return Agreement()
+        near = float(((a - b) ** 2).sum()) <= NEAR**2 * float((a * a).sum())
+        return Agreement(int(near), 1)
+
+    def _scores(self, outputs: Outputs) -> Array | None:
+        if not isinstance(outputs, Remembering):
+            return self._computed_scores(outputs)
+        if id(self) not in outputs.scores:
+            outputs.scores[id(self)] = self._computed_scores(outputs)
+        return outputs.scores[id(self)]
+
+    def _computed_scores(self, outputs: Outputs) -> Array | None:
+        if not self.scores:
+            return None
+        found = np.prod([one.of(outputs) for one in self.scores], axis=0)
+        shape = self.part.shape
+        axis = self.axis % len(shape)
+        return found.reshape(*shape[:axis], *shape[axis + 1 :])
+
+
+@dataclass(frozen=True)
+class Labels(Decider):
+    """Whole numbers, which are right or wrong."""
+
+    kind = "labels"
+
+    def _meaning(self, outputs: Outputs) -> Array:
+        return self.part.of(outputs).astype(np.float64)
+
+    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
+        same = self.part.of(wanted) == self.part.of(got)
+        return Agreement(int(same.sum()), same.size)
+
+
+def _counted(counted: Array, same: Array) -> Agreement:
+    """Of the decisions that count; that there is none is one decision, on which both agree."""
+    total = int(counted.sum())
+    return Agreement(int((counted & same).sum()), total) if total else Agreement(1, 1)
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1.0 / (1.0 + elementary.exp(-np.clip(x, -50.0, 50.0)))
+
+
+def _softmax(x: Array, axis: int) -> Array:
+    powers = elementary.exp(x - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)

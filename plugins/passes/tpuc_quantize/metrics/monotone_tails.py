@@ -1,0 +1,65 @@
+"""Logits that reach far and are rising functions of values that do not: these have the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import Elementwise, ShapeOnly
+from tpuc.api.evaluation import Array
+
+from tpuc_quantize.simulation.network import FakeNetwork
+
+ROUNDED = float(np.finfo(np.float32).eps)
+"""Of the largest value: what a few sums and products in float32 may be off."""
+
+
+@dataclass(frozen=True)
+class Rising:
+    """Logits are a rising function, element by element, of what is in the slot `source`. Between the largest ones of
+    the samples they rise so many times as fast: `slope`.
+    """
+
+    source: int
+    slope: float
+
+
+def source_of(net: FakeNetwork, slot: int) -> int:
+    """The first computed slot of whose value alone that in `slot` is a function, element by element; `slot` itself
+    where there is none.
+    """
+    steps = net.plan.steps
+    places = {result: place for place, step in enumerate(steps) for result in step.results}
+    found, ahead = slot, {slot}
+    while ahead <= places.keys():
+        last = steps[max(places[one] for one in ahead)]  # none of the others depends on it
+        if not isinstance(last.operation.op, (Elementwise, ShapeOnly)):
+            break
+        ahead = ahead.difference(last.results) | {one for one in last.operands if one and one not in net.constants}
+        if len(ahead) == 1 and ahead <= places.keys():
+            (found,) = ahead
+    return found
+
+
+def rising(net: FakeNetwork, slot: int, seen: Mapping[int, Sequence[Array]], reach: float) -> Rising | None:
+    """What the values in `slot`, some of which are `seen`, are a rising function of that reaches no further than
+    `reach`; None where there is nothing such.
+    """
+    source = source_of(net, slot)
+    pairs = [(a.reshape(-1).astype(np.float64), b.reshape(-1)) for a, b in zip(seen[source], seen[slot], strict=True)]
+    x, y = (np.concatenate(some) for some in zip(*pairs, strict=True))
+    if x.size != y.size or not x.size or np.abs(x).max() > reach:
+        return None
+    rounded = ROUNDED * float(np.abs(y).max())
+    if float(np.diff(y[np.argsort(x, kind="stable")]).min(initial=0.0)) < -rounded:
+        return None
+    slope = _slope([(float(a.max()), float(b.max())) for a, b in pairs])
+    return Rising(source, slope) if slope > 0 else None
+
+
+def _slope(best: Sequence[tuple[float, float]]) -> float:
+    """The median slope from the largest values of all samples up to the largest of these."""
+    top = max(best)
+    slopes = [(top[1] - b) / (top[0] - a) for a, b in best if a < top[0]]
+    return float(np.median(slopes)) if slopes else 1.0

@@ -1,0 +1,182 @@
+"""Recognises what a network's outputs decide, by the functions at its end and by the values that they have."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from tpuc.api import Module
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import inputs_of
+from tpuc_ops import top
+
+from tpuc_quantize.metrics.agreement import SATURATED, Classes, Decider, Labels, Numbers, Outputs, Presence, Scored
+from tpuc_quantize.metrics.output_groups import Part, parts_of
+
+RARELY = 0.05
+"""Logits that say whether something is there are above zero at most at this share of places: it rarely is."""
+TYPICAL_MARGIN = 4.0
+"""By how much the best logit of trained networks is above the second: 98 % sure."""
+_Layout: TypeAlias = tuple[int | None, tuple[int, ...]]
+
+
+def deciders_of(module: Module, outputs: Sequence[Outputs]) -> tuple[Decider, ...]:
+    """What each part of the outputs of a TOP module decides, given its float outputs for some samples.
+
+    Sigmoids and Softmax at the end say what they are. Without them a single row per sample is one of classes, unless it
+    has the input's size; numbers that are far below zero nearly everywhere, with their largest near or above it, are
+    logits that say whether something is there. All else are numbers, which count as much as the scores of their places;
+    where there are such scores of the part or of the whole output, no channels of the numbers are taken for logits.
+    """
+    shapes = {value.name: value.tensor.dims for value in module.main.outputs}
+    inputs = {math.prod(one.shape) for one in inputs_of(module)}
+    by_part = [(part, [*_recognised(part, outputs, inputs)]) for part in parts_of(module)]
+    whole = [one for part, some in by_part for one in some if one.part is part and isinstance(one, (Presence, Classes))]
+    found = [one for part, some in by_part for one in _without_doubles(part, some, whole, shapes[part.output])]
+    scores = [one for one in found if isinstance(one, (Presence, Classes))]
+    return tuple(_scored(one, scores, shapes[one.part.output]) if isinstance(one, Numbers) else one for one in found)
+
+
+def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Iterator[Decider]:
+    seen = np.stack([part.of(one) for one in outputs])
+    op = part.producer.op
+    if seen.dtype.kind != "f":
+        yield Labels(part)
+    elif isinstance(op, top.HardSigmoid) or (isinstance(op, top.Sigmoid) and (op.scale, op.bias) == (1.0, 0.0)):
+        yield Presence(part, is_log=isinstance(op, top.Sigmoid) and op.log)
+    elif isinstance(op, top.Softmax):
+        axis = op.axis % len(part.shape)
+        yield Classes(part, axis, is_log=op.log, background=_background(seen, axis))
+    elif (row := _row_axis(part)) is not None:
+        is_copy = part.places.size in inputs
+        yield Numbers(part, row) if is_copy else Classes(part, row, _row_scale(seen, row))
+    else:
+        yield from _by_values(part, seen.astype(np.float64))
+
+
+def _without_doubles(
+    part: Part, found: list[Decider], scores: Sequence[Presence | Classes], output: tuple[int, ...]
+) -> list[Decider]:
+    """Numbers instead of several deciders, where other parts have the scores of the same places, or of those of the
+    whole output.
+    """
+    if len(found) < 2:
+        return found
+    numbers = _scored(Numbers(part, _channel_axis(part)), scores, output)
+    return [numbers] if numbers.scores or _scores_at(output, scores) is not None else found
+
+
+def _background(seen: Array, axis: int) -> int | None:
+    """The class of most places; None where a sample has one place."""
+    best = seen.argmax(axis + 1).reshape(-1)
+    return None if best.size == len(seen) * seen.shape[1] else int(np.bincount(best).argmax())
+
+
+def _row_axis(part: Part) -> int | None:
+    """The axis of classes of what has one element in all others; `[n, many, 1]` is a column of places."""
+    longer = [axis for axis, size in enumerate(part.shape) if size > 1 and axis > 0]
+    last = len(part.shape) - 1
+    return longer[0] if len(longer) == 1 and (longer[0] == last or last == 3) else None
+
+
+def _row_scale(seen: Array, axis: int) -> float:
+    """That of logits whose margins are what trained networks have."""
+    ordered = np.sort(seen.astype(np.float64), axis + 1)
+    best, second = (ordered.take(place, axis + 1) for place in (-1, -2))
+    margin = float(np.median(best - second))
+    return margin / TYPICAL_MARGIN if margin > 0 else 1.0
+
+
+def _by_values(part: Part, seen: Array) -> Iterator[Decider]:
+    """Of places with numbers: some channels may be logits and others not."""
+    if _says_presence(seen):
+        yield Presence(part, _scale(seen))
+        return
+    axis = _channel_axis(part)
+    channels = np.moveaxis(seen, axis + 1, 0)
+    is_presence = np.array([_says_presence(one) for one in channels])
+    for chosen in (is_presence, ~is_presence):
+        if not chosen.any():
+            continue
+        some = part if chosen.all() else part.some(axis, chosen)
+        if chosen is is_presence:
+            yield Presence(some, _scale(channels[chosen]))
+        else:
+            yield Numbers(some, axis)
+
+
+def _channel_axis(part: Part) -> int:
+    """Images have their channels in front; boxes behind each other have their numbers last."""
+    return 1 if len(part.shape) == 4 else len(part.shape) - 1
+
+
+def _says_presence(values: Array) -> bool:
+    """Far below zero nearly everywhere, and in places not: lengths that are all negative do not get near zero."""
+    middle, largest = float(np.median(values)), float(values.max())
+    return middle < 0 and largest > middle / 2 and float((values > 0).mean()) <= RARELY
+
+
+def _scale(values: Array) -> float:
+    """What a logit of 1 is here: 1 unless all of them would be unsure, or those above zero far too sure."""
+    largest, above = float(np.abs(values).max()), max(float(values.max()), 0.0)
+    return largest / SATURATED if largest < SATURATED else max(above / SATURATED, 1.0)
+
+
+def _scored(numbers: Numbers, scores: Sequence[Presence | Classes], output: tuple[int, ...]) -> Numbers:
+    """The numbers with the scores that have the same places, or those of the whole output, if there are any."""
+    found = _scores_at(numbers.part.shape, scores) or _scores_within(numbers.part, output, scores)
+    return numbers if found is None else dataclasses.replace(numbers, axis=found[0], scores=found[1])
+
+
+def _scores_within(
+    part: Part, output: tuple[int, ...], scores: Sequence[Presence | Classes]
+) -> tuple[int, tuple[Scored, ...]] | None:
+    """As `_scores_at`, of scores for all places of the output that the part belongs to."""
+    whole = _scores_at(output, scores)
+    if whole is None:
+        return None
+    axis, found = whole
+    coordinates = [*np.unravel_index(part.places, output)]
+    del coordinates[axis]
+    places = np.ravel_multi_index(tuple(coordinates), (*output[:axis], *output[axis + 1 :]))
+    same = [own for own in range(1, places.ndim) if (places == places.take([0], own)).all()]
+    if not same:
+        return None
+    own = max(same, key=lambda one: part.shape[one])
+    chosen = places.take(0, own).reshape(-1)
+    return own, tuple(dataclasses.replace(one, chosen=chosen) for one in found)
+
+
+def _scores_at(shape: tuple[int, ...], scores: Sequence[Presence | Classes]) -> tuple[int, tuple[Scored, ...]] | None:
+    """The axis of the numbers of places that have scores, and these."""
+    for axis, places in _layouts(shape):
+        if axis is None or math.prod(places) < 2:
+            continue
+        found = [scored for one in scores if (scored := _at(one, places)) is not None]
+        if found:
+            return axis, tuple(found)
+    return None
+
+
+def _at(decider: Presence | Classes, places: tuple[int, ...]) -> Scored | None:
+    """The scores of these places."""
+    shape = decider.part.shape
+    if isinstance(decider, Classes):
+        left = _without_ones((*shape[: decider.axis], *shape[decider.axis + 1 :]))
+        return Scored(decider, None) if left == places else None
+    return next((Scored(decider, axis) for axis, left in _layouts(shape) if left == places), None)
+
+
+def _layouts(shape: tuple[int, ...]) -> Iterator[_Layout]:
+    """Which axis may hold the numbers or classes of a place, and the places that are left."""
+    yield None, _without_ones(shape)
+    for axis in dict.fromkeys((len(shape) - 1, 1)):
+        if 0 < axis < len(shape):
+            yield axis, _without_ones((*shape[:axis], *shape[axis + 1 :]))
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size > 1)

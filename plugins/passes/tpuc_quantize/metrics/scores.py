@@ -1,0 +1,141 @@
+"""How well a whole calibration keeps what a network says: several figures, and when one table is worse than another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tpuc.api.evaluation import Array
+
+from tpuc_quantize.metrics.agreement import Agreement
+
+CLEARLY_DB = 2.0
+"""By how much a figure has to be lower, on both halves of the samples, to be clearly lower."""
+CLEAR_GAIN_DB = 0.3
+"""What is no refinement of something else is taken when it is so much better."""
+DEVIATIONS = 2.0
+"""By so many standard deviations of a difference of counts fewer decisions have to be kept."""
+HOPELESS_DB, HOPELESS_EARLY_DB = 1.0, 2.0
+"""A table that is so much worse than the best one on half of the samples, or on the first quarter, and no better in
+what any output means, is not run on the others.
+"""
+ENOUGH_SAMPLES = 100
+"""With so many, what outputs mean counts half as much as their values."""
+NO_NOISE_DB = 120.0
+"""Figures are no better than that, and no worse than 0: there is as much noise then as anything else."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The mean over the outputs of their signal-to-noise ratio: over all samples, over the first half, and over the
+    first quarter where that was looked at. For each decider how near what it means is on both halves, in decibels; and
+    how many decisions are kept.
+    """
+
+    decibels: float
+    half: float
+    meanings: tuple[tuple[float, float], ...] = ()
+    kept: Agreement = field(default_factory=Agreement)
+    samples: int = 0
+    quarter: float = math.nan
+
+    def __str__(self) -> str:
+        lowest = min((min(one) for one in self.meanings), default=math.inf)
+        kept = f"{self.kept.same} of {self.kept.total} decisions kept"
+        return f"outputs {self.decibels:.2f} dB, {kept}, what the worst one means {lowest:.2f} dB"
+
+    @property
+    def score(self) -> float:
+        """Of the outputs and of what they mean, in decibels. What is not sure in few samples says little, so the second
+        counts with their number.
+        """
+        if not self.meanings or math.isinf(self.decibels):
+            return self.decibels
+        weight = self.samples / (self.samples + ENOUGH_SAMPLES)
+        mean = sum(_bounded(sum(one) / 2) for one in self.meanings) / len(self.meanings)
+        return (self.decibels + weight * mean) / (1.0 + weight)
+
+    def lost_against(self, other: Verdict) -> float:
+        """By how many decibels one figure is lower than in `other`, on both halves: the mean over the outputs, or what
+        one of them means; that of which it is most.
+        """
+        pairs = [(other.decibels, self.decibels), (other.half, self.half)]
+        lost = [min(_bounded(a) - _bounded(b) for a, b in pairs)]
+        for theirs, own in zip(other.meanings, self.meanings, strict=True):
+            lost.append(min(_bounded(a) - _bounded(b) for a, b in zip(theirs, own, strict=True)))
+        return max(*lost, 0.0)
+
+    def keeps_fewer_than(self, other: Verdict) -> float:
+        """By how much the share of kept decisions is lower, beyond what chance makes of it; 0 if it is not."""
+        count = min(self.kept.total, other.kept.total)
+        if not count:
+            return 0.0
+        lost = [1.0 - one.kept.share for one in (self, other)]
+        chance = DEVIATIONS * math.sqrt(sum(lost) * count + 1.0) / count
+        return max(lost[0] - lost[1] - chance, 0.0)
+
+    def is_far_above(self, half: float) -> bool:
+        """Is so much in the mean over the outputs, on the first half of samples, hardly to be made up for?"""
+        return math.isfinite(self.half) and half < self.half - HOPELESS_DB
+
+    def is_early_far_above(self, quarter: float) -> bool:
+        """As `is_far_above`, on the first quarter; not where that was not looked at."""
+        return math.isfinite(self.quarter) and quarter < self.quarter - HOPELESS_EARLY_DB
+
+    def is_hopeless_against(self, best: Verdict) -> bool:
+        """Of a verdict on the first half or quarter of samples alone: are all figures lower than those of `best`?"""
+        is_far = best.is_far_above(self.half) or best.is_early_far_above(self.quarter)
+        pairs = zip(best.meanings, self.meanings, strict=True)
+        gains = (sum(map(_bounded, b)) / 2 - _bounded(a) for (a, _), b in pairs)
+        return is_far and max(gains, default=0.0) <= 0.0 and self.kept.share <= best.kept.share
+
+    def is_clearly_worse_than(self, other: Verdict) -> bool:
+        """Does any of these figures find it so?"""
+        return self.lost_against(other) > CLEARLY_DB or self.keeps_fewer_than(other) > 0
+
+
+@dataclass(frozen=True)
+class Favour:
+    """The first `count` tables are taken unless another one keeps clearly more decisions, has a figure that is higher
+    by more than `tolerance` on both halves, or a score that is higher by `margin`, all in decibels.
+    """
+
+    count: int
+    margin: float = CLEAR_GAIN_DB
+    tolerance: float = CLEARLY_DB
+
+
+def best_of(verdicts: Sequence[Verdict], favour: Favour | None = None) -> int:
+    """The place of the best one: kept decisions count first, then the figure that is lowest beside another one's, each
+    where that is clear; then the score. The first of equal ones.
+    """
+    favour = favour or Favour(len(verdicts))
+
+    def rank(place: int) -> tuple[float, float, float, int]:
+        one = verdicts[place]
+        fewer = max(one.keeps_fewer_than(other) for other in verdicts)
+        lost = max(one.lost_against(other) for other in verdicts)
+        handicap = 0.0 if place < favour.count else favour.margin
+        return fewer, max(lost - favour.tolerance, 0.0), handicap - one.score, place
+
+    return min(range(len(verdicts)), key=rank)
+
+
+def halves(energies: Array) -> tuple[float, float]:
+    """Signal to noise in decibels of both halves of samples: `energies: [samples, 2]`."""
+    middle = len(energies) // 2
+    first, second = (_ratio(part.sum(axis=0)) for part in (energies[:middle], energies[middle:]))
+    return first, second
+
+
+def _ratio(sums: Array) -> float:
+    signal, noise = sums.tolist()
+    if noise == 0 or signal == 0:
+        return math.inf if noise == 0 else -math.inf
+    return 10 * math.log10(signal / noise) if math.isfinite(noise) else -math.inf
+
+
+def _bounded(decibels: float) -> float:
+    return float(np.clip(decibels, 0.0, NO_NOISE_DB))

@@ -1,0 +1,1 @@
+"""Which layers stay in floats: sensitivity, Pareto front, search under an accuracy constraint."""

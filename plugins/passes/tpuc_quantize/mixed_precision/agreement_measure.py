@@ -1,0 +1,96 @@
+"""How many decisions of the float network a compiled one keeps, as a measure of accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import CalibrationError, Module
+from tpuc.api.evaluation import Array, Interpreter, real_values
+from tpuc_driver.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
+from tpuc_driver.api.host import SampleReader, SampleSource, inputs_of
+
+from tpuc_quantize.metrics.agreement import Decider
+from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.observers.duration import seconds_of
+
+MEASURING_SECONDS = 2.0
+"""For one network: about as long as compiling it takes."""
+FEWEST, MOST = 16, 128
+"""Samples of the search; held-out ones are half as many at most."""
+
+Rows = list[Mapping[str, Array]]
+
+
+@dataclass(frozen=True)
+class Decisions(AccuracyMeasure):
+    """The share of decisions that are those of the float network, of the output that keeps fewest. `count` limits the
+    samples; 0 takes as many as run in two seconds.
+    """
+
+    name = "decisions"
+    count: int = 0
+
+    def open(self, measured: Measured) -> OpenedMeasure:
+        """See AccuracyMeasure."""
+        module = measured.module
+        count = self.count or min(MOST, max(FEWEST, int(MEASURING_SECONDS / seconds_of(module))))
+        apart = set(measured.held_out)
+        seen = _spread([place for place in range(len(measured.samples)) if place not in apart], count)
+        rows = [_rows(measured.samples, places) for places in (seen, _spread(sorted(apart), max(count // 2, 1)))]
+        exact = Interpreter(module)
+        wanted = [[_meant(exact, exact.run(row)) for row in some] for some in rows]
+        deciders = deciders_of(module, wanted[0])
+        if not deciders:
+            raise CalibrationError(f"{module.name}: decides nothing that could be compared; it has no outputs.")
+        return _Opened(module, deciders, rows, wanted)
+
+
+class _Opened(OpenedMeasure):
+    name = "share of decisions as in float"
+    exact = exact_held_out = 1.0
+
+    def __init__(
+        self,
+        module: Module,
+        deciders: Sequence[Decider],
+        rows: Sequence[Rows],
+        wanted: Sequence[Sequence[Mapping[str, Array]]],
+    ) -> None:
+        self.samples, self.held_out = len(rows[0]), len(rows[1])
+        self._names = Interpreter(module).output_names
+        self._deciders, self._rows, self._wanted = deciders, rows, wanted
+
+    def of(self, tpu: Module, *, held_out: bool = False) -> float:
+        """See OpenedMeasure."""
+        lowered, inputs = Interpreter(tpu), inputs_of(tpu)
+        got: list[Mapping[str, Array]] = []
+        for row in self._rows[held_out]:
+            fed = {
+                one.name: one.store(row[one.name]) if one.store is not None else np.asarray(row[one.name], one.dtype)
+                for one in inputs
+            }
+            found = _meant(lowered, lowered.run(fed))
+            got.append(dict(zip(self._names, found.values(), strict=True)))
+        return min(one.agreement(self._wanted[held_out], got).share for one in self._deciders)
+
+
+def _spread(places: Sequence[int], count: int) -> list[int]:
+    """So many of them, evenly."""
+    count = min(count, len(places))
+    return [places[int((place + 0.5) * len(places) / count)] for place in range(count)]
+
+
+def _rows(samples: SampleSource, places: Sequence[int]) -> Rows:
+    reader, rows = SampleReader(samples), Rows()
+    for place in places:
+        try:
+            rows.append(reader.read(place))
+        except CalibrationError:
+            continue  # calibration has said so
+    return rows
+
+
+def _meant(interpreter: Interpreter, outputs: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: real_values(outputs[name], interpreter.outputs[name]) for name in interpreter.output_names}

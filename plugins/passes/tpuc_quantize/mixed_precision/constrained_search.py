@@ -1,0 +1,207 @@
+"""The search for the cheapest way to compile a network that keeps a promise of accuracy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    COMPILE,
+    FLOAT_MODES,
+    QUANTISE_TABLE,
+    CalibrationError,
+    Module,
+    PassContext,
+    UsageError,
+)
+from tpuc_driver.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
+from tpuc_driver.api.command import build_object, parse_pass_text
+from tpuc_driver.api.host import (
+    ACCURACY,
+    CHECK_SAMPLES,
+    AccuracyReport,
+    SampleSet,
+    SampleSource,
+    inputs_of,
+    open_pool,
+    open_samples,
+)
+from tpuc_lower.target.kernels import chip_of
+from tpuc_lower.target.results import LATENCY
+
+from tpuc_quantize.calibration.calibrate import Calibrate
+from tpuc_quantize.mixed_precision.accuracy_constraint import Form, Promise, Tried
+from tpuc_quantize.mixed_precision.preparations import GIVEN, NONE, Preparations
+from tpuc_quantize.mixed_precision.search_quantize_table import sensitivity_job
+from tpuc_quantize.mixed_precision.trials import Trials
+from tpuc_quantize.prequantized.common import has_scales
+
+MEASURES = "tpuc.measures"
+NOISE_SAMPLES = 10
+"""On which single layers and mixed networks are compared before any is compiled."""
+NAME = "meet-accuracy"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What was asked for: see the pass `meet-accuracy`. `calibration` makes the usual table."""
+
+    calibration: Calibrate
+    min_accuracy: str
+    max_trials: int
+    measure: str
+
+
+@dataclass
+class Search:
+    """For one network."""
+
+    wish: Wish
+    module: Module
+    context: PassContext
+    preparations: Preparations = field(init=False)
+    samples: SampleSource = field(init=False)
+    _chosen: AccuracyMeasure = field(init=False)
+    _asked: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._asked = _number(self.wish.min_accuracy)
+        parsed = parse_pass_text(self.wish.measure)
+        self._chosen = build_object("measure", self.context.registry.get(MEASURES, parsed.name), parsed)
+        wish = self.wish.calibration
+        self.preparations = Preparations(self.module, self.context, wish)
+        sets = tuple(map(SampleSet.of_text, wish.dataset)) or None
+        path = Path(wish.data_list) if wish.data_list else None
+        self.samples = open_samples(inputs_of(self.module), sets, path, wish.input_num, self.context.registry)
+
+    def run(self) -> bool:
+        """Leave what was found in the results; has the module changed? Raises CalibrationError without a result."""
+        usual, held_out = self._usual()
+        measure = self._measure(held_out)
+        least, apart = (self._least(exact) for exact in (measure.exact, measure.exact_held_out))
+        if measure.exact < least:
+            raise CalibrationError(
+                f"{self.module.name}: --min-accuracy {self.wish.min_accuracy} is more than the float network has: "
+                f"{measure.name} {measure.exact:.4f}. Ask for less."
+            )
+        promise = Promise(self._compiled, measure, least, apart, self.wish.max_trials)
+        plain = promise.attempt(usual)
+        if plain is None:
+            self.context.result(COMPILE)(usual.module, usual.table, usual.modes)  # raises what is wrong
+            raise UsageError(f"--max-trials {self.wish.max_trials} allows no network at all; give at least 1.")
+        if not promise.is_met(plain) and self._is_integer:
+            self._search(promise, usual)
+        chosen = promise.kept()
+        if chosen is None:
+            raise CalibrationError(self._refusal(promise, plain))
+        changed = chosen.form.module is not self.module
+        if changed:
+            self.preparations.rewritten(chosen.form.preparation, self.module, self.context)
+        self._leave(promise, plain, chosen)
+        if held_out is not None:
+            self.context.leave(CHECK_SAMPLES, held_out)
+        return changed
+
+    def _least(self, exact: float) -> float:
+        """The figure that was asked for, given the float network's."""
+        return self._asked * exact / 100 if self.wish.min_accuracy.strip().endswith("%") else self._asked
+
+    @property
+    def _is_integer(self) -> bool:
+        """May tables and float layers change anything?"""
+        return str(self.context.options.get("quantize")) not in FLOAT_MODES and not has_scales(self.module)
+
+    def _usual(self) -> tuple[Form, SampleSource | None]:
+        given = self.context.find(CALIBRATION_TABLE)
+        if given is not None or not self._is_integer:
+            return Form(GIVEN if given is not None else NONE, self.module, given), None
+        return self.preparations.usual()
+
+    def _measure(self, held_out: SampleSource | None) -> OpenedMeasure:
+        apart = frozenset(() if held_out is None else held_out.samples)
+        places = [place for place, sample in enumerate(self.samples.samples) if sample in apart]
+        paths = [SampleSet.of_text(text).path for text in self.wish.calibration.dataset]
+        context = self.context
+        return self._chosen.open(Measured(self.module, self.samples, places, paths, context.registry, context.remark))
+
+    def _compiled(self, form: Form) -> tuple[Module, int]:
+        return self.context.result(COMPILE)(form.module, form.table, form.modes)
+
+    def _search(self, promise: Promise, usual: Form) -> None:
+        """Other preparations; then of the best one layers in float."""
+        if usual.preparation != GIVEN and promise.first_met(self.preparations.others()) is not None:
+            return
+        base = promise.best().form
+        modes = [mode for mode in chip_of(self.context, NAME).description.modes if mode in FLOAT_MODES]
+        with open_pool(registry=self.context.registry) as pool:
+            trials = self._trials(base, pool)
+            everything = trials.graph.completed(trials.graph.layers)
+            whole = [replace(base, modes=dict.fromkeys(everything, mode)) for mode in modes]
+            found = promise.first_met(iter(sorted(whole, key=lambda form: self._compiled(form)[1])))
+            if found is None:
+                return
+            mode = found.form.modes[everything[0]]
+            clock = chip_of(self.context, NAME).description.clock_hz / 1000
+
+            def milliseconds(floats: Sequence[str]) -> float | None:
+                return self._compiled(replace(base, modes=dict.fromkeys(floats, mode)))[1] / clock
+
+            trials.context.leave(LATENCY, milliseconds)
+            points = sorted(trials.points(), key=lambda point: (point.cost, point.loss))
+        cheaper = [one for one in points if one.cost < found.cycles / clock and one.floats]
+        rising = [one for place, one in enumerate(cheaper) if all(one.loss < other.loss for other in cheaper[:place])]
+        promise.cheapest([replace(base, modes=dict.fromkeys(one.floats, mode)) for one in rising])
+
+    def _trials(self, base: Form, pool: Any) -> Trials:
+        context = replace(self.context, results={CALIBRATION_TABLE: base.table})
+        few = replace(self.samples, samples=self.samples.samples[-NOISE_SAMPLES:])
+        job = sensitivity_job(base.module, context, few)
+        return Trials(job, context, pool, len(self.module.main.operations))
+
+    def _leave(self, promise: Promise, plain: Tried, chosen: Tried) -> None:
+        self.context.leave(QUANTISE_TABLE, chosen.form.modes)
+        if chosen.form.table is not None:
+            self.context.leave(CALIBRATION_TABLE, chosen.form.table)
+        self.context.leave(ACCURACY, _report(promise, plain, chosen))
+
+    def _refusal(self, promise: Promise, plain: Tried) -> str:
+        found = _report(promise, plain, promise.best())
+        return (
+            f"{self.module.name}: no network is as accurate as --min-accuracy {self.wish.min_accuracy} asks; "
+            f"the best: {found.text()}. Lower it, allow more than --max-trials {self.wish.max_trials}, or give "
+            "samples that are more like what the network sees"
+        )
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"--min-accuracy {text} is no number; write a figure as 0.99, or 99% of the float network's.")
+    return value
+
+
+def _report(promise: Promise, plain: Tried, chosen: Tried) -> AccuracyReport:
+    measure, modes = promise.measure, chosen.form.modes
+    return AccuracyReport(
+        measure.name,
+        promise.least,
+        measure.exact,
+        chosen.accuracy,
+        measure.samples,
+        chosen.held_out,
+        measure.held_out,
+        plain.accuracy,
+        plain.cycles,
+        chosen.cycles,
+        chosen.form.preparation,
+        tuple(modes),
+        next(iter(modes.values()), ""),
+        len(promise.tried),
+    )

@@ -1,0 +1,37 @@
+"""Finds the cheapest way to compile a network that keeps a promise of accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Module, Pass, PassContext
+
+from tpuc_quantize.calibration.calibrate import Calibrate
+from tpuc_quantize.mixed_precision.constrained_search import Search, Wish
+
+
+@dataclass(frozen=True)
+class MeetAccuracy(Pass):
+    """At most `max_trials` networks are compiled and measured by `measure`, until one has at least the figure
+    `min_accuracy`, also on samples that were held out: first with the usual table (or the one in the result
+    `calibration_table`), then prepared otherwise, which costs no time on the chip, then with layers in float, of which
+    the chip's timing model says the cheapest.
+
+    Leaves the result `calibration_table`, the modes of ops in `quantise_table`, and a report in `accuracy`; where other
+    filters were the remedy the module changes. Raises CalibrationError when nothing is accurate enough.
+    """
+
+    name = "meet-accuracy"
+    dataset: tuple[str, ...] = ()
+    data_list: str = ""
+    input_num: int = 0
+    method: str = "kld"
+    min_accuracy: str = "0.99"
+    max_trials: int = 40
+    measure: str = "decisions"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass."""
+        calibration = Calibrate(self.dataset, self.data_list, self.input_num, self.method)
+        wish = Wish(calibration, self.min_accuracy, self.max_trials, self.measure)
+        return Search(wish, module, context).run()

@@ -1,0 +1,113 @@
+"""`tpuc qtable`: finds the layers that should stay in float, and writes them as a quantise table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from tpuc.api import TpucError, write_atomic
+from tpuc_driver.api.command import (
+    COUNT,
+    FILE,
+    MODE,
+    NUMBER,
+    OUTPUT,
+    POSITIVE,
+    App,
+    Command,
+    check_inputs,
+    check_one_data_source,
+    check_writable,
+    columns,
+    open_session,
+    pass_app,
+)
+
+
+@click.command(
+    "qtable",
+    cls=Command,
+    section="Accuracy",
+    examples=("tpuc qtable net.mlir --chip {chip} --calibration-table net_cali_table --dataset images/ -o net_qtable",),
+)
+@click.argument("mlir", metavar="FILE.mlir", type=FILE)
+@click.option("--chip", required=True, help="The chip to compile for (`tpuc plugins` lists them).")
+@click.option("--quantize", type=MODE, default="int8", show_default=True, help="The mode of all other layers.")
+@click.option("--calibration-table", type=FILE, required=True, metavar="FILE", help="Made by `tpuc calibrate`.")
+@click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy).")
+@click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
+@click.option("--input-num", type=COUNT, default=10, show_default=True, help="Samples to use; 0 is all.")
+@click.option("--float-mode", type=MODE, default="", help="f32, bf16 or f16; the chip's first if not given.")
+@click.option("--max-float-layers", type=POSITIVE, default=5, show_default=True, help="At most so many in float.")
+@click.option("--min-cosine", type=NUMBER, help="As few float layers as give the outputs this cosine.")
+@click.option("--max-latency", type=NUMBER, metavar="MS", help="No slower than this, by the chip's timing model.")
+@click.option("--latency", is_flag=True, help="Time every network, for the front of accuracy and latency.")
+@click.option("--workers", type=POSITIVE, help="Processes, instead of a thread per core.")
+@click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
+@click.option("--loss-table", type=OUTPUT, metavar="FILE", help="Write what each layer alone loses.")
+@click.option("-o", "output", type=OUTPUT, required=True, metavar="FILE", help="The quantise table to write.")
+@pass_app
+def command(
+    app: App,
+    mlir: Path,
+    chip: str,
+    quantize: str,
+    calibration_table: Path,
+    dataset: Path | None,
+    data_list: Path | None,
+    input_num: int,
+    float_mode: str,
+    max_float_layers: int,
+    min_cosine: float | None,
+    max_latency: float | None,
+    latency: bool,
+    workers: int | None,
+    cluster: str,
+    loss_table: Path | None,
+    output: Path,
+) -> int:
+    """Find the layers to keep in float."""
+    check_one_data_source(dataset, data_list, required=True)
+    check_inputs(mlir, calibration_table, dataset, data_list)
+    for path in (output, loss_table):
+        if path is not None:
+            check_writable(path)
+    session = open_session(app, chip=chip, quantize=quantize)
+    from tpuc_quantize.analysis.runs import search_quantise_table
+
+    options = {
+        "dataset": str(dataset or ""),
+        "data_list": str(data_list or ""),
+        "input_num": input_num,
+        "max_float_layers": max_float_layers,
+        "float_mode": float_mode,
+        "workers": workers or 0,
+        "cluster": cluster,
+    }
+    timed = latency or max_latency is not None
+    found = search_quantise_table(session, session.load(mlir), calibration_table, latencies=timed, options=options)
+    if loss_table is not None:
+        write_atomic(loss_table, found.loss_text())
+    app.result(_front(found))
+    chosen = found.choose(min_cosine, max_latency)
+    if chosen is None:
+        limits = [f"cosine of at least {min_cosine:g}"] if min_cosine is not None else []
+        limits += [f"latency of at most {max_latency:g} ms"] if max_latency is not None else []
+        raise TpucError(
+            f"no network with at most {max_float_layers} float layers has a {' and a '.join(limits)}; allow more with "
+            "--max-float-layers, or loosen the limit"
+        )
+    write_atomic(output, found.table_text(chosen))
+    app.remark(f"{output}: {len(chosen.floats)} layers in {found.float_mode}, cosine {chosen.cosine:.6f}")
+    return 0
+
+
+def _front(found: Any) -> str:
+    """The networks that no other beats in both accuracy and cost."""
+    rows = [("float layers", "cosine", "SQNR dB", "latency ms", "last added")]
+    for point in found.front():
+        time = "-" if point.milliseconds is None else f"{point.milliseconds:.3f}"
+        last = point.floats[-1] if point.floats else ""
+        rows.append((str(len(point.floats)), f"{point.cosine:.6f}", f"{-point.loss:.2f}", time, last))
+    return columns(rows)

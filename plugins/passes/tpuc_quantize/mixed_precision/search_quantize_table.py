@@ -1,0 +1,87 @@
+"""Finds the layers whose quantisation costs most accuracy."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, QUANTISE_TABLE, Module, Pass, PassContext
+from tpuc_driver.api.host import PortableModule, SampleSource, inputs_of, open_pool, open_samples
+from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.target.kernels import chip_of
+from tpuc_lower.target.results import FLOAT_SUMS
+
+from tpuc_quantize.importing.propagate_calibration import calibrated_copy
+from tpuc_quantize.masks.keep_masks_float import KeepMasksFloat
+from tpuc_quantize.mixed_precision.search import Search
+from tpuc_quantize.mixed_precision.sensitivity import SensitivityJob
+from tpuc_quantize.mixed_precision.trials import Trials
+from tpuc_quantize.remedies.correct_bias import noted_shifts
+from tpuc_quantize.remedies.keep_tail_float import KeepTailFloat
+from tpuc_quantize.remedies.round_weights import noted_filters
+from tpuc_quantize.remedies.scale_channels import MODES, noted_elements
+from tpuc_quantize.simulation.network import FakeNetwork
+
+
+@dataclass(frozen=True)
+class SearchQuantiseTable(Pass):
+    """Each layer alone in the integer mode gives its loss, and each value alone on its grid its noise. Then layers are
+    put in `float_mode`, to at most `max_float_layers`: in each step all those around the value whose rounding, or the
+    one whose filters cost most per layer. A value is rounded until all that compute and read it are float, so single
+    layers often gain nothing. That is reckoned from single noises, because trials of mixed networks differ by chance
+    as much as by what is float. The networks found are run, all in one fake-quantised graph, on the last `input_num`
+    samples (0: all): to the first ones tuning and biases have been fitted.
+
+    With a result `latency` the points are the front of noise and time: of the subsets of twelve layers, all or the
+    first that were chosen, and of the sets that were chosen beyond.
+
+    Thresholds come from the result `calibration_table`, the mode is the option `quantize` of the run. Leaves a
+    `Search` in the result `quantise_search`; the module does not change.
+    """
+
+    name = "search-quantise-table"
+    dataset: str = ""
+    data_list: str = ""
+    input_num: int = 10
+    max_float_layers: int = 5
+    float_mode: str = ""
+    workers: int = 0
+    cluster: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CalibrationError without thresholds or samples."""
+        chip = chip_of(context, self.name).description
+        dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
+        samples = open_samples(inputs_of(module), dataset, data_list, registry=context.registry)
+        few = dataclasses.replace(samples, samples=samples.samples[-self.input_num :])
+        job = sensitivity_job(module, context, few)
+        with open_pool(self.workers, self.cluster, context.registry) as pool:
+            trials = Trials(job, context, pool, self.max_float_layers)
+            losses, points = tuple(trials.losses()), tuple(trials.points())
+        float_mode = self.float_mode or chip.float_mode or job.mode
+        context.leave(QUANTISE_SEARCH, Search(chip.name, job.mode, float_mode, len(job.samples), losses, points))
+        return False
+
+
+def sensitivity_job(module: Module, context: PassContext, samples: SampleSource) -> SensitivityJob:
+    """What is done with each sample, on a copy of the module that is calibrated as the run says."""
+    chip = chip_of(context, SearchQuantiseTable.name).description
+    mode = str(context.options.get("quantize") or "int8")
+    calibrated = calibrated_copy(module, context)
+    KeepMasksFloat().run(calibrated, context)
+    KeepTailFloat().run(calibrated, context)
+    table = context.result(CALIBRATION_TABLE)
+    floats = frozenset(context.find(QUANTISE_TABLE, {}))
+    cells = Cells.of(context, SearchQuantiseTable.name, mode)
+    return SensitivityJob(
+        PortableModule(calibrated, context.registry),
+        samples,
+        chip,
+        mode,
+        floats,
+        noted_shifts(module, table),
+        noted_elements(calibrated, table, cells, floats) if mode in MODES else {},
+        frozenset(context.find(FLOAT_SUMS, ())),
+        noted_filters(FakeNetwork(calibrated), table),
+    )

@@ -1,0 +1,145 @@
+"""Mixed networks on samples: what single layers and values cost, and what networks with layers in float keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+from tpuc.api import PassContext
+from tpuc_driver.api.host import Pool, units_of
+from tpuc_lower.target.results import LATENCY
+
+from tpuc_quantize.mixed_precision.pareto_front import MOST_LAYERS, Choice, Front, Graph, graph_of
+from tpuc_quantize.mixed_precision.search import LayerLoss, Point, Source, quiet
+from tpuc_quantize.mixed_precision.sensitivity import (
+    MixedJob,
+    Score,
+    SensitivityJob,
+    candidates,
+    rounded,
+    sources,
+    total,
+    ways,
+)
+from tpuc_quantize.observers.duration import seconds_of
+from tpuc_quantize.simulation.network import FakeNetwork
+
+MEASURING_SECONDS = 60.0
+FEWEST_MEASURED, MOST_MEASURED = 64, 1024
+MOST_COSTS = 40
+"""Single layers that are timed where there are more than subsets are looked at."""
+MOST_LONGER = 24
+"""Sets of more layers than those that are timed and measured."""
+LEAST_COST = 1e-3
+"""Of the network's time: what a layer in float costs at least."""
+
+
+@dataclass
+class Trials:
+    """A calibrated network as `job` has it, run on the job's samples by `pool`. `most` layers may go float."""
+
+    job: SensitivityJob
+    context: PassContext
+    pool: Pool
+    most: int
+    net: FakeNetwork = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.net, _ = self.job.open()
+        self._units = units_of(len(self.job.samples), 1)  # few samples, much work each
+
+    @cached_property
+    def singles(self) -> list[Score]:
+        """The scores of single layers on integers, then those of single rounded values."""
+        results = self.context.progress(
+            self.pool.map(self.job, self._units), "searching: single layers", len(self._units)
+        )
+        return total(results, len(candidates(self.net)) + len(rounded(self.net)))
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        """Where noise comes from."""
+        return sources(self.net, self.singles)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Which ops go float together."""
+        return graph_of(self.net, rounded(self.net).values())
+
+    def losses(self) -> list[LayerLoss]:
+        """Of each layer alone, the highest first."""
+        steps = [self.net.plan.steps[layer] for layer in candidates(self.net)]
+        found = [
+            LayerLoss(step.operation.name, step.operation.op.name, -one.sqnr_db, one.cosine)
+            for one, step in zip(self.singles, steps, strict=False)
+        ]
+        return sorted(found, key=lambda layer: -layer.loss)  # stable: equal losses stay in the order of the network
+
+    def quiet(self, costs: Callable[[str], float] = lambda _: 1.0) -> list[Choice]:
+        """Growing sets of layers, by the noise that goes with them for what they cost."""
+        return quiet(self.sources, ways(self.net, self.sources, self.job.elements), self.most, costs)
+
+    def mixed(self, choices: Sequence[Choice]) -> list[Score]:
+        """What the networks with these ops in float keep."""
+        every = ((), *choices)  # the first one is what all others are like up to some step
+        job = MixedJob(**self.job.shared, choices=tuple(map(frozenset, every)))
+        results = self.context.progress(self.pool.map(job, self._units), "searching: mixed networks", len(self._units))
+        return total(results, len(every))[1:]
+
+    def points(self) -> list[Point]:
+        """Networks with more and more layers in float; where the run says how long they take, those on the front."""
+        asked = self.context.find(LATENCY)
+        if asked is not None:
+            return self._timed_points(cache(asked))
+        choices = [(), *self.quiet()]
+        return [
+            Point(one, mixed.cosine, -mixed.sqnr_db) for one, mixed in zip(choices, self.mixed(choices), strict=True)
+        ]
+
+    def _timed_points(self, time: Callable[[Choice], float | None]) -> list[Point]:
+        layers = self.graph.layers
+        path = self.quiet() if len(layers) <= MOST_LAYERS else self.quiet(self._costs(time))
+        scores: dict[Choice, Score] = {}
+
+        def measure(choices: Sequence[Choice]) -> list[float]:
+            scores.update(zip(choices, self.mixed(choices), strict=True))
+            return [scores[choice].noise for choice in choices]
+
+        chosen = layers if len(layers) <= MOST_LAYERS else self._chosen(path)
+        front = Front(self.graph, self.sources, chosen, self.most, measure, time)
+        found = {front.choices[place]: front.timed[place] for place in (0, *front.find(self._most_measured()))}
+        longer = _spread([choice for choice in map(self.graph.completed, path) if choice not in scores], MOST_LONGER)
+        scores.update(zip(longer, self.mixed(longer), strict=True))
+        found |= {choice: ms for choice in longer if (ms := time(choice)) is not None}
+        return [Point(one, scores[one].cosine, -scores[one].sqnr_db, ms) for one, ms in found.items()]
+
+    def _costs(self, time: Callable[[Choice], float | None]) -> Callable[[str], float]:
+        """How much longer the network takes with a layer in float, for those that are chosen first when all cost the
+        same; others take as long as these on average. What only moves data is next to nothing.
+        """
+        usual = time(()) or 1.0
+        first = [name for choice in self.quiet() for name in choice if name in self.graph.layers]
+        known = {name: time((name,)) for name in list(dict.fromkeys(first))[:MOST_COSTS]}
+        least = usual * LEAST_COST
+        costs = {name: max(ms - usual, least) for name, ms in known.items() if ms is not None}
+        mean = sum(costs.values()) / len(costs) if costs else least
+        layers = frozenset(self.graph.layers)
+        return lambda name: costs.get(name, mean if name in layers else least)
+
+    def _chosen(self, path: Sequence[Choice]) -> list[str]:
+        """The layers whose subsets are looked at: those that `path` takes first."""
+        first = [name for choice in path for name in choice if name in self.graph.layers]
+        chosen = list(dict.fromkeys(first))[:MOST_LAYERS]
+        return [name for name in self.graph.layers if name in chosen]
+
+    def _most_measured(self) -> int:
+        """Networks whose noise is measured for a front, from the network alone: the same on every machine."""
+        seconds = len(self.job.samples) * seconds_of(self.net.module)
+        return min(MOST_MEASURED, max(FEWEST_MEASURED, int(MEASURING_SECONDS / seconds)))
+
+
+def _spread(choices: Sequence[Choice], count: int) -> list[Choice]:
+    """So many of them, evenly, the last one among them."""
+    count = min(count, len(choices))
+    return [choices[(place + 1) * len(choices) // count - 1] for place in range(count)]

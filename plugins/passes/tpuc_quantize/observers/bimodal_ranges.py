@@ -1,0 +1,39 @@
+"""Values that are small or huge and nothing between: 8 bits cannot tell the small ones apart and hold the huge ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tpuc_quantize.observers.histogram import Histogram
+
+_STEPS = 256
+"""Of a byte: what is below the largest value over this is a single one of them."""
+HUGE = 1000.0
+"""Masks are filled with 1e4 and more. Probabilities are small, or near 1 and nothing between: no harm is done there."""
+_SHOWN = 4
+
+
+def find_gaps(histograms: Mapping[str, Histogram]) -> dict[str, tuple[float, float]]:
+    """By name, the bound of the small values and the largest one, where one step of a byte holds all small values, and
+    the others are above half of the largest.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for name, histogram in histograms.items():
+        if histogram.range.absmax < HUGE:
+            continue
+        seen = histogram.statistics()
+        low, middle = seen.counts.size // _STEPS, seen.counts.size // 2
+        small = seen.counts[:low].nonzero()[0]
+        if small.size and seen.counts[middle:].any() and not seen.counts[low:middle].any():
+            found[name] = ((int(small[-1]) + 1) * seen.absmax / seen.counts.size, seen.absmax)
+    return found
+
+
+def sentence(found: Mapping[str, tuple[float, float]]) -> str:
+    """What to tell the user."""
+    names = [f"'{name}' (below {small:.3g}, then up to {large:.3g})" for name, (small, large) in found.items()]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (
+        f"small values beside huge ones, as masks make them: {', '.join(names[:_SHOWN])}{more}; 8 bits do not hold "
+        "both, so keep the ops that compute and read them in float (quantise table)"
+    )

@@ -1,0 +1,80 @@
+"""Do the samples show what a network looks for?
+
+Detectors reach further inside when they find something, and thresholds from samples without it cut that off. Where an
+output is a score, the samples tell: a Sigmoid that is never above one half, a Softmax that is sure of the same class
+(the background) everywhere. Logits do not tell, their function is not in the graph. Nor does what has one output per
+sample: a network whose data all have the same class is as likely one without training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from tpuc.api import Module, Operation
+from tpuc.api.evaluation import Array
+from tpuc_ops import top
+
+from tpuc_quantize.simulation.output_slots import output_parts
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a score has to be above to say that it has found something, and the axis of classes if there is one."""
+
+    half: float
+    axis: int | None = None
+
+
+Scores: TypeAlias = Mapping[str, Score]
+
+ENOUGH_SAMPLES = 16
+RARE = 20
+"""What fewer than one sample in so many shows is taken as not shown."""
+
+
+def scores_of(module: Module) -> Scores:
+    """The network's outputs that are scores, or parts of outputs that are only put together from them."""
+    producers = [value.defining for value in output_parts(module)]
+    return {
+        producer.result.name: _score(producer)
+        for producer in producers
+        if producer and isinstance(producer.op, (top.Sigmoid, top.Softmax)) and _has_places(producer)
+    }
+
+
+def _has_places(producer: Operation) -> bool:
+    """Does it have several scores per sample?"""
+    dims = producer.result.tensor.dims
+    classes = dims[producer.op.axis] if isinstance(producer.op, top.Softmax) else 1
+    return math.prod(dims) > classes * math.prod(dims[:1])
+
+
+def _score(producer: Operation) -> Score:
+    if isinstance(producer.op, top.Softmax):
+        return Score(math.log(0.5) if producer.op.log else 0.5, producer.op.axis % producer.result.tensor.rank)
+    return Score(0.5)
+
+
+def wins(array: Array, score: Score) -> Array:
+    """For one sample, 1 for every class that is found somewhere; without classes one number."""
+    found = array > score.half
+    axes = tuple(axis for axis in range(array.ndim) if axis != score.axis)
+    return np.atleast_1d(found.any(axes)).astype(np.int64)
+
+
+def unshown(scores: Scores, won: Mapping[str, Array], count: int) -> Iterable[str]:
+    """A sentence per score that says next to nothing on `count` samples; `won` are their `wins`, summed."""
+    for name, score in scores.items() if count >= ENOUGH_SAMPLES else ():
+        most, every = int(won[name].max()), int(won[name].sum())
+        if score.axis is None and every * RARE < count:
+            yield f"'{name}' scores above one half in {_few(every, count)}"
+        elif score.axis is not None and (every - most) * RARE < count <= 2 * most:
+            yield f"'{name}' is sure of another class than {int(won[name].argmax())} in {_few(every - most, count)}"
+
+
+def _few(some: int, count: int) -> str:
+    return f"{some or 'none'} of {count} samples"

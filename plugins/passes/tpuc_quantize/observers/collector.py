@@ -1,0 +1,128 @@
+"""Statistics of every value over units of samples: what each worker does, and how its results are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+from tpuc.api import CalibrationError, Module
+from tpuc.api.evaluation import Array, Interpreter
+from tpuc_driver.api.host import Job, PortableModule, SampleInput, SampleReader, SampleSource, inputs_of
+from tpuc_optimize.canonicalization.masks import hidden_values
+
+from tpuc_quantize.observers.class_coverage import Score, Scores, scores_of, wins
+from tpuc_quantize.observers.histogram import CountingBuffers, Histogram
+
+Histograms: TypeAlias = dict[str, Histogram]
+Outputs: TypeAlias = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class UnitResult:
+    """What a unit gives: histograms by value name, the samples that could not be read with the reason, and what is kept
+    of some.
+    """
+
+    histograms: Histograms = field(default_factory=dict[str, Histogram])
+    unreadable: tuple[tuple[int, str], ...] = ()
+    outputs: Mapping[int, Outputs] = field(default_factory=dict[int, "Outputs"])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of the run that counts values: of the samples at these places the network's outputs, and the values
+    of these names.
+    """
+
+    places: frozenset[int] = frozenset()
+    names: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How values are counted: in how many bins, or with `counting` False their ranges only; and what `scores` say.
+    Where `hidden` values are -inf, they are not counted.
+    """
+
+    bins: int
+    counting: bool = True
+    scores: Scores = field(default_factory=dict[str, Score])
+    hidden: frozenset[str] = frozenset()
+
+    def see(self, into: Histograms, name: str, array: Array, buffers: CountingBuffers) -> None:
+        """Take a value into account; integers have no statistics."""
+        if array.dtype.kind != "f":
+            return
+        if name in self.hidden:
+            array = _shown(name, array)
+        if name not in into:
+            into[name] = Histogram(name, self.bins, counting=self.counting)
+        into[name].update(array, buffers)
+        if name in self.scores:
+            into[name].wins = into[name].wins + wins(array, self.scores[name])
+
+
+def counting_of(module: Module, bins: int, *, counting: bool) -> Counting:
+    """How the values of a network are counted."""
+    return Counting(bins, counting, scores_of(module), hidden_values(module))
+
+
+def inputs_to_count(module: Module) -> list[SampleInput]:
+    """A network's inputs, of which only masks may be -inf."""
+    hidden = hidden_values(module)
+    return [replace(one, may_hide=one.name in hidden) for one in inputs_of(module)]
+
+
+def _shown(name: str, array: Array) -> Array:
+    """The elements that are not hidden."""
+    if np.isnan(array).any():
+        raise CalibrationError(
+            f"{name}: NaN during calibration, which a softmax of nothing but -inf gives. Hide no whole row, or hide it "
+            "with the lowest finite number."
+        )
+    return array[array != -np.inf]
+
+
+@dataclass(frozen=True)
+class StatisticsJob(Job[UnitResult]):
+    """Histograms of every float value, and what is `kept`."""
+
+    network: PortableModule
+    samples: SampleSource
+    counting: Counting
+    kept: Kept = Kept()
+
+    def prepare(self) -> Callable[[range], UnitResult]:
+        interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
+        buffers = CountingBuffers(self.counting.bins)
+
+        def run(unit: range) -> UnitResult:
+            result: Histograms = {}
+            unreadable: list[tuple[int, str]] = []
+            outputs: dict[int, Outputs] = {}
+            for index in unit:
+                try:
+                    sample = reader.read(index)
+                except CalibrationError as error:
+                    unreadable.append((index, str(error)))
+                    continue
+                names = self.kept.names if index in self.kept.places else ()
+                found = interpreter.run(
+                    sample, names, on_value=lambda name, array: self.counting.see(result, name, array, buffers)
+                )
+                if index in self.kept.places:
+                    outputs[index] = found
+            return UnitResult(result, tuple(unreadable), outputs)
+
+        return run
+
+
+def merge_histograms(into: Histograms, other: Mapping[str, Histogram]) -> None:
+    """Add what another unit has seen."""
+    for name, one in other.items():
+        if name in into:
+            into[name].merge(one)
+        else:
+            into[name] = one

@@ -1,0 +1,1 @@
+"""Networks that come quantized, by QuantizeLinear and DequantizeLinear or as TFLite states types."""

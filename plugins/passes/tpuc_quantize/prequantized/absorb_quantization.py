@@ -1,0 +1,69 @@
+"""A network that states its quantisation by casts gets types that say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Module, Pass, PassContext, Pattern, StringAttr, apply_patterns, drop_unused_weights, remove_dead
+from tpuc_ops import top
+from tpuc_ops.quant.casts import Dequantise
+from tpuc_optimize.canonicalization.common import Names
+
+from tpuc_quantize.prequantized.affine import AffineIntoFilter
+from tpuc_quantize.prequantized.casts import CastsFromStated, CastsOfCasts, EqualCasts, StoredInputs
+from tpuc_quantize.prequantized.common import CHIP_BITS, has_scales
+from tpuc_quantize.prequantized.integers import ComputeIntegers, ReluIntoIntegers
+from tpuc_quantize.prequantized.moves import (
+    CastsBeforeMoves,
+    MovesBeforeCasts,
+    RealBeforeMoves,
+    WeightsAsFloats,
+    WeightsMoved,
+)
+
+_STATED = (top.QuantizeLinear, top.DequantizeLinear, Dequantise)
+
+
+@dataclass(frozen=True)
+class AbsorbQuantisation(Pass):
+    """QuantizeLinear and DequantizeLinear become the quantised types of values, and ops between them compute with
+    integers. Casts remain where floats are really computed.
+
+    Raises InvalidModel for scales that contradict each other or are not above 0.
+    """
+
+    name = "absorb-quantisation"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        if not any(isinstance(operation.op, _STATED) for operation in module.walk()):
+            return False
+        names = Names(module)
+        from_stated = CastsFromStated(names)
+        patterns: list[Pattern] = [
+            RealBeforeMoves(names),
+            from_stated,
+            StoredInputs(),
+            WeightsMoved(names),
+            AffineIntoFilter(names),
+            MovesBeforeCasts(names),
+            CastsOfCasts(),
+            EqualCasts(),
+            ComputeIntegers(names),
+            CastsBeforeMoves(names),
+            ReluIntoIntegers(),
+        ]
+        while apply_patterns(module, patterns, constant=top.Weight(), absent=top.None_()):
+            remove_dead(module)
+        apply_patterns(module, [WeightsAsFloats()], constant=top.Weight(), absent=top.None_())
+        drop_unused_weights(module)
+        for function in module.functions:
+            function.update_type()
+        if wide := len(from_stated.wide):
+            are = "value is" if wide == 1 else "values are"
+            context.remark(
+                f"{module.name}: {wide} {are} quantised to more than {CHIP_BITS} bits: compiled as floats within the "
+                "same limits, without that rounding"
+            )
+        if has_scales(module):
+            module.attributes["module.state"] = StringAttr("TOP_QUANTIZED")
+        return True

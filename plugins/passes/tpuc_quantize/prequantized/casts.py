@@ -1,0 +1,217 @@
+"""QuantizeLinear and DequantizeLinear as casts to and from quantised types, and casts that follow each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tpuc.api import (
+    F32,
+    InvalidModel,
+    NetworkInput,
+    Operation,
+    Pattern,
+    Return,
+    Rewriter,
+    ScalarType,
+    Uniform,
+    Value,
+)
+from tpuc_ops import top
+from tpuc_ops.linear import integer_range
+from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quantised import MovesElements
+from tpuc_optimize.canonicalization.common import Names, is_output
+
+from tpuc_quantize.prequantized.common import CHIP_BITS
+
+NEAREST = Quantise(round_mode="HalfToEven")
+"""How QuantizeLinear rounds."""
+
+
+class CastsFromStated(Pattern):
+    """A QuantizeLinear that only DequantizeLinears of the same parameters read, and those, become casts.
+
+    Integers of fewer bits are those of 8 bits whose operand is limited: chips saturate at 8 bits. Finer steps are left
+    out, because floats of chips have them; their limits stay, which are all that is left of a relu before them. `wide`
+    are the values of such steps.
+    """
+
+    matches = (top.QuantizeLinear,)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self.wide: list[str] = []
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        op: top.QuantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
+        check_scales(operation, op.y_scale)
+        readers = list(operation.result.users)
+        if len(op.y_scale) > 1 or not readers or not all(_reads_back(reader) for reader in readers):
+            return False
+        for reader in readers:
+            _check_same(operation, op, reader)
+        bits = _bits(op.to)
+        if bits > CHIP_BITS:
+            return self._to_floats(operation, op, rewriter)
+        source, kind = operation.operands[0], op.to
+        if bits < CHIP_BITS:
+            kind = f"{op.to.rstrip('0123456789')}{CHIP_BITS}"
+            source = self._limited(operation, op, rewriter)
+        type_ = source.tensor.with_element(uniform(kind, op.y_scale, op.y_zero_point))
+        stored = rewriter.build(NEAREST, [source], type_, operation.name)
+        for reader in readers:
+            if isinstance(reader.op, top.DequantizeLinear):
+                _read_back(rewriter, reader, stored)
+        rewriter.replace(operation, stored)
+        return True
+
+    def _to_floats(self, operation: Operation, op: top.QuantizeLinear, rewriter: Rewriter) -> bool:
+        """What reads the numbers again reads them unrounded; integers that are a result of the network stay."""
+        readers = [reader for reader in operation.result.users if isinstance(reader.op, top.DequantizeLinear)]
+        if not readers:
+            return False
+        self.wide.append(operation.name)
+        limited = self._limited(operation, op, rewriter)
+        for reader in readers:
+            rewriter.replace(reader, limited)
+        return True
+
+    def _limited(self, operation: Operation, op: top.QuantizeLinear, rewriter: Rewriter) -> Value:
+        """The operand between the smallest and the largest number that the integers mean."""
+        low, high = ((bound - op.y_zero_point[0]) * op.y_scale[0] for bound in integer_range(op.to))
+        source = operation.operands[0]
+        if is_within(source, low - op.y_scale[0] / 2, high + op.y_scale[0] / 2):
+            return source
+        name = self._names.new(f"{operation.name}_limited")
+        return rewriter.build(top.Clip(min=low, max=high), [source], source.type, name)
+
+
+class StoredInputs(Pattern):
+    """A network input whose integers only DequantizeLinears of equal parameters read has their type.
+
+    Integers of more bits are whole numbers in floats.
+    """
+
+    matches = (top.DequantizeLinear,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        op: top.DequantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
+        check_scales(operation, op.x_scale)
+        value = operation.operands[0]
+        producer = value.defining
+        if producer is None or not isinstance(producer.op, NetworkInput) or len(op.x_scale) > 1:
+            return False
+        readers = list(value.users)
+        if any(reader.op != op for reader in readers) or not op.of or _bits(op.of) > CHIP_BITS:
+            return False
+        type_ = value.tensor.with_element(uniform(op.of, op.x_scale, op.x_zero_point))
+        for stored in (producer.operands[0], value):
+            stored.type = type_
+        for reader in readers:
+            _read_back(rewriter, reader, value)
+        return True
+
+
+class CastsOfCasts(Pattern):
+    """Integers that were floats in between are only brought to the other scale."""
+
+    matches = (Quantise,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        before = operation.operands[0].defining
+        if before is None or not isinstance(before.op, Dequantise):
+            return False
+        source = before.operands[0]
+        if is_weight(source):
+            return False
+        if source.tensor.element == operation.result.tensor.element and not is_output(operation.result):
+            rewriter.replace(operation, source)
+        else:
+            rewriter.set_operand(operation, 0, source)
+        return True
+
+
+class EqualCasts(Pattern):
+    """One cast to a type is enough for all who read it."""
+
+    matches = (Quantise,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        for other in operation.operands[0].users:
+            if other is operation or other.op != operation.op or other.result.type != operation.result.type:
+                continue
+            if is_output(other.result) or not _comes_before(operation, other):
+                continue
+            rewriter.replace(other, operation.result)
+            return True
+        return False
+
+
+def uniform(storage: str, scales: Sequence[float], zero_points: Sequence[int]) -> Uniform:
+    """The type of integers of an ONNX type such as UINT8 with one scale; those of 4 bits are stored in 8."""
+    (scale,), (zero_point,) = scales, zero_points
+    low, high = integer_range(storage)
+    narrow = _bits(storage) < CHIP_BITS
+    kind = ScalarType("u8" if storage.startswith("U") else "i8")
+    return Uniform(kind, F32, scale, zero_point, low if narrow else None, high if narrow else None)
+
+
+def check_scales(operation: Operation, scales: tuple[float, ...]) -> None:
+    """Raise InvalidModel for a scale that is no scale."""
+    bad = next((scale for scale in scales if not (math.isfinite(scale) and scale > 0)), None)
+    if bad is not None:
+        raise InvalidModel(
+            f"op '{operation.name}' ({operation.op.name}): its scale is {bad:g}, and scales are above 0. Quantise the "
+            "network again."
+        )
+
+
+def is_weight(value: Value) -> bool:
+    """Is it a constant?"""
+    return value.defining is not None and isinstance(value.defining.op, top.Weight)
+
+
+def is_within(value: Value, low: float, high: float) -> bool:
+    """Is every element known to lie between these numbers?"""
+    producer = value.defining
+    if producer is None:
+        return False
+    op = producer.op
+    if isinstance(op, top.Clip):
+        return low <= op.min and op.max <= high
+    if isinstance(op, (top.HardSigmoid, top.Sigmoid)) or (isinstance(op, top.Softmax) and not op.log):
+        return low <= 0 and high >= 1
+    if isinstance(op, (MovesElements, top.MaxPool)):
+        return is_within(producer.operands[0], low, high)
+    return False
+
+
+def _reads_back(reader: Operation) -> bool:
+    return isinstance(reader.op, (top.DequantizeLinear, Return))
+
+
+def _read_back(rewriter: Rewriter, reader: Operation, stored: Value) -> None:
+    rewriter.at(reader)
+    rewriter.replace(reader, rewriter.build(Dequantise(), [stored], reader.result.type, reader.name))
+
+
+def _check_same(operation: Operation, op: top.QuantizeLinear, reader: Operation) -> None:
+    if not isinstance(reader.op, top.DequantizeLinear):
+        return
+    wanted, found = (op.y_scale, op.y_zero_point), (reader.op.x_scale, reader.op.x_zero_point)
+    if wanted != found:
+        raise InvalidModel(
+            f"op '{reader.name}' ({reader.op.name}): it reads '{operation.name}' with scale {found[0][0]:g} and zero "
+            f"point {found[1][0]}, which was quantised with {wanted[0][0]:g} and {wanted[1][0]}. Quantise the network "
+            "again."
+        )
+
+
+def _bits(storage: str) -> int:
+    return int(storage.removeprefix("U").removeprefix("INT"))
+
+
+def _comes_before(first: Operation, second: Operation) -> bool:
+    block = first.block
+    return block is not None and second.block is block and block.position(first) < block.position(second)

@@ -1,0 +1,101 @@
+"""Activations that a network quantises as they come stay floats where a chip would not compute their integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import (
+    Builder,
+    Location,
+    Module,
+    Operation,
+    Pass,
+    PassContext,
+    drop_unused_weights,
+    free_name,
+    remove_dead,
+)
+from tpuc_ops import top
+from tpuc_optimize.fold_constants import FoldConstants
+
+from tpuc_quantize.prequantized.scaled_back import is_scaled_back
+from tpuc_quantize.scaling.integer_weights import make_whole
+
+EXACT_MODE = "f32"
+"""Whose sums of products of bytes are exact."""
+
+
+@dataclass(frozen=True)
+class DropDynamicQuantisation(Pass):
+    """In other modes than f32, DynamicQuantizeLinear becomes its operand, with scale 1, where products of its integers
+    get the scale back: then the network means the same without the rounding.
+
+    Sums of integers do not fit 16 bits, calibrated ranges round themselves, and where results have eight bits of
+    significand anyway, a rounding to 255 steps more loses decisions. There filters become whole numbers where factors
+    can move.
+    """
+
+    name = "drop-dynamic-quantisation"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass."""
+        asked = str(context.options.get("quantize") or "")
+        mode = asked or (context.chip.description.float_mode if context.chip is not None else None)
+        if mode == EXACT_MODE:
+            return False
+        count = drop_dynamic_quantisation(module, context)
+        if not count:
+            return False
+        are = "tensor that is" if count == 1 else "tensors that are"
+        stay = "stays a float" if count == 1 else "stay floats"
+        context.remark(f"{module.name}: {count} {are} quantised as inputs come {stay} in mode '{mode}'")
+        if mode == "bf16":
+            make_whole(module)
+        return True
+
+
+def without_dynamic_quantisation(module: Module, context: PassContext) -> Module:
+    """A copy of a module, or itself where there is none."""
+    if not _quantises_as_it_comes(module):
+        return module
+    copy = module.clone()
+    drop_dynamic_quantisation(copy, context)
+    return copy
+
+
+def drop_dynamic_quantisation(module: Module, context: PassContext) -> int:
+    """Change the module; of how many tensors?"""
+    if not _quantises_as_it_comes(module):
+        return 0
+    remove_dead(module)
+    found = [operation for operation in module.main.operations if is_scaled_back(operation, module)]
+    names = {value.name for operation in module.walk() for value in operation.results}
+    for operation in found:
+        _drop(module, operation, names)
+    if found:
+        from tpuc_optimize.canonicalize import Canonicalize  # calibration of other networks starts sooner without
+
+        for one in (FoldConstants(), Canonicalize()):
+            one.run(module, context)
+        remove_dead(module)
+        drop_unused_weights(module)
+    return len(found)
+
+
+def _quantises_as_it_comes(module: Module) -> bool:
+    return any(isinstance(operation.op, top.DynamicQuantizeLinear) for operation in module.main.operations)
+
+
+def _drop(module: Module, operation: Operation, names: set[str]) -> None:
+    """Products of floats get other names, since their values are others."""
+    whole, scale, _ = operation.results
+    for user in whole.users:
+        name = free_name(f"{user.name}_float", names.__contains__)
+        names.add(name)
+        user.location = Location((name,))
+    build = Builder(module, before=operation, constant=top.Weight())
+    whole.replace_with(operation.operands[0])
+    one = np.ones(scale.tensor.dims, np.float32)
+    scale.replace_with(build.weight(free_name(f"{scale.name}_one", names.__contains__), one))
+    operation.erase()

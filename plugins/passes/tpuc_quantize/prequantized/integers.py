@@ -1,0 +1,113 @@
+"""Ops between casts compute with the integers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
+from tpuc_ops import top
+from tpuc_ops.arrays import Array
+from tpuc_ops.quant.casts import Dequantise, Quantise, scales_of
+from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Product, Rescales
+from tpuc_optimize.canonicalization.common import Names, is_output, sole_producer
+from tpuc_optimize.canonicalization.relu import ReluIntoProducer
+
+from tpuc_quantize.prequantized.casts import NEAREST, is_weight
+from tpuc_quantize.prequantized.common import PRODUCTS
+
+BIAS = 2
+"""Operand of a product; its scale is that of the sums."""
+
+
+class ComputeIntegers(Pattern):
+    """An op whose operands were all integers, and whose result is cast to integers only, computes with them."""
+
+    matches = (Quantise,)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        value, target = operation.operands[0], operation.result.tensor
+        producer = value.defining
+        if producer is None or not isinstance(producer.op, ComputesIntegers) or len(producer.results) > 1:
+            return False
+        if len(value.uses) > 1 or not isinstance(target.element, Uniform):
+            return False
+        found = [_stored(producer, index) for index in range(len(producer.operands))]
+        operands = [value for value in found if value is not None]
+        if len(operands) < len(found) or all(_is_constant(value) for value in operands):
+            return False
+        types = tuple(value.tensor for value in operands if not isinstance(value.type, NoneType))
+        if not producer.op.takes_integers(types, target.element):
+            return False
+        if isinstance(producer.op, KeepsScale):
+            operands = [self._in_scale(rewriter, value, target.element) for value in operands]
+        if isinstance(producer.op, PRODUCTS):
+            bias = _stored_bias(rewriter, producer.op, operands)
+            if bias is None:
+                return False
+            if bias.size:
+                name = self._names.new(f"{operands[BIAS].name}_i32")
+                operands = [*operands[:BIAS], rewriter.weight(name, bias, "i32")]
+        op = _rounding_to_even(producer.op)
+        rewriter.replace(operation, rewriter.build(op, operands, target, operation.name))
+        return True
+
+    def _in_scale(self, rewriter: Rewriter, value: Value, wanted: Uniform) -> Value:
+        if isinstance(value.type, NoneType) or value.tensor.element == wanted:
+            return value
+        name = self._names.new(f"{value.name}_rescaled")
+        return rewriter.build(NEAREST, [value], value.tensor.with_element(wanted), name)
+
+
+class ReluIntoIntegers(Pattern):
+    """A relu between values of one scale goes into the op before it."""
+
+    matches = (top.Relu,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        type_ = operation.operands[0].tensor
+        if not type_.is_quantised or type_.element != operation.result.tensor.element:
+            return False
+        producer = sole_producer(operation)
+        if producer is None or is_output(operation.operands[0]):
+            return False
+        return ReluIntoProducer().rewrite(operation, rewriter)
+
+
+def _rounding_to_even(op: Op) -> Op:
+    """Others have exact sums, or round nothing."""
+    return dataclasses.replace(op, round_mode="HalfToEven") if isinstance(op, Rescales) else op
+
+
+def _stored(operation: Operation, index: int) -> Value | None:
+    """The integers behind an operand, or what needs none; None where the operand is a float."""
+    value = operation.operands[index]
+    if isinstance(value.type, NoneType):
+        return value
+    is_bias = isinstance(operation.op, PRODUCTS) and index == BIAS
+    if is_weight(value):
+        return value if is_bias and not value.tensor.is_quantised else None
+    before = value.defining
+    if is_bias or before is None or not isinstance(before.op, Dequantise):
+        return None
+    return before.operands[0]
+
+
+def _stored_bias(rewriter: Rewriter, op: Product, operands: Sequence[Value]) -> Array | None:
+    """The bias in whole steps of the sums, empty when there is none; None where 32 bits do not hold it."""
+    if len(operands) <= BIAS or isinstance(operands[BIAS].type, NoneType):
+        return np.empty(0, np.int32)
+    source, filters, bias = operands
+    element = filters.tensor.element
+    assert isinstance(element, (Uniform, UniformPerAxis))
+    scale = scales_of(op.of_outputs(element)) * source.tensor.uniform.scale
+    steps = np.rint(rewriter.module.weights[bias.name].reshape(-1).astype(np.float64) / scale)
+    return steps.astype(np.int32) if np.abs(steps).max(initial=0) < 1 << 31 else None
+
+
+def _is_constant(value: Value) -> bool:
+    return isinstance(value.type, NoneType) or is_weight(value)

@@ -1,0 +1,93 @@
+"""Values of a quantized network that lose their integers keep their limits: saturation is part of what they mean.
+
+A quantizer folds a relu into the lowest integer, and percentile calibration leaves out what lies far away. Symmetric
+integers reach as far on both sides of 0, and some lowerings pass on the integers of their operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, MutableMapping
+
+from tpuc.api import Location, Module, NetworkInput, Op, Operation, TensorType, Uniform, Value, Wants, free_name
+from tpuc_lower.lowering.cells import Cells
+from tpuc_ops import top
+from tpuc_ops.quantised import KeepsScale, MovesElements
+
+from tpuc_quantize.prequantized.casts import is_within
+from tpuc_quantize.prequantized.common import computed_values
+
+
+def keep_limits(
+    module: Module, kept: Collection[Value], modes: MutableMapping[str, str], cells: Cells | None
+) -> set[Value]:
+    """Put a Clip behind every value that is stated, not among the `kept` ones, and may lie beyond its limits; return
+    what they clip. `modes` of operations by name follow those that are renamed, since a Clip has the name of the value.
+    `cells` say what reads an input as the float that it comes as.
+    """
+    clipped: set[Value] = set()
+    names = {value.name for value in computed_values(module)}
+    for value in list(computed_values(module)):
+        operation, element = value.defining, value.tensor.element
+        if operation is None or not isinstance(element, Uniform) or value in kept:
+            continue
+        low, high = ((bound - element.zero_point) * element.scale for bound in element.bounds)
+        if _is_symmetric_input(operation, element, module, cells) or _lies_within(value, element, low, high):
+            continue
+        if operation.op == top.MulConst(const_val=1.0):
+            operation.op = top.Clip(min=low, max=high)
+            continue
+        is_input = isinstance(operation.op, NetworkInput)
+        name = free_name(f"{value.name}_{'clipped' if is_input else 'unclipped'}", names.__contains__)
+        names.add(name)
+        own = value.name
+        if not is_input:
+            operation.location = Location(tuple(name if one == own else one for one in operation.location.names))
+            if own in modes:
+                modes[name] = modes[own]
+        location = Location((name if is_input else own,))
+        clip = Operation(top.Clip(min=low, max=high), [value], [value.tensor], location)
+        value.replace_with(clip.result)
+        clip.set_operand(0, value)
+        assert operation.block is not None
+        operation.block.insert_after(operation, clip)
+        clipped.add(value)
+    return clipped
+
+
+def _is_symmetric_input(operation: Operation, element: Uniform, module: Module, cells: Cells | None) -> bool:
+    """Is it cast from floats to integers that reach as far on both sides of 0, to a step? Casts saturate."""
+    low, high = (bound - element.zero_point for bound in element.bounds)
+    even = isinstance(operation.op, NetworkInput) and (abs(high + low) <= 1 or low == 0)
+    return even and (cells is None or _is_read_stored(operation.result, module, cells))
+
+
+def _is_read_stored(value: Value, module: Module, cells: Cells) -> bool:
+    """Do all that read it, also after it was moved, take the integers of the mode?"""
+    for user, index in value.uses:
+        if isinstance(user.op, MovesElements):
+            if not all(_is_read_stored(result, module, cells) for result in user.results):
+                return False
+            continue
+        mode = cells.mode_of(user)
+        cell = cells.lowering(user.op, mode)
+        if cell is None or mode != cells.mode:
+            return False
+        if cell.requires(cells.node(module, user, mode))[index] is not Wants.MODE:
+            return False
+    return True
+
+
+def _lies_within(value: Value, element: Uniform, low: float, high: float) -> bool:
+    """Does its op give no other numbers than these, but for half a step, or those of operands with the same limits?"""
+    operation = value.defining
+    assert operation is not None
+    operands = [one for one in operation.operands if not one.is_constant and isinstance(one.type, TensorType)]
+    types = [operand.tensor for operand in operands]
+    if _is_between(operation.op) and types and all(type_.element == element for type_ in types):
+        return True
+    return is_within(value, low - element.scale / 2, high + element.scale / 2)
+
+
+def _is_between(op: Op) -> bool:
+    """Does it give numbers between the smallest and the largest of its operands?"""
+    return isinstance(op, (KeepsScale, top.AvgPool))

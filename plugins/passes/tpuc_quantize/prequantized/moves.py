@@ -1,0 +1,206 @@
+"""Casts change places with what only moves elements, so that integers are moved and the casts meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tpuc.api import (
+    Constant,
+    Location,
+    Op,
+    Operation,
+    Pattern,
+    Rewriter,
+    ShapeOnly,
+    TensorType,
+    Uniform,
+    UniformPerAxis,
+)
+from tpuc_ops import top
+from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
+from tpuc_ops.quantised import MovesElements
+from tpuc_optimize.canonicalization.common import Names, is_output
+
+from tpuc_quantize.prequantized.casts import is_weight
+
+MONOTONE = (top.Clip, top.MaxPool, top.Relu)
+"""Rounding before them gives what rounding behind them gives, because they do not change the order of numbers."""
+
+
+_ROUNDING = 1e-3
+"""Of a step: what float32 leaves of a quotient of 16 bits."""
+
+_KEPT = (MovesElements, top.MaxPool)
+"""Their results are elements of their first operand."""
+
+
+class WeightsMoved(Pattern):
+    """Another shape or order of a quantised constant is a quantised constant."""
+
+    matches = (top.Flatten, top.Permute, top.Reshape, top.Squeeze, top.Unsqueeze)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        cast = operation.operands[0].defining
+        if cast is None or not isinstance(cast.op, Dequantise) or not is_weight(cast.operands[0]):
+            return False
+        weight = cast.operands[0]
+        element, dims = weight.tensor.element, operation.result.tensor.dims
+        if isinstance(element, UniformPerAxis):
+            axis = _moved_axis(operation.op, weight.tensor.dims, dims, element.axis)
+            if axis is None:
+                return False
+            element = replace(element, axis=axis)
+        (array,) = operation.op.evaluate(operation.node(), [rewriter.module.weights[weight.name]])
+        moved = rewriter.weight(self._names.new(f"{operation.name}_stored"), np.ascontiguousarray(array), element)
+        rewriter.replace(operation, rewriter.build(Dequantise(), [moved], operation.result.type, operation.name))
+        return True
+
+
+class RealBeforeMoves(Pattern):
+    """Integers that are moved, or of which the largest are taken, and then dequantised, are dequantised first."""
+
+    matches = (top.DequantizeLinear,)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        op: top.DequantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
+        move = operation.operands[0].defining
+        if move is None or len(op.x_scale) > 1 or not _keeps(move.op):
+            return False
+        readers = [list(result.users) for result in move.results]
+        if any(reader.op != op for users in readers for reader in users):
+            return False
+        source = move.operands[0]
+        rewriter.at(move)
+        real = rewriter.build(op, [source], source.type, self._names.new(f"{source.name}_real"))
+        names = [users[0].name if users else self._names.new(f"{move.name}_unread") for users in readers]
+        moved = Operation(
+            _in_floats(move.op, op),
+            [real, *move.operands[1:]],
+            [result.type for result in move.results],
+            Location(tuple(names)),
+        )
+        rewriter.insert(moved)
+        for users, result in zip(readers, moved.results, strict=True):
+            for reader in users:
+                rewriter.replace(reader, result)
+        return True
+
+
+class MovesBeforeCasts(Pattern):
+    """What moves floats that were integers moves the integers."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        if not operation.operands or not _keeps(operation.op):
+            return False
+        cast = operation.operands[0].defining
+        if cast is None or not isinstance(cast.op, Dequantise) or is_weight(cast.operands[0]):
+            return False
+        stored = cast.operands[0]
+        element = stored.tensor.element
+        if not isinstance(element, Uniform) or not _has_integer(operation.op, element):
+            return False
+        types = [result.tensor.with_element(element) for result in operation.results]
+        names = [self._names.new(f"{result.name}_stored") for result in operation.results]
+        moved = Operation(operation.op, [stored, *operation.operands[1:]], types, Location(tuple(names)))
+        rewriter.insert(moved)
+        casts = [
+            rewriter.build(Dequantise(), [value], old.type, old.name)
+            for value, old in zip(moved.results, operation.results, strict=True)
+        ]
+        rewriter.replace(operation, casts)
+        return True
+
+
+class CastsBeforeMoves(Pattern):
+    """A cast to integers goes before what only moves elements, or keeps their order, towards what computes them."""
+
+    matches = (Quantise,)
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        value = operation.operands[0]
+        move = value.defining
+        if move is None or len(value.uses) > 1 or not _passes(move.op) or len(move.results) > 1:
+            return False
+        source = move.operands[0]
+        if is_weight(source) or not isinstance(source.type, TensorType) or source.tensor.is_quantised:
+            return False
+        element = operation.result.tensor.element
+        rewriter.at(move)
+        name = self._names.new(f"{source.name}_stored")
+        stored = rewriter.build(operation.op, [source], source.tensor.with_element(element), name)
+        type_ = operation.result.type
+        moved = rewriter.build(move.op, [stored, *move.operands[1:]], type_, operation.name)
+        rewriter.replace(operation, moved)
+        return True
+
+
+class WeightsAsFloats(Pattern):
+    """A quantised constant that an op of floats reads is what its integers stand for."""
+
+    matches = (Dequantise,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        weight = operation.operands[0]
+        if not is_weight(weight) or is_output(operation.result):
+            return False
+        scale, zero_point = parameters(weight.tensor)
+        array = rewriter.module.weights[weight.name].astype(np.float32)
+        real = (array - zero_point.astype(np.float32)) * scale.astype(np.float32)
+        name = operation.name
+        if name in rewriter.module.weights:
+            name = f"{name}_f32"
+        rewriter.replace(operation, rewriter.weight(name, np.asarray(real, np.float32, order="C"), "f32"))
+        return True
+
+
+def _passes(op: Op) -> bool:
+    relu: Any = getattr(op, "do_relu", False)
+    return isinstance(op, (MovesElements, *MONOTONE)) and not relu and not isinstance(op, Constant)
+
+
+def _keeps(op: Op) -> bool:
+    """Are its results elements of its first operand, or a constant around them?"""
+    return isinstance(op, top.Pad) or (isinstance(op, _KEPT) and _passes(op))
+
+
+def _in_floats(op: Op, read: top.DequantizeLinear) -> Op:
+    """A move of integers as one of what they mean."""
+    if not isinstance(op, top.Pad):
+        return op
+    return top.Pad(paddings=op.paddings, mode=op.mode, val=(op.val - read.x_zero_point[0]) * read.x_scale[0])
+
+
+def _has_integer(op: Op, element: Uniform) -> bool:
+    """Is what a move puts around the elements one of these integers?"""
+    if not isinstance(op, top.Pad) or op.mode != "constant":
+        return True
+    number = op.val / element.scale + element.zero_point
+    low, high = element.bounds
+    return low <= number <= high and abs(number - round(number)) < _ROUNDING
+
+
+def _moved_axis(op: Op, before: Sequence[int], after: Sequence[int], axis: int) -> int | None:
+    """Where the dimension of the scales is after a move; None where it is no dimension of its own any more."""
+    if isinstance(op, top.Permute):
+        return op.order.index(axis)
+    assert isinstance(op, ShapeOnly)
+    for place, extent in enumerate(after):
+        if extent == before[axis] and math.prod(after[:place]) == math.prod(before[:axis]):
+            return place
+    return None

@@ -1,0 +1,142 @@
+"""Brings a network that is quantised already into the form that a chip's integer lowerings take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import (
+    F32,
+    QUANTISE_TABLE,
+    Calibrated,
+    Location,
+    Module,
+    NetworkInput,
+    Operation,
+    Pass,
+    PassContext,
+    TensorType,
+    Uniform,
+    UsageError,
+    Value,
+    free_name,
+)
+from tpuc_lower.target.kernels import chip_of, runs_on_chip
+from tpuc_lower.target.results import FILE_INPUTS, MODE
+from tpuc_ops.quant.casts import Dequantise, Quantise
+
+from tpuc_quantize.prequantized.common import (
+    changes_to_products,
+    computed_values,
+    has_scales,
+    network_inputs,
+)
+from tpuc_quantize.prequantized.join_calibrated import join_calibrated
+from tpuc_quantize.prequantized.requantize_symmetric import RequantiseSymmetric
+from tpuc_quantize.prequantized.stored_bytes import kept_signed, plain_bytes
+from tpuc_quantize.prequantized.stored_weights import dequantise_weights
+from tpuc_quantize.prequantized.wide_differences import differences_to_floats
+from tpuc_quantize.prequantized.wide_integers import has_wide_inputs, reads_inputs, wide_to_floats
+
+
+@dataclass(frozen=True)
+class PrepareQuantised(Pass):
+    """Chooses the integer mode, the result `mode`: with zero points where the chip has it, else symmetric
+    through `requantise-symmetric`. Integers that chips do not have become floats, where a float mode was asked for.
+
+    With zero points every value keeps its scale, bytes are unsigned where none is below 0, and inputs become floats
+    that are quantised first, as everywhere else. Ops of the network that compute with floats get the chip's float mode,
+    but for those whose results were calibrated: they compute with integers, too. What inputs were in
+    the file is the result `file_inputs`.
+    """
+
+    name = "prepare-quantised"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises UsageError for a float mode other than the default one, Unsupported for values of more bits
+        than chips have, where no float mode was asked for.
+        """
+        is_quantised = has_scales(module)
+        if not (is_quantised or has_wide_inputs(module)):
+            return False
+        chip = chip_of(context, self.name).description
+        asked = str(context.options.get("quantize") or "")
+        if not is_quantised:
+            is_read = reads_inputs(module, chip, context)
+            return not is_read and wide_to_floats(module, asked, chip, context.remark)
+        join_calibrated(module)
+        differences_to_floats(module)
+        if wide_to_floats(module, asked, chip, context.remark):
+            return True
+        self._check(module, asked)
+        context.leave(FILE_INPUTS, _file_inputs(module))
+        table = dict(context.find(QUANTISE_TABLE, {}))
+        if chip.float_mode is not None:
+            table |= dict.fromkeys(_floats(module), chip.float_mode)
+        context.leave(QUANTISE_TABLE, table)
+        mode = chip.quantised_mode
+        context.leave(MODE, mode)
+        if asked not in ("int8", "int8-asym"):
+            context.remark(f"{module.name}: is quantised already, so it is compiled in mode '{mode}'")
+        if mode == "int8-asym":
+            _make_plain(module)
+        else:
+            RequantiseSymmetric().run(module, context)
+        return True
+
+    @staticmethod
+    def _check(module: Module, mode: str) -> None:
+        if mode in ("f16", "bf16"):
+            raise UsageError(
+                f"{module.name}: is quantised already, and mode '{mode}' would only add roundings to those that its "
+                "integers have. Compile it with --quantize int8, or start from the float network."
+            )
+
+
+def _file_inputs(module: Module) -> dict[str, TensorType]:
+    """The inputs that the file takes as quantised integers, by name."""
+    return {one.name: one.result.tensor for one in network_inputs(module) if one.result.tensor.is_quantised}
+
+
+def _has_range(type_: TensorType) -> bool:
+    return type_.is_quantised or isinstance(type_.element, Calibrated)
+
+
+def _floats(module: Module) -> list[str]:
+    """Ops that give floats in the quantised network."""
+    return [
+        operation.name
+        for operation in module.main.operations[:-1]
+        if runs_on_chip(operation)
+        and not isinstance(operation.op, (NetworkInput, Quantise, Dequantise))
+        and not any(isinstance(v.type, TensorType) and _has_range(v.tensor) for v in operation.results)
+    ]
+
+
+def _make_plain(module: Module) -> None:
+    changes_to_products(module)
+    dequantise_weights(module, but_filters=True, but_biases=True)
+    names = {value.name for value in computed_values(module)}
+    kept = kept_signed(module)
+    for value in computed_values(module):
+        element = value.tensor.element
+        if isinstance(element, Uniform) and (element.storage.is_unsigned or value not in kept):
+            value.type = value.tensor.with_element(plain_bytes(element))
+    for operation in list(module.main.operations):
+        if isinstance(operation.op, NetworkInput) and operation.result.tensor.is_quantised:
+            _quantise_input(operation, names)
+    module.main.update_type()
+
+
+def _quantise_input(operation: Operation, names: set[str]) -> None:
+    """The input becomes floats, and a Quantise follows."""
+    value: Value = operation.result
+    name = free_name(f"{value.name}_i8", names.__contains__)
+    names.add(name)
+    cast = Operation(Quantise(), [value], [value.tensor], Location((name,)))
+    value.replace_with(cast.result)
+    cast.set_operand(0, value)
+    for floats in (operation.operands[0], value):
+        floats.type = floats.tensor.with_element(F32)
+    block = operation.block
+    assert block is not None
+    block.insert_after(operation, cast)

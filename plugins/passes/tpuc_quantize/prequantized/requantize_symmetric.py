@@ -1,0 +1,126 @@
+"""A network that is quantised with zero points, for chips whose integers have none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tpuc.api import (
+    F32,
+    QUANTISE_TABLE,
+    Calibrated,
+    Module,
+    NetworkInput,
+    Pass,
+    PassContext,
+    StringAttr,
+    Uniform,
+    Value,
+)
+from tpuc_lower.lowering.cells import Cells
+from tpuc_ops import top
+from tpuc_ops.quant.casts import Quantise
+
+from tpuc_quantize.prequantized.common import (
+    bypass_casts,
+    changes_to_products,
+    computed_values,
+    has_scales,
+    network_inputs,
+)
+from tpuc_quantize.prequantized.limited import keep_limits
+from tpuc_quantize.prequantized.stored_inputs import given_as_stored, take_integers
+from tpuc_quantize.prequantized.stored_weights import dequantise_weights
+from tpuc_quantize.prequantized.zero_points import kept_elements
+
+
+@dataclass(frozen=True)
+class RequantiseSymmetric(Pass):
+    """Values keep their integers where 0 is the lowest of them, or the middle, or where the ops around them fold zero
+    points into biases and tables. So do inputs that are only ever quantised, where the result `stored_inputs` lets
+    them: casts of these chips are symmetric, and round halves otherwise than the network. All others get the range that
+    their integers span as calibration, which the chip quantises symmetrically. Filters keep their integers, other
+    weights become the numbers they stand for.
+
+    A remark says how many values lose resolution, and how much the worst does: a range that lies to one side of 0 is
+    widened to the other side.
+    """
+
+    name = "requantise-symmetric"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; a network without scales stays as it is. Without a chip no zero point is kept."""
+        if not has_scales(module):
+            return False
+        changes_to_products(module)
+        dequantise_weights(module, but_filters=context.chip is not None)
+        floats, given = _made_of_floats(module), given_as_stored(module, context)
+        bypass_casts(module)
+        kept: dict[Value, Uniform] = {}
+        cells = None if context.chip is None else Cells.of(context, self.name, "int8")
+        if cells is not None:
+            kept = kept_elements(module, cells, floats - given.keys())
+        for operation in network_inputs(module):
+            kept.pop(operation.operands[0], None)
+            if (element := kept.get(operation.result)) is not None:
+                kept[operation.operands[0]] = element
+                take_integers(operation, element, given[operation.result], module, context)
+        _round_moved_averages(module, kept)
+        modes = dict(context.find(QUANTISE_TABLE, {}))
+        clipped = keep_limits(module, kept, modes, cells)
+        context.leave(QUANTISE_TABLE, modes)
+        ratios = {
+            value: self._settle(value, kept.get(value), value in floats) for value in list(computed_values(module))
+        }
+        coarser = [ratio for value, ratio in ratios.items() if value not in clipped]
+        module.main.update_type()
+        module.attributes["module.state"] = StringAttr("TOP_CALIBRATED")
+        losing = [ratio for ratio in coarser if ratio > 1.0]
+        if losing:
+            context.remark(
+                f"{module.name}: quantised with zero points, made symmetric: {len(losing)} of {len(coarser)} values "
+                f"get steps up to {max(losing):.2f} times as large"
+            )
+        return True
+
+    @staticmethod
+    def _settle(value: Value, kept: Uniform | None, made_of_floats: bool) -> float:
+        """How many times as large the step of the value becomes; 1 for what keeps it or was no integer."""
+        element = value.tensor.element
+        if not isinstance(element, Uniform):
+            return 1.0
+        if kept is not None:
+            value.type = value.tensor.with_element(kept)
+            return 1.0
+        low, high = ((bound - element.zero_point) * element.scale for bound in element.bounds)
+        steps = element.bounds[1] - element.bounds[0]
+        if made_of_floats and max(-low, high) <= (steps // 2 + 2) * element.scale:
+            # A cast saturates; one step beyond its end does not make all the others larger.
+            low, high = max(low, -(steps // 2 + 1) * element.scale), min(high, (steps // 2) * element.scale)
+        value.type = value.tensor.with_element(Calibrated(F32, low, high))
+        symmetric = max(-low, high) / (steps if low >= 0 else steps // 2)
+        return symmetric / element.scale
+
+
+def _round_moved_averages(module: Module, kept: Mapping[Value, Uniform]) -> None:
+    """Signed integers that are averaged as unsigned ones: halves of those below 0 still go down. Those above lie in the
+    upper half of the range of a value that is never negative, few of them.
+    """
+    for operation in module.main.operations:
+        if not isinstance(operation.op, top.AvgPool) or not operation.result.tensor.is_quantised:
+            continue
+        value = operation.operands[0]
+        even = operation.op.round_mode == "HalfToEven"
+        if not even and value in kept and kept[value].storage.is_unsigned != value.tensor.storage.is_unsigned:
+            operation.op = replace(operation.op, round_mode="HalfDown")
+
+
+def _made_of_floats(module: Module) -> set[Value]:
+    """Values that a cast from floats makes integers, or will."""
+    inputs = {*module.main.inputs}
+    for operation in module.main.operations:
+        if isinstance(operation.op, NetworkInput):
+            inputs.add(operation.result)
+        elif isinstance(operation.op, Quantise) and not operation.operands[0].tensor.is_quantised:
+            inputs.add(operation.operands[0])
+    return inputs

@@ -1,0 +1,44 @@
+"""Inputs of a network that is quantised already, given as the integers that it makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tpuc.api import STORED_INPUTS, Module, Operation, PassContext, RoundMode, Uniform, Value
+from tpuc_ops import top
+from tpuc_ops.quant.casts import Dequantise, Quantise
+
+from tpuc_quantize.prequantized.common import network_inputs
+
+
+def given_as_stored(module: Module, context: PassContext) -> dict[Value, RoundMode | None]:
+    """Inputs that may be given as the network quantises them, and how it rounds: it does nothing else with them."""
+    inputs = network_inputs(module)
+    chosen = context.find(STORED_INPUTS, frozenset(range(len(inputs))))
+    found: dict[Value, RoundMode | None] = {}
+    for position, operation in enumerate(inputs):
+        value, users = operation.result, operation.result.users
+        if position not in chosen:
+            continue
+        if value.tensor.is_quantised:
+            if not any(isinstance(user.op, Dequantise) for user in users):
+                found[value] = None
+        elif len(casts := {(user.op, user.result.tensor.element) for user in users}) == 1:
+            ((op, _),) = casts
+            if isinstance(op, Quantise):
+                found[value] = op.round_mode
+    return found
+
+
+def take_integers(
+    operation: Operation, element: Uniform, round_mode: RoundMode | None, module: Module, context: PassContext
+) -> None:
+    """The input takes integers, and says so."""
+    argument = operation.operands[0]
+    argument.type = argument.tensor.with_element(element)
+    if isinstance(operation.op, top.Input):
+        operation.op = replace(operation.op, round_mode=round_mode)
+    context.remark(
+        f"{module.name}: input '{operation.name}' takes {element.storage}, scale {element.scale:.9g}, zero point "
+        f"{element.zero_point}, as the network quantises it; --float-input makes the file take floats"
+    )

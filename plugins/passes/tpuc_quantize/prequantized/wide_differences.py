@@ -1,0 +1,45 @@
+"""Differences of 8-bit values that a quantised network keeps in 16 bits, to square them, are floats on chips."""
+
+from __future__ import annotations
+
+from tpuc.api import F32, Location, Module, Op, Operation, Value, free_name
+from tpuc_ops import top
+from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_optimize.canonicalization.common import insert_before
+
+from tpuc_quantize.prequantized.common import computed_values
+
+
+def differences_to_floats(module: Module) -> None:
+    """So are their squares, until they are rounded to their own 8 bits."""
+    names = {value.name for value in computed_values(module)}
+
+    def before(anchor: Operation, op: Op, operands: list[Value]) -> Value:
+        """A new float value."""
+        name = free_name(f"{operands[0].name}_real", names.__contains__)
+        names.add(name)
+        return insert_before(anchor, Operation(op, operands, [operands[0].tensor.with_element(F32)], Location((name,))))
+
+    for operation in list(module.main.operations):
+        if not _widens(operation):
+            continue
+        for index, operand in enumerate(operation.operands):
+            if not operand.is_constant:
+                operation.set_operand(index, before(operation, Dequantise(), [operand]))
+        difference = operation.result
+        difference.type = difference.tensor.with_element(F32)
+        for square, _ in list(difference.uses):
+            real = before(square, square.op, [difference])
+            rounded = Operation(Quantise(), [real], [square.result.tensor], square.location)
+            square.result.replace_with(insert_before(square, rounded))
+            square.erase()
+
+
+def _widens(operation: Operation) -> bool:
+    """Does it make 16 bits of 8, for squares only?"""
+    if not isinstance(operation.op, top.Sub) or not operation.result.tensor.is_quantised:
+        return False
+    bits = operation.result.tensor.storage.bits
+    return all(operand.tensor.storage.bits < bits for operand in operation.operands) and all(
+        isinstance(user.op, top.Pow) for user, _ in operation.result.uses
+    )

@@ -1,0 +1,80 @@
+"""What becomes of networks that are quantised to more bits than chips have integers for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tpuc.api import (
+    F32,
+    FLOAT_MODES,
+    ChipDescription,
+    Module,
+    Node,
+    PassContext,
+    StringAttr,
+    TensorType,
+    Unsupported,
+    Value,
+)
+from tpuc_lower.target.kernels import has_kernel
+from tpuc_ops import tpu
+
+from tpuc_quantize.prequantized.common import (
+    CHIP_BITS,
+    bypass_casts,
+    changes_to_products,
+    computed_values,
+    network_inputs,
+)
+from tpuc_quantize.prequantized.stored_weights import dequantise_weights
+
+
+def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Callable[[str], None]) -> bool:
+    """Where a value has more bits, every integer becomes the float that it stands for, if `mode` is one of floats.
+
+    Was there such a value? Raises Unsupported for another mode.
+    """
+    wide = next((value for value in computed_values(module) if _is_wide(value)), None)
+    if wide is None:
+        return False
+    bits = wide.tensor.storage.bits
+    floats = [one for one in chip.modes if one in FLOAT_MODES]
+    if mode not in floats:
+        way_out = f"Compile it with --quantize {' or '.join(floats)}, or quantise" if floats else "Quantise"
+        raise Unsupported(
+            f"{module.name}: value '{wide.name}' is quantised to {bits} bits, and chips compute with integers of "
+            f"{CHIP_BITS}. {way_out} the network to {CHIP_BITS} bits."
+        )
+    _to_floats(module)
+    remark(f"{module.name}: is quantised to {bits} bits, so its integers become floats: compiled in mode '{mode}'")
+    return True
+
+
+def has_wide_inputs(module: Module) -> bool:
+    """Does the network take integers with a scale of more bits than chips compute with?"""
+    return bool(_wide_inputs(module))
+
+
+def reads_inputs(module: Module, chip: ChipDescription, context: PassContext) -> bool:
+    """Does the chip make floats of such integers?"""
+    casts = (Node(tpu.Cast(), (type,), (type.with_element(F32),)) for type in _wide_inputs(module))
+    return all(has_kernel(context, chip, cast) for cast in casts)
+
+
+def _wide_inputs(module: Module) -> list[TensorType]:
+    return [one.result.tensor for one in network_inputs(module) if _is_wide(one.result)]
+
+
+def _is_wide(value: Value) -> bool:
+    return value.tensor.is_quantised and value.tensor.storage.bits > CHIP_BITS
+
+
+def _to_floats(module: Module) -> None:
+    changes_to_products(module)
+    dequantise_weights(module)
+    for value in computed_values(module):
+        if value.tensor.is_quantised:
+            value.type = value.tensor.with_element(F32)
+    bypass_casts(module)
+    module.main.update_type()
+    module.attributes["module.state"] = StringAttr("TOP_F32")

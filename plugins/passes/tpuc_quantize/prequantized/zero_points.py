@@ -1,0 +1,142 @@
+"""Which values of a network that is quantised already keep their integers on a chip without zero points."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from tpuc.api import Constant, Module, NetworkInput, Operation, Return, TensorType, Uniform, Value, Wants
+from tpuc_lower.lowering.cells import Cells, is_kept
+from tpuc_ops import top
+from tpuc_ops.quantised import KeepsScale
+
+from tpuc_quantize.prequantized.common import computed_values
+from tpuc_quantize.prequantized.stored_bytes import with_sign
+
+Stored: TypeAlias = Mapping[Value, Uniform]
+
+_SUMS = (top.Add, top.Sub)
+_FLOATS = (Wants.FLOAT, Wants.INDEX, Wants.EXACT)
+
+
+def kept_elements(module: Module, cells: Cells, floats: Collection[Value]) -> dict[Value, Uniform]:
+    """How they are stored: as unsigned or signed bytes without a zero point where one of them is possible, else with
+    one where all ops around the value take it. `floats`, values that are made of floats, are left out: casts know no
+    zero point.
+    """
+    elements = {
+        value: value.tensor.uniform
+        for value in computed_values(module)
+        if isinstance(value.tensor.element, Uniform) and value not in floats and _is_whole(value.tensor.element)
+    }
+    operations = [operation for operation in module.main.operations if not isinstance(operation.op, Constant)]
+    takes = {operation for operation in operations if _takes(operation, module, cells)}
+    moved = {
+        value: stored
+        for value, element in elements.items()
+        if (stored := _with_point(value, element, takes, module, cells)) is not None
+    }
+    plain = {value: stored for value, element in elements.items() if (stored := _without_point(element)) is not None}
+    moved |= _of_one_sign(operations, moved)
+    while loose := {value for operation in operations for value in _inconsistent(operation, moved, plain)}:
+        moved = {value: stored for value, stored in moved.items() if value not in loose}
+    return plain | moved
+
+
+def _is_whole(element: Uniform) -> bool:
+    """Does it use all integers of its storage? Chips saturate there and nowhere else."""
+    return element.low is None and element.high is None
+
+
+def _without_point(element: Uniform) -> Uniform | None:
+    """The same integers as bytes of which 0 means 0, where there are some."""
+    both = (with_sign(element, unsigned=unsigned) for unsigned in (True, False))
+    return next((stored for stored in both if not stored.zero_point), None)
+
+
+def _with_point(
+    value: Value, element: Uniform, takes: Collection[Operation], module: Module, cells: Cells
+) -> Uniform | None:
+    """The same integers as bytes with a zero point, None where they need none or may have none. They are unsigned,
+    since a large zero point is the more exact in a bias, unless they become floats. Inputs are bytes as the network's
+    file takes them where ops compute with them at once.
+    """
+    producer = value.defining
+    if producer is None:
+        return None
+    is_input = isinstance(producer.op, NetworkInput)
+    if is_input and element.zero_point and _computes(value.users, takes):
+        return element
+    reads = [_reads_floats(user, index, module, cells) for user, index in value.uses]
+    if not is_input and producer not in takes:
+        return None
+    if not all(user in takes or floats for (user, _), floats in zip(value.uses, reads, strict=True)):
+        return None
+    summed = any(isinstance(operation.op, _SUMS) for operation in (producer, *value.users))
+    plain = _without_point(element)
+    if plain is not None and (plain.storage.is_unsigned or not summed):
+        return None
+    return with_sign(element, unsigned=summed or not any(reads))
+
+
+def _computes(users: Iterable[Operation], takes: Collection[Operation]) -> bool:
+    """Do ops with an arithmetic for zero points read them, all of them, and none that is particular about signs?"""
+    return all(user in takes and not isinstance(user.op, (KeepsScale, top.Concat, *_SUMS)) for user in users)
+
+
+def _takes(operation: Operation, module: Module, cells: Cells) -> bool:
+    """Does the chip compute it with zero points?"""
+    if is_kept(operation) or isinstance(operation.op, Return):
+        return False
+    mode = cells.mode_of(operation)
+    cell = cells.lowering(operation.op, mode)
+    if cell is None or mode != cells.mode:
+        return False
+    node = cells.node(module, operation, mode)
+    return cell.refuse(node) is None and cell.takes_zero_points(node)
+
+
+def _reads_floats(operation: Operation, index: int, module: Module, cells: Cells) -> bool:
+    """Is the operand cast to a float? A softmax is the same for integers that are all moved."""
+    if isinstance(operation.op, (Return, top.Softmax)):
+        return True
+    mode = cells.mode_of(operation)
+    cell = cells.lowering(operation.op, mode)
+    return cell is not None and cell.requires(cells.node(module, operation, mode))[index] in _FLOATS
+
+
+def _of_one_sign(operations: Collection[Operation], moved: Stored) -> dict[Value, Uniform]:
+    """Values that become signed because what passes their integers on also has signed ones, on the way to floats."""
+    signed = {value for value, stored in moved.items() if not stored.storage.is_unsigned}
+    passing = [
+        {value for value in (*operation.operands, *operation.results) if value in moved}
+        for operation in operations
+        if isinstance(operation.op, KeepsScale)
+    ]
+    while beside := {value for values in passing if values & signed for value in values} - signed:
+        signed |= beside
+    return {value: with_sign(moved[value], unsigned=False) for value in signed}
+
+
+def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterator[Value]:
+    """Values with a zero point beside others that are not stored like them: those of ops that pass integers on,
+    operands of sums, which are of one sign, and those that are joined or multiplied with what is calibrated.
+    """
+    values = [value for value in (*operation.operands, *operation.results) if _is_integer(value)]
+    if not any(value in moved for value in values):
+        return
+    if isinstance(operation.op, KeepsScale):
+        alike = all(value in moved for value in values) and len({moved[value] for value in values}) == 1
+    elif isinstance(operation.op, _SUMS):
+        stored = [moved.get(value) or plain.get(value) for value in values]
+        alike = all(one is not None and one.storage.is_unsigned for one in stored)
+    elif isinstance(operation.op, (top.Concat, top.Mul)):
+        alike = all(value in moved or value in plain for value in values)
+    else:
+        return
+    if not alike:
+        yield from (value for value in values if value in moved)
+
+
+def _is_integer(value: Value) -> bool:
+    return not value.is_constant and isinstance(value.type, TensorType) and value.tensor.is_quantised

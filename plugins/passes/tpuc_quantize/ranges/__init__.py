@@ -1,0 +1,1 @@
+"""Range estimators: from statistics of values to clipping ranges, and ranges known beforehand."""

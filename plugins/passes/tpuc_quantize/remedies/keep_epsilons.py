@@ -1,0 +1,142 @@
+"""Keeps divisors and logarithms in the chip's widest float where a constant that keeps them above 0 would vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from tpuc.api import (
+    FLOAT_MODES,
+    QUANTISE_TABLE,
+    Calibrated,
+    Module,
+    Op,
+    Operation,
+    Pass,
+    PassContext,
+    ShapeOnly,
+    numpy_dtype,
+)
+from tpuc.api.evaluation import Array
+from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.target.results import MODE
+from tpuc_ops import top
+
+_MOVES = (ShapeOnly, top.Permute, top.Slice, top.Tile)
+_STEPS = (*_MOVES, top.AddConst, top.MulConst, top.Sqrt, top.Pow, top.Rsqrt, top.Reciprocal, top.Clip, top.MaxConst)
+"""What an epsilon passes through on its way to what it protects."""
+_SUMS = (*_MOVES, top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulConst, top.Clip, top.MaxConst)
+"""What makes variances and norms, whose small values are small squares."""
+_UNSIGNED_STEPS = 255
+_FEW = 16
+"""Steps of a float's smallest numbers that a constant has digits enough with."""
+
+
+@dataclass(frozen=True)
+class KeepEpsilons(Pass):
+    """In modes whose numbers are too coarse for a small positive constant that is added to a divisor, or is its lower
+    bound, as in ``x / max(norm, 1e-12)``, the ops from the norm's squares to the quotient get the chip's most exact
+    float mode. So do those up to a logarithm or a reciprocal root. Without the constant they would be infinite or NaN
+    at 0; raised to the smallest number of the mode it would have another logarithm.
+
+    They are entered into the result `quantise_table`, where the user's own entries come first.
+    """
+
+    name = "keep-epsilons"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; changes only what is in the results of the run."""
+        if context.find(MODE, ""):
+            return False  # a network that is quantised already says itself where it is float
+        cells = Cells.of(context, self.name)
+        exact = cells.chip.compute_type
+        modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
+        for operation in module.main.operations[:-1]:
+            numbers = _epsilons(module, operation)
+            if not numbers.size or not (numbers > 0).all():
+                continue
+            behind, power = _way(operation)
+            if behind and _is_coarse(operation, cells.mode_of(operation), numbers, power):
+                for one in (operation, *behind, *_sources([operation, *behind])):
+                    if cells.computes(one.op, exact):
+                        modes.setdefault(one.name, exact)
+        context.leave(QUANTISE_TABLE, modes)
+        return False
+
+
+def _is_coarse(operation: Operation, mode: str, numbers: Array, power: float) -> bool:
+    """Are the numbers less than a few steps of a float or half a step of integers, or their powers infinite?"""
+    if mode in FLOAT_MODES:
+        least, largest = _limits(mode)
+        return bool((numbers < _FEW * least).all() or (numbers**power > largest).all())
+    element = operation.result.tensor.element
+    return isinstance(element, Calibrated) and bool((numbers < element.threshold / _UNSIGNED_STEPS / 2).all())
+
+
+def _limits(mode: str) -> tuple[float, float]:
+    from ml_dtypes import finfo
+
+    info = cast("np.finfo[Any]", finfo(numpy_dtype(FLOAT_MODES[mode])))
+    return float(info.smallest_subnormal), float(info.max)
+
+
+def _epsilons(module: Module, operation: Operation) -> Array:
+    """The constants that are added or are lower bounds."""
+    op = operation.op
+    if isinstance(op, (top.AddConst, top.MaxConst)):
+        return np.array([op.const_val])
+    if isinstance(op, top.SubConst) and not op.is_reverse:
+        return np.array([-op.const_val])
+    if isinstance(op, top.Clip):
+        return np.array([op.min])
+    if isinstance(op, (top.Add, top.Max, top.Where)):
+        arrays = [module.constant(operand) for operand in operation.operands]
+        found = [
+            array.reshape(-1).astype(np.float64) for array in arrays if array is not None and array.dtype.kind == "f"
+        ]
+        return np.concatenate([np.zeros(0), *found])
+    return np.zeros(0)
+
+
+def _way(epsilon: Operation) -> tuple[list[Operation], float]:
+    """The ops behind it up to quotients and logarithms, with these, and its lowest power among their results; no ops
+    where nothing is protected.
+    """
+    found: dict[Operation, None] = {}
+    is_protected, lowest = False, 0.0
+    waiting = [(epsilon.result, 1.0)]
+    while waiting:
+        value, power = waiting.pop()
+        lowest = min(lowest, power)
+        for user, index in value.uses:
+            joins = power < 0 and isinstance(user.op, top.Mul)
+            if isinstance(user.op, top.Log) or joins or _divides_by(user, index):
+                found[user], is_protected = None, True
+            elif user not in found and isinstance(user.op, _STEPS):
+                found[user] = None
+                waiting.append((user.result, power * _exponent(user.op)))
+                is_protected |= waiting[-1][1] < 0
+    return (list(found) if is_protected else []), lowest
+
+
+def _exponent(op: Op) -> float:
+    known: dict[type[Op], float] = {top.Sqrt: 0.5, top.Rsqrt: -0.5, top.Reciprocal: -1.0}
+    return op.exponent if isinstance(op, top.Pow) else known.get(type(op), 1.0)
+
+
+def _divides_by(user: Operation, index: int) -> bool:
+    return isinstance(user.op, top.Div) and index == (0 if user.op.is_reverse else 1)
+
+
+def _sources(chain: Sequence[Operation]) -> list[Operation]:
+    """The ops that lead to it from what is squared, multiplied or summed; a quotient's dividend counts as well."""
+    found: dict[Operation, None] = {}
+    waiting = [operand.defining for operation in chain for operand in operation.operands]
+    while waiting:
+        operation = waiting.pop()
+        if operation is not None and operation not in found and isinstance(operation.op, _SUMS):
+            found[operation] = None
+            waiting += [operand.defining for operand in operation.operands]
+    return list(found)

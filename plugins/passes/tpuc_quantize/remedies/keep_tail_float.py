@@ -1,0 +1,139 @@
+"""Keeps what follows the last convolutions and products in float: eight bits cannot hold decoded boxes or scores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    FLOAT_MODES,
+    QUANTISE_TABLE,
+    STORED_OUTPUTS,
+    Module,
+    Operation,
+    Pass,
+    PassContext,
+    ShapeOnly,
+)
+from tpuc.api.boundary import is_postprocess
+from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.target.kernels import chip_of, runs_on_chip
+from tpuc_lower.target.results import FLOAT_SUMS, MODE
+from tpuc_ops import top
+from tpuc_optimize.canonicalization.masks import HEAVY, behind_heavy, masked_scores
+
+from tpuc_quantize.tables.table import as_table
+
+_MOVES = (ShapeOnly, top.Permute, top.Slice)
+
+MOST_MOVED = 1 << 18
+"""Elements that are copied as floats where bytes would do. The outputs of YOLOv5s at 640 pixels, 2.1 million, took 9 %
+of the whole network's cycles more on bm1684x; those of detectors for 320 pixels nothing.
+"""
+
+
+@dataclass(frozen=True)
+class KeepTailFloat(Pass):
+    """In the integer modes, ops from which only such ops lead to the outputs get the chip's float mode.
+
+    They are entered into the result `quantise_table`, where the user's own entries come first. Ops that only
+    move data keep the type they are given; a tail of nothing else stays as it is. A box decoded to pixels next to a
+    score in [0, 1] in one int8 tensor would leave the score no step at all.
+
+    The products before the tail that need not give bytes either are named in the result `float_sums`: those
+    that the chip can give the sums of as floats, unless their outputs come out as bytes (positions from 0 in
+    the result `stored_outputs`) or many of them are moved. A table that training wrote says itself what is float.
+    """
+
+    name = "keep-tail-float"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; changes only what is in the results of the run."""
+        if context.find(MODE, ""):
+            return False  # a network that is quantised already says itself where it is float
+        table = as_table(context.find(CALIBRATION_TABLE))
+        if table is not None and table.is_learned:
+            return False  # training says it, too
+        float_mode = chip_of(context, self.name).description.float_mode
+        if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):
+            return False
+        cells = Cells.of(context, self.name, str(context.options["quantize"]))
+        behind = behind_heavy(module)
+        tail = _tail(module)
+        modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
+        for operation in tail:
+            if operation not in behind or _keeps_type(operation):
+                continue
+            if cells.computes(operation.op, float_mode):
+                modes.setdefault(operation.name, float_mode)
+        context.leave(QUANTISE_TABLE, modes)
+        stored = context.find(STORED_OUTPUTS, frozenset())
+        context.leave(FLOAT_SUMS, _float_sums(module, tail.keys() | masked_scores(module), modes, cells, stored))
+        return False
+
+
+def float_tail(module: Module) -> frozenset[str]:
+    """The ops of a calibrated module that a chip whose float mode has all of them would compute in it."""
+    behind = behind_heavy(module)
+    return frozenset(one.name for one in _tail(module) if one in behind and not _keeps_type(one))
+
+
+def _tail(module: Module) -> dict[Operation, None]:
+    """From which only such ops lead to the outputs, the last one first."""
+    tail: dict[Operation, None] = {}
+    for operation in reversed(module.main.operations[:-1]):
+        if not runs_on_chip(operation) or isinstance(operation.op, HEAVY):
+            continue
+        users = [user for result in operation.results for user in result.users]
+        if all(user is module.main.terminator or user in tail for user in users):
+            tail[operation] = None
+    return tail
+
+
+def _keeps_type(operation: Operation) -> bool:
+    return isinstance(operation.op, _MOVES) or _joins_equals(operation)
+
+
+def _float_sums(
+    module: Module,
+    floating: Collection[Operation],
+    table: Mapping[str, str],
+    cells: Cells,
+    stored: Collection[int],
+) -> frozenset[str]:
+    """The integer ops whose lowerings have `float_sums` and whose results are only read as floats, also after few were
+    moved; outputs are, but for those at positions in `stored`. Those in `floating` are what may read floats.
+    """
+    terminator, floats = module.main.terminator, set[Operation]()
+
+    def read_as_floats(operation: Operation) -> bool:
+        uses = [use for result in operation.results for use in result.uses]
+        return all(index not in stored if user is terminator else user in floats for user, index in uses)
+
+    for operation in reversed(module.main.operations):
+        if operation not in floating:
+            continue
+        if isinstance(operation.op, (*_MOVES, top.Concat)) and operation.name not in table:
+            stays = isinstance(operation.op, ShapeOnly)
+            fits = stays or sum(result.tensor.size for result in operation.results) <= MOST_MOVED
+            is_float = fits and read_as_floats(operation)
+        else:
+            is_float = table.get(operation.name) in FLOAT_MODES or is_postprocess(operation)
+        if is_float:
+            floats.add(operation)
+    return frozenset(
+        operation.name
+        for operation in module.main.operations
+        if (cell := cells.lowering(operation.op, cells.mode)) is not None
+        and cell.float_sums
+        and table.get(operation.name) not in FLOAT_MODES
+        and read_as_floats(operation)
+    )
+
+
+def _joins_equals(operation: Operation) -> bool:
+    """Is it a Concat whose operands share one range? Then nothing is lost by joining them as they are."""
+    if not isinstance(operation.op, top.Concat):
+        return False
+    return len({operand.tensor.element for operand in operation.operands}) == 1

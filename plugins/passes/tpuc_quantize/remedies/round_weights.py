@@ -1,0 +1,117 @@
+"""Rounds filters as calibration found it best for what they are multiplied with."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    QUANTISE_TABLE,
+    CalibrationError,
+    Module,
+    Operation,
+    Pass,
+    PassContext,
+    TensorType,
+    UniformPerAxis,
+    drop_unused_weights,
+    remove_dead,
+)
+from tpuc.api.evaluation import Array
+from tpuc_lower.target.results import MODE
+
+from tpuc_quantize.remedies.scale_channels import MODES
+from tpuc_quantize.remedies.weight_rounding import changed_filters
+from tpuc_quantize.scaling.links import constant, set_constant
+from tpuc_quantize.simulation.grids import PRODUCTS
+from tpuc_quantize.simulation.network import FakeNetwork, Filters
+from tpuc_quantize.tables.table import CalibrationTable, as_table
+
+ROUNDING = "weight_rounding"
+"""The section of a calibration table that holds it: remarks of the form `#weight_rounding op_name TEXT`, in base64 and
+compressed by zlib one byte per weight: by how many steps it is above the nearest.
+"""
+
+
+@dataclass(frozen=True)
+class RoundWeights(Pass):
+    """In the int8 modes filters become what their integers mean, which are not always the nearest: those that the table
+    in the result `calibration_table` (or the file `table`) notes. Layers that the quantise table makes float keep their
+    filters, and so do those of operands with several scales, whose filters are others.
+    """
+
+    name = "round-weights"
+    table: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CalibrationError for the notes of another network."""
+        table = as_table(self.table or context.find(CALIBRATION_TABLE))
+        mode = str(context.find(MODE) or context.options.get("quantize") or "")
+        if table is None or mode not in MODES:
+            return False
+        floats, changed = context.find(QUANTISE_TABLE, {}), False
+        changes = noted_changes(module, table)
+        for operation in list(module.main.operations) if changes else ():
+            if operation.name not in changes or operation.name in floats or _has_scales(operation):
+                continue
+            filters = constant(module, operation, 1)
+            assert filters is not None
+            integers, scales = changed_filters(operation.op, filters, changes[operation.name])
+            set_constant(module, operation, 1, integers.astype(np.float32) * scales)
+            changed = True
+        if changed:
+            remove_dead(module)
+            drop_unused_weights(module)
+        return changed
+
+
+def rounding_lines(changes: Mapping[str, Array]) -> tuple[str, ...]:
+    """As a section of a table."""
+    return tuple(f"{name} {_text(array)}" for name, array in changes.items())
+
+
+def noted_changes(module: Module, table: CalibrationTable) -> dict[str, Array]:
+    """By op name what a table says of the integers of filters; raises CalibrationError for another network."""
+    sizes = {one.name: one.operands[1].tensor.size for one in module.main.operations if _has_filters(one)}
+    found: dict[str, Array] = {}
+    for line in table.sections.get(ROUNDING, ()):
+        name, _, text = line.rpartition(" ")
+        try:
+            found[name] = np.frombuffer(zlib.decompress(base64.b64decode(text, validate=True)), np.int8)
+        except (binascii.Error, zlib.error) as error:
+            raise CalibrationError(f"the calibration table's rounding of '{name}' is damaged: {error}") from error
+        if sizes.get(name) != found[name].size:
+            raise CalibrationError(
+                f"the calibration table's rounding of filters does not fit module '{module.name}': no op '{name}' with "
+                f"{found[name].size} weights; calibrate it again with `tpuc calibrate`"
+            )
+    return found
+
+
+def noted_filters(net: FakeNetwork, table: CalibrationTable) -> Filters:
+    """By step of a network the integers of filters that a table notes, and their scales."""
+    changes, result = noted_changes(net.module, table), Filters()
+    for index, step in enumerate(net.plan.steps):
+        if step.operation.name in changes and net.is_product(index):
+            filters = net.constant(step.operands[1])
+            assert filters is not None
+            result[index] = changed_filters(step.operation.op, filters, changes[step.operation.name])
+    return result
+
+
+def _text(array: Array) -> str:
+    return base64.b64encode(zlib.compress(array.astype(np.int8).tobytes(), 9)).decode("ascii")
+
+
+def _has_filters(operation: Operation) -> bool:
+    return isinstance(operation.op, PRODUCTS) and operation.operands[1].is_constant
+
+
+def _has_scales(operation: Operation) -> bool:
+    type_ = operation.operands[0].type
+    return isinstance(type_, TensorType) and isinstance(type_.element, UniformPerAxis)

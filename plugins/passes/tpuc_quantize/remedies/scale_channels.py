@@ -1,0 +1,87 @@
+"""Gives values the thresholds per channel that the calibration table notes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tpuc.api import (
+    CALIBRATION_TABLE,
+    QUANTISE_TABLE,
+    CalibrationError,
+    Module,
+    Operation,
+    Pass,
+    PassContext,
+    TensorType,
+    UniformPerAxis,
+)
+from tpuc.api.evaluation import Array
+from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.target.results import MODE
+
+from tpuc_quantize.remedies.channel_thresholds import CHANNEL_THRESHOLDS, channel_elements, eligible
+from tpuc_quantize.tables.annotations import parse_notes
+from tpuc_quantize.tables.table import CalibrationTable, as_table
+
+MODES = ("int8", "int8-asym")
+
+
+@dataclass(frozen=True)
+class ScaleChannels(Pass):
+    """int8 values around functions of one tensor (a SiLU between convolutions) get a scale per channel, and no zero
+    point.
+
+    The thresholds are those that `tpuc calibrate` noted in the table (the file `table`, or
+    the result `calibration_table`). Values next to layers that the quantise table makes float keep one scale,
+    as all do on chips whose lowerings know nothing else.
+    """
+
+    name = "scale-channels"
+    table: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CalibrationError when the notes in the table do not fit the network."""
+        table = as_table(self.table or context.find(CALIBRATION_TABLE))
+        mode = str(context.find(MODE) or context.options.get("quantize") or "")
+        if table is None or table.is_learned or mode not in MODES or context.chip is None:
+            return False
+        floats = context.find(QUANTISE_TABLE, {})
+        elements = noted_elements(module, table, Cells.of(context, self.name, mode), floats)
+        for operation in module.main.operations:
+            for value in operation.results:
+                if value.name in elements:
+                    value.type = value.tensor.with_element(elements[value.name])
+        return bool(elements)
+
+
+def noted_elements(
+    module: Module, table: CalibrationTable, cells: Cells, floats: Collection[str]
+) -> dict[str, UniformPerAxis]:
+    """How the values of a calibrated module that get several scales on the chip are stored, by name."""
+
+    def takes(operation: Operation) -> bool:
+        cell = cells.lowering(operation.op, cells.mode)
+        return cell is not None and cell.channel_scales
+
+    values = list(eligible(module, floats, takes))
+    if not values:
+        return {}
+    return channel_elements(iter(values), noted_thresholds(module, table), cells.chip.symmetric_divisor)
+
+
+def noted_thresholds(module: Module, table: CalibrationTable) -> dict[str, Array]:
+    """The thresholds per channel in a table by value name; raises CalibrationError for those of another network."""
+    channels = {
+        value.name: value.tensor.dims[1]
+        for operation in module.main.operations
+        for value in operation.results
+        if isinstance(value.type, TensorType) and value.tensor.rank == 4
+    }
+    try:
+        return parse_notes(table.sections.get(CHANNEL_THRESHOLDS, ()), channels)
+    except ValueError as error:
+        raise CalibrationError(
+            f"the calibration table's thresholds per channel do not fit module '{module.name}': {error}; calibrate it "
+            "again with `tpuc calibrate`"
+        ) from error

@@ -1,0 +1,1 @@
+"""Factors moved between layers: cross-layer equalization, migration of outliers, integer weights."""

@@ -1,0 +1,64 @@
+"""Moves the factors per channel between filters that a calibration table notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tpuc.api import CALIBRATION_TABLE, CalibrationError, Module, Pass, PassContext, drop_unused_weights, remove_dead
+from tpuc.api.evaluation import Array, state_factors, stated_factors
+
+from tpuc_quantize.scaling.links import find_links, move
+from tpuc_quantize.tables.annotations import parse_notes
+from tpuc_quantize.tables.table import CalibrationTable, as_table
+
+FACTORS = "channel_factor"
+"""The section of a calibration table that holds them: remarks of the form `#channel_factor op_name f0 f1 ...`."""
+
+
+@dataclass(frozen=True)
+class MoveFactors(Pass):
+    """Channels are divided by a factor where they are made and multiplied by it where they are read, for those that the
+    table in the result `calibration_table` (or the file `table`) was made for. The module's attributes say so, by which
+    its values are compared with those of the network as it was; a module that says so already stays as it is.
+    """
+
+    name = "move-factors"
+    table: str = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """See Pass; raises CalibrationError for the factors of another network."""
+        table = as_table(self.table or context.find(CALIBRATION_TABLE))
+        if table is None or stated_factors(module):
+            return False
+        return move_factors(module, noted_factors(module, table))
+
+
+def move_factors(module: Module, factors: Mapping[str, Array]) -> bool:
+    """Move the factors of channels, which are given by the name of what makes them, and note those of all values."""
+    changed: dict[str, Array] = {}
+    for link in list(find_links(module)) if factors else ():
+        if link.producer.name in factors:
+            own = factors[link.producer.name]
+            move(module, link, own)
+            changed |= {one.result.name: link.along(own) for one in (link.producer, *link.between)}
+    if changed:
+        state_factors(module, changed)
+        remove_dead(module)
+        drop_unused_weights(module)
+    return bool(changed)
+
+
+def noted_factors(module: Module, table: CalibrationTable) -> dict[str, Array]:
+    """The factors in a table by the name of what makes the channels."""
+    notes = table.sections.get(FACTORS, ())
+    if not notes:
+        return {}
+    channels = {link.producer.name: link.channels for link in find_links(module)}
+    try:
+        return parse_notes(notes, channels)
+    except ValueError as error:
+        raise CalibrationError(
+            f"the calibration table's factors per channel do not fit module '{module.name}': {error}; calibrate it "
+            "again with `tpuc calibrate`"
+        ) from error

@@ -1,0 +1,1 @@
+"""Fake-quantized networks: quantization grids, batches, the slots of outputs."""

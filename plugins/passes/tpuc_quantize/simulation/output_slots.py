@@ -1,0 +1,66 @@
+"""The outputs of a network, and the values that they are only put together from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from tpuc.api import Constant, Module, NetworkInput, Op, ShapeOnly, Value
+from tpuc_ops import top
+
+from tpuc_quantize.simulation.network import FakeNetwork
+
+REARRANGING = (top.Concat, top.Permute, ShapeOnly)
+"""Ops whose results are their operands in another order or shape: boxes and scores in one tensor are two outputs."""
+
+
+def is_scaling(op: Op) -> bool:
+    """Is the result the operand in other units? What it means does not depend on them."""
+    return isinstance(op, top.MulConst) and not op.do_relu and op.const_val != 0
+
+
+def output_parts(module: Module, through: tuple[type[Op], ...] = ()) -> Iterator[Value]:
+    """The outputs of a module and all that they are put together from or multiples of, each once; also what the first
+    operand of `through` is put together from.
+    """
+    seen: set[str] = set()
+    stack = list(reversed(module.main.outputs))
+    while stack:
+        value = stack.pop()
+        producer = value.defining
+        if producer is None or value.name in seen or isinstance(producer.op, (Constant, NetworkInput)):
+            continue
+        seen.add(value.name)
+        yield value
+        if isinstance(producer.op, REARRANGING) or is_scaling(producer.op):
+            stack += reversed(producer.operands)
+        elif isinstance(producer.op, through):
+            stack.append(producer.operands[0])
+
+
+def output_slots(
+    net: FakeNetwork,
+    *,
+    behind: Sequence[int] | None = None,
+    whole: Collection[int] = (),
+    instead: Mapping[int, int] | None = None,
+) -> list[int]:
+    """The slots that errors are measured in: outputs, or what they are only put together from (boxes and scores in one
+    tensor are two outputs) or are multiples of, or what a final Softmax takes, whose results are mostly 0 or 1, unless
+    these are `whole`; `instead` of some of these others. With `behind` those that these slots are made of, instead of
+    outputs.
+    """
+    producers = {slot: step for step in net.plan.steps for slot in step.results}
+    result: list[int] = []
+    stack = list(behind) if behind is not None else [slot for _, slot in reversed(net.plan.outputs)]
+    while stack:
+        slot = stack.pop()
+        step = producers.get(slot)
+        if step is not None and slot not in whole and _passes(step.operation.op):
+            stack += [one for one in reversed(step.operands) if one not in net.constants and one]
+        elif (found := (instead or {}).get(slot, slot)) not in result:
+            result.append(found)
+    return result
+
+
+def _passes(op: Op) -> bool:
+    return isinstance(op, (top.Softmax, *REARRANGING)) or is_scaling(op)

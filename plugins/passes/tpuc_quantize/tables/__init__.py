@@ -1,0 +1,1 @@
+"""Calibration tables and the annotations in their remarks."""
