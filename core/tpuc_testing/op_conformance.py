@@ -17,9 +17,13 @@ from tpuc.ir.text.fields import op_from_attributes
 from tpuc.ir.types import ElementType, ScalarType, TensorType, Uniform
 from tpuc.registry import Registry
 
+from tpuc_testing.families import run_all
+
 Array: TypeAlias = npt.NDArray[Any]
 Reference: TypeAlias = "Callable[..., Array | Sequence[Array]]"
 """Called with the operands of a sample, one by one; absent ones are empty arrays."""
+
+Check: TypeAlias = "Callable[[Any], None]"
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\.[A-Z][A-Za-z0-9]*")
 
@@ -36,8 +40,17 @@ Operand: TypeAlias = "Array | Typed | None"
 """An array, an array with its type, or None for an optional operand that is not there."""
 
 
+def _check(method: Check) -> Check:
+    """A check that `test_op` runs, so that pytest does not collect it as a test of its own."""
+    setattr(method, "__test__", False)  # noqa: B010  # functions have any attribute
+    return method
+
+
 class OpConformance:
-    """Inherit, and state `op`, `reference`, `samples` and `flops`; everything that an op promises is then tested.
+    """Inherit, and state `op`, `reference`, `samples` and `flops`; `test_op` then checks everything an op promises.
+
+    It runs all checks and names each one that fails. A subclass may override a single check: its method is then a
+    test of its own, with fixtures and marks as it likes.
 
     `samples` are lists of operands. `flops` are the arithmetic operations that each element of the first result takes,
     or a tuple of those that each sample takes. `result` is the element type of the results where the op cannot infer
@@ -56,6 +69,11 @@ class OpConformance:
         super().__init_subclass__()
         check_stated(cls, "op", "reference", "samples", "flops")
 
+    def test_op(self) -> None:
+        methods = {name: getattr(self, name) for name in dir(OpConformance) if name.startswith("test_")}
+        run_all({name: method for name, method in methods.items() if not getattr(method, "__test__", True)})
+
+    @_check
     def test_evaluate_equals_the_reference(self) -> None:
         for number, sample in enumerate(self.samples):
             for found, expected in zip(*self._both(sample), strict=True):
@@ -67,6 +85,7 @@ class OpConformance:
                     found, expected = found.astype(np.float64), expected.astype(np.float64)
                     np.testing.assert_allclose(found, expected, self.rtol, self.atol, err_msg=what)
 
+    @_check
     def test_infer_agrees_with_evaluate(self) -> None:
         for number, sample in enumerate(self.samples):
             arrays, types = operands_of(sample)
@@ -78,6 +97,7 @@ class OpConformance:
                 if self.result is None:
                     assert array.dtype == numpy_dtype(type.storage), what
 
+    @_check
     def test_evaluate_leaves_its_operands_alone(self) -> None:
         for sample in self.samples:
             arrays, _ = operands_of(sample)
@@ -86,6 +106,7 @@ class OpConformance:
             for array, copy in zip(arrays, before, strict=True):
                 np.testing.assert_array_equal(array, copy)
 
+    @_check
     def test_flops_are_those_of_the_formula(self) -> None:
         nodes = [self.node(sample) for sample in self.samples]
         found = [self.op.flops(node) for node in nodes]
@@ -98,11 +119,13 @@ class OpConformance:
         assert found == list(expected), f"flops of {self.op!r}: {found}, the formula says {list(expected)}"
         assert all(type(count) is int for count in found)
 
+    @_check
     def test_attributes_round_trip_through_text(self) -> None:
         text = {name: print_attribute(attribute) for name, attribute in attributes_of(self.op).items()}
         parsed = {name: parse_attribute(attribute) for name, attribute in text.items()}
         assert op_from_attributes(type(self.op), parsed) == (self.op, {})
 
+    @_check
     def test_definition_is_frozen_named_and_documented(self) -> None:
         cls = type(self.op)
         own = vars(cls)
@@ -112,6 +135,7 @@ class OpConformance:
         fields = {field.name: getattr(self.op, field.name) for field in op_fields(cls)}
         assert hash(self.op) == hash(cls(**fields))
 
+    @_check
     def test_the_dialect_has_it_under_its_name(self) -> None:
         registered = Registry().resolve_op(self.op.name)
         assert registered is not None, f"no installed dialect has {self.op.name}; add it to the package's `Dialect`"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import F32, Node, Op, TensorType, Types
+from tpuc_testing.families import FamilyError
 from tpuc_testing.kernel_conformance import KernelConformance
 from tpuc_testing.op_conformance import OpConformance, f32, onnx_node
 
@@ -52,6 +53,10 @@ class NegatedConformance(OpConformance):
     flops = 1
 
 
+def _too_wide(op: Op, operands: Types) -> Types:
+    return (TensorType((4,), F32),)
+
+
 def test_each_check_fails_on_what_it_is_about() -> None:
     case = NegatedConformance()
     case.test_evaluate_equals_the_reference()
@@ -64,12 +69,31 @@ def test_each_check_fails_on_what_it_is_about() -> None:
         AssertionError, match=r"^no installed dialect has nobody\.Negated; add it to the package's `Dia"
     ):
         type("Other", (NegatedConformance,), {"op": unknown()})().test_the_dialect_has_it_under_its_name()
-    wide = type("Wide", (Negated,), {"infer": lambda *_: (TensorType((4,), F32),), "__doc__": "-x."})
+    wide = type("Wide", (Negated,), {"infer": _too_wide, "__doc__": "-x."})
     with pytest.raises(AssertionError, match="sample 0 of Wide"):
         type("Other", (NegatedConformance,), {"op": wide()})().test_infer_agrees_with_evaluate()
     other = type("Other", (NegatedConformance,), {"reference": np.abs})
     with pytest.raises(AssertionError, match="sample 0 of Negated"):
         other().test_evaluate_equals_the_reference()
+
+
+def test_one_test_runs_all_checks_and_names_those_that_fail() -> None:
+    with pytest.raises(
+        FamilyError, match=r"^2 of 7 checks failed: test_flops_are_.*, test_the_dialect_has_it"
+    ) as raised:
+        NegatedConformance().test_op()
+    assert [str(error).split(" ")[0] for error in raised.value.exceptions] == ["flops", "top.Relu"]
+
+
+class TestOverridden(NegatedConformance):
+    """A check that a subclass overrides is a test of its own."""
+
+    def test_op(self) -> None:
+        with pytest.raises(FamilyError, match=r"^1 of 6 checks failed: test_the_dialect_has_it_under_its_name$"):
+            super().test_op()
+
+    def test_flops_are_those_of_the_formula(self) -> None:
+        assert self.op.flops(self.node(self.samples[0])) == 6
 
 
 def test_a_reference_has_the_attributes_that_it_is_given() -> None:
