@@ -4,7 +4,7 @@
 - the table below `<!-- pipelines -->`
 - the tables below `<!-- tpulang -->`, and what a script prints, below `<!-- output: FILE.py -->`
 - the figures in README and figures.md, below `<!-- figures: short -->` and `<!-- figures: all -->`
-- `pictures/digits.svg`, from the example
+- `pictures/digits.svg`, from the example, and `pictures/rooms.svg`
 - `cli.md`, from the commands themselves
 - the sections of `support.md`, from the tables of every bundled chip and of the ONNX front end
 - the type stubs of the op packages `tpuc_ops.top` and `tpuc_ops.tpu`, from their files
@@ -25,6 +25,7 @@ from pathlib import Path
 
 import click
 import figures
+import rooms
 from refusals import Refusals, refusals_of
 from tpuc.api import CPU_FUNCTIONS, ChipDescription
 from tpuc.registry import Offer, Registry
@@ -83,6 +84,7 @@ FIGURES = re.compile(r"(<!-- figures: (short|all) -->\n).*?(<!-- end of figures 
 OUTPUT = re.compile(r"(<!-- output: (\S+) -->\n)```text\n.*?^```\n", re.MULTILINE | re.DOTALL)
 SCRIPT_TABLE = re.compile(r"(<!-- options: (\w+) -->\n)(?:\|.*\n)*", re.MULTILINE)
 PICTURE = DOCS / "pictures" / "digits.svg"
+ROOMS = DOCS / "pictures" / "rooms.svg"
 TPULANG_TABLES = re.compile(r"(<!-- tpulang -->\n).*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir", ".cpp": "cpp"}
 
@@ -441,7 +443,7 @@ def pages() -> Mapping[Path, str]:
 
 def main() -> None:
     """Write the pages and stubs that are not as they should be."""
-    for path, text in {**pages(), **stubs(), PICTURE: figures.picture()}.items():
+    for path, text in {**pages(), **stubs(), PICTURE: figures.picture(), ROOMS: rooms.picture()}.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             click.echo(f"{path.relative_to(ROOT)} written")

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from tpuc.registry import GROUPS
 
+from tests.contract.test_layers import COMPILER, LAYERS
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -60,6 +62,14 @@ def test_the_figures_and_the_output_in_readme_are_current(generate: Any) -> None
 @pytest.mark.chip("bm1684x")
 def test_the_picture_is_current(generate: Any) -> None:
     assert text(generate.PICTURE) == generate.figures.picture(), OUT_OF_DATE
+
+
+def test_the_picture_of_the_rooms_is_current_and_shows_folders(generate: Any) -> None:
+    rooms = generate.rooms
+    assert text(generate.ROOMS) == rooms.picture(), OUT_OF_DATE
+    boxes = [*rooms.STAGES, *(box for floor in rooms.FLOORS for box in floor), rooms.TOOLS]
+    folders = [f"{box.folder}/{room}" for box in boxes for room in box.rooms]
+    assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
 
 
 def test_figures_are_those_of_the_committed_results(generate: Any) -> None:
@@ -157,8 +167,20 @@ def test_lines_fit_a_window(page: Path) -> None:
     assert [line for line in text(page).splitlines() if len(line) > WIDTH and not line.startswith("| ")] == []
 
 
-def test_the_architecture_names_every_group_and_what_its_objects_are() -> None:
+def test_the_architecture_fits_a_page_and_has_the_layers_that_are_tested() -> None:
     page = text(DOCS / "architecture.md")
+    assert len(page.splitlines()) <= 90
+    rows = re.findall(r"^\| `((?:core|plugins)/\S+)` \| (.*?) \|", page, re.MULTILINE)
+    short = {"COMPILER": COMPILER}
+    shown = [
+        (folder, [one for name in re.findall(r"`(\w+)`", row) for one in short.get(name, (name,))])
+        for folder, row in rows
+    ]
+    assert shown == [(folder, list(allowed)) for folder, allowed in LAYERS]
+
+
+def test_the_page_of_plugins_names_every_group_and_what_its_objects_are() -> None:
+    page = text(DOCS / "internals" / "plugins.md")
     assert [name for name in GROUPS if f"`{name}`" not in page] == []
     bases = [group.base.partition(":")[2] for group in GROUPS.values() if group.base and group.name != "tpuc.commands"]
     assert [base for base in bases if f"`{base}`" not in page] == []
@@ -167,3 +189,11 @@ def test_the_architecture_names_every_group_and_what_its_objects_are() -> None:
 def test_every_bundled_group_has_a_howto() -> None:
     howtos = "".join(map(text, HOWTOS))
     assert [group for group in ENTRY_POINTS if group not in howtos] == []
+
+
+def test_every_path_to_find_the_way_by_exists() -> None:
+    paths = re.findall(
+        r"`((?:core|plugins|tests|benchmarks|docs)/[\w./-]*|pyproject\.toml)`", text(DOCS / "find-your-way.md")
+    )
+    assert len(paths) > 50
+    assert [path for path in paths if not (ROOT / path).exists()] == []
