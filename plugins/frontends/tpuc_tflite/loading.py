@@ -30,6 +30,9 @@ INTERMEDIATES = "intermediates"
 """The attribute that names tensors which an operator has inside; they say the scales of values."""
 
 SUBGRAPH_ATTRIBUTES = ("then_subgraph_index", "else_subgraph_index", "cond_subgraph_index", "body_subgraph_index")
+_WITHOUT_RESULT = frozenset(("ASSIGN_VARIABLE", "CALL_ONCE"))
+"""Operators that have none by right: they run a graph that initializes variables, or write one."""
+
 _DTYPES = {
     "BOOL": np.bool_,
     "FLOAT16": np.float16,
@@ -128,9 +131,8 @@ class _Loader:
         names = [tensor.name for tensor in tensors]
         inputs = self._pick(names, self._ints(subgraph, "Inputs"), "the graph's inputs")
         outputs = self._pick(names, self._ints(subgraph, "Outputs"), "the graph's outputs")
-        nodes = [
-            self._node(subgraph.Operators(i), i, codes, names) for i in range(self._count(subgraph.OperatorsLength()))
-        ]
+        count = self._count(subgraph.OperatorsLength())
+        nodes = [node for i in range(count) if (node := self._node(subgraph.Operators(i), i, codes, names)) is not None]
         title = (subgraph.Name() or b"main").decode("utf-8", "replace") or "main"
         return Graph(self._source, title, {t.name: t for t in tensors}, tuple(nodes), inputs, outputs)
 
@@ -169,7 +171,10 @@ class _Loader:
             return "custom", (code.CustomCode() or b"").decode("utf-8", "replace"), code.Version()
         return "", name, code.Version()
 
-    def _node(self, operator: Any, position: int, codes: list[tuple[str, str, int]], names: list[str]) -> ForeignNode:
+    def _node(
+        self, operator: Any, position: int, codes: list[tuple[str, str, int]], names: list[str]
+    ) -> ForeignNode | None:
+        """None for an operator that only writes variables; what reads them is refused where it is imported."""
         index = int(operator.OpcodeIndex())
         if index >= len(codes):
             raise self._error(f"is damaged: operator {position} has code {index}, and there are {len(codes)}")
@@ -177,6 +182,13 @@ class _Loader:
         what = f"operator {position} ({op_type})"
         inputs = self._pick(names, self._ints(operator, "Inputs"), f"the inputs of {what}")
         outputs = self._pick(names, self._ints(operator, "Outputs"), f"the outputs of {what}")
+        if not outputs and op_type in _WITHOUT_RESULT:
+            return None
+        if not outputs and domain:
+            raise Unsupported(
+                f"{self._source}: {what} has no result, so nothing tells what it does to the network's values. Export "
+                "the network without it."
+            )
         if not outputs or "" in outputs:
             raise self._error(f"is damaged: {what} has no result")
         attributes = self._options(operator)

@@ -238,3 +238,27 @@ def test_the_engine_needs_its_package(tmp_path: Path, monkeypatch: pytest.Monkey
     wanted = f"{path}: comparing with LiteRT needs the package ai-edge-litert: {install_command('litert')}"
     with pytest.raises(Unsupported, match=f"^{re.escape(wanted)}$"):
         ENGINE.run(path, {"x": values(1, 4)})
+
+
+def test_variables_are_no_damage(tmp_path: Path) -> None:
+    """Operators without a result write variables; a network that reads one is refused, what does not depend on one is
+    compiled.
+    """
+    tensors = [X, Y, Tensor("v", (), "RESOURCE"), Tensor("old", (1, 4)), Tensor("sum", (1, 4))]
+    nodes = [
+        Node("CALL_ONCE", [], []),
+        Node("VAR_HANDLE", [], ["v"]),
+        Node("READ_VARIABLE", ["v"], ["old"]),
+        Node("ADD", ["x", "old"], ["sum"]),
+        Node("ASSIGN_VARIABLE", ["v", "sum"], []),
+        ABS,
+    ]
+    reason = "it keeps a state from run to run, and compiled networks keep nothing"
+    content = tflite_file(tensors, nodes, ["x"], ["sum", "y"])
+    assert f"node 'v' (VAR_HANDLE): {reason}: make the state an input and an output." in sentence(content, tmp_path)
+    free = read(tflite_file(tensors, nodes, ["x"], ["y"]), tmp_path)
+    assert "top.Abs" in [operation.op.name for operation in free.main.operations]
+    lost = tflite_file([X, Y], [ABS, Node("", ["y"], [], custom="Log")], ["x"], ["y"])
+    assert "operator 1 (Log) has no result, so nothing tells what it does to the" in sentence(lost, tmp_path)
+    damaged = tflite_file([X, Y], [ABS, Node("ABS", ["x"], [])], ["x"], ["y"])
+    assert "is damaged: operator 1 (ABS) has no result. Export or download it again." in sentence(damaged, tmp_path)
