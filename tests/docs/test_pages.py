@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pkgutil
 import re
 import tomllib
 from pathlib import Path
@@ -197,3 +198,20 @@ def test_every_path_to_find_the_way_by_exists() -> None:
     )
     assert len(paths) > 50
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_names_of_python_on_the_pages_exist() -> None:
+    groups = {*ENTRY_POINTS, *ENTRY_POINTS["tpuc.groups"], *GROUPS}
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+    names = {name for file in files for name in re.findall(r"`(tpuc(?:_\w+)?(?:\.\w+)+)`", text(file))}
+    wanted = {name for name in names - groups if not name.endswith(".toml")}
+    assert [name for name in sorted(wanted) if not leads_to_something(name)] == []
+    assert not leads_to_something("tpuc.api.Nothing")
+
+
+def leads_to_something(name: str) -> bool:
+    """Is it a module, or what a module has?"""
+    try:
+        return pkgutil.resolve_name(name) is not None
+    except (ImportError, AttributeError):
+        return False
