@@ -9,9 +9,9 @@ module @net attributes {module.chip = "ALL", module.state = "TOP_F32"} {
 }
 // CHECK: @main(%arg0: tensor<1x4x4x3xui8> loc("x_raw"))
 // CHECK: "top.Input"{{.*}}customization_format = "BGR_PACKED"
-// CHECK-NEXT: "tpu.Permute"(%0) {order = [0, 3, 1, 2]}
-// CHECK-NEXT: "tpu.Slice"(%1) {{.*}}offset = [0, 2, 0, 0], steps = [1, -1, 1, 1]
-// CHECK-NEXT: "tpu.Cast"(%2){{.*}} -> tensor<1x3x4x4xf32>
-// CHECK: "tpu.Sub"(%3
-// CHECK: "tpu.Mul"(%5
-// CHECK-NEXT: "tpu.Pool2D"(%7)
+// CHECK-NEXT: "tpu.Permute"(%1{{.*}}order = [0, 3, 1, 2]
+// CHECK-NEXT: "tpu.Slice"(%2{{.*}}offset = [0, 2, 0, 0], steps = [1, -1, 1, 1]
+// CHECK-NEXT: "tpu.Cast"(%3){{.*}} -> tensor<1x3x4x4xf32>
+// CHECK: "tpu.Sub"(%4
+// CHECK: "tpu.Mul"(%6
+// CHECK-NEXT: "tpu.Pool2D"(%8)
