@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from tpuc.api import CALIBRATION_TABLE, Calibrated, Module, Op, TensorType, Value
 from tpuc_ops import top
@@ -108,3 +109,39 @@ def test_results_of_signed_operands_are_signed_unless_a_relu_is_fused() -> None:
         total = net.op(top.Add(do_relu=do_relu), values[-1], net.input)
         found = propagate(net.finish(total), v0=(1.0, -1.0), v1=(2.0, -2.0), v2=(2.0, 0.0))
         assert found["v2"] == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "result"),
+    [
+        (top.LeakyRelu(alpha=3.0), (6.0, -6.0)),
+        (top.LeakyRelu(alpha=-3.0), (6.0, 0.0)),
+        (top.MaxConst(const_val=5.0), (5.0, -5.0)),
+        (top.MinConst(const_val=-5.0), (5.0, -5.0)),
+    ],
+)
+def test_results_beyond_the_operands_range_keep_their_own(op: Op, result: Range) -> None:
+    net, values = chain(top.MulConst(const_val=2.0), op)
+    found = propagate(net.finish(values[-1]), v0=(1.0, -1.0), v1=(2.0, -2.0), v2=result)
+    assert (found["v1"], found["v2"]) == ((-2.0, 2.0), (result[1], result[0]))
+
+
+@pytest.mark.parametrize(("slope", "is_taken"), [(1.0, True), (-1.0, True), (1.5, False), (-1.5, False)])
+def test_one_steep_slope_of_many_is_enough(slope: float, is_taken: bool) -> None:
+    net, values = chain(top.MulConst(const_val=2.0))
+    slopes = net.weight(1, 4, 1, 1)
+    result = net.op(top.PRelu(), values[-1], slopes)
+    module = net.finish(result)
+    module.weights[slopes.name] = np.array([0.1, 0.2, slope, 0.3], np.float32).reshape(1, 4, 1, 1)
+    thresholds = {"v0": (1.0, -1.0), values[-1].name: (2.0, -2.0), result.name: (3.0, -3.0)}
+    found = propagate(module, **thresholds)
+    assert (found[values[-1].name] == found[result.name]) == is_taken
+    assert found[result.name] == (-3.0, 3.0)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1.0, 2.0), (5.0, 5.0), (-1e4, 2.0)])
+def test_the_operand_of_a_pad_reaches_as_far_as_the_pads_unless_they_are_a_mask(value: float, expected: float) -> None:
+    net, values = chain(top.MulConst(const_val=2.0), top.Pad(paddings=(0, 0, 0, 0, 0, 0, 1, 1), val=value))
+    reach = max(2.0, abs(value))
+    found = propagate(net.finish(values[-1]), v0=(1.0, -1.0), v1=(2.0, -2.0), v2=(reach, -reach))
+    assert found["v1"] == found["v2"] == (-expected, expected)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext
+from tpuc.api import CALIBRATION_TABLE, Module, Operation, Pass, PassContext
 
 from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.importing.propagation import (
     SAME_ELEMENTS,
     TAKES_OVER,
     backward_join,
+    backward_pad,
     backward_sum,
     backward_unary,
     forward,
@@ -37,17 +38,22 @@ class PropagateCalibration(Pass):
         """See Pass."""
         operations = module.main.operations
         table = as_table(context.find(CALIBRATION_TABLE))
-        changed = [forward(operation, SAME_ELEMENTS) for operation in operations]
+        changed = [forward(module, operation, SAME_ELEMENTS) for operation in operations]
         if table is not None and table.is_learned:
             module.main.update_type()
             return any(changed)
         changed += [keep_sign(operation) for operation in operations]
-        backward = (backward_join, backward_sum, backward_unary)
-        changed += [any(rule(operation) for rule in backward) for operation in reversed(operations)]
-        changed += [forward(operation, TAKES_OVER) or forward_sum(operation) for operation in operations]
+        changed += [_backward(module, operation) for operation in reversed(operations)]
+        changed += [forward(module, operation, TAKES_OVER) or forward_sum(operation) for operation in operations]
         changed += [keep_sign(operation) for operation in operations]
         module.main.update_type()
         return any(changed)
+
+
+def _backward(module: Module, operation: Operation) -> bool:
+    if backward_join(operation) or backward_sum(operation) or backward_pad(module, operation):
+        return True
+    return backward_unary(module, operation)
 
 
 def calibrated_copy(module: Module, context: PassContext, table: str = "") -> Module:

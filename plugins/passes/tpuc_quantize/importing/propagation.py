@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tpuc.api import Calibrated, FusesRelu, Operation, Return, ShapeOnly, TensorType, Value
+from tpuc.api import Calibrated, FusesRelu, Module, Operation, Return, ShapeOnly, TensorType, Value
 from tpuc_ops import top
 
+from tpuc_quantize.importing.reach import stays_within
 from tpuc_quantize.simulation.output_slots import REARRANGING
 
 SAME_ELEMENTS = (ShapeOnly, top.Permute)
@@ -70,13 +71,15 @@ def operands_of(operation: Operation) -> list[Value]:
     return [operand for operand in operation.operands if calibration(operand) is not None]
 
 
-def forward(operation: Operation, kinds: tuple[type, ...]) -> bool:
-    """Results take the first operand's range."""
+def forward(module: Module, operation: Operation, kinds: tuple[type, ...]) -> bool:
+    """Results take the first operand's range, unless the op makes results beyond it."""
     sources = operands_of(operation)
     if not isinstance(operation.op, kinds) or not sources or _has_relu(operation):
         return False
     source = calibration(sources[0])
     assert source is not None
+    if not stays_within(module, operation, source.minimum, source.maximum) and not _is_mask(operation, source):
+        return False
     changed = [
         take_range(result, source.minimum, source.maximum) for result in operation.results if calibration(result)
     ]
@@ -142,10 +145,11 @@ def _is_lost(operand: Value, result: Calibrated) -> bool:
     return source is not None and source.threshold * LOST < result.threshold
 
 
-def backward_unary(operation: Operation) -> bool:
+def backward_unary(module: Module, operation: Operation) -> bool:
     """The operand takes the result's range where the op does not change what is above zero and nobody else uses it.
 
-    A sloped op only raises it: what lies below zero must not be cut off before it is flattened.
+    A sloped op only raises it: what lies below zero must not be cut off before it is flattened. One that makes larger
+    values of those below zero leaves it alone.
     """
     kinds = (*SAME_ELEMENTS, *SAME_ABOVE_ZERO, *SLOPED_BELOW_ZERO)
     if not isinstance(operation.op, kinds) or not operation.results or _has_relu(operation):
@@ -155,13 +159,34 @@ def backward_unary(operation: Operation) -> bool:
     if result is None or source is None or len(operand.uses) != 1:
         return False
     cuts_off = source.threshold > result.threshold or source.minimum < result.minimum
-    if isinstance(operation.op, SLOPED_BELOW_ZERO) and cuts_off:
+    is_steep = not stays_within(module, operation, result.minimum, result.maximum)
+    if isinstance(operation.op, SLOPED_BELOW_ZERO) and (cuts_off or is_steep):
         return False
     if isinstance(operation.op, top.Abs):
         return take_range(operand, -result.threshold, result.threshold)
     if isinstance(operation.op, (*SAME_ELEMENTS, top.MaxPool, top.Depth2Space)) and not _fits_sign(operand, result):
         return False
     return take_range(operand, result.minimum, result.maximum)
+
+
+def backward_pad(module: Module, operation: Operation) -> bool:
+    """The operand of a pad takes the result's range where the pads are beyond its own: chips fill them in as stored
+    values of the operand. It does not where nothing would be left of the operand, or little for others that read it.
+    """
+    if not isinstance(operation.op, top.Pad):
+        return False
+    operand, result = operation.operands[0], calibration(operation.result)
+    source = calibration(operand)
+    if source is None or result is None or stays_within(module, operation, source.minimum, source.maximum):
+        return False
+    if _is_mask(operation, source) or (len(operand.uses) > 1 and _is_lost(operand, result)):
+        return False
+    return take_range(operand, min(source.minimum, result.minimum), max(source.maximum, result.maximum))
+
+
+def _is_mask(operation: Operation, source: Calibrated) -> bool:
+    """Are pads so far beyond the range that eight bits would hold nothing else? They only have to stay extreme."""
+    return isinstance(operation.op, top.Pad) and abs(operation.op.val) > NOTHING * source.threshold
 
 
 def keep_sign(operation: Operation) -> bool:
