@@ -77,7 +77,7 @@ def mean_ratio(cell: str) -> float:
 def short_table() -> Iterator[str]:
     """For README: one network for each task, int8 on one chip."""
     yield from (
-        "| int8 on BM1684X | cycles | vendor's compiler | | noise: SQNR | vendor's compiler |",
+        "| int8 on BM1684X | cycles | vendor's compiler | | SQNR | vendor's compiler |",
         "|---|--:|--:|--:|--:|--:|",
     )
     both = pairs(f"{CHIP} int8")
@@ -91,7 +91,8 @@ def short_table() -> Iterator[str]:
     worst = max(mine / theirs for mine, theirs in both.values())
     mean = mean_ratio(f"{CHIP} int8")
     yield ""
-    yield f"Of all {len(both)} networks that both were measured on: {mean:.2f} of the cycles (the worst {worst:.2f})."
+    told = f"{mean:.2f} of the vendor's cycles ({worst:.2f} at worst)"
+    yield f"Geometric mean over the {len(both)} networks measured with both: {told}."
     yield ""
     yield from installed()
 
@@ -102,8 +103,8 @@ def installed() -> Iterator[str]:
     own, everything = (found[name] / 1e6 for name in ("tpuc_bytes", "all_bytes"))
     times = {name.partition(" ")[0]: seconds for name, seconds in found["compile_seconds"].items()}
     told = ", ".join(f"{COMPILED[name]} {seconds:g} s" for name, seconds in times.items())
-    yield f"Installed it takes {own:.1f} MB, {everything:.0f} MB with the packages that it needs."
-    yield f"`tpuc compile` takes on one core: {told}."
+    yield f"Installed size: {own:.1f} MB, {everything:.0f} MB with dependencies."
+    yield f"Compile times on one core: {told}."
 
 
 def page() -> Iterator[str]:
