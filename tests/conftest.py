@@ -33,6 +33,9 @@ __all__ = ["network"]
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED_SKIPS = ROOT / "tests" / "allowed_skips.toml"
 
+ASKED_CASES: list[str] = []
+"""Parts of names of the cases that families run; all run where nothing is asked for."""
+
 settings.register_profile("tpuc", derandomize=True, deadline=None, database=None)
 settings.load_profile("tpuc")
 
@@ -52,6 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tpuc")
     group.addoption("--model-data", metavar="DIR", type=Path, help="folder with trained networks and labelled data")
     group.addoption("--oracle", metavar="DIR", type=Path, help="folder with the tools that run the vendor's models")
+    group.addoption("--case", metavar="NAME", action="append", default=[], help="of families only such cases")
     group.addoption(
         "--strict-skips",
         nargs="?",
@@ -70,6 +74,8 @@ def pytest_configure(config: pytest.Config) -> None:
         folder: Path | None = config.getoption(option)
         if folder is not None and not (folder / needed).exists():
             raise pytest.UsageError(f"{option} {folder}: no {needed!r} there")
+    asked: list[str] | None = config.getoption("--case")
+    ASKED_CASES[:] = asked or ()
     allowed: Path | None = config.getoption("--strict-skips")
     if allowed is not None and not hasattr(config, "workerinput"):  # workers of xdist report to this process
         config.pluginmanager.register(StrictSkips(allowed), "strict-skips")

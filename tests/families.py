@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeAlias
 
 import pytest
 from _pytest.mark import MarkDecorator, ParameterSet
 from tpuc_testing.families import run_all
 
-from tests.conftest import PROOFS
+from tests.conftest import ASKED_CASES, PROOFS
 
 Test: TypeAlias = Callable[..., None]
 Family: TypeAlias = dict[str, tuple[Any, ...]]
 """The values of each case by its name."""
+Ids: TypeAlias = Callable[[Any], object] | Sequence[str] | None
+GROUPING = {"slow", "chip", "interop"}
+"""Marks whose cases may share a test; others, such as `xfail`, say something about one case."""
 
 
-def each(names: str | tuple[str, ...], cases: Iterable[Any], ids: Callable[[Any], str] | None = None) -> Any:
+def each(names: str | tuple[str, ...], cases: Iterable[Any], ids: Ids = None) -> Any:
     """Run all cases in one test, which names every case that fails. The arguments are those of `parametrize`.
 
-    Cases with marks (`slow`, `chip`) form a test for each set of marks. All cases of a test share its fixtures.
+    Cases with marks (`slow`, `chip`) form a test for each set of marks. All cases of a test share its fixtures, but
+    each has a `tmp_path`, `monkeypatch` and `capsys` of its own. `--case NAME` runs only the cases with that name.
     """
     arguments = (names,) if isinstance(names, str) else names
     families: dict[str, Family] = {}
@@ -30,11 +35,14 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any], ids: Callable[[Any]
         if not isinstance(case, ParameterSet):
             case = pytest.param(*([case] if isinstance(names, str) else case))
         decorators = [mark if isinstance(mark, MarkDecorator) else MarkDecorator(mark) for mark in case.marks]
+        if unknown := {mark.name for mark in decorators} - GROUPING:
+            raise TypeError(f"a family takes no mark {', '.join(sorted(unknown))}; give the case a test of its own")
         part = "-".join("-".join(map(str, [mark.name, *mark.args])) for mark in decorators)
         marks[part] = decorators
         family = families.setdefault(part, {})
         labels = (_label(*pair, number, ids) for pair in zip(arguments, case.values, strict=True))
-        name = str(case.id) if case.id is not None else "-".join(labels)
+        given = case.id if ids is None or callable(ids) else ids[number]
+        name = str(given) if given is not None else "-".join(labels)
         family[name if name not in family else f"{name}-{number}"] = tuple(case.values)
     if not families:
         raise ValueError("a family without cases tests nothing; state at least one")
@@ -58,15 +66,13 @@ def _merged(test: Test, arguments: tuple[str, ...], family: Family | None = None
         chosen: Family = kwargs.pop("family") if family is None else family
 
         def check(values: tuple[Any, ...]) -> None:
-            try:
-                test(*args, **kwargs, **dict(zip(arguments, values, strict=True)))
+            with _own(kwargs) as fixtures:
+                test(*args, **fixtures, **dict(zip(arguments, values, strict=True)))
                 PROOFS.finish()
-            finally:
-                PROOFS.forget()
 
-        checks: Mapping[str, Callable[[], None]] = {
-            name: functools.partial(check, values) for name, values in chosen.items()
-        }
+        checks = {name: functools.partial(check, values) for name, values in chosen.items() if _is_asked_for(name)}
+        if not checks:
+            pytest.skip("no case of this family is asked for")
         run_all(checks)
 
     if family is None:
@@ -75,10 +81,30 @@ def _merged(test: Test, arguments: tuple[str, ...], family: Family | None = None
     return merged
 
 
-def _label(argument: str, value: object, number: int, ids: Callable[[Any], str] | None) -> str:
+@contextmanager
+def _own(fixtures: Mapping[str, Any]) -> Generator[dict[str, Any]]:
+    """The fixtures of one case: a folder and patches of its own, nothing printed before, no files of others."""
+    own = dict(fixtures)
+    if "tmp_path" in own:
+        own["tmp_path"] = own["tmp_path"] / f"case-{sum(1 for _ in own['tmp_path'].iterdir())}"
+        own["tmp_path"].mkdir()
+    if "capsys" in own:
+        own["capsys"].readouterr()
+    with ExitStack() as stack:
+        if "monkeypatch" in own:
+            own["monkeypatch"] = stack.enter_context(own["monkeypatch"].context())
+        stack.callback(PROOFS.forget)
+        yield own
+
+
+def _is_asked_for(name: str) -> bool:
+    return not ASKED_CASES or any(part in name for part in ASKED_CASES)
+
+
+def _label(argument: str, value: object, number: int, ids: Ids) -> str:
     """What `parametrize` would call the value."""
-    if ids is not None:
-        return ids(value)
+    if callable(ids) and (label := ids(value)) is not None:
+        return str(label)
     if isinstance(value, (str, int, float, bool, type(None))):
         return str(value)
     return getattr(value, "__name__", None) or f"{argument}{number}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,6 +87,47 @@ def test_marks_fixtures_and_other_parameters_stay(
         request.node.name
         == f"test_marks_fixtures_and_other_parameters_stay[{'slow' if name == 'c' else 'plain'}-{outer}]"
     )
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """What is printed before a family and between its cases is no business of a case."""
+    print("before")  # noqa: T201
+    yield
+    assert os.environ.get("FAMILY") is None
+
+
+@pytest.mark.usefixtures("printed")
+@each("value", [1, 2])
+def test_cases_have_folders_patches_and_output_of_their_own(
+    value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "FAMILY" not in os.environ
+    monkeypatch.setenv("FAMILY", "set")
+    assert capsys.readouterr().out == ""
+    print("left")  # noqa: T201
+    assert [*tmp_path.iterdir()] == []
+    (tmp_path / "file").touch()
+
+
+def test_marks_of_one_case_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"^a family takes no mark xfail; give the case a test of its own$"):
+        each("value", [pytest.param(1, marks=pytest.mark.xfail)])
+
+
+def test_single_cases_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    @each("name", ["add_far", "add", "mul"])
+    def family(name: str) -> None:
+        ran.append(name)
+
+    monkeypatch.setattr("tests.families.ASKED_CASES", ["add"])
+    family()
+    assert ran == ["add_far", "add"]
+    monkeypatch.setattr("tests.families.ASKED_CASES", ["div"])
+    with pytest.raises(pytest.skip.Exception, match=r"^no case of this family is asked for$"):
+        family()
 
 
 class TestMethods:

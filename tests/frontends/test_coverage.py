@@ -29,6 +29,8 @@ from tpuc_tflite.folding import QUESTIONS, foldable
 from tpuc_tflite.importers import TABLE as TFLITE
 from tpuc_tflite.importers import refused as tflite_refused
 
+from tests.families import each
+
 LISTS = configparser.ConfigParser(allow_no_value=True, delimiters=("=",))
 LISTS.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]  # names keep their case
 LISTS.read(Path(__file__).with_name("operators.txt"), encoding="utf-8")
@@ -48,14 +50,14 @@ def node(op_type: str) -> ForeignNode:
     return ForeignNode(op_type, "n", ("x",), ("y",), {})
 
 
-@pytest.mark.parametrize("name", listed("onnx"))
+@each("name", listed("onnx"))
 def test_onnx_operators(name: str) -> None:
     known = name in imported(ONNX) or name in REWRITES or name in GLUE | SHAPE_QUESTIONS or is_control_flow(node(name))
     schema = onnx.defs.get_schema(name)
     assert known or schema.has_function or schema.has_context_dependent_function or name in CONSTANTS
 
 
-@pytest.mark.parametrize(
+@each(
     ("section", "domain"),
     [
         ("onnxruntime", "com.microsoft"),
@@ -76,7 +78,7 @@ CONSTANTS = frozenset({"Constant", "EyeLike"})
 """Operators whose result does not depend on what networks compute."""
 
 
-@pytest.mark.parametrize("name", listed("tflite"))
+@each("name", listed("tflite"))
 def test_tflite_operators(name: str) -> None:
     assert name not in tflite_refused.REASONS
     assert name in imported(TFLITE) or name in QUESTIONS or is_tflite_control_flow(node(name))
@@ -91,18 +93,18 @@ def test_every_builtin_operator_of_tflite() -> None:
     assert sorted(name for name in foldable() if name not in numbers) == []
 
 
-@pytest.mark.parametrize("name", listed("caffe"))
+@each("name", listed("caffe"))
 def test_caffe_layers(name: str) -> None:
     assert name in imported(CAFFE) or name in INPUT_TYPES or name == "Silence"
 
 
-@pytest.mark.parametrize("name", listed("tensorflow"))
+@each("name", listed("tensorflow"))
 def test_tensorflow_operators(name: str) -> None:
     assert name not in tensorflow_refused.REASONS
     assert name in imported(TENSORFLOW) or name in WRITTEN_OUT
 
 
-@pytest.mark.parametrize("name", listed("tensorflow constants"))
+@each("name", listed("tensorflow constants"))
 def test_tensorflow_operators_on_constants(name: str) -> None:
     assert name in KERNELS
 

@@ -17,6 +17,8 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE
 from tpuc_bm1684x.isa.stream import decode_fields, decode_stream, encode_stream
 from tpuc_bm1684x.isa.tables import CommandTable, identify, load_tables
 
+from tests.families import each
+
 REFERENCES: list[Any] = json.loads(gzip.decompress((Path(__file__).parent / "goldens/encodings.json.gz").read_bytes()))
 DECODABLE = [table for table in load_tables().values() if table.opcode is not None]
 
@@ -30,7 +32,7 @@ def test_there_are_150_reference_encodings() -> None:
     assert len(REFERENCES) == 150
 
 
-@pytest.mark.parametrize("row", REFERENCES, ids=[f"{index}-{row[0]}" for index, row in enumerate(REFERENCES)])
+@each("row", REFERENCES, ids=[f"{index}-{row[0]}" for index, row in enumerate(REFERENCES)])
 def test_reference_encodings_match_bit_for_bit(row: tuple[str, dict[str, int], str]) -> None:
     name, fields, expected = row
     table = load_tables()[name]

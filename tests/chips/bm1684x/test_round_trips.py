@@ -11,6 +11,7 @@ from tpuc_bm1684x.isa.system import RawCommand
 from tpuc_bm1684x.isa.tables import CommandTable, load_tables
 
 from tests.chips.round_trips import check_round_trips
+from tests.families import each
 
 CASES = [
     pytest.param(table, code, id=f"{table.name}-{text}")
@@ -22,7 +23,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("table", "code"), CASES)
+@each(("table", "code"), CASES)
 def test_commands_come_back_from_random_fields(table: CommandTable, code: int) -> None:
     fixed = {table.main: table.opcode or 0, table.sub: code, "cmd_short": table.short or 0, "cmd_id_en": 1}
     if table.name in ("DMA_gather", "DMA_scatter"):

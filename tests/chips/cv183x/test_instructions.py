@@ -40,6 +40,7 @@ from tpuc_cv183x.chip import CV183X
 
 from tests.chips.cv18.cases import generators, make_case
 from tests.chips.cv18.draw import BASES, GMEM_BYTES, Array
+from tests.families import each
 
 PROGRAMS: dict[str, Any] = json.loads(
     gzip.decompress((Path(__file__).parent / "goldens" / "programs.json.gz").read_bytes())
@@ -61,7 +62,7 @@ def test_there_is_a_golden_for_every_operation() -> None:
     assert set(PROGRAMS) == set(generators(CV183X))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@each("name", PROGRAMS)
 def test_the_functional_model_gives_the_same_bytes(name: str) -> None:
     machine = Machine(CV183X)
     machine.gmem[:BASES] = [np.zeros(GMEM_BYTES, np.uint8) for _ in range(BASES)]
@@ -76,7 +77,7 @@ def test_the_functional_model_gives_the_same_bytes(name: str) -> None:
         assert place(machine, numbers).tobytes().hex() == (after or before), numbers
 
 
-@pytest.mark.parametrize("name", generators(CV183X))
+@each("name", generators(CV183X))
 def test_instructions_come_back_from_their_bytes(name: str) -> None:
     for seed in range(5):
         instruction: Any = make_case(name, seed, CV183X).instruction
@@ -171,7 +172,7 @@ def add(**changes: Any) -> Arithmetic:
     return Arithmetic(**{**fields, "right": Operand(0x100, DType.INT16), **changes})
 
 
-@pytest.mark.parametrize(
+@each(
     ("instruction", "message"),
     [
         (small_conv(input=Operand(8, INT8)), "conv: input address 0x8 must be a multiple of 16 bytes; move or pad it"),
@@ -240,7 +241,7 @@ def test_a_value_too_large_for_its_field_is_refused() -> None:
         small_conv().encode(65536, 0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("columns", "dtype", "split"),
     [(10, INT8, (1, 10)), (20, INT8, (2, 16)), (1024, INT8, (32, 32)), (20, BF16, (3, 8)), (513, INT8, (17, 32))],
 )

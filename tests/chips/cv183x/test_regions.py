@@ -13,6 +13,7 @@ from tpuc_cv183x.chip import CV183X
 from tests.chips.cv18.cases import generators, make_case
 from tests.chips.cv18.draw import BASES, WINDOW_BYTES
 from tests.chips.regions import Memories, wrong_regions
+from tests.families import each
 
 SEEDS = range(7000, 7004)
 MORE_SEEDS = range(7004, 7024)
@@ -31,10 +32,8 @@ def memories_of(machine: Machine) -> Memories:
     return {"lmem": machine.lmem[:, :WINDOW_BYTES]} | {f"gmem{base}": machine.gmem[base][None] for base in range(BASES)}
 
 
-@pytest.mark.parametrize(
-    "seeds", [pytest.param(SEEDS, id="few"), pytest.param(MORE_SEEDS, id="more", marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("name", generators(CV183X))
+@each("seeds", [pytest.param(SEEDS, id="few"), pytest.param(MORE_SEEDS, id="more", marks=pytest.mark.slow)])
+@each("name", generators(CV183X))
 def test_regions_are_what_instructions_touch(name: str, seeds: range) -> None:
     machine = Machine(CV183X)
     for seed in seeds:

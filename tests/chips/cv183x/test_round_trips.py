@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from tpuc.api import Engine, IllegalCommand
 from tpuc_cv18.isa.stream import decode
 from tpuc_cv18.isa.tables import ENABLE, NUMBER
 from tpuc_cv183x.chip import CV183X
 
 from tests.chips.round_trips import check_round_trips
+from tests.families import each
 
 CASES: dict[str, tuple[Engine, dict[str, int]]] = {
     "Conv": (Engine.COMPUTE, {"tsk_typ": 0}),
@@ -32,7 +32,7 @@ CASES: dict[str, tuple[Engine, dict[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_descriptors_come_back_from_random_fields(name: str) -> None:
     engine, fixed = CASES[name]
     layout = CV183X.layouts(engine)

@@ -33,6 +33,7 @@ from tpuc_cv18.machine import Machine
 from tests.chips.cv18.cases import generators, make_case
 from tests.chips.cv18.draw import BASES, GMEM_BYTES
 from tests.chips.cv18xx import NAMES, TARGETS
+from tests.families import each
 
 GOLDENS = Path(__file__).parent / "goldens"
 INT8 = DType.INT8
@@ -55,7 +56,7 @@ def _place(machine: Machine, numbers: list[int]) -> NDArray[Any]:
     return machine.gmem[base][offset : offset + end - start]
 
 
-@pytest.mark.parametrize(("target", "name"), CASES)
+@each(("target", "name"), CASES)
 def test_the_functional_model_gives_the_same_bytes(target: Target, name: str) -> None:
     machine = Machine(target)
     machine.gmem[:BASES] = [np.zeros(GMEM_BYTES, np.uint8) for _ in range(BASES)]
@@ -70,7 +71,7 @@ def test_the_functional_model_gives_the_same_bytes(target: Target, name: str) ->
         assert _place(machine, numbers).tobytes().hex() == (after or before), numbers
 
 
-@pytest.mark.parametrize(("target", "name"), CASES)
+@each(("target", "name"), CASES)
 def test_instructions_come_back_from_their_bytes(target: Target, name: str) -> None:
     for seed in range(3):
         instruction: Any = make_case(name, seed, target).instruction
@@ -126,7 +127,7 @@ CODES = {
 """Exponents by the code that the functional models choose where codes take nearly as many bits."""
 
 
-@pytest.mark.parametrize("code", CODES)
+@each("code", CODES)
 def test_the_bits_that_count_zeros_belong_to_the_length_of_a_code(code: int) -> None:
     stream = compress(np.array(CODES[code], np.uint16) << np.uint16(7), Compression(bias=127, zero_guard=True))
     assert stream[16] == code

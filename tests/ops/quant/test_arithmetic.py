@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tpuc_ops.quant import arithmetic
 from tpuc_ops.quant.arithmetic import Rounding
 
+from tests.families import each
+
 MODES = list(Rounding)
 MODE = st.sampled_from(MODES)
 INT8, INT32, INT64 = (st.integers(-(1 << n), (1 << n) - 1) for n in (7, 31, 63))
@@ -56,7 +58,7 @@ def scaled(x: int, shift: int) -> Fraction:
     return Fraction(x) / Fraction(2) ** shift
 
 
-@pytest.mark.parametrize(
+@each(
     ("mode", "expected"),
     [
         # of -2.5 -1.5 -0.75 -0.5 0.5 0.75 1.5 2.5
@@ -92,8 +94,8 @@ class TestShiftRight:
         x = (whole << shift) + (1 << shift >> 1) + beside
         assert int(arithmetic.shift_right(x, shift, mode)) == round_exactly(scaled(x, shift), mode)
 
-    @pytest.mark.parametrize("mode", MODES)
-    @pytest.mark.parametrize("shift", [0, 1, 2, 59, 60, 61, 62, 63, 64, 65, 200])
+    @each("mode", MODES)
+    @each("shift", [0, 1, 2, 59, 60, 61, 62, 63, 64, 65, 200])
     def test_is_exact_at_the_ends_of_int64(self, shift: int, mode: Rounding) -> None:
         ends = [-(1 << 63), 1 - (1 << 63), -(1 << 62) - 1, -(1 << 62), -1, 0, 1, 1 << 62, (1 << 62) + 1, (1 << 63) - 1]
         expected = [round_exactly(scaled(x, shift), mode) for x in ends]
@@ -133,12 +135,12 @@ class TestRoundToInt:
         result = arithmetic.round_to_int(np.array([x], np.float16), mode)
         assert result.tolist() == [round_exactly(Fraction(x), mode)]
 
-    @pytest.mark.parametrize("mode", [m for m in MODES if m is not Rounding.UP])
+    @each("mode", [m for m in MODES if m is not Rounding.UP])
     def test_the_float_below_one_half_stays_zero(self, mode: Rounding) -> None:
         below = np.nextafter(np.float32(0.5), np.float32(0))  # 0.49999997
         assert arithmetic.round_to_int(below, mode) == 0
 
-    @pytest.mark.parametrize("mode", MODES)
+    @each("mode", MODES)
     def test_infinity_saturates_and_nan_becomes_zero(self, mode: Rounding) -> None:
         values = np.array([np.inf, -np.inf, np.nan, 1e30, -1e30, -(2.0**63), 2.0**63], np.float32)
         high, low = (1 << 63) - 1, -(1 << 63)
@@ -184,7 +186,7 @@ class TestRequantise:
         assert wide.shape == (len(acc), 1, 1)
         assert wide.reshape(-1).tolist() == expected
 
-    @pytest.mark.parametrize("shape", [(2, 5, 129, 131), (3, 40000), (70000,), (1, 3, 200, 200), (0, 4)])
+    @each("shape", [(2, 5, 129, 131), (3, 40000), (70000,), (1, 3, 200, 200), (0, 4)])
     def test_blocks_cover_any_shape(self, shape: tuple[int, ...]) -> None:
         rng = np.random.default_rng(0)
         acc = rng.integers(-(1 << 20), 1 << 20, shape, np.int32)
