@@ -56,6 +56,11 @@ def _made(name: str) -> tuple[Module, dict[str, np.ndarray]]:
     return module, Interpreter(module).run(inputs, "all")
 
 
+def module_of(name: str) -> Module:
+    """A module of one form."""
+    return _made(name)[0]
+
+
 def refusal(chip: str, mode: str, name: str, registry: Registry) -> str | None:
     """The sentence with which a form is refused; None where it compiles."""
     module, values = _made(name)

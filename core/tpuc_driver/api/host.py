@@ -40,6 +40,7 @@ from tpuc_driver.session.results import (
 from tpuc_driver.session.running import (
     Runner,
     module_runner,
+    needs_calibration,
     pair_inputs,
     paired_inputs,
     samples_in,
@@ -112,6 +113,7 @@ __all__ = [
     "labels_named",
     "lines_of",
     "module_runner",
+    "needs_calibration",
     "one_blas_thread",
     "open_pool",
     "open_samples",

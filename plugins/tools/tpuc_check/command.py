@@ -73,8 +73,8 @@ def command(
 ) -> int:
     """Tell everything of a network that a chip cannot compute, and what would help.
 
-    Nothing is calibrated: ranges are made up, as they do not decide what can be computed. The exit code is 0 where
-    nothing is in the way, else 1. MODEL may also be a compiled file, to see whether a board or a runtime takes it.
+    Integer modes are calibrated on random data, as no samples are given. The exit code is 0 where the network compiles,
+    else 1. MODEL may also be a compiled file, to see whether a board or a runtime takes it.
     """
     check_inputs(network, model_data)
     from tpuc_check.destination import Destination
@@ -179,13 +179,14 @@ def check_compiled(app: App, path: Path, destination: Destination) -> Result:
 def check(
     app: App, session: Any, network: Path, settings: dict[str, Any], folder: Path, destination: Destination
 ) -> Found:
-    """Import as far as possible, then every op by itself, then the whole.
+    """Import as far as possible, then compile; where that is refused, try every op by itself.
 
     The session gets the mode that the network is compiled in, whatever was asked for a network that is quantised.
     """
     from tpuc_importing.obstacles import ImportRefused
 
     from tpuc_check.findings import import_findings
+    from tpuc_check.trial import computes
 
     findings = destination.wrong_chip(session.chip.description.name)
     if findings:
@@ -206,11 +207,10 @@ def check(
         return Found(tuple(findings), behind=True)
     behind = bool(findings)
     session.mode = session.mode_used(module)
-    operations, on_chip = _on_chip(app, session, module, folder)
-    device_bytes: Mapping[str, int] = {}
-    if not findings and not on_chip:
-        on_chip, device_bytes = _whole(session, module, folder, destination)
-    return Found((*findings, *on_chip), operations, behind, device_bytes)
+    count = sum(map(computes, module.main.operations))
+    table = _ranges(session, module, folder)
+    refused, device_bytes = whole(session, module, table, destination)
+    return Found((*findings, *explained(app, session, module, table, refused)), count, behind, device_bytes)
 
 
 def _quiet(session: Any) -> Any:
@@ -230,36 +230,53 @@ def _read_part(session: Any, network: Path, settings: dict[str, Any]) -> Module 
         return None  # told already, by what the whole network said
 
 
-def _on_chip(app: App, session: Any, module: Module, folder: Path) -> tuple[int, list[Finding]]:
-    """How many ops there are, and one finding per reason."""
+def _ranges(session: Any, module: Module, folder: Path) -> Any:
+    """A calibration table of random data, if the mode needs one."""
+    from tpuc_check.ranges import drawn_ranges
+
+    return drawn_ranges(_quiet(session), module, folder)
+
+
+def explained(app: App, session: Any, module: Module, table: Any, refused: Sequence[Finding]) -> Sequence[Finding]:
+    """What was found of the whole; where its compilation stops at one op, that of every op instead."""
+    from tpuc_check.findings import NETWORK
+
+    whole = next((finding for finding in refused if finding.stage == NETWORK), None)
+    if whole is None:
+        return refused
+    found = _on_chip(app, session, module, table)
+    return found if any(one.reason in whole.reason for one in found) else (*found, whole)
+
+
+def _on_chip(app: App, session: Any, module: Module, table: Any) -> list[Finding]:
+    """One finding per reason."""
     from tpuc_check.findings import Finding
     from tpuc_check.trial import Trials, computes
 
-    trials = Trials(module, _quiet(session), folder)
+    trials = Trials(module, _quiet(session), table)
     operations = [operation for operation in module.main.operations if computes(operation)]
     refused: dict[tuple[str, str, str], list[Operation]] = {}
     for operation in app.progress(operations, "checking", len(operations)):
         verdict = trials.verdict(operation)
         if verdict.reason is not None:
             refused.setdefault((verdict.stage, operation.op.name, verdict.reason), []).append(operation)
-    floats = _float_trials(app, session, module, folder)
+    floats = _float_trials(app, session, module)
     findings: list[Finding] = []
     for (stage, op, reason), found in refused.items():
         way_out, cycles, host = _way_out(session, op, found, floats)
         names = tuple(operation.name for operation in found)
         findings.append(Finding(stage, names, op, reason, way_out, session.mode, cycles, host))
-    return len(operations), findings
+    return findings
 
 
-def _float_trials(app: App, session: Any, module: Module, folder: Path) -> dict[str, Trials]:
+def _float_trials(app: App, session: Any, module: Module) -> dict[str, Trials]:
     from tpuc_check.trial import Trials
 
     description = session.chip.description
     modes = [mode for mode in description.modes if mode in FLOAT_MODES and mode != session.mode]
     cheap_first = sorted(modes, key=lambda mode: mode == "f32")
     return {
-        mode: Trials(module, _quiet(open_session(app, chip=description.name, quantize=mode)), folder)
-        for mode in cheap_first
+        mode: Trials(module, _quiet(open_session(app, chip=description.name, quantize=mode))) for mode in cheap_first
     }
 
 
@@ -268,13 +285,14 @@ def _way_out(
 ) -> tuple[str, int | None, int | None]:
     """A float layer where that runs, else a function of the runtime, a rewrite or the host; with the predicted cost."""
     from tpuc_check.findings import REWRITES
+    from tpuc_check.ranges import host_operations
 
     for mode, trials in floats.items():
         verdicts = [trials.verdict(operation) for operation in found]
         cycles = [verdict.cycles or 0 for verdict in verdicts]
         if all(verdict.reason is None for verdict in verdicts):
             return f"keep it in {mode} by a quantise table (`NODE {mode}`): {sum(cycles)} cycles", sum(cycles), None
-    work = sum(_host_operations(operation) for operation in found)
+    work = sum(host_operations(operation) for operation in found)
     host = f"about {work / HOST_OPERATIONS_PER_MS:.2g} ms for {work} operations of one core"
     function = cpu_function(session.registry, session.chip.description.owners, op)
     if function is not None and all(_fits(function, operation) for operation in found):
@@ -296,25 +314,18 @@ def _fits(function: CpuFunction[Any], operation: Operation) -> bool:
     return function.refuse(operation.node()) is None and not any(result.uses for result in others)
 
 
-def _host_operations(operation: Operation) -> int:
-    """Its arithmetic, and one for each value that goes in or comes out."""
-    node = operation.node()
-    return operation.op.flops(node) + sum(type.size for type in (*node.operand_types, *node.result_types))
-
-
-def _whole(
-    session: Any, module: Module, folder: Path, destination: Destination
+def whole(
+    session: Any, module: Module, table: Any, destination: Destination
 ) -> tuple[list[Finding], Mapping[str, int]]:
-    """What only the whole network runs into, such as memory; and what the runtime allocates for it."""
+    """Why the network does not compile, or does not run there; and what the runtime allocates for it."""
     from tpuc_check.findings import NETWORK, Finding
-    from tpuc_check.trial import Trials
 
     try:
-        data = session.build(module, Trials(module, session, folder).table(module)).data
+        loaded = session.chip.load(session.build(module, table).data, module.name)
+        loaded.check()
     except TpucError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         return [Finding(NETWORK, (), "", reason, "Compile it for the details", session.mode)], {}
     if destination.board is None:
         return [], {}
-    loaded = session.chip.load(data, module.name)
     return destination.findings(session.chip.description.name, loaded), loaded.device_bytes

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from tpuc.api import InvalidModel, Module, TensorType, Value, file_stem, print_module, write_atomic
-from tpuc_importing.building import ModuleSource, TopBuilder
+from tpuc_importing.building import ModuleSource
 
-from tpuc_check.trial import computes
+from tpuc_check.trial import PartBuilder, computes
 
 if TYPE_CHECKING:
     import onnx
@@ -171,7 +171,7 @@ class ModuleSubject(Subject):
         chosen = [self._operations[index] for index in sorted(kept)]
         names = frozenset({*inputs, *(value.name for operation in chosen for value in operation.results)})
         source = ModuleSource(str(path), path.stem, "REDUCED", {}, names)
-        build = TopBuilder(source, [(name, self._values[name].tensor) for name in inputs])
+        build = PartBuilder(source, [(name, self._values[name].tensor) for name in inputs])
         for operation in chosen:
             operands = [self._operand(build, value, random_weights) for value in operation.operands]
             types = [value.tensor for value in operation.results]
@@ -183,7 +183,7 @@ class ModuleSubject(Subject):
         module.weights.save(path.parent / f"{file_stem(module.name)}_top_f32_all_weight.npz")
         write_atomic(path, print_module(module))
 
-    def _operand(self, build: TopBuilder, value: Value, random_weights: bool) -> Value:
+    def _operand(self, build: PartBuilder, value: Value, random_weights: bool) -> Value:
         if not isinstance(value.type, TensorType):
             return build.none()
         if value.name not in build.values:

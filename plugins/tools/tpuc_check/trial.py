@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tpuc.api import (
     NO_LOWERING,
     CalibrationError,
@@ -21,13 +21,11 @@ from tpuc.api import (
     TpucError,
     Value,
 )
+from tpuc.api.evaluation import Array
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_check.findings import CODE, LOWERING
-
-RANGE = 4.0
-"""Of values that nobody calibrated: what an op can do does not depend on it."""
 
 _PLACE = re.compile(r"^node '[^']*': (?:\S+ )+?on \S+: ")
 _LAST = re.compile(r"[;.] ?(?:change|choose|Change|Choose)\b[^;.]*\.?$")
@@ -54,12 +52,12 @@ def computes(operation: Operation) -> bool:
 
 
 class Trials:
-    """Tries ops on a chip in one mode; equal ones once. `folder` is for tables of value ranges."""
+    """Tries ops on a chip in one mode; equal ones once. `table` has the ranges of the network's values."""
 
-    def __init__(self, module: Module, session: Any, folder: Path) -> None:
+    def __init__(self, module: Module, session: Any, table: Any = None) -> None:
         self._module = module
         self._session = session
-        self._folder = folder
+        self._table = table
         self._verdicts: dict[Any, Verdict] = {}
 
     def verdict(self, operation: Operation) -> Verdict:
@@ -76,7 +74,7 @@ class Trials:
             return Verdict(reason, LOWERING)
         alone = isolated(self._module, operation)
         try:
-            data = self._session.build(alone, self.table(alone)).data
+            data = self._session.build(alone, self._table).data
         except CalibrationError:
             return Verdict(None)  # the network states ranges of its own
         except TpucError as error:
@@ -96,21 +94,17 @@ class Trials:
         reasons = [cell.value.refuse(bare) for cell in given if cell is not None]
         return None if None in reasons else (reasons or [NO_LOWERING])[0]
 
-    def table(self, module: Module) -> Path | None:
-        """A file of made-up ranges for every value, None where the mode needs none or the network states its own."""
-        operations = [op for op in module.main.operations if op.operands]
-        states_ranges = any(type_.is_quantised for op in operations for type_ in _types(op.results))
-        if states_ranges or self._session.mode in ("f32", "f16", "bf16"):
-            return None
-        path = self._folder / "ranges"
-        names = [result.name for op in operations for result in op.results]
-        rows = "".join(f"{name} {RANGE} {-RANGE} {RANGE}\n" for name in dict.fromkeys(names))
-        path.write_text(f"# op_name threshold min max\n{rows}", encoding="utf-8")
-        return path
-
 
 def _types(values: Sequence[Value]) -> list[TensorType]:
     return [value.type for value in values if isinstance(value.type, TensorType)]
+
+
+class PartBuilder(TopBuilder):
+    """Of a part of a network that was imported: its weights were judged then, such as those of masks that hide."""
+
+    def is_number(self, array: Array) -> Array:
+        """See TopBuilder."""
+        return np.ones_like(array, np.bool_)
 
 
 def isolated(module: Module, operation: Operation) -> Module:
@@ -123,7 +117,7 @@ def isolated(module: Module, operation: Operation) -> Module:
             computed[operand.name] = operand.type
     reserved = frozenset({*computed, *(result.name for result in operation.results)})
     source = ModuleSource(f"node '{operation.name}'", "alone", "ALONE", {}, reserved)
-    build = TopBuilder(source, list(computed.items()))
+    build = PartBuilder(source, list(computed.items()))
     operands: list[Value] = []
     for operand in operation.operands:
         if not isinstance(operand.type, TensorType):

@@ -52,7 +52,9 @@ def rising(net: FakeNetwork, slot: int, seen: Mapping[int, Sequence[Array]], rea
     if x.size != y.size or not x.size or np.abs(x).max() > reach:
         return None
     rounded = ROUNDED * float(np.abs(y).max())
-    if float(np.diff(y[np.argsort(x, kind="stable")]).min(initial=0.0)) < -rounded:
+    with np.errstate(invalid="ignore"):  # places that a mask hides are infinite, and of two of them nothing rises
+        steps = np.diff(y[np.argsort(x, kind="stable")])
+    if float(steps.min(initial=0.0)) < -rounded:
         return None
     slope = _slope([(float(a.max()), float(b.max())) for a, b in pairs])
     return Rising(source, slope) if slope > 0 else None
