@@ -17,12 +17,13 @@ from tpuc.api import (
     Uniform,
     UniformPerAxis,
     Value,
+    numpy_dtype,
 )
 from tpuc_chip_parts.held import held
 from tpuc_chip_parts.lowering import STEPS, is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.arithmetic import decompose_frexp31
+from tpuc_ops.quant.arithmetic import Rounding, decompose_frexp31, quantise_float
 
 MAX_SHIFT = 31
 MANTISSA_BITS = 31
@@ -98,7 +99,7 @@ def short_factor(factor: float, limit: int) -> tuple[int, int]:
 
 def rescaled(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
     """Stored integers in the element of `wanted`: times the largest byte and 31 bits, as the bytes they are where both
-    elements are the same.
+    elements are the same, by a table where a step becomes more than the largest byte.
     """
     source = value.tensor
     if source.element == wanted.element:
@@ -108,7 +109,11 @@ def rescaled(value: Value, wanted: TensorType, name: str, build: LoweringBuilder
     largest = np.full((1,) * len(source.dims), 255 if unsigned else STEPS, dtype)
     factor = source.uniform.scale / (wanted.uniform.scale * float(largest.item()))
     if factor >= 1.0:
-        raise ValueError(f"a value's scale is {source.uniform.scale / wanted.uniform.scale:g} times that of the result")
+        every = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
+        real = every.astype(np.float64) * source.uniform.scale
+        entries = quantise_float(real, wanted.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+        table = build.weight(f"{name}_table", entries.reshape(1, 1, 1, 256), element)
+        return build(tpu.Lut(), [value, table], source.with_element(wanted.element).at(None), name)
     multiplier, shift = decompose_qdm(factor)
     op = tpu.Mul(multiplier=multiplier, rshift=shift, **QDM)
     return build(

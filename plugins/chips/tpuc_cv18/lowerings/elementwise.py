@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc.api import BF16, Lowering, LoweringBuilder, LoweringNode, Op, Value
 from tpuc_chip_parts.lowering import result_with_sign, stored_operands
 from tpuc_chip_parts.numbers import AddConstFloat, MulConstFloat
 from tpuc_ops import top, tpu
 
+from tpuc_cv18.lowerings.casts import cast
 from tpuc_cv18.lowerings.common import (
     QDM,
+    as_bf16,
     bf16,
     bf16_operands,
     decompose_qdm,
@@ -136,8 +138,8 @@ class SumInt8(Lowering[Any]):
 
 @TABLE.lowers(top.Mul, "int8")
 class MulInt8(Lowering[top.Mul]):
-    """The product of all scales over the result's as a 31-bit multiplier and a shift. A tensor times a function of it
-    is a table where the network itself states what is between.
+    """The product of all scales over the result's as a 31-bit multiplier and a shift, in bf16 where it is 1 or more. A
+    tensor times a function of it is a table where the network itself states what is between.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -152,7 +154,7 @@ class MulInt8(Lowering[top.Mul]):
         result = result_with_sign(node, unsigned=unsigned)
         factor = math.prod(term.scale for term in terms) / result.uniform.scale
         if factor >= 1.0:
-            raise ValueError(f"the product's scale is {factor:g} times that of the result, and must be below 1 of it")
+            return [self._in_bf16(node, build)]
         multiplier, shift = decompose_qdm(factor)
         op = tpu.Mul(
             do_relu=node.op.do_relu,
@@ -162,6 +164,18 @@ class MulInt8(Lowering[top.Mul]):
             **QDM,
         )
         return [build(op, [term.value for term in terms], result)]
+
+    def _in_bf16(self, node: LoweringNode[top.Mul], build: LoweringBuilder) -> Value:
+        """A step of the product is more than one of the result, which saturates most others."""
+        values = [
+            build.weight(f"factor{index}_bf16", as_bf16(constant), "bf16")
+            if constant is not None
+            else cast(value, value.tensor.with_element(BF16).at(None), f"{node.name}_factor{index}", build)
+            for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True))
+        ]
+        values.sort(key=lambda value: value.is_constant)
+        op = tpu.Mul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit)
+        return build(op, values, node.result_type.with_element(BF16))
 
 
 TABLE.lowers(top.MulConst, "bf16")(MulConstFloat)

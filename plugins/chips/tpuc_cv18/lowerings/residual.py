@@ -16,7 +16,8 @@ from tpuc_ops.integers import zero_point
 from tpuc_cv18.lowerings.common import QDM, Array, decompose_qdm
 from tpuc_cv18.lowerings.qdm import saturation_clamps
 
-_MOST_COPIES = 4
+_USUAL_COPIES, _MOST_COPIES = 4, 15
+"""Of rows: what sums of usual scales get, and windows and strides reach."""
 _NEAR = 2.0**-10
 _REACH = 128
 """Steps that most integers are within of their zero points."""
@@ -94,10 +95,11 @@ class Factors:
 
 def nearest_factors(first: Uniform, second: Uniform, result: Uniform) -> Factors:
     """Those of as few bytes as say the scales, and the zero point that the bias brings, to a thousandth of a step: the
-    nearest ones of up to four bytes each where none do.
+    nearest ones of up to four bytes each where none do, or of as many as results with a small scale take.
     """
     best: Factors | None = None
-    for largest in range(_least(first, second, result), _MOST_COPIES * STEPS + 1):
+    least = _least(first, second, result)
+    for largest in range(least, max(_USUAL_COPIES, _byte_count(least)) * STEPS + 1):
         if best is not None and best.error <= _NEAR and largest % STEPS == 1:
             break
         one = _factors(first, second, result, largest)

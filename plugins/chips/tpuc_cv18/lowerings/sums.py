@@ -60,7 +60,8 @@ def choose_multipliers(
     if best is None:
         shown = ", ".join(f"{factor:g}" for factor in factors)
         raise ValueError(
-            f"the operands' scales are {shown} times that of the result, and the chip's multipliers smaller"
+            f"the operands' scales are {shown} times that of the result, beyond the chip's multipliers; quantize the "
+            "network again with a larger range for the result, or compute the op in bf16 with --quantize-table"
         )
     return best[1]
 
