@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import pytest
-
 
 class FamilyError(ExceptionGroup[Exception]):
     """The failed checks of a family, each with its own traceback."""
@@ -13,6 +11,8 @@ class FamilyError(ExceptionGroup[Exception]):
 
 def run_all(checks: Mapping[str, Callable[[], None]]) -> None:
     """Run every check; raise a FamilyError that names all that fail. A check cannot skip itself."""
+    import pytest  # notebooks make conformance classes without it
+
     if not checks:
         raise ValueError("a family without checks tests nothing; state at least one")
     failed: dict[str, Exception] = {}
