@@ -170,7 +170,9 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
         borders = [_border(*pair) for pair in whole.get("border", [[[], []]] * len(networks))]
         return tuple(Description(*one) for one in zip(inputs, layers, posts, labels, borders, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise CorruptFile(f"{source}: its description of itself is damaged; compile the network again") from error
+        raise CorruptFile(
+            f"{source}: its description of itself is damaged, or of another version of tpuc; compile the network again"
+        ) from error
 
 
 def _border(inputs: Sequence[Sequence[Any]], outputs: Sequence[Sequence[Any]]) -> Border:

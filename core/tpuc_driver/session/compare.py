@@ -145,8 +145,8 @@ def compare(
     result = StageComparison(stages, count, worst[0], lowest_euclidean, worst[2], stored)
     if fails:
         raise TpucError(
-            f"{result.text()}: below the tolerance of {tolerance[0]}, {tolerance[1]}; look at that tensor first, use "
-            "more calibration samples or a float mode for it, or lower --tolerance"
+            f"{result.text()}: below the tolerance of {tolerance[0]}, {tolerance[1]}; look at that tensor first, or "
+            "lower --tolerance; where it is quantized, more calibration samples or a float mode for it help"
         )
     return result
 

@@ -165,5 +165,8 @@ def _memory_sizes(program: Program, source: str) -> list[int]:
         if tensor.tag is None or tensor.offset + tensor.bytes > sizes[tensor.tag]:
             raise CorruptFile(f"{source}: tensor {name!r} is outside the memory of its tag; the file is damaged")
     if max(sizes) > MEMORY_LIMIT_BYTES:
-        raise CorruptFile(f"{source}: {max(sizes)} bytes of memory; GMEM has {MEMORY_LIMIT_BYTES}; the file is damaged")
+        raise CorruptFile(
+            f"{source}: asks for {max(sizes)} bytes of memory in one piece, and the chip's window has "
+            f"{MEMORY_LIMIT_BYTES}; the file is damaged or for another chip"
+        )
     return sizes

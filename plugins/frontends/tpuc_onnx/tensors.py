@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import external_data_helper, helper, numpy_helper
-from tpuc.api import InvalidModel
+from tpuc.api import InvalidModel, Unsupported
 from tpuc_ops.arrays import Array
 
 
@@ -19,8 +19,17 @@ def tensor_array(tensor: onnx.TensorProto, source: str) -> Array:
         raise _misfit(tensor, source)
     try:
         return np.asarray(numpy_helper.to_array(tensor))
-    except (KeyError, OverflowError, TypeError, ValueError) as error:
+    except KeyError as error:
+        raise _unknown(tensor, source) from error
+    except (OverflowError, TypeError, ValueError) as error:
         raise _misfit(tensor, source) from error
+
+
+def _unknown(tensor: onnx.TensorProto, source: str) -> Unsupported:
+    return Unsupported(
+        f"{source}: weight '{tensor.name}' holds elements of type {tensor.data_type}, which are not known. Export the "
+        "network with floats or integers."
+    )
 
 
 def _misfit(tensor: onnx.TensorProto, source: str) -> InvalidModel:
@@ -37,7 +46,7 @@ def _mapped(tensor: onnx.TensorProto, path: Path) -> Array:
     try:
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     except KeyError:
-        raise _misfit(tensor, str(path)) from None
+        raise _unknown(tensor, str(path)) from None
     shape, size = tuple(tensor.dims), file.stat().st_size
     if min(shape, default=0) < 0:
         raise _misfit(tensor, str(path))

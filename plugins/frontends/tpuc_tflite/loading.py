@@ -106,7 +106,10 @@ class _Loader:
         codes = [self._operator_name(model.OperatorCodes(i)) for i in range(self._count(model.OperatorCodesLength()))]
         first = self._subgraph(0, codes)
         if not first.inputs or not first.outputs:
-            raise self._error("its graph has no inputs, or no outputs")
+            raise Unsupported(
+                f"{self._source}: its graph has no inputs, or no outputs, so there is nothing to compile. Export the "
+                "part that computes."
+            )
         return dataclasses.replace(first, subgraphs=self._called(first, codes))
 
     def _called(self, first: Graph, codes: list[tuple[str, str, int]]) -> dict[int, Graph]:

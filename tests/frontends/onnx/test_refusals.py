@@ -157,6 +157,15 @@ def test_weight_with_too_few_values(tmp_path: Path) -> None:
     )
 
 
+def test_weight_of_an_unknown_type(tmp_path: Path) -> None:
+    """A newer version of the format may have more types than this one."""
+    model = network([node("Add", "x w", "y")], {"x": [100]}, ["y"], {"w": values(100)})
+    model.graph.initializer[0].data_type = 99
+    assert sentence(model, tmp_path) == (
+        "m.onnx: weight 'w' holds elements of type 99, which are not known. Export the network with floats or integers."
+    )
+
+
 def test_external_data_that_is_missing_or_truncated(tmp_path: Path) -> None:
     model = network([node("Add", "x w", "y")], {"x": [2, 3]}, ["y"], {"w": values(2, 3)})
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)

@@ -432,7 +432,7 @@ def test_weights(weight: Tensor, expected: str, tmp_path: Path) -> None:
 
 def test_a_graph_without_outputs(tmp_path: Path) -> None:
     assert sentence(tflite_file([X, Y], [Node("ABS", ["x"], ["y"])], ["x"], []), tmp_path) == (
-        "its graph has no inputs, or no outputs. Export or download it again."
+        "its graph has no inputs, or no outputs, so there is nothing to compile. Export the part that computes."
     )
 
 

@@ -364,7 +364,7 @@ def _read_stage(record: Record, area: memoryview) -> Stage:
 def _read_subnet(record: Record, area: memoryview) -> SubNet:
     mode = record.get("subnet_mode", 0)
     if mode not in set(SubNetMode):
-        raise CorruptFile(f"bmodel: subnet mode {mode} does not exist; the file is damaged")
+        raise CorruptFile(f"bmodel: subnet mode {mode} is not known here; the file is damaged or newer")
     return SubNet(
         tuple(_read_group(item, area) for item in record.get("cmd_group", [])),
         _read_tensors(record.get("input_tensor", [])),
@@ -398,7 +398,9 @@ def _read_tensor(record: Mapping[str, Any]) -> Tensor:
     name, code = record.get("name", ""), record.get("data_type", 0)
     shapes = record.get("shape", [])
     if code not in set(TensorType):
-        raise CorruptFile(f"bmodel: tensor {name!r} has type code {code}, which does not exist; the file is damaged")
+        raise CorruptFile(
+            f"bmodel: tensor {name!r} has type code {code}, which is not known here; the file is damaged or newer"
+        )
     if not shapes:
         raise CorruptFile(f"bmodel: tensor {name!r} has no shape; the file is damaged")
     shape = tuple(shapes[0].get("dim", []))

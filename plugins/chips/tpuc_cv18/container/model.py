@@ -338,7 +338,9 @@ def _read_shape(record: Record | None, what: str) -> tuple[int, ...]:
 
 def _read_type(code: int, what: str) -> TensorType:
     if code not in set(TensorType):
-        raise CorruptFile(f"cvimodel: {what} has type code {code}, which does not exist; the file is damaged")
+        raise CorruptFile(
+            f"cvimodel: {what} has type code {code}, which is not known here; the file is damaged or newer"
+        )
     return TensorType(code)
 
 
@@ -406,7 +408,9 @@ def _read_section(record: Record, area: memoryview) -> Section:
     name, code = record.get("name", ""), record.get("type", 0)
     start, size = record.get("offset", 0), record.get("size", 0)
     if code not in set(SectionKind):
-        raise CorruptFile(f"cvimodel: section {name!r} is of kind {code}, which does not exist; the file is damaged")
+        raise CorruptFile(
+            f"cvimodel: section {name!r} is of kind {code}, which is not known here; the file is damaged or newer"
+        )
     if start + size > len(area):
         raise CorruptFile(
             f"cvimodel: section {name!r} at {start}, {size} bytes, in an area of {len(area)}; the file is truncated"

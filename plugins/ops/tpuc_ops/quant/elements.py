@@ -52,7 +52,7 @@ def _calibrated(type: TensorType, name: str) -> Calibrated:
     element = type.element
     if not isinstance(element, Calibrated):
         raise CalibrationError(
-            f"value '{name}' has no calibration: the table does not belong to this network; calibrate it again with "
-            "`tpuc calibrate`"
+            f"value '{name}' has no calibration: neither a table nor the network states its range; calibrate the "
+            "network with `tpuc calibrate`, or keep the op that computes it in floats with --quantize-table"
         )
     return element

@@ -67,7 +67,8 @@ class ImportCalibration(Pass):
             source = given if isinstance(given, (str, Path)) else "the calibration table"
             raise CalibrationError(
                 f"{source}: {len(missing)} of the {len(values)} values of module '{module.name}' are not in it, the "
-                f"first is '{missing[0]}'; it belongs to another network, calibrate this one with `tpuc calibrate`"
+                f"first is '{missing[0]}'; it belongs to another network, or lines of it are lost; calibrate this one "
+                "with `tpuc calibrate`"
             )
         asymmetric = self.asymmetric
         if asymmetric is None:

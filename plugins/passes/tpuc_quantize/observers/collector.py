@@ -79,7 +79,7 @@ def _shown(name: str, array: Array) -> Array:
     """The elements that are not hidden."""
     if np.isnan(array).any():
         raise CalibrationError(
-            f"{name}: NaN during calibration, which a softmax of nothing but -inf gives. Hide no whole row, or hide it "
+            f"{name}: NaN during calibration, as a softmax of nothing but -inf gives. Hide no whole row, or hide it "
             "with the lowest finite number."
         )
     return array[array != -np.inf]
