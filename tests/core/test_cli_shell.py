@@ -54,7 +54,7 @@ def test_help_lists_every_command_without_loading_one(tpuc: CommandLine) -> None
     listed = [line for line in outcome.out.split("\nCompile:\n")[1].splitlines() if line.startswith("  ")]
     lines = {line.split()[0]: " ".join(line.split()[1:]) for line in listed if line[2] != " "}  # others go on
     assert set(lines) == {*BUILT_IN, "polish"}
-    assert lines["compile"] == "Compile a network for a chip, or for several."
+    assert lines["compile"] == "Compile a network for one or several chips."
     assert "\nFrom other packages:\n  polish " in outcome.out
     assert lines["polish"] == "(from polish-tools 0.2)"
 

@@ -27,17 +27,20 @@ def global_options() -> list[click.Parameter]:
             _enable,
             multiple=True,
             metavar="NAME",
-            help="Let an optional plugin take part.",
+            help="Enable an optional plugin.",
         ),
         _global_option(
             ["--prefer", "preferred_packages"],
             _prefer,
             multiple=True,
             metavar="PACKAGE",
-            help="Use this package where several offer the same.",
+            help="Use this package if several offer the same name.",
         ),
         _global_option(
-            ["-v", "--verbose", "verbose"], _be_verbose, is_flag=True, help="Explain, and show where errors come from."
+            ["-v", "--verbose", "verbose"],
+            _be_verbose,
+            is_flag=True,
+            help="Explain each step, and show tracebacks of errors.",
         ),
     ]
 
@@ -108,7 +111,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Lists may have blanks behind their commas: `--mean 103.9, 116.8, 123.7`; options of TPU-MLIR are ours."""
-        known = {option_name(name.removeprefix("--")) for one in self.params for name in one.opts}
+        known = {option_name(name.removeprefix("--")) for one in self.get_params(ctx) for name in one.opts}
         return super().parse_args(ctx, translated(self.name or "", known, joined_lists(args)))
 
     def invoke(self, ctx: click.Context) -> Any:

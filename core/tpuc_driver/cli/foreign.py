@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 from tpuc.errors import UsageError
@@ -47,6 +45,9 @@ class Script:
 @functools.cache
 def scripts() -> Mapping[str, Script]:
     """Their scripts by the command that does the same."""
+    import tomllib  # late: most command lines need none of it
+    from importlib import resources
+
     text = resources.files("tpuc_driver.cli").joinpath("tpu_mlir.toml").read_text("utf-8")
     found = [_script(name, entry) for name, entry in tomllib.loads(text).items()]
     return {script.command: script for script in found}

@@ -17,20 +17,22 @@ Function = Callable[..., R]
 
 _PREPROCESS = {
     "preset": click.option(
-        "--preprocess", "preset", metavar="PRESET", help="As usual for imagenet-torch, yolo and others; see the docs."
+        "--preprocess", "preset", metavar="PRESET", help="Preset: imagenet-torch, yolo, and others; see the docs."
     ),
-    "resize_dims": click.option("--resize-dims", type=INTEGERS, default=EMPTY, help="Size images get first: 256,256."),
+    "resize_dims": click.option(
+        "--resize-dims", type=INTEGERS, default=EMPTY, help="Resize images to this size first: 256,256."
+    ),
     "keep_aspect_ratio": click.option("--keep-aspect-ratio", is_flag=True, help="Resize images without distortion."),
     "keep_ratio_mode": click.option(
         "--keep-ratio-mode",
         type=click.Choice(["letterbox", "short_side_scale"]),
-        help="Fit the whole image in and fill up, or cover everything and cut off.",
+        help="Fit the whole image and pad it, or fill the input and crop.",
     ),
     "pad_value": click.option(
-        "--pad-value", type=click.IntRange(0, 255), help="Pixels to fill up with; 0 if not given."
+        "--pad-value", type=click.IntRange(0, 255), help="Value of padding pixels; 0 by default."
     ),
     "pad_type": click.option(
-        "--pad-type", type=click.Choice(["center", "normal"]), help="Fitted images stand there; normal is top left."
+        "--pad-type", type=click.Choice(["center", "normal"]), help="Position of a fitted image; normal: top left."
     ),
     "mean": click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68."),
     "scale": click.option(
@@ -43,21 +45,23 @@ _PREPROCESS = {
         "--crop",
         type=click.FloatRange(0.0, 1.0, min_open=True),
         metavar="SHARE",
-        help="Images get so much larger first that the input is this share of a side: 0.875.",
+        help="Resize until the input spans this share of a side, then crop the center: 0.875.",
     ),
     "pixel_format": click.option(
         "--pixel-format",
         type=click.Choice(["rgb", "bgr", "gray", "rgba", "rgbd", "rggb", "grbg", "gbrg", "bggr"]),
-        help="Order of channels, or of colours on a sensor.",
+        help="Order of channels, or of colors on a sensor.",
     ),
     "channel_format": click.option(
-        "--channel-format", type=click.Choice(["nchw", "nhwc", "none"]), help="Place of channels; none: no images."
+        "--channel-format",
+        type=click.Choice(["nchw", "nhwc", "none"]),
+        help="Position of channels; none: inputs are no images.",
     ),
 }
 
 _BOUNDARY = {
     "fuse_preprocess": click.option(
-        "--fuse-preprocess", is_flag=True, help="The file takes bytes of images, and crops and normalises by itself."
+        "--fuse-preprocess", is_flag=True, help="Compile cropping and normalization in: the file takes image bytes."
     ),
     "customization_format": click.option(
         "--customization-format",
@@ -69,20 +73,26 @@ _BOUNDARY = {
     "aligned_input": click.option(
         "--aligned-input",
         is_flag=True,
-        help="Rows of these bytes are aligned as the chip's camera hardware leaves them.",
+        help="Rows of these bytes are aligned as the chip's camera hardware writes them.",
     ),
-    "quant_input": click.option("--quant-input", is_flag=True, help="Inputs are given as they are stored."),
+    "quant_input": click.option("--quant-input", is_flag=True, help="Take inputs as they are stored, without casts."),
     "float_input": click.option(
-        "--float-input", is_flag=True, help="Inputs are floats, also where the network's runtime quantises them."
+        "--float-input", is_flag=True, help="Take floats even if the network's runtime quantizes its inputs."
     ),
     "quant_output": click.option(
-        "--quant-output", is_flag=True, help="Outputs are given as stored; in the int8 modes all are bytes."
+        "--quant-output", is_flag=True, help="Give outputs as they are stored; bytes in the int8 modes."
     ),
     "quant_input_list": click.option(
-        "--quant-input-list", type=INTEGERS, default=EMPTY, help="Only these inputs, counted from 1: 1,3."
+        "--quant-input-list",
+        type=INTEGERS,
+        default=EMPTY,
+        help="Limit --quant-input to these inputs, counted from 1: 1,3.",
     ),
     "quant_output_list": click.option(
-        "--quant-output-list", type=INTEGERS, default=EMPTY, help="Only these outputs, counted from 1: 1,3."
+        "--quant-output-list",
+        type=INTEGERS,
+        default=EMPTY,
+        help="Limit --quant-output to these outputs, counted from 1: 1,3.",
     ),
 }
 
@@ -92,7 +102,7 @@ def layout_option(function: Function[R]) -> Function[R]:
     option = click.option(
         "--input-layout",
         type=click.Choice(["nchw", "nhwc"]),
-        help="Of arrays for inputs of four dimensions, where their shape leaves it open.",
+        help="Layout of four-dimensional input arrays, if their shape leaves it open.",
     )
     return option(function)
 
@@ -122,7 +132,7 @@ def dataset_option(what: str) -> Callable[[Function[R]], Function[R]]:
         type=SAMPLES,
         multiple=True,
         metavar="DIR",
-        help=f"{what} DIR=3: its samples count three times.",
+        help=f"{what} DIR=3 counts its samples three times.",
     )
 
     def add(function: Function[R]) -> Function[R]:
@@ -142,36 +152,37 @@ def agreement_option(function: Function[R]) -> Function[R]:
         "--min-agreement",
         type=click.FloatRange(0.0, 1.0),
         metavar="SHARE",
-        help="Fail when int8 keeps less than this share of an output's decisions: 0.98.",
+        help="Fail if int8 agrees with float on less than this share of an output's predictions: 0.98.",
     )
     return option(function)
 
 
 def runtime_option(function: Function[R]) -> Function[R]:
     """Add the option of which runtime takes the compiled file, as `runtime_version`."""
-    option = click.option(
-        "--runtime-version", metavar="VERSION", help="Of the runtime on the board, which the file has to suit: 1.4."
-    )
+    option = click.option("--runtime-version", metavar="VERSION", help="Version of the runtime on the board: 1.4.")
     return option(function)
 
 
 def planning_options(function: Function[R]) -> Function[R]:
     """Add the options of planning, as `planner`, `memory_plan`, `opt` and `cpu_ops`."""
     plan = click.option(
-        "--memory-plan", type=OUTPUT, metavar="FILE.json", help="Write where every buffer lies in DDR, and why."
+        "--memory-plan",
+        type=OUTPUT,
+        metavar="FILE.json",
+        help="Write the address of every buffer in DDR, and the reason.",
     )
-    name = click.option("--planner", metavar="NAME", help="How DDR is shared; greedy if not given.")
+    name = click.option("--planner", metavar="NAME", help="Algorithm that places buffers in DDR; greedy by default.")
     level = click.option(
         "--opt",
         type=click.IntRange(1, 3),
-        help="How local memory is planned: 1 one quick plan, 2 the best of a few, 3 the best of many.",
+        help="Effort of planning local memory: 1 one quick plan, 2 best of a few, 3 best of many.",
     )
     processor = click.option(
         "--cpu-ops",
         type=WORDS,
         default=EMPTY,
         metavar="OPS",
-        help="Ops that the runtime may compute on the processor where the chip does not: TopK,GatherND or all.",
+        help="Ops that may run on the processor if the chip does not compute them: TopK,GatherND or all.",
     )
     return processor(level(name(plan(function))))
 
@@ -192,7 +203,7 @@ def post_option(function: Function[R]) -> Function[R]:
         "--post-handle-type",
         "post",
         metavar="NAME",
-        help="Put post-processing behind the network: classes, yolo, ssd{score=0.3}, auto.",
+        help="Append post-processing to the network: classes, yolo, ssd{score=0.3}, auto.",
     )
     return option(function)
 
@@ -204,7 +215,7 @@ def labels_option(function: Function[R]) -> Function[R]:
         "labels_text",
         default="",
         metavar="NAME",
-        help="Names of classes: imagenet, coco, or a file of lines.",
+        help="Class names: imagenet, coco, or a file with one per line.",
     )
 
     @functools.wraps(function)

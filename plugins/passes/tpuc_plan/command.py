@@ -30,7 +30,7 @@ _PATH = click.Path(path_type=Path)
 @pool_options
 @click.option("--output-c", type=_PATH, metavar="DIR", help="Write a header and a source file per network.")
 @click.option("--dump", type=OUTPUT, metavar="FILE.json", help="Write the list of buffers, to plan it again.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(
     app: App,
@@ -41,7 +41,7 @@ def command(
     dump: Path | None,
     as_json: bool,
 ) -> None:
-    """Plan the memory of networks (.mlir), or of lists of buffers (.json).
+    """Plan the memory of networks (.mlir) or buffer lists (.json).
 
     \b
     Pools are described as in TVM:

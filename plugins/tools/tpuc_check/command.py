@@ -46,16 +46,20 @@ faster.
     examples=("tpuc check net.onnx --chip {chip} --quantize int8",),
 )
 @click.argument("network", metavar="MODEL", type=FILE)
-@click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
-@click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
-@click.option("--chip", help="The chip (`tpuc plugins` lists them); the board's or the file's own if not given.")
-@click.option("--board", metavar="NAME", help="Does it fit there? duo64, duo256 and so on (`tpuc plugins` lists them).")
+@click.option("--model-data", type=FILE, metavar="FILE", help="Weights of the network, if they are in a separate file.")
+@click.option("--random-weights", is_flag=True, help="Initialize missing weights randomly.")
+@click.option("--chip", help="The chip (`tpuc plugins` lists them); by default that of the board or file.")
+@click.option(
+    "--board",
+    metavar="NAME",
+    help="Check that it fits this board: duo64, duo256 and so on (`tpuc plugins` lists them).",
+)
 @runtime_option
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
-@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
-@click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
+@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="Shapes of dynamic inputs: [[1,3,224,224]].")
+@click.option("--batch", type=POSITIVE, help="Batch size of every input.")
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(
     app: App,
@@ -71,7 +75,7 @@ def command(
     output_names: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Tell everything of a network that a chip cannot compute, and what would help.
+    """List every op and limit that keeps a network from compiling, and what would help.
 
     Integer modes are calibrated on random data, as no samples are given. The exit code is 0 where the network compiles,
     else 1. MODEL may also be a compiled file, to see whether a board or a runtime takes it.

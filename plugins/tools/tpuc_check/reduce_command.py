@@ -37,13 +37,19 @@ if TYPE_CHECKING:
     examples=("tpuc reduce net.onnx --chip {chip} -o smallest.onnx",),
 )
 @click.argument("network", metavar="MODEL", type=FILE)
-@click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
+@click.option("--model-data", type=FILE, metavar="FILE", help="Weights of the network, if they are in a separate file.")
 @click.option("--chip", help="Compile for this chip; without it the import alone is tried.")
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
-@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
-@click.option("--random-weights", is_flag=True, help="Draw other weights, if the failure stays: nobody's are told.")
+@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="Shapes of dynamic inputs: [[1,3,224,224]].")
+@click.option(
+    "--random-weights",
+    is_flag=True,
+    help="Replace the weights by random ones if the failure stays, to keep yours private.",
+)
 @click.option("--command", "shell", metavar="TEXT", help="Run this instead: {} is the network; not 0 is a failure.")
-@click.option("--seconds", type=NUMBER, default=60.0, show_default=True, help="Longer is a failure by itself.")
+@click.option(
+    "--seconds", type=NUMBER, default=60.0, show_default=True, help="Time limit of a run; exceeding it is a failure."
+)
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The small network to write.")
 @pass_app
 def command(
@@ -58,7 +64,7 @@ def command(
     seconds: float,
     output: Path,
 ) -> None:
-    """Take everything from a failing network that its failure does not need.
+    """Reduce a failing network to a minimal reproducer.
 
     An ONNX file gives an ONNX file; other formats, which must be importable, and .mlir files give a module. Every try
     is a process of its own, so that crashes and hangs can be reduced too. With --command any program says whether a

@@ -37,21 +37,23 @@ if TYPE_CHECKING:
 @click.option("--dataset", type=FILE, metavar="PATH", help="The same as DATASET.")
 @click.option("--dataset-type", default="", metavar="NAME", help="imagenet, coco, voc, wider, yolo or arrays.")
 @click.option("--metric", default="", metavar="NAME", help="top-k, coco, voc, auc, best-box; by default the data's.")
-@click.option("--postprocess", default="", metavar="NAME", help="What the outputs are: yolov5, ssd, scores and so on.")
+@click.option("--postprocess", default="", metavar="NAME", help="Kind of outputs: yolov5, ssd, scores, ...")
 @click.option("--postprocess-type", default="", metavar="NAME", help="topx or coco_mAP: another name of --metric.")
 @click.option("--label-file", type=FILE, metavar="FILE", help="Lines 'FILE INDEX', or class names in order.")
 @click.option("--label-offset", type=int, default=0, show_default=True, help="Added to class indices of the data.")
 @click.option(
     "--annotation", "--coco-annotation", type=FILE, metavar="PATH", help="The objects in images: a file or folder."
 )
-@click.option("--count", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
+@click.option("--count", type=COUNT, default=0, show_default=True, help="Number of samples to use; 0: all.")
 @layout_option
 @trust_option
 @preprocess_options
-@click.option("--workers", type=POSITIVE, default=1, show_default=True, help="Processes; the figures are the same.")
-@click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
+@click.option(
+    "--workers", type=POSITIVE, default=1, show_default=True, help="Worker processes; the figures are the same."
+)
+@click.option("--cluster", default="", metavar="ADDRESS", help="Address of a dask scheduler, instead of --workers.")
 @click.option("--strict", is_flag=True, help="Stop at a sample that cannot be read.")
-@click.option("--json", "as_json", is_flag=True, help="Every figure, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
 @pass_app
 def command(
     app: App,
@@ -74,7 +76,7 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Measure how well networks do on labelled data.
+    """Measure the accuracy of networks on labeled data.
 
     MODEL has any format that `tpuc run` executes; several networks are compared with the first one. DATASET is a folder
     of images, or an npz file of arrays.

@@ -24,10 +24,10 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 )
 @click.argument("kind", metavar="KIND", type=click.Choice(sorted(kinds())))
 @click.argument("name", metavar="NAME")
-@click.option("-o", "--output", metavar="DIR", type=OUTPUT, help="Folder to make.  [default: NAME]")
+@click.option("-o", "--output", metavar="DIR", type=OUTPUT, help="Folder to create.  [default: NAME]")
 @pass_app
 def command(app: App, kind: str, name: str, output: Path | None) -> None:
-    """Write the package of a plugin, with a test: a chip, command, frontend, kernel, lowering, op or pass.
+    """Create a plugin package with a test: a chip, command, frontend, kernel, lowering, op or pass.
 
     It is an example that works, under your name. The package is installed with `pip install -e DIR`.
     """

@@ -40,7 +40,7 @@ KINDS = ("int8", "uint8", "int16", "uint16", "int32", "bf16", "float16", "float3
     ),
 )
 def command() -> None:
-    """Look into npz files, compare and change them."""
+    """Inspect, compare, and change npz files."""
 
 
 def _change(path: Path, target: Path, change: Callable[[Arrays], Arrays]) -> None:
@@ -96,7 +96,7 @@ def get_shape(app: App, file: Path, name: str) -> None:
 
 @command.command("statistic")
 @click.argument("file", metavar="FILE.npz", type=FILE)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def statistic(app: App, file: Path, as_json: bool) -> None:
     """Show smallest, largest, mean and other figures of every array."""
@@ -137,11 +137,11 @@ def check_nan_inf(app: App, file: Path) -> int:
 @click.argument("target", metavar="TARGET.npz", type=FILE)
 @click.argument("reference", metavar="REFERENCE.npz", type=FILE)
 @click.option(
-    "--tolerance", type=NUMBERS, default="0.99,0.99", show_default=True, help="Least cosine and euclidean similarity."
+    "--tolerance", type=NUMBERS, default="0.99,0.99", show_default=True, help="Minimum cosine and Euclidean similarity."
 )
 @click.option("--excepts", type=NAMES, default=(), help="Arrays to leave out: conv1,relu2.")
 @click.option("--save", type=OUTPUT, metavar="FILE.csv", help="Write the table there too.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def compare(
     app: App,

@@ -32,12 +32,14 @@ LARGEST = 1 << 48
     ),
 )
 @click.argument("file", type=FILE)
-@click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one if not given.")
-@click.option("--what-if", metavar="ddr=X,clock=Y", default="", help="Also with DDR or clock X or Y times as fast.")
+@click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one by default.")
+@click.option(
+    "--what-if", metavar="ddr=X,clock=Y", default="", help="Also time it with DDR or clock X or Y times as fast."
+)
 @click.option("--plan", type=FILE, metavar="FILE.json", help="Names and reasons: what `--memory-plan` wrote.")
 @click.option("--trace", type=OUTPUT, metavar="FILE.json", help="Write a timeline that Perfetto opens.")
 @click.option("--html", "page", type=OUTPUT, metavar="FILE.html", help="Write a page with maps of both memories.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(
     app: App,
@@ -49,7 +51,7 @@ def command(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Show cycles, DDR traffic and memory of a compiled file."""
+    """Show cycles, DDR traffic, and memory of a compiled file."""
     check_inputs(file, plan)
     for path in (trace, page):
         if path is not None:

@@ -28,7 +28,7 @@ FAILED = 1
 @click.option("--json", "as_json", is_flag=True, help="Every command with its outcome, for programs.")
 @pass_app
 def command(app: App, folder: Path, names: tuple[str, ...], work_dir: Path | None, as_json: bool) -> int:
-    """Take the networks that a folder describes through their commands.
+    """Run the listed commands for every network of a folder.
 
     DIR/NAME.toml describes a network: the files that it needs, and commands of tpuc in their order. Each command is
     a process of its own in a folder of the network; the exit code is 0 when all of them end with 0. Without NAMEs all

@@ -29,8 +29,8 @@ from tpuc_driver.api.command import (
 @click.argument("file", type=FILE)
 @click.option("--work-dir", type=FILE, metavar="DIR", help="The folder that `compile --work-dir` kept.")
 @click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy) for the accuracy.")
-@click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="At most so many samples.")
-@click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one if not given.")
+@click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="Maximum number of samples.")
+@click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one by default.")
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE.html", help="The page to write.")
 @pass_app
 def command(
@@ -42,7 +42,7 @@ def command(
     profile_name: str | None,
     output: Path,
 ) -> None:
-    """Write a page for a colleague about a compiled file.
+    """Write a page about a compiled file to share.
 
     Cycles and memory are read from the file. What was decided, the error of every layer and the command that made the
     file need the folder of intermediate files; accuracy needs samples too.

@@ -18,9 +18,9 @@ from tpuc_driver.api.command import COUNT, FILE, OUTPUT, PATHS, App, Command, ch
 @click.option("--f32-mlir", "--fp32-mlir", "exact", type=FILE, required=True, metavar="FILE.mlir", help="TOP module.")
 @click.option("--quant-mlir", "quantised", type=FILE, required=True, metavar="FILE.mlir", help="Made of that one.")
 @click.option("--input", "inputs", type=PATHS, required=True, help="The sample to run both on: npz, npy or image.")
-@click.option("--port", type=COUNT, default=10000, show_default=True, help="Where the page is; 0 is any free port.")
+@click.option("--port", type=COUNT, default=10000, show_default=True, help="Port of the page; 0: any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 lets other machines in.")
-@click.option("--manual-run", is_flag=True, help="Run the networks when the page asks for it, not at once.")
+@click.option("--manual-run", is_flag=True, help="Run the networks when the page asks for it.")
 @click.option("-o", "--output", type=OUTPUT, metavar="FILE.html", help="Write the page there instead of serving it.")
 @pass_app
 def command(
@@ -33,7 +33,7 @@ def command(
     manual_run: bool,
     output: Path | None,
 ) -> None:
-    """Show float and quantised network side by side.
+    """Show the float and the quantized network side by side.
 
     Tensors that the float network does not have are marked NA.
     """

@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 )
 @click.argument("mlir", metavar="FILE.mlir", type=FILE)
 @dataset_option("Folder of samples (images, npz or npy).")
-@click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
+@click.option("--data-list", type=FILE, metavar="FILE", help="File that lists samples, one per line.")
 @layout_option
-@click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
-@click.option("--method", default="kld", show_default=True, help="How thresholds are chosen.")
+@click.option("--input-num", type=COUNT, default=0, show_default=True, help="Number of samples to use; 0: all.")
+@click.option("--method", default="kld", show_default=True, help="Method that chooses thresholds.")
 @click.option("--histogram-bin-num", type=POSITIVE, default=2048, show_default=True, help="Bins.")
-@click.option("--tune-num", type=COUNT, default=10, show_default=True, help="Samples to tune with; 0 for no tuning.")
-@click.option("--bias-num", type=COUNT, default=16, show_default=True, help="Samples for bias correction; 0 for none.")
+@click.option("--tune-num", type=COUNT, default=10, show_default=True, help="Samples for tuning; 0: no tuning.")
+@click.option("--bias-num", type=COUNT, default=16, show_default=True, help="Samples for bias correction; 0: none.")
 @click.option(
     "--headroom",
     type=click.FloatRange(1.0),
     metavar="FACTOR",
-    help="Thresholds for values so many times the samples', instead of those that are best on the samples.",
+    help="Make thresholds for values this many times the samples', instead of the best on the samples.",
 )
-@click.option("--workers", type=POSITIVE, help="Processes, instead of threads of one; the table is the same.")
-@click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
-@click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to go on from, kept up to date.")
-@click.option("--strict", is_flag=True, help="Fail when samples look wrong or cannot be read.")
+@click.option("--workers", type=POSITIVE, help="Worker processes instead of threads; the table is the same.")
+@click.option("--cluster", default="", metavar="ADDRESS", help="Address of a dask scheduler, instead of --workers.")
+@click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to continue from; the file is updated.")
+@click.option("--strict", is_flag=True, help="Fail if samples look wrong or cannot be read.")
 @agreement_option
 @click.option("-o", "output", type=OUTPUT, required=True, metavar="FILE", help="The calibration table to write.")
 @pass_app
@@ -67,7 +67,7 @@ def command(
     min_agreement: float | None,
     output: Path,
 ) -> None:
-    """Measure value ranges on sample data."""
+    """Measure value ranges on sample data, and write a calibration table."""
     check_one_data_source(dataset, data_list, required=True)
     folders = [one.path for one in dataset or ()]
     check_inputs(mlir, *folders, data_list)

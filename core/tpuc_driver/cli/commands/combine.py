@@ -20,7 +20,7 @@ FEWEST = 2
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The file to write.")
 @pass_app
 def command(app: App, files: tuple[Path, ...], output: Path) -> None:
-    """Put the networks of several compiled files into one.
+    """Merge the networks of several compiled files into one.
 
     Files of one name become one network for several shapes. The files must be for one chip, and written by tpuc.
     """

@@ -51,26 +51,26 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("network", metavar="MODEL", type=FILE)
-@click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
-@click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
+@click.option("--model-data", type=FILE, metavar="FILE", help="Weights of the network, if they are in a separate file.")
+@click.option("--random-weights", is_flag=True, help="Initialize missing weights randomly.")
 @click.option(
     "--chip", help="What to compile for (`tpuc plugins` lists them), several between commas, or one of --target."
 )
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @dataset_option("Folder of samples to calibrate with.")
-@click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
-@click.option("--input-num", type=COUNT, default=0, show_default=True, help="Samples to use; 0 is all.")
-@click.option("--calibration-table", type=FILE, metavar="FILE", help="A table made earlier, instead of samples.")
+@click.option("--data-list", type=FILE, metavar="FILE", help="File that lists samples, one per line.")
+@click.option("--input-num", type=COUNT, default=0, show_default=True, help="Number of samples to use; 0: all.")
+@click.option("--calibration-table", type=FILE, metavar="FILE", help="Use an existing table instead of samples.")
 @click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, found by `tpuc qtable`.")
-@click.option("--calibration-method", default="kld", show_default=True, help="How thresholds are chosen.")
+@click.option("--calibration-method", default="kld", show_default=True, help="Method that chooses thresholds.")
 @click.option(
     "--input-shapes",
     type=SHAPES,
     multiple=True,
-    help="For networks with dynamic inputs: [[1,3,224,224]]; one file for all that are given.",
+    help="Shapes of dynamic inputs: [[1,3,224,224]]; one file for all that are given.",
 )
 @click.option(
-    "--batch", "batches", type=COUNTS, default=EMPTY, help="Leading extent of every input; one file for several: 1,4."
+    "--batch", "batches", type=COUNTS, default=EMPTY, help="Batch size of every input; one file for several: 1,4."
 )
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @layout_option
@@ -78,25 +78,31 @@ if TYPE_CHECKING:
 @post_option
 @boundary_options
 @labels_option
-@click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
+@click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy, or image.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
-@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
+@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Minimum cosine and Euclidean similarity: 0.9,0.7.")
 @agreement_option
 @click.option(
     "--min-accuracy",
     metavar="FIGURE",
-    help="Find the cheapest network that has at least this figure, 0.99, or so much of float's, 99%.",
+    help="Find the fastest network with at least this accuracy: 0.99, or relative to float's: 99%.",
 )
-@click.option("--measure", metavar="NAME", help="Of accuracy: decisions if not given, or labels{option=value,...}.")
-@click.option("--max-trials", type=POSITIVE, help="Networks to try for --min-accuracy; 40 if not given.")
-@click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
+@click.option(
+    "--measure", metavar="NAME", help="Measure of accuracy: decisions (default), or labels{option=value,...}."
+)
+@click.option(
+    "--max-trials", type=POSITIVE, help="Maximum number of networks to try for --min-accuracy; 40 by default."
+)
+@click.option(
+    "--symmetric-divisor", type=POSITIVE, help="Divisor of signed symmetric scales; the chip's own by default."
+)
 @runtime_option
 @planning_options
 @pool_options
 @click.option(
-    "-o", "--model", "output", type=OUTPUT, metavar="FILE", help="The compiled file; named after MODEL if not given."
+    "-o", "--model", "output", type=OUTPUT, metavar="FILE", help="The compiled file; named after MODEL by default."
 )
-@click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report for programs.")
+@click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report as JSON.")
 @bundle_option
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
 @pass_app
@@ -120,7 +126,7 @@ def command(
     work_dir: Path | None,
     **settings: Unpack[CompileSettings],
 ) -> None:
-    """Compile a network for a chip, or for several.
+    """Compile a network for one or several chips.
 
     With `--chip ONE,OTHER -o net` the files are net_ONE and net_OTHER, with the endings of the chips.
     """

@@ -45,22 +45,24 @@ if TYPE_CHECKING:
 @click.option("--mlir", type=FILE, required=True, metavar="FILE.mlir", help="The TOP module.")
 @click.option("--chip", help="The chip to compile for (`tpuc plugins` lists them), or one of --target.")
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
-@click.option("--asymmetric", is_flag=True, help="With int8: ranges need not be centred on zero.")
-@click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, before --quantize.")
+@click.option("--asymmetric", is_flag=True, help="With int8: allow ranges that are not centered on zero.")
+@click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, instead of --quantize.")
 @click.option("--calibration-table", type=FILE, metavar="FILE", help="Value ranges; int8 needs them.")
-@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.9,0.7.")
+@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Minimum cosine and Euclidean similarity: 0.9,0.7.")
 @boundary_options
 @labels_option
-@click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy or image.")
+@click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy, or image.")
 @layout_option
 @click.option("--test-reference", type=FILE, metavar="FILE.npz", help="Values of the float network on that input.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
-@click.option("--symmetric-divisor", type=POSITIVE, help="Of signed symmetric scales; the chip's own if not given.")
+@click.option(
+    "--symmetric-divisor", type=POSITIVE, help="Divisor of signed symmetric scales; the chip's own by default."
+)
 @runtime_option
 @planning_options
 @pool_options
 @click.option("-o", "--model", "output", type=OUTPUT, required=True, metavar="FILE", help="The compiled file to write.")
-@click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report for programs.")
+@click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report as JSON.")
 @bundle_option
 @click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
 @pass_app
@@ -84,7 +86,7 @@ def command(
     work_dir: Path | None,
     **settings: Unpack[DeploySettings],
 ) -> None:
-    """Turn a TOP module into a compiled file.
+    """Compile a TOP module to a file.
 
     The module as it was lowered lies beside the file, or in --work-dir: NAME_CHIP_MODE_tpu.mlir, as in
     net_newchip_int8_sym_tpu.mlir. `tpuc visual`, `tpuc eval` and `tpuc run` take it.

@@ -23,7 +23,7 @@ from tpuc_driver.cli.values import FILE, OUTPUT
 @click.option("-o", "output", type=OUTPUT, metavar="FILE", help="Write here instead of stdout.")
 @pass_app
 def command(app: App, file: Path, output: Path | None) -> None:
-    """Show the commands of a compiled file."""
+    """Print the commands of a compiled file."""
     check_inputs(file)
     if output is not None:
         check_writable(output)

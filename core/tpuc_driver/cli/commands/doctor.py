@@ -14,10 +14,10 @@ from tpuc_driver.cli.command import Command
     section="Installation",
     examples=("tpuc doctor",),
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(app: App, as_json: bool) -> int:
-    """Show versions, plugins and optional packages, and say what is missing.
+    """Check the installation: versions, plugins, and optional packages.
 
     The exit code is 1 where something that is installed does not work.
     """

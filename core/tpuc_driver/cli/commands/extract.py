@@ -17,7 +17,7 @@ from tpuc_driver.cli.values import FILE
 @click.option("-o", "--output", type=FILE, required=True, metavar="DIR", help="The folder to write to.")
 @pass_app
 def command(app: App, file: Path, output: Path) -> None:
-    """Write a file for every network of a compiled file, and for every set of its shapes.
+    """Split a compiled file into one file per network and set of shapes.
 
     They are named after the networks, and are the files that `tpuc combine` was given.
     """

@@ -29,10 +29,10 @@ CONFLICT, COMPOSED = "conflict", "composed"
     examples=("tpuc matrix --chip {chip}",),
 )
 @click.option("--chip", required=True, help="The chip (`tpuc plugins` lists them).")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(app: App, chip: str, as_json: bool) -> None:
-    """Show which ops a chip supports, per mode.
+    """Show which ops a chip supports in which mode.
 
     A cell names the package that fills it; `composed` is an op that becomes several others which the chip computes,
     `part` marks one of which some forms are refused (--json lists them), `-` means not supported.

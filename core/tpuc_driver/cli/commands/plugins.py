@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     examples=("tpuc plugins --check",),
 )
 @click.option("--check", is_flag=True, help="Load every plugin and say what is broken.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(app: App, check: bool, as_json: bool) -> int:
     """List installed plugins."""

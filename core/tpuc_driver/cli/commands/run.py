@@ -40,18 +40,18 @@ LARGEST = 5
 @click.option(
     "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only shown."
 )
-@click.option("--network", metavar="NAME", help="Of a compiled file with several networks.")
+@click.option("--network", metavar="NAME", help="Network to run, if the compiled file has several.")
 @labels_option
-@click.option("--postprocess", default="", metavar="NAME", help="What the outputs are, as of `tpuc eval`: yolov5, ssd.")
+@click.option("--postprocess", default="", metavar="NAME", help="Kind of outputs, as for `tpuc eval`: yolov5, ssd.")
 @click.option(
     "--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes or maps into the picture; several pictures, files."
 )
-@click.option("--every", type=POSITIVE, default=1, metavar="N", help="Of a video every N-th frame.")
+@click.option("--every", type=POSITIVE, default=1, metavar="N", help="Take every N-th frame of a video.")
 @click.option("--summary", is_flag=True, help="Show mean, deviation and NaN of every output.")
 @layout_option
 @trust_option
 @preprocess_options
-@click.option("--dump-all-tensors", is_flag=True, help="Give every value of the network, not only its outputs.")
+@click.option("--dump-all-tensors", is_flag=True, help="Return every value of the network, not only its outputs.")
 @pass_app
 def command(
     app: App,
@@ -70,7 +70,7 @@ def command(
     preprocess: Mapping[str, Any],
     dump_all_tensors: bool,
 ) -> None:
-    """Execute a network on inputs and say what it answers.
+    """Run a network on inputs and explain its outputs.
 
     MODEL is a network file, .mlir or a compiled file; an INPUT is a picture, video, npz, npy or a folder of them.
     Networks with several inputs take one npz, or one INPUT for each. Classes of pictures are told best first, objects

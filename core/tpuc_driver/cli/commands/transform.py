@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 )
 @click.option("--model-name", required=True, help="Name of the module; files are named after it.")
 @click.option("--model-def", type=FILE, required=True, metavar="FILE", help="The network (.onnx, .tflite, .prototxt).")
-@click.option("--model-data", type=FILE, metavar="FILE", help="Its weights, where they are a file of their own.")
-@click.option("--random-weights", is_flag=True, help="Draw the weights of a network that comes without them.")
-@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="For networks with dynamic inputs: [[1,3,224,224]].")
-@click.option("--batch", type=POSITIVE, help="Leading extent of every input.")
+@click.option("--model-data", type=FILE, metavar="FILE", help="Weights of the network, if they are in a separate file.")
+@click.option("--random-weights", is_flag=True, help="Initialize missing weights randomly.")
+@click.option("--input-shapes", type=SHAPES, default=EMPTY, help="Shapes of dynamic inputs: [[1,3,224,224]].")
+@click.option("--batch", type=POSITIVE, help="Batch size of every input.")
 @layout_option
 @preprocess_options
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare with the framework on this npz, npy or image.")
 @click.option("--test-result", type=OUTPUT, metavar="FILE.npz", help="Write every value of the comparison.")
-@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Least cosine and Euclidean similarity: 0.99,0.99.")
+@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Minimum cosine and Euclidean similarity: 0.99,0.99.")
 @click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
 @post_option
 @click.option("--mlir", type=OUTPUT, required=True, metavar="FILE.mlir", help="The module to write.")
@@ -54,7 +54,7 @@ def command(
     mlir: Path,
     **settings: Unpack[NetworkSettings],
 ) -> None:
-    """Turn a network into a TOP module (.mlir and .npz).
+    """Convert a network to a TOP module (.mlir and .npz).
 
     With --test-input there lie beside it: NAME_in_f32.npz, that input as the module takes it; NAME_origin.mlir with
     NAME_top_f32_all_weight.npz, the module before any pass; of ONNX files NAME_opt.onnx, the network as it was

@@ -29,15 +29,15 @@ from tpuc_driver.api.command import (
 )
 @click.argument("exact", metavar="FLOAT.mlir", type=FILE)
 @click.argument("quantised", metavar="QUANT.mlir", type=FILE)
-@click.option("--input", "inputs", type=PATHS, default=EMPTY, required=True, help="Samples: npz, npy or image.")
-@click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="At most so many samples.")
-@click.option("--top", type=COUNT, default=5, show_default=True, help="Layers to name remedies for.")
-@click.option("--json", "as_json", is_flag=True, help="Every figure, for programs.")
+@click.option("--input", "inputs", type=PATHS, default=EMPTY, required=True, help="Samples: npz, npy, or image files.")
+@click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="Maximum number of samples.")
+@click.option("--top", type=COUNT, default=5, show_default=True, help="Number of layers to suggest remedies for.")
+@click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
 @pass_app
 def command(
     app: App, exact: Path, quantised: Path, inputs: tuple[Path, ...], input_num: int, top: int, as_json: bool
 ) -> None:
-    """Show where a quantised network loses accuracy, and why."""
+    """Show where a quantized network loses accuracy, and why."""
     check_inputs(exact, quantised, *inputs)
     session = open_session(app)
     from tpuc_quantize.analysis.runs import compare_layers

@@ -36,17 +36,19 @@ from tpuc_driver.api.command import (
 @click.option("--quantize", type=MODE, default="int8", show_default=True, help="The mode of all other layers.")
 @click.option("--calibration-table", type=FILE, required=True, metavar="FILE", help="Made by `tpuc calibrate`.")
 @click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy).")
-@click.option("--data-list", type=FILE, metavar="FILE", help="File that names samples, one per line.")
-@click.option("--input-num", type=COUNT, default=10, show_default=True, help="Samples to use; 0 is all.")
+@click.option("--data-list", type=FILE, metavar="FILE", help="File that lists samples, one per line.")
+@click.option("--input-num", type=COUNT, default=10, show_default=True, help="Number of samples to use; 0: all.")
 @click.option("--float-mode", type=MODE, default="", help="f32, bf16 or f16; the chip's first if not given.")
-@click.option("--max-float-layers", type=POSITIVE, default=5, show_default=True, help="At most so many in float.")
-@click.option("--min-cosine", type=NUMBER, help="As few float layers as give the outputs this cosine.")
-@click.option("--max-latency", type=NUMBER, metavar="MS", help="No slower than this, by the chip's timing model.")
+@click.option(
+    "--max-float-layers", type=POSITIVE, default=5, show_default=True, help="Maximum number of layers in floats."
+)
+@click.option("--min-cosine", type=NUMBER, help="Keep as few layers in floats as reach this cosine at the outputs.")
+@click.option("--max-latency", type=NUMBER, metavar="MS", help="Maximum latency by the chip's timing model.")
 @click.option("--latency", is_flag=True, help="Time every network, for the front of accuracy and latency.")
-@click.option("--workers", type=POSITIVE, help="Processes, instead of a thread per core.")
-@click.option("--cluster", default="", metavar="ADDRESS", help="A dask scheduler, instead of --workers.")
+@click.option("--workers", type=POSITIVE, help="Worker processes instead of a thread per core.")
+@click.option("--cluster", default="", metavar="ADDRESS", help="Address of a dask scheduler, instead of --workers.")
 @click.option("--loss-table", type=OUTPUT, metavar="FILE", help="Write what each layer alone loses.")
-@click.option("-o", "output", type=OUTPUT, required=True, metavar="FILE", help="The quantise table to write.")
+@click.option("-o", "output", type=OUTPUT, required=True, metavar="FILE", help="The quantize table to write.")
 @pass_app
 def command(
     app: App,
@@ -67,7 +69,7 @@ def command(
     loss_table: Path | None,
     output: Path,
 ) -> int:
-    """Find the layers to keep in float."""
+    """Find the layers to keep in floats."""
     check_one_data_source(dataset, data_list, required=True)
     check_inputs(mlir, calibration_table, dataset, data_list)
     for path in (output, loss_table):

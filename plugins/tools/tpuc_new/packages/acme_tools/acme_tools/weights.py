@@ -10,7 +10,7 @@ from tpuc_driver.api.command import App, Command, pass_app
 
 @click.command("weights", cls=Command)
 @click.argument("file", metavar="FILE.mlir", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(app: App, file: Path, as_json: bool) -> None:
     """List the constants of a module, the largest first."""
