@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from enum import Enum
 from typing import Any, TypeAlias
 
 import pytest
@@ -105,6 +106,6 @@ def _label(argument: str, value: object, number: int, ids: Ids) -> str:
     """What `parametrize` would call the value."""
     if callable(ids) and (label := ids(value)) is not None:
         return str(label)
-    if isinstance(value, (str, int, float, bool, type(None))):
+    if isinstance(value, (str, int, float, bool, Enum, type(None))):
         return str(value)
     return getattr(value, "__name__", None) or f"{argument}{number}"

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.families import each
 from tests.frontends.caffe import reference
 from tests.frontends.caffe.files import Array, layer, run_layer, values
 from tests.frontends.caffe.test_layers import X, check
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "shape"),
     [
         ("shape { dim: 0 dim: -1 }", (2, 210)),
@@ -77,7 +78,7 @@ def test_upsample(said: str, tmp_path: Path) -> None:
     check(layer("Upsample", f"upsample_param {{ {said} }}"), tmp_path, X.repeat(2, 2).repeat(2, 3))
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "size"),
     [("height: 10 width: 9", (10, 9)), ("zoom_factor: 2", (13, 9)), ("shrink_factor: 2", (4, 3)), ("", (7, 5))],
 )

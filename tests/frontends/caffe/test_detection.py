@@ -12,6 +12,7 @@ import pytest
 from tpuc.api import Unsupported, print_module
 from tpuc.interpreter import Interpreter
 
+from tests.families import each
 from tests.frontends.caffe.files import Array, inputs, layer, read, values
 
 PEER = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer")
@@ -53,7 +54,7 @@ CASES: dict[str, tuple[str, dict[str, Array]]] = {
 }
 
 
-@pytest.mark.parametrize("type", CASES)
+@each("type", CASES)
 def test_results_have_as_many_rows_as_are_asked_for(type: str, tmp_path: Path) -> None:
     body, operands = CASES[type]
     module = read(inputs(**{n: a.shape for n, a in operands.items()}) + layer(type, body, " ".join(operands)), tmp_path)
@@ -100,7 +101,7 @@ def test_kinds_of_yolo(body: str, version: str, anchors: tuple[float, float], tm
     assert (op.op.version, op.op.anchors[0], op.op.anchors[-1]) == (version, *anchors)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         (

@@ -12,6 +12,7 @@ from tpuc.interpreter import Interpreter
 from tpuc.registry import Offer, Registry
 from tpuc_ops import top
 
+from tests.families import each
 from tests.frontends.caffe import reference
 from tests.frontends.caffe.files import (
     Array,
@@ -133,7 +134,7 @@ def test_random_weights_are_the_same_every_time_and_need_to_be_asked_for(tmp_pat
         read(NET, tmp_path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("filler", "low", "high", "deviation"),
     [
         ('type: "constant" value: 0.5', 0.5, 0.5, 0),
@@ -190,7 +191,7 @@ def sentence(text: str, folder: Path, weights: Weights | bytes | None = None) ->
 HEAD = inputs(x=X.shape)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "wanted"),
     [
         ("", "net.prototxt: has no layers. Give the prototxt of a network."),
@@ -252,7 +253,7 @@ def test_all_refusals_at_once(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("weights", "wanted"),
     [
         (b"", "net.caffemodel: not a caffemodel: there is no layer in its 0 bytes. Give the weights of the network."),

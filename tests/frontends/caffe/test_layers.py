@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.families import each
 from tests.frontends.caffe import reference
 from tests.frontends.caffe.files import Array, layer, run_layer, values
 
@@ -26,7 +27,7 @@ def check(
         assert results[name].shape == array.shape
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "stride", "pad", "kernel"),
     [
         ("kernel_size: 3", (1, 1), (0, 0), (3, 3)),
@@ -36,7 +37,7 @@ def check(
         ("kernel_size: 1 pad: 1", (1, 1), (1, 1), (1, 1)),
     ],
 )
-@pytest.mark.parametrize("group", [1, 2])
+@each("group", [1, 2])
 def test_convolution(
     body: str, stride: tuple[int, int], pad: tuple[int, int], kernel: tuple[int, int], group: int, tmp_path: Path
 ) -> None:
@@ -77,9 +78,9 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize(("body", "kernel", "stride", "pad"), WINDOWS)
-@pytest.mark.parametrize("method", ["MAX", "AVE"])
-@pytest.mark.parametrize("size", [(7, 5), (6, 8)])
+@each(("body", "kernel", "stride", "pad"), WINDOWS)
+@each("method", ["MAX", "AVE"])
+@each("size", [(7, 5), (6, 8)])
 def test_pooling(
     body: str,
     kernel: tuple[int, int],
@@ -106,8 +107,8 @@ def test_global_pooling(method: str, tmp_path: Path) -> None:
     check(layer("Pooling", f"pooling_param {{ pool: {method} global_pooling: true }}"), tmp_path, wanted)
 
 
-@pytest.mark.parametrize("axis", [1, 2, -1])
-@pytest.mark.parametrize("transpose", [False, True])
+@each("axis", [1, 2, -1])
+@each("transpose", [False, True])
 def test_inner_product(axis: int, transpose: bool, tmp_path: Path) -> None:
     rows = X.reshape(*X.shape[:axis], -1)
     w, b = values(3, rows.shape[-1]), values(3)
@@ -151,8 +152,8 @@ FUNCTIONS: dict[str, tuple[str, Callable[[Array], Array]]] = {
 }
 
 
-@pytest.mark.parametrize("type", FUNCTIONS)
-@pytest.mark.parametrize("tops", ["y", "x"])
+@each("type", FUNCTIONS)
+@each("tops", ["y", "x"])
 def test_functions_also_in_place(type: str, tops: str, tmp_path: Path) -> None:
     body, function = FUNCTIONS[type]
     ((name, got),) = run_layer(layer(type, body, tops=tops), tmp_path, {"x": X}).items()
@@ -210,7 +211,7 @@ def test_scale_and_bias(tmp_path: Path) -> None:
     check(layer("Bias", "bias_param { axis: 0 }", "x f"), tmp_path, X + factors[:, :, None, None], x=X, f=factors)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "function"),
     [
         ("", lambda a, b: a + b),
@@ -239,9 +240,9 @@ def test_lrn(tmp_path: Path) -> None:
     check(within, tmp_path, X * (1 + 0.5 * means) ** -0.6)
 
 
-@pytest.mark.parametrize("across", [False, True])
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("eps", ["", "eps: 0.01"])
+@each("across", [False, True])
+@each("shared", [False, True])
+@each("eps", ["", "eps: 0.01"])
 def test_normalize(across: bool, shared: bool, eps: str, tmp_path: Path) -> None:
     scale = values(1 if shared else 6)
     length = np.sqrt((X**2).sum((1, 2, 3) if across else 1, keepdims=True) + (0.01 if eps else 1e-10))

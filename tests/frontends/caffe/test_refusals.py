@@ -11,6 +11,7 @@ from tpuc.api import ImportOptions, InvalidModel, TpucError
 from tpuc.registry import Registry
 from tpuc_caffe.frontend import FRONTEND
 
+from tests.families import each
 from tests.frontends.caffe.files import inputs, layer, read
 
 CONTRADICTION = ("its parameters contradict each other or its operands: ", ". Check them in the prototxt")
@@ -19,7 +20,7 @@ CONTRADICTION = ("its parameters contradict each other or its operands: ", ". Ch
 IMAGE, ROWS = (1, 4, 6, 6), (2, 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("type", "body", "shape", "expected"),
     [
         ("ArgMax", "argmax_param { top_k: 2 }", IMAGE, "top_k 2 is not supported, only 1"),
@@ -175,7 +176,7 @@ def test_one_bottom(type: str, body: str, shape: tuple[int, ...], expected: str,
     assert reason(text, tmp_path, type) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("type", "body", "shapes", "expected"),
     [
         (
@@ -297,7 +298,7 @@ def sentence(text: str, folder: Path, **options: Any) -> str:
 RELU = layer("ReLU")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         (

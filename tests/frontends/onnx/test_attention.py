@@ -12,6 +12,7 @@ from onnx import TensorProto
 from tpuc.api import Unsupported
 from tpuc.interpreter import Interpreter
 
+from tests.families import each
 from tests.frontends.onnx.networks import Array, network, node, read, run_onnx, values
 
 MS = "com.microsoft"
@@ -109,7 +110,7 @@ def model_of(proto: onnx.NodeProto, shape: tuple[int, ...]) -> onnx.ModelProto:
     return network([proto], {"x": list(shape)}, list(proto.output), used)
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_as_onnx_runtime(case: str, tmp_path: Path) -> None:
     proto, shape = CASES[case]
     model = model_of(proto, shape)
@@ -163,7 +164,7 @@ def gqa(inputs: str, **attributes: float) -> onnx.NodeProto:
     return node("GroupQueryAttention", inputs, "y", domain=MS, num_heads=N, kv_num_heads=1, **attributes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("proto", "expected"),
     [
         (

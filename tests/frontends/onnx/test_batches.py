@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from tpuc.api import ImportOptions
 from tpuc.interpreter import Interpreter
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node, read, run_onnx, values
 
 BATCH = 3
 
 
-@pytest.mark.parametrize("target", [[1, 24], [1, -1], [-1, 24], [0, 24], [1, 4, 6], [-1, 6]])
+@each("target", [[1, 24], [1, -1], [-1, 24], [0, 24], [1, 4, 6], [-1, 6]])
 def test_reshapes(target: list[int], tmp_path: Path) -> None:
     nodes = [node("Relu", "x", "r"), node("Reshape", "r shape", "y")]
     model = network(nodes, {"x": [1, 2, 3, 4]}, ["y"], {"shape": np.array(target, np.int64)})

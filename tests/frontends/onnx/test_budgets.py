@@ -17,6 +17,8 @@ from tpuc.errors import InvalidModel
 from tpuc_driver.session import Session
 from tpuc_onnx import folding, translation
 
+from tests.families import each
+
 OPSETS = [make_opsetid("", 17), make_opsetid("loc", 1)]
 
 
@@ -87,7 +89,7 @@ ENDLESS: Mapping[str, tuple[list[onnx.FunctionProto], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ENDLESS)
+@each("kind", ENDLESS)
 def test_functions_without_end_are_refused_at_once(kind: str, tmp_path: Path) -> None:
     functions, sentence = ENDLESS[kind]
     path = saved(tmp_path / "net.onnx", [CALL], functions)

@@ -12,6 +12,7 @@ import pytest
 from tpuc.api import Unsupported
 from tpuc.interpreter import Interpreter
 
+from tests.families import each
 from tests.frontends.onnx.networks import Array, assert_same, network, node, read, run_onnx, values
 
 MS = "com.microsoft"
@@ -84,7 +85,7 @@ def model_of(proto: onnx.NodeProto, shape: tuple[int, ...], outputs: tuple[str, 
     return network([proto], {"x": list(shape)}, outputs, used)
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_as_onnx_runtime(case: str, tmp_path: Path) -> None:
     proto, shape = CASES[case]
     model = model_of(proto, shape, ("y", "s") if "s" in proto.output else ("y",))
@@ -124,8 +125,8 @@ def test_halves(tmp_path: Path) -> None:
     np.testing.assert_allclose(got, x + WEIGHTS["bias"] + WEIGHTS["skip"], atol=1e-6)
 
 
-@pytest.mark.parametrize("has_segments", [True, False])
-@pytest.mark.parametrize("has_mask", [True, False])
+@each("has_segments", [True, False])
+@each("has_mask", [True, False])
 def test_embeddings(has_segments: bool, has_mask: bool, tmp_path: Path) -> None:
     inputs = f"ids {'segments' if has_segments else '-'} words places {'kinds' if has_segments else '-'} gamma beta"
     proto = node(
@@ -152,8 +153,8 @@ def test_embeddings(has_segments: bool, has_mask: bool, tmp_path: Path) -> None:
         np.testing.assert_allclose(got[name], wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize(("bits", "zero"), [(4, "none"), (4, "packed"), (4, "float"), (8, "none"), (8, "packed")])
-@pytest.mark.parametrize("rows", [64, 56])
+@each(("bits", "zero"), [(4, "none"), (4, "packed"), (4, "float"), (8, "none"), (8, "packed")])
+@each("rows", [64, 56])
 def test_matrices_in_blocks(bits: int, zero: str, rows: int, tmp_path: Path) -> None:
     columns, size = 6, 16
     blocks = -(-rows // size)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 from onnx import TensorProto
 from tpuc.interpreter import Interpreter
 from tpuc.schedule import PassContext
 from tpuc_optimize.canonicalize import Canonicalize
 from tpuc_quantize.prequantized.drop_dynamic_quantization import drop_dynamic_quantisation
 
+from tests.families import each
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, run_onnx, values
 
 FLOAT = TensorProto.FLOAT
@@ -64,7 +64,7 @@ def _same(got: Array, wanted: Array) -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max()))
 
 
-@pytest.mark.parametrize("case", INCOMPLETE)
+@each("case", INCOMPLETE)
 def test_dynamic_quantisation_whose_scale_does_not_come_back_is_computed(case: str, tmp_path: Path) -> None:
     outputs = ["y", "t"] if case == "an output between" else ["y"]
     model = network([*BEGIN, *INCOMPLETE[case]], {"x": [2, 4]}, outputs, WEIGHTS)
@@ -99,7 +99,7 @@ COMPLETE: dict[str, list[onnx.NodeProto]] = {
 }
 
 
-@pytest.mark.parametrize("case", [*COMPLETE, *INCOMPLETE])
+@each("case", [*COMPLETE, *INCOMPLETE])
 def test_dropping_leaves_floats_where_the_scale_comes_back(case: str, tmp_path: Path) -> None:
     outputs = ["y", "t"] if case == "an output between" else ["y"]
     nodes = [*BEGIN, *(COMPLETE | INCOMPLETE)[case]]
@@ -128,7 +128,7 @@ EDGES = {
 }
 
 
-@pytest.mark.parametrize("case", EDGES)
+@each("case", EDGES)
 def test_ranges(case: str, tmp_path: Path) -> None:
     nodes = [
         node("DynamicQuantizeLinear", "x", "q s z"),

@@ -15,6 +15,7 @@ from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_quantize.prequantized.absorb_quantization import AbsorbQuantisation
 
+from tests.families import each
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, values
 
 QONNX = "qonnx.custom_op.general"
@@ -62,7 +63,7 @@ def numbers(scale: Any, zero: Any, bits: float) -> dict[str, Array]:
     return {"s": np.array(scale, np.float32), "z": np.array(zero, np.float32), "b": np.array(bits, np.float32)}
 
 
-@pytest.mark.parametrize("mode", ROUNDED)
+@each("mode", ROUNDED)
 def test_rounding_modes_of_qonnx(mode: str, tmp_path: Path) -> None:
     weights = numbers(1, 0, 5)
     got = run("Quant", TABLE, weights, tmp_path, QONNX, rounding_mode=mode)
@@ -85,8 +86,8 @@ BOUNDS: Mapping[tuple[int, int, int], tuple[int, int]] = {
 }
 
 
-@pytest.mark.parametrize(("bits", "signed", "narrow"), BOUNDS)
-@pytest.mark.parametrize("zero", [0, 1])
+@each(("bits", "signed", "narrow"), BOUNDS)
+@each("zero", [0, 1])
 def test_bounds_of_qonnx(bits: int, signed: int, narrow: int, zero: int, tmp_path: Path) -> None:
     low, high = BOUNDS[bits, signed, narrow]
     scale = 3.0 / (high - low)
@@ -129,8 +130,8 @@ def test_trunc(mode: str, function: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(got, wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("op", ["FixedPerTensorAffine", "LearnablePerTensorAffine", "FakeQuantizeDSQPertensor"])
-@pytest.mark.parametrize("bounds", [(-128, 127), (-127, 127), (0, 255), (0, 15), (-8, 7)])
+@each("op", ["FixedPerTensorAffine", "LearnablePerTensorAffine", "FakeQuantizeDSQPertensor"])
+@each("bounds", [(-128, 127), (-127, 127), (0, 255), (0, 15), (-8, 7)])
 def test_one_scale_of_mqbench(op: str, bounds: tuple[int, int], tmp_path: Path) -> None:
     low, high = bounds
     scale, zero = np.float32(3 / (high - low)), np.int32(low // 3 if low else high // 4)
@@ -281,8 +282,8 @@ NORM: Mapping[str, Array] = {
 }
 
 
-@pytest.mark.parametrize("gamma", [0.4, 0.0, 1e-9])
-@pytest.mark.parametrize("bias", ["", " b"])
+@each("gamma", [0.4, 0.0, 1e-9])
+@each("bias", ["", " b"])
 def test_normalisations_go_into_the_scales_of_filters(gamma: float, bias: str, tmp_path: Path) -> None:
     """As Brevitas exports layers. Where a channel has the factor 0 there is no scale, and where it has a tiny one the
     bias has too many steps for 32 bits: floats are computed.
@@ -316,8 +317,8 @@ def test_normalisations_go_into_the_scales_of_filters(gamma: float, bias: str, t
     assert len(np.unique(wanted)) > 8
 
 
-@pytest.mark.parametrize(("chip", "suffix", "step"), [("bm1684x", "bmodel", 0.0), ("cv183x", "cvimodel", 0.501)])
-@pytest.mark.parametrize("signed", [0, 1])
+@each(("chip", "suffix", "step"), [("bm1684x", "bmodel", 0.0), ("cv183x", "cvimodel", 0.501)])
+@each("signed", [0, 1])
 def test_chips_keep_to_the_bounds_of_four_bits(
     chip: str, suffix: str, step: float, signed: int, tmp_path: Path
 ) -> None:
@@ -333,7 +334,7 @@ def test_chips_keep_to_the_bounds_of_four_bits(
     np.testing.assert_allclose(got.reshape(wanted.shape), wanted, atol=step)
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "domain", "weights", "attributes", "expected"),
     [
         ("Quant", QONNX, numbers(0, 0, 8), {}, "a scale of it is not above 0: quantise the network again."),

@@ -14,6 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.errors import CalibrationError, TpucError, Unsupported
 from tpuc_driver.session import Session
 
+from tests.families import each
+
 TYPES = (
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
     *("float16", "float32", "float64"),
@@ -75,7 +77,7 @@ def test_every_type_and_rank_compares(tmp_path: Path) -> None:
     assert faults == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("dtype", "sample", "fault"),
     [
         ("int64", 0.5, "values that int64 cannot hold, for input 'x'. Convert the sample."),

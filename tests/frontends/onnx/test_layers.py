@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from tpuc.api import InvalidModel, PassContext, Unsupported
 from tpuc_quantize.prequantized.drop_dynamic_quantization import drop_dynamic_quantisation
 
+from tests.families import each
 from tests.frontends.onnx.networks import Array, assert_same, network, node, ops, read, registry, run_onnx, values
 
 
@@ -50,7 +51,7 @@ LAYERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "attributes"), LAYERS, ids=[f"{op}{i}" for i, (op, _) in enumerate(LAYERS)])
+@each(("op", "attributes"), LAYERS, ids=[f"{op}{i}" for i, (op, _) in enumerate(LAYERS)])
 def test_recurrent_layers(op: str, attributes: dict[str, Any], tmp_path: Path) -> None:
     ways, hidden = 1 + (attributes.get("direction") == "bidirectional"), 3
     rows = GATES[op] * hidden
@@ -80,8 +81,8 @@ VOLUMES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("x", "w", "attributes"), VOLUMES)
-@pytest.mark.parametrize("is_constant", [False, True])
+@each(("x", "w", "attributes"), VOLUMES)
+@each("is_constant", [False, True])
 def test_conv_over_three_dimensions(
     x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], is_constant: bool, tmp_path: Path
 ) -> None:
@@ -100,8 +101,8 @@ TRANSPOSED: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("x", "w", "attributes"), TRANSPOSED)
-@pytest.mark.parametrize("is_constant", [False, True])
+@each(("x", "w", "attributes"), TRANSPOSED)
+@each("is_constant", [False, True])
 def test_transposed_conv(
     x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], is_constant: bool, tmp_path: Path
 ) -> None:
@@ -111,7 +112,7 @@ def test_transposed_conv(
     check(network([node("ConvTranspose", "x w b", "y", **attributes)], inputs, ["y"], weights), tmp_path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "attributes", "made"),
     [
         ("MaxPool", {"kernel_shape": [2, 3, 2], "strides": [1, 2, 2], "pads": [1, 1, 0, 0, 1, 1]}, "MaxPool"),
@@ -171,7 +172,7 @@ RESIZES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "attributes"), RESIZES)
+@each(("given", "attributes"), RESIZES)
 def test_resize_by_matrices(given: str, attributes: dict[str, Any], tmp_path: Path) -> None:
     """Scales are exact in binary, so that ties are ties in every precision."""
     weights = {"scales": np.array([1, 1, 0.625, 1.75], np.float32), "sizes": np.array([1, 2, 5, 13])}
@@ -199,7 +200,7 @@ EQUATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("equation", "x", "w", "op"), EQUATIONS)
+@each(("equation", "x", "w", "op"), EQUATIONS)
 def test_einsum(equation: str, x: tuple[int, ...], w: tuple[int, ...], op: str, tmp_path: Path) -> None:
     model = network([node("Einsum", "x w", "y", equation=equation)], {"x": x, "w": w}, ["y"])
     assert op in check(model, tmp_path)
@@ -453,7 +454,7 @@ def test_attention_of_opset_23(tmp_path: Path) -> None:
     assert (made.count("MatMul"), made.count("Softmax")) == (2, 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("broken", "reason"),
     [
         (node("Cast", "x", "y"), "Required attribute 'to' is missing"),

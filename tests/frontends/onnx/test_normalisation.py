@@ -14,6 +14,7 @@ from tpuc.registry import Registry
 from tpuc_driver.data import described
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node
 
 DEVIATIONS = np.array([0.229, 0.224, 0.225], np.float32).reshape(1, 3, 1, 1)
@@ -36,7 +37,7 @@ STATISTICS = {name: np.ones(3, np.float32) * value for name, value in {"g": 1, "
 BATCH_NORM = [node("BatchNormalization", "x g b m v", "normalised")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("layers", "weights", "preset"),
     [
         (OF_SHARES, {"mean": MEANS, "std": DEVIATIONS}, "yolo"),

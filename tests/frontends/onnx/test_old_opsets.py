@@ -10,6 +10,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from tpuc.interpreter import Interpreter
 
+from tests.families import each
 from tests.frontends.onnx.networks import Array, assert_same, network, node, ops, read, values
 
 I64 = np.int64
@@ -18,7 +19,7 @@ I64 = np.int64
 FORMS = [*((opset, False) for opset in range(10, 26)), *((opset, True) for opset in range(13, 26))]
 
 
-@pytest.mark.parametrize(("opset", "per_axis"), FORMS)
+@each(("opset", "per_axis"), FORMS)
 def test_dequantised_constants(opset: int, per_axis: bool, tmp_path: Path) -> None:
     """Filters and biases that a quantising exporter stored as integers; scales per axis came with opset 13."""
     random = np.random.default_rng(3)
@@ -43,7 +44,7 @@ def test_dequantised_constants(opset: int, per_axis: bool, tmp_path: Path) -> No
     assert_same(model, module)
 
 
-@pytest.mark.parametrize("opset", [10, 13, 17, 21, 23])
+@each("opset", [10, 13, 17, 21, 23])
 def test_quantised_network(opset: int, tmp_path: Path) -> None:
     """Quantised input, filters, and output, each with its DequantizeLinear behind it."""
     weights: dict[str, Array] = {
@@ -68,8 +69,8 @@ def test_quantised_network(opset: int, tmp_path: Path) -> None:
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 
-@pytest.mark.parametrize("kind", REDUCTIONS)
-@pytest.mark.parametrize("opset", [7, 11, 13, 18, 20])
+@each("kind", REDUCTIONS)
+@each("opset", [7, 11, 13, 18, 20])
 def test_reductions_of_every_opset(kind: str, opset: int, tmp_path: Path) -> None:
     """Axes count from the end since opset 11; they are an operand since 18, and since 13 for the sum."""
     as_input = opset >= 18 or (kind == "Sum" and opset >= 13)
@@ -107,8 +108,8 @@ def test_reductions_over_nothing(kind: str, tmp_path: Path) -> None:
     assert_same(model, read(model, tmp_path))
 
 
-@pytest.mark.parametrize("size", [(1, 2, 4, 5), (2, 3, 4, 4), (1, 2, 3, 4, 5), (2, 1, 2, 3, 2)], ids=str)
-@pytest.mark.parametrize("align_corners", [0, 1])
+@each("size", [(1, 2, 4, 5), (2, 3, 4, 4), (1, 2, 3, 4, 5), (2, 1, 2, 3, 2)], ids=str)
+@each("align_corners", [0, 1])
 def test_affine_grids_of_constant_size(size: tuple[int, ...], align_corners: int, tmp_path: Path) -> None:
     rank = len(size) - 2
     nodes = [node("AffineGrid", "x size", "y", align_corners=align_corners)]
@@ -136,8 +137,8 @@ def test_affine_grid_into_samples(tmp_path: Path) -> None:
     assert_same(model, read(model, tmp_path))
 
 
-@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
-@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@each("coordinates", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+@each("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
 def test_nearest_places_by_scales_that_floats_cannot_hold(coordinates: str, rounding: str, tmp_path: Path) -> None:
     """Places halfway between two elements depend on how the scale is rounded."""
     sizes = ((20, 0.1), (22, 0.6), (23, 0.7), (24, 0.9), (25, 1.1), (26, 1.4), (27, 1.6), (28, 2.2), (29, 3.3))

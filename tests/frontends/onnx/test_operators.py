@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.families import each
 from tests.frontends.onnx.networks import Array, assert_same, network, node, ops, read, values
 
 I64 = np.int64
@@ -34,16 +35,16 @@ CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("x", "w", "attributes"), CONVOLUTIONS)
-@pytest.mark.parametrize("bias", [False, True])
+@each(("x", "w", "attributes"), CONVOLUTIONS)
+@each("bias", [False, True])
 def test_conv(x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], bias: bool, tmp_path: Path) -> None:
     weights = {"w": values(*w), "b": values(w[0])} if bias else {"w": values(*w)}
     model = network([node("Conv", "x w b" if bias else "x w", "y", **attributes)], {"x": x}, ["y"], weights)
     assert check(model, tmp_path).count("Conv") == 1
 
 
-@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
-@pytest.mark.parametrize(
+@each("op", ["MaxPool", "AveragePool"])
+@each(
     "attributes",
     [
         {"kernel_shape": [2, 2], "strides": [2, 2]},
@@ -57,8 +58,8 @@ def test_pool(op: str, attributes: dict[str, Any], tmp_path: Path) -> None:
     check(network([node(op, "x", "y", **attributes)], {"x": [1, 2, 8, 10]}, ["y"]), tmp_path)
 
 
-@pytest.mark.parametrize("ceil_mode", [0, 1])
-@pytest.mark.parametrize("strides", [[2, 2], [3, 2]])
+@each("ceil_mode", [0, 1])
+@each("strides", [[2, 2], [3, 2]])
 def test_average_pool_that_counts_its_padding(ceil_mode: int, strides: list[int], tmp_path: Path) -> None:
     attributes = {"kernel_shape": [3, 3], "strides": strides, "pads": [1, 1, 1, 1], "count_include_pad": 1}
     pool = node("AveragePool", "x", "y", ceil_mode=ceil_mode, **attributes)
@@ -71,8 +72,8 @@ def test_pool_over_one_dimension(op: str, tmp_path: Path) -> None:
     assert check(network([pool], {"x": [1, 2, 10]}, ["y"]), tmp_path)[::2] == ["Reshape", "Reshape"]
 
 
-@pytest.mark.parametrize("op", ["GlobalMaxPool", "GlobalAveragePool"])
-@pytest.mark.parametrize("shape", [[1, 3, 5, 4], [2, 3, 7]])
+@each("op", ["GlobalMaxPool", "GlobalAveragePool"])
+@each("shape", [[1, 3, 5, 4], [2, 3, 7]])
 def test_global_pool(op: str, shape: list[int], tmp_path: Path) -> None:
     check(network([node(op, "x", "y")], {"x": shape}, ["y"]), tmp_path)
 
@@ -116,8 +117,8 @@ def test_scalar_constants_become_attributes(tmp_path: Path) -> None:
     assert check(model, tmp_path) == ["AddConst", "MulConst", "SubConst", "MulConst"]
 
 
-@pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize("axes", [(), (1,), (0, 1)])
+@each("keepdims", [0, 1])
+@each("axes", [(), (1,), (0, 1)])
 def test_the_mean_of_integers_is_an_integer(axes: tuple[int, ...], keepdims: int, tmp_path: Path) -> None:
     nodes = [
         node("Mul", "x c", "t"),
@@ -134,19 +135,19 @@ def test_sum_of_many_and_neg(tmp_path: Path) -> None:
     check(model, tmp_path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [([3, 4], [4, 5]), ([2, 3, 4], [2, 4, 5]), ([2, 3, 4], [4, 5]), ([4], [4, 5]), ([3, 4], [4]), ([4], [4])],
 )
-@pytest.mark.parametrize("constant", [False, True])
+@each("constant", [False, True])
 def test_matmul(a: list[int], b: list[int], constant: bool, tmp_path: Path) -> None:
     inputs = {"a": a} if constant else {"a": a, "b": b}
     check(network([node("MatMul", "a b", "y")], inputs, ["y"], {"b": values(*b)} if constant else {}), tmp_path)
 
 
-@pytest.mark.parametrize("attributes", [{}, {"transB": 1}, {"transA": 1}, {"alpha": 0.5, "beta": 2.0, "transB": 1}])
-@pytest.mark.parametrize("constant", [False, True])
-@pytest.mark.parametrize("c", [None, (), (5,), (1, 5), (3, 5), (3, 1)])
+@each("attributes", [{}, {"transB": 1}, {"transA": 1}, {"alpha": 0.5, "beta": 2.0, "transB": 1}])
+@each("constant", [False, True])
+@each("c", [None, (), (5,), (1, 5), (3, 5), (3, 1)])
 def test_gemm(attributes: dict[str, Any], constant: bool, c: tuple[int, ...] | None, tmp_path: Path) -> None:
     a = [4, 3] if attributes.get("transA") else [3, 4]
     b = [5, 4] if attributes.get("transB") else [4, 5]
@@ -159,10 +160,10 @@ def test_gemm(attributes: dict[str, Any], constant: bool, c: tuple[int, ...] | N
         assert made[-1] == "MatMul"
 
 
-@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
-@pytest.mark.parametrize("opset", [11, 13])
-@pytest.mark.parametrize("shape", [[2, 5], [2, 3, 4], [1, 5, 1, 1]])
-@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@each("op", ["Softmax", "LogSoftmax"])
+@each("opset", [11, 13])
+@each("shape", [[2, 5], [2, 3, 4], [1, 5, 1, 1]])
+@each("axis", [None, 0, 1, -1])
 def test_softmax(op: str, opset: int, shape: list[int], axis: int | None, tmp_path: Path) -> None:
     attributes = {} if axis is None else {"axis": axis}
     check(network([node(op, "x", "y", **attributes)], {"x": shape}, ["y"], opset=opset), tmp_path)
@@ -223,7 +224,7 @@ FUNCTIONS = ["Abs", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", 
 FUNCTIONS += ["Round", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Tanh", "Neg", "Relu"]
 
 
-@pytest.mark.parametrize("op", FUNCTIONS)
+@each("op", FUNCTIONS)
 def test_functions_of_one_value(op: str, tmp_path: Path) -> None:
     check(network([node(op, "x", "y")], {"x": [2, 3, 4]}, ["y"], opset=18), tmp_path)
 
@@ -247,14 +248,14 @@ def test_functions_with_numbers_of_their_own(tmp_path: Path) -> None:
     check(network(nodes, {"x": [1, 3, 4, 4]}, ["y"], weights), tmp_path)
 
 
-@pytest.mark.parametrize("op", ["Max", "Min"])
-@pytest.mark.parametrize("constant", [(), (3, 1)])
+@each("op", ["Max", "Min"])
+@each("constant", [(), (3, 1)])
 def test_extremes(op: str, constant: tuple[int, ...], tmp_path: Path) -> None:
     nodes = [node(op, "a c", "m"), node(op, "c b m", "y")]
     check(network(nodes, {"a": [2, 3, 4], "b": [3, 4]}, ["y"], {"c": values(*constant)}), tmp_path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("starts", "ends", "axes", "steps"),
     [
         ([1, 2], [3, 5], None, None),
@@ -286,7 +287,7 @@ def test_split_in_every_form(tmp_path: Path) -> None:
     check(network([uneven], {"x": [2, 5]}, ["a", "b"], opset=18), tmp_path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("indices", "expected"),
     [(2, "Slice"), ([1], "Slice"), ([0, 2, 4], "Slice"), ([-1, -3], "Gather"), ([[0, 1], [1, 0]], "Gather")],
 )
@@ -339,7 +340,7 @@ def test_depth_to_space_and_back(mode: str, tmp_path: Path) -> None:
     check(network(nodes, {"x": [1, 8, 3, 4]}, ["y", "d"]), tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"])
+@each("kind", ["L1", "L2", "Max", "Mean", "Min", "Prod", "Sum"])
 def test_reductions(kind: str, tmp_path: Path) -> None:
     op = f"Reduce{kind}"
     check(network([node(op, "x", "y", axes=[1, -1], keepdims=0)], {"x": [2, 3, 4, 5]}, ["y"], opset=11), tmp_path)
@@ -364,14 +365,14 @@ RESIZES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("attributes", "expected"), RESIZES)
+@each(("attributes", "expected"), RESIZES)
 def test_resize_by_whole_factors(attributes: dict[str, Any], expected: str, tmp_path: Path) -> None:
     weights: dict[str, Array] = {"scales": np.float32([1, 1, 2, 3])}
     model = network([node("Resize", "x - scales", "y", **attributes)], {"x": [1, 2, 3, 4]}, ["y"], weights)
     assert check(model, tmp_path) == [expected]
 
 
-@pytest.mark.parametrize("attributes", [attributes for attributes, _ in RESIZES if "nearest_mode" not in attributes])
+@each("attributes", [attributes for attributes, _ in RESIZES if "nearest_mode" not in attributes])
 def test_resize_to_sizes_and_by_fractions(attributes: dict[str, Any], tmp_path: Path) -> None:
     weights: dict[str, Array] = {"sizes": np.array([1, 2, 5, 7], I64), "scales": np.float32([1, 1, 1.6, 0.7])}
     for operands in ("x - - sizes", "x - scales"):
@@ -389,8 +390,8 @@ def test_upsample_of_old_opsets(tmp_path: Path) -> None:
         assert check(model, tmp_path) == ["Upsample"]
 
 
-@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 3], "pads": [1, 0, 0, 1], "output_padding": [1, 2]}])
-@pytest.mark.parametrize("group", [1, 2])
+@each("attributes", [{}, {"strides": [2, 3], "pads": [1, 0, 0, 1], "output_padding": [1, 2]}])
+@each("group", [1, 2])
 def test_conv_transpose(attributes: dict[str, Any], group: int, tmp_path: Path) -> None:
     weights = {"w": values(4, 3, 3, 2), "b": values(3 * group)}
     transposed = node("ConvTranspose", "x w b", "y", group=group, **attributes)
@@ -404,7 +405,7 @@ def test_layer_normalization(tmp_path: Path) -> None:
     check(network(nodes, {"x": [2, 3, 4]}, ["y"], weights, opset=17), tmp_path)
 
 
-@pytest.mark.parametrize("opset", range(7, 23))
+@each("opset", range(7, 23))
 def test_every_opset(opset: int, tmp_path: Path) -> None:
     nodes = [
         node("Conv", "x w", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),

@@ -13,6 +13,7 @@ from tpuc.api import InvalidModel, Module, PassContext, TensorType
 from tpuc.interpreter import Interpreter
 from tpuc_quantize.prequantized.absorb_quantization import AbsorbQuantisation
 
+from tests.families import each
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, run_onnx, values
 
 MS = "com.microsoft"
@@ -133,7 +134,7 @@ def assert_within_a_step(got: Array, wanted: Array, step: float) -> None:
     assert np.count_nonzero(steps) <= 0.1 * steps.size
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_as_onnx_runtime(case: str, tmp_path: Path) -> None:
     proto, shape = CASES[case]
     model = model_of(proto, shape)
@@ -149,7 +150,7 @@ def test_as_onnx_runtime(case: str, tmp_path: Path) -> None:
 INTEGERS = ("a convolution", "a product", "gemm by column", "a sum", "a product of elements", "softmax", "means")
 
 
-@pytest.mark.parametrize("case", INTEGERS)
+@each("case", INTEGERS)
 def test_nothing_between_the_casts_is_a_float(case: str, tmp_path: Path) -> None:
     module = absorbed(read(model_of(*CASES[case]), tmp_path))
     computed = [operation for operation in module.main.operations if operation.results]
@@ -246,7 +247,7 @@ def test_a_mean_over_axes(tmp_path: Path) -> None:
     assert_within_a_step(Interpreter(absorbed(module)).run({"x": x})["y"], wanted, STEP)
 
 
-@pytest.mark.parametrize("kind", [TensorProto.INT16, TensorProto.UINT16, TensorProto.INT4, TensorProto.UINT4])
+@each("kind", [TensorProto.INT16, TensorProto.UINT16, TensorProto.INT4, TensorProto.UINT4])
 def test_casts_of_onnx_runtime(kind: int, tmp_path: Path) -> None:
     dtype = helper.tensor_dtype_to_np_dtype(kind)
     bits = 16 if kind in (TensorProto.INT16, TensorProto.UINT16) else 4
@@ -332,7 +333,7 @@ CONTRADICTIONS: Mapping[str, tuple[list[onnx.NodeProto], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CONTRADICTIONS)
+@each("case", CONTRADICTIONS)
 def test_contradictions_are_told(case: str, tmp_path: Path) -> None:
     nodes, expected = CONTRADICTIONS[case]
     assert refused(nodes, tmp_path).endswith(f"{expected} Quantise the network again.")

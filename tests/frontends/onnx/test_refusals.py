@@ -13,6 +13,7 @@ from tpuc.api import ImportOptions, InvalidModel, PluginConflict, TpucError, Uns
 from tpuc.registry import Offer
 from tpuc_onnx.frontend import FRONTEND
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node, read, registry, values
 
 RELU = node("Relu", "x", "y")
@@ -36,14 +37,14 @@ def test_folder(tmp_path: Path) -> None:
         FRONTEND.read(tmp_path, ImportOptions(), registry())
 
 
-@pytest.mark.parametrize("keep", [1, 10, 100, 200])
+@each("keep", [1, 10, 100, 200])
 def test_truncated_file(keep: int, tmp_path: Path) -> None:
     content = network([node("Add", "x w", "y")], {"x": [100]}, ["y"], {"w": values(100)}).SerializeToString()
     text = sentence(content[:keep], tmp_path)
     assert re.fullmatch(r"m\.onnx: not an ONNX file, .*Export or download it again\.", text), text
 
 
-@pytest.mark.parametrize("content", [b"", b"this is no network", b"\x00" * 64, b"\x89PNG\r\n\x1a\n"])
+@each("content", [b"", b"this is no network", b"\x00" * 64, b"\x89PNG\r\n\x1a\n"])
 def test_file_of_another_kind(content: bytes, tmp_path: Path) -> None:
     text = sentence(content, tmp_path)
     assert text.startswith("m.onnx: not an ONNX file")
@@ -310,7 +311,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("refused", "reason"), REFUSALS, ids=[f"{n.op_type}{i}" for i, (n, _) in enumerate(REFUSALS)])
+@each(("refused", "reason"), REFUSALS, ids=[f"{n.op_type}{i}" for i, (n, _) in enumerate(REFUSALS)])
 def test_operator_with_attributes_that_top_does_not_have(refused: onnx.NodeProto, reason: str, tmp_path: Path) -> None:
     shape = [1, 2, 8, 8, 8, 8] if reason == RANK else [1, 2, 8, 8]
     weights = {

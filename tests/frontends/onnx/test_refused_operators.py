@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from tpuc.api import ImportOptions, TpucError
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node, read, values
 
 Array = NDArray[Any]
@@ -83,7 +84,7 @@ CASES: list[tuple[onnx.NodeProto, tuple[int, ...], Mapping[str, Array], int, str
 ]
 
 
-@pytest.mark.parametrize(("proto", "shape", "weights", "opset", "expected"), CASES)
+@each(("proto", "shape", "weights", "opset", "expected"), CASES)
 def test_sentences(
     proto: onnx.NodeProto,
     shape: tuple[int, ...],
@@ -96,7 +97,7 @@ def test_sentences(
     assert told == f"node '{proto.name}' ({proto.op_type}): {expected}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("proto", "weights", "reason"),
     [
         (node("Conv", "x w", "y", kernel_shape=[5, 5]), FILTER, "kernel_shape"),

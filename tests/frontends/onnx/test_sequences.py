@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from tpuc.api import ImportOptions, TpucError, Unsupported
 from tpuc.interpreter import Interpreter
 
+from tests.families import each
 from tests.frontends.onnx.networks import Array, assert_same, network, node, ops, read, run_onnx, values
 
 WEIGHTS: Mapping[str, Array] = {
@@ -72,7 +73,7 @@ def model_of(nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
     return network(nodes, {"x": [2, 6]}, ["y"], used, opset=17)
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_as_onnx_runtime(case: str, tmp_path: Path) -> None:
     model = model_of(CASES[case])
     assert_same(model, read(model, tmp_path))

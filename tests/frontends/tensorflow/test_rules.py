@@ -7,6 +7,7 @@ from tpuc.errors import ParseError, VerifyError
 from tpuc.ir.text import parse_module, parse_type, print_module, print_type
 from tpuc.registry import Registry
 
+from tests.families import each
 from tests.frontends.tensorflow.graphs import graph, module_of
 
 ISLAND = "%a, %ka = tf_executor.island wraps tf.Identity %x : f32\n"
@@ -78,7 +79,7 @@ def test_an_operation_that_nobody_knows_is_kept(registry: Registry) -> None:
     assert text in print_module(module)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *(f"tensor<4x!tf.{name}>" for name in ("qint8", "qint16", "qint32", "quint8", "quint16")),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tpuc.registry import Registry
 from tpuc_driver.cli import main
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import NCHW, values
@@ -124,7 +125,7 @@ def test_a_file_that_has_channels_first_itself(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run(model, save(tmp_path / "a.npy", image)), expected(image)[0])
 
 
-@pytest.mark.parametrize("shape", [(1, 6, 4, 3), (1, 3, 6, 4), (1, 72), (72,), (2, 3, 4, 3)])
+@each("shape", [(1, 6, 4, 3), (1, 3, 6, 4), (1, 72), (72,), (2, 3, 4, 3)])
 def test_as_many_elements_are_not_enough(
     shape: tuple[int, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

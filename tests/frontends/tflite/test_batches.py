@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from tpuc.api import Unsupported
 
+from tests.families import each
 from tests.frontends.tflite.files import SAME, VALID, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import compute, ops_of, read, single, stored, values
 
@@ -47,7 +48,7 @@ def test_sequences(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "operands", "sentence"),
     [
         ("SPACE_TO_BATCH_ND", [ints("b", [2, 2]), ints("p", [[0, 0], [0, 0]])], "9 rows or columns with padding"),
@@ -71,8 +72,8 @@ def dilated(x: Array, weight: Array, dilation: int, pads: tuple[int, int, int, i
     return np.einsum("nhwckl,oklc->nhwo", under, weight)
 
 
-@pytest.mark.parametrize("depthwise", [False, True])
-@pytest.mark.parametrize(("mode", "pads"), [(VALID, (2, 3, 2, 4)), (SAME, (0, 1, 0, 2)), (VALID, (0, 1, 0, 2))])
+@each("depthwise", [False, True])
+@each(("mode", "pads"), [(VALID, (2, 3, 2, 4)), (SAME, (0, 1, 0, 2)), (VALID, (0, 1, 0, 2))])
 def test_dilated_convolutions_become_one_node(
     depthwise: bool, mode: int, pads: tuple[int, int, int, int], tmp_path: Path
 ) -> None:

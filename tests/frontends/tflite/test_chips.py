@@ -12,6 +12,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 
 from tests.chips.floats import run_on_floats
+from tests.families import each
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.lstms import X_SCALE, X_ZERO, Layer
 from tests.frontends.tflite.networks import stored
@@ -57,8 +58,8 @@ CASES: dict[str, tuple[list[Tensor], Tensor, Any]] = {
 }
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("op", CASES)
+@each("chip", CHIPS)
+@each("op", CASES)
 def test_chips_stay_near(op: str, chip: str, tmp_path: Path) -> None:
     operands, result, options = CASES[op]
     inputs = [operand.name for operand in operands if operand.data is None]
@@ -86,8 +87,8 @@ def test_chips_stay_near(op: str, chip: str, tmp_path: Path) -> None:
     assert steps[inside].max() <= (0.5 if chip == "bm1684x" else 2.5) + 1e-3
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("layer", LAYERS, ids=["plain", "everything"])
+@each("chip", CHIPS)
+@each("layer", LAYERS, ids=["plain", "everything"])
 def test_lstms_compute_floats_between_integers(layer: Layer, chip: str, tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(layer.content())

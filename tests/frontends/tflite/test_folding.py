@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tpuc.api import InvalidModel
 from tpuc_tflite.folding import foldable
 
+from tests.families import each
 from tests.frontends.tflite.files import KINDS, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import compute, ops_of, read
 
@@ -116,7 +117,7 @@ def network(case: Case) -> bytes:
     return tflite_file(tensors, [first, *nodes], ["x"], outputs)
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case[0].lower()}-{i}") for i, case in enumerate(CASES)])
+@each("case", [pytest.param(case, id=f"{case[0].lower()}-{i}") for i, case in enumerate(CASES)])
 def test_constants_are_computed_at_import(case: Case, tmp_path: Path) -> None:
     """Small integers times powers of two are exact in float32."""
     module = read(network(case), tmp_path)
@@ -143,7 +144,7 @@ def test_a_range_may_be_empty(tmp_path: Path) -> None:
     np.testing.assert_array_equal(compute(module, reals(3, 4))[0], reals(3, 4))
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "operands", "sentence"),
     [
         ("BROADCAST_TO", [ints(1, 2), ints(3)], "could not be broadcast"),

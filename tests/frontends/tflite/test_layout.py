@@ -9,6 +9,7 @@ import pytest
 from tpuc.api import ImportOptions, UsageError
 from tpuc.interpreter import Interpreter
 
+from tests.families import each
 from tests.frontends.tflite.files import SAME, VALID, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import compute, ops_of, read, values
 
@@ -150,7 +151,7 @@ def test_shapes_that_the_file_leaves_open(tmp_path: Path) -> None:
         read(image_network(), tmp_path, options)
 
 
-@pytest.mark.parametrize(
+@each(
     ("file", "stated", "dims"),
     [
         ((1, 4, 6, 3), (1, 4, 6, 3), (1, 3, 4, 6)),

@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from tpuc.api import Unsupported
 
+from tests.families import each
 from tests.frontends.tflite.files import TANH, VALID, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import compute, read, single, stored, values
 from tests.frontends.tflite.test_operators import SUMS, check
@@ -25,8 +26,8 @@ def ints(name: str, data: Any) -> Tensor:
     return constant(name, np.array(data, np.int32))
 
 
-@pytest.mark.parametrize("axis", [-1, 0, 1])
-@pytest.mark.parametrize(("on", "off"), [(1.0, 0.0), (0.1, -3.0)])
+@each("axis", [-1, 0, 1])
+@each(("on", "off"), [(1.0, 0.0), (0.1, -3.0)])
 def test_one_hot(axis: int, on: float, off: float, tmp_path: Path) -> None:
     places = np.array([[0, 4, 5], [2, -1, 3]], np.float32)
     hit = places[..., None] == np.arange(5)
@@ -52,7 +53,7 @@ def test_parts_by_index(tmp_path: Path) -> None:
     check(tmp_path, "SCATTER_ND", [ints("i", [[2], [0], [2]]), Tensor("x", (3, 3)), ints("s", [4, 3])], expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "operands", "shape", "sentence"),
     [
         ("GATHER_ND", [X, ints("i", [[2, 0]])], (1, 4, 8), "it takes elements 2 to 2 of a dimension of 2"),
@@ -139,8 +140,8 @@ def sigmoid(v: Array) -> Array:
     return 1 / (1 + np.exp(-v))
 
 
-@pytest.mark.parametrize("major", [False, True])
-@pytest.mark.parametrize("with_bias", [False, True])
+@each("major", [False, True])
+@each("with_bias", [False, True])
 def test_lstm(major: bool, with_bias: bool, tmp_path: Path) -> None:
     """Gates in the file's order: input, forget, cell, output."""
     filters = [values(4, 3, seed=i) for i in range(1, 5)]

@@ -11,6 +11,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from tests.families import each
 from tests.frontends.tflite.files import (
     RELU,
     RELU6,
@@ -46,7 +47,7 @@ X = Tensor("x", SHAPE)
 x = values(*SHAPE)
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "function"),
     [
         ("ABS", np.abs),
@@ -73,7 +74,7 @@ def test_functions_of_one_value(op: str, function: Callable[[Array], Array], tmp
     check(tmp_path, op, [X], function(x.astype(np.float64)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "options", "function"),
     [
         ("ADD", "AddOptions", np.add),
@@ -85,7 +86,7 @@ def test_functions_of_one_value(op: str, function: Callable[[Array], Array], tmp
         ("SQUARED_DIFFERENCE", "SquaredDifferenceOptions", lambda a, b: (a - b) ** 2),
     ],
 )
-@pytest.mark.parametrize(
+@each(
     ("other", "is_constant"),
     [((), True), *((shape, c) for shape in (SHAPE, (8,), (4, 1), (1, 6, 1, 8)) for c in (True, False))],
 )
@@ -119,8 +120,8 @@ def windows(v: Array, kernel: tuple[int, int], stride: int, mode: int, fill: flo
     return sliding_window_view(v, kernel, (1, 2))[:, ::stride, ::stride]
 
 
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("mode", [SAME, VALID])
+@each("stride", [1, 2])
+@each("mode", [SAME, VALID])
 def test_windows(stride: int, mode: int, tmp_path: Path) -> None:
     kernel = (3, 2)
     geometry = {"Padding": mode, "StrideH": stride, "StrideW": stride}
@@ -145,7 +146,7 @@ def test_windows(stride: int, mode: int, tmp_path: Path) -> None:
     check(tmp_path, "AVERAGE_POOL_2D", [X], under.sum((-2, -1)) / counts, pool)
 
 
-@pytest.mark.parametrize(("mode", "size"), [(SAME, (12, 8)), (SAME, (11, 7)), (VALID, (13, 9)), (VALID, (14, 9))])
+@each(("mode", "size"), [(SAME, (12, 8)), (SAME, (11, 7)), (VALID, (13, 9)), (VALID, (14, 9))])
 def test_transposed_convolution(mode: int, size: tuple[int, int], tmp_path: Path) -> None:
     weight = values(5, 3, 3, 8, seed=5)
     full = np.zeros((2, 16, 12, 5))
@@ -174,16 +175,14 @@ def test_products(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("op", "function"), [("MEAN", np.mean), ("SUM", np.sum), ("REDUCE_MAX", np.max)])
-@pytest.mark.parametrize(
-    ("axes", "keep"), [((1, 2), 0), ((1, 2), 1), ((3,), 0), ((2,), 0), ((-1,), 1), ((0, 1, 2, 3), 0)]
-)
+@each(("op", "function"), [("MEAN", np.mean), ("SUM", np.sum), ("REDUCE_MAX", np.max)])
+@each(("axes", "keep"), [((1, 2), 0), ((1, 2), 1), ((3,), 0), ((2,), 0), ((-1,), 1), ((0, 1, 2, 3), 0)])
 def test_reductions(op: str, function: Any, axes: tuple[int, ...], keep: int, tmp_path: Path) -> None:
     expected = np.asarray(function(x.astype(np.float64), axis=axes, keepdims=bool(keep)))
     check(tmp_path, op, [X, ints("a", axes)], expected, ("ReducerOptions", {"KeepDims": keep}), **SUMS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "more", "options", "expected"),
     [
         ("RESHAPE", [ints("s", (2, -1))], ("ReshapeOptions", {}), x.reshape(2, 192)),

@@ -18,6 +18,7 @@ from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported, instal
 from tpuc_tflite.engine import ENGINE
 from tpuc_tflite.frontend import FRONTEND
 
+from tests.families import each
 from tests.frontends.tflite.files import SAME, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import read, registry, values
 
@@ -96,7 +97,7 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("tensors", "nodes", "expected"),
     [
         (
@@ -215,7 +216,7 @@ def test_a_list_that_claims_more_than_the_file_holds(tmp_path: Path) -> None:
     assert "claims 2147483648 entries, more than its bytes can hold" in sentence(bytes(content), tmp_path)
 
 
-@pytest.mark.parametrize("keep", range(0, len(NETWORK), 37))
+@each("keep", range(0, len(NETWORK), 37))
 def test_truncated_files(keep: int, tmp_path: Path) -> None:
     with pytest.raises((InvalidModel, Unsupported)):
         read(NETWORK[:keep], tmp_path)

@@ -12,6 +12,7 @@ import pytest
 from tpuc.api import ImportOptions, TpucError
 from tpuc_tflite.frontend import FRONTEND
 
+from tests.families import each
 from tests.frontends.tflite.files import RELU, TANH, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.lstms import Layer
 from tests.frontends.tflite.networks import read, registry, values
@@ -296,7 +297,7 @@ def node_sentence(folder: Path, node: Node, tensors: list[Tensor], inputs: list[
     return sentence(tflite_file(tensors, [node], inputs, list(node.outputs)), folder)
 
 
-@pytest.mark.parametrize(("op", "operands", "result", "options", "expected"), CASES)
+@each(("op", "operands", "result", "options", "expected"), CASES)
 def test_sentences(
     op: str, operands: list[Tensor], result: Tensor, options: Options, expected: str, tmp_path: Path
 ) -> None:
@@ -312,7 +313,7 @@ LACKING = "some of its gates lack an operand that the others have."
 CLIPPED: Options = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFunction": TANH, "CellClip": -2.0})
 
 
-@pytest.mark.parametrize(
+@each(
     ("layer", "options", "expected"),
     [
         (lstm(_9=PEEPHOLE), SEQUENCE, LACKING),

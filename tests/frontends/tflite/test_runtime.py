@@ -13,6 +13,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_importing.obstacles import ImportRefused
 from tpuc_tflite.engine import ENGINE
 
+from tests.families import each
 from tests.frontends.tflite.files import RELU, RELU6, SAME, TANH, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.lstms import Layer
 from tests.frontends.tflite.networks import compute, read, stored, values
@@ -83,7 +84,7 @@ def test_functions(op: str, kind: str, tmp_path: Path) -> None:
     check(tmp_path, op, [tensor(kind, "x", 0.05, 3)], tensor(kind, "y", scale, zero), options, "BUILTIN_REF")
 
 
-@pytest.mark.parametrize(("op", "zero"), [("ABS", 3), ("EXP", 3), ("LOG", 3), ("RSQRT", -128), ("SQRT", -128)])
+@each(("op", "zero"), [("ABS", 3), ("EXP", 3), ("LOG", 3), ("RSQRT", -128), ("SQRT", -128)])
 def test_functions_of_signed_bytes(op: str, zero: int, tmp_path: Path) -> None:
     x = tensor("INT8", "x", 0.05, zero)
     fed = np.maximum(stored("int8", *SHAPE), -127)
@@ -169,8 +170,8 @@ def test_rows_of_length_1(shape: tuple[int, ...], kind: str, tmp_path: Path) -> 
     check(tmp_path, "L2_NORMALIZATION", [x], y, None, "BUILTIN_REF")
 
 
-@pytest.mark.parametrize("other", [SHAPE, (1, 1, 1, 6), (7, 6)])
-@pytest.mark.parametrize("scale", [0.031, 0.2])
+@each("other", [SHAPE, (1, 1, 1, 6), (7, 6)])
+@each("scale", [0.031, 0.2])
 def test_squared_differences(other: tuple[int, ...], scale: float, tmp_path: Path) -> None:
     operands = [tensor("INT8", "x", 0.05, 3), tensor("INT8", "w", scale, 14, other)]
     check(tmp_path, "SQUARED_DIFFERENCE", operands, tensor("INT8", "y", 0.3, -100), None, "BUILTIN_REF")
@@ -203,9 +204,9 @@ def clipped_lstm(clip: float, steps: int, major: bool) -> bytes:
     return tflite_file([x, *filters, *recurrences, *biases, *states, y], [node], ["x"], ["y"])
 
 
-@pytest.mark.parametrize("major", [False, True])
-@pytest.mark.parametrize("steps", [1, 6])
-@pytest.mark.parametrize("clip", [0.0, 0.4])
+@each("major", [False, True])
+@each("steps", [1, 6])
+@each("clip", [0.0, 0.4])
 def test_cell_clips(clip: float, steps: int, major: bool, tmp_path: Path) -> None:
     """Without a projection LiteRT leaves the limit of one aside."""
     content, fed = clipped_lstm(clip, steps, major), values(*((steps, 2, 3) if major else (2, steps, 3)))
@@ -231,7 +232,7 @@ LAYERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@each("name", LAYERS)
 def test_lstms_of_integers(name: str, tmp_path: Path) -> None:
     """LiteRT rounds sums of gates to 12 bits behind the point and the cell state to 11; TOP computes them in floats."""
     steps: list[Array] = []
@@ -265,7 +266,7 @@ def test_peepholes_before_a_narrow_projection(tmp_path: Path) -> None:
     np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@each("name", LAYERS)
 def test_lstms_of_floats(name: str, tmp_path: Path) -> None:
     layer = Layer(**LAYERS[name], real=True)
     fed = layer.fed(7)
@@ -301,7 +302,7 @@ def svdf_of_integers(rank: int, memory: int, count: int) -> bytes:
     return tflite_file(tensors, [Node("SVDF", ["x", "f", "t", "b", "s"], ["y"], options)], ["x"], ["y"])
 
 
-@pytest.mark.parametrize(("rank", "memory", "count"), [(1, 10, 1), (2, 10, 2), (4, 1, 3), (1, 30, 2)])
+@each(("rank", "memory", "count"), [(1, 10, 1), (2, 10, 2), (4, 1, 3), (1, 30, 2)])
 def test_filters_over_time_in_integers(rank: int, memory: int, count: int, tmp_path: Path) -> None:
     """LiteRT keeps its state itself; ours goes in and out, in floats, and newest features are not rounded."""
     content = svdf_of_integers(rank, memory, count)
@@ -332,9 +333,9 @@ def test_means(axes: tuple[int, ...], shape: tuple[int, ...], kind: str, tmp_pat
     check(tmp_path, "MEAN", operands, tensor(kind, "y", 0.04, -1, shape), options, "BUILTIN_REF")
 
 
-@pytest.mark.parametrize("where", ["operand", "options"])
-@pytest.mark.parametrize("target", [(1, -1, 2), (1, 160, 2)])
-@pytest.mark.parametrize("stated", [(1, 1, 2), (1, 160, 2)])
+@each("where", ["operand", "options"])
+@each("target", [(1, -1, 2), (1, 160, 2)])
+@each("stated", [(1, 1, 2), (1, 160, 2)])
 def test_stale_shapes_behind_a_reshape(
     stated: tuple[int, ...], target: tuple[int, ...], where: str, tmp_path: Path
 ) -> None:

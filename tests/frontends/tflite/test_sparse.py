@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tpuc.api import InvalidModel
 from tpuc_tflite.sparse import Level, densify
 
+from tests.families import each
 from tests.frontends.tflite.files import Node, Sparsity, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import compute, read, values
 
@@ -137,7 +138,7 @@ FAULTS: dict[str, tuple[Sparsity, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@each("name", FAULTS)
 def test_what_does_not_fit_together_is_damage(name: str, tmp_path: Path) -> None:
     how, reason = FAULTS[name]
     with pytest.raises(InvalidModel) as caught:
