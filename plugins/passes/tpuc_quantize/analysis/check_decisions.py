@@ -1,4 +1,4 @@
-"""Says how many decisions of the float network a quantised one keeps."""
+"""Reports on how many predictions a quantized network agrees with the float network."""
 
 from __future__ import annotations
 

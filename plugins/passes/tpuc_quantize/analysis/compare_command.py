@@ -1,4 +1,4 @@
-"""`tpuc compare`: which layers of a quantised network lose accuracy, for what reason, and what helps."""
+"""`tpuc compare`: which layers of a quantized network lose accuracy, why, and what helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs samples through a float network and through one that stands for its quantised form."""
+"""Runs samples through a float network and through the network that stands for its quantized form."""
 
 from __future__ import annotations
 

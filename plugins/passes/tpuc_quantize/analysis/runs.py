@@ -1,4 +1,4 @@
-"""Where the accuracy went, and how to get it back: mixed-precision search and comparison of a network's two forms."""
+"""Runs accuracy analyses for commands: mixed-precision search, and comparison of a network's two forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says, layer by layer, how far a quantised module is from the float one, and why."""
+"""Reports, layer by layer, how far a quantized module is from the float module, and why."""
 
 from __future__ import annotations
 

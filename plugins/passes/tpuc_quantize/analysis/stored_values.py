@@ -1,4 +1,4 @@
-"""Two forms of a network that was quantised before it was imported, layer by layer."""
+"""Two forms of a pre-quantized network, layer by layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs sample data through a TOP module and finds a threshold for every value."""
+"""Runs samples through a TOP module and finds a threshold for every value."""
 
 from __future__ import annotations
 

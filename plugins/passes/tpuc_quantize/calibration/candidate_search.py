@@ -1,4 +1,4 @@
-"""From thresholds of single tensors to a table for the network: candidates, and the one that keeps the outputs best."""
+"""Searches calibration tables: proposes candidates and selects the one that keeps the outputs best."""
 
 from __future__ import annotations
 

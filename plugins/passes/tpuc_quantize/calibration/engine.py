@@ -1,4 +1,4 @@
-"""A calibration from samples to table: statistics, thresholds, tuning; each spread over a pool of workers."""
+"""Calibrates from samples to table: statistics, thresholds, tuning, each spread over a pool of workers."""
 
 from __future__ import annotations
 

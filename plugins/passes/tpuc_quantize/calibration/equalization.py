@@ -1,4 +1,4 @@
-"""Whether a network is nearer to float with equalised weights."""
+"""Decides whether equalized weights bring a network closer to float."""
 
 from __future__ import annotations
 

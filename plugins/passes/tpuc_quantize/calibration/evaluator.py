@@ -1,4 +1,4 @@
-"""Runs whole calibrations on samples and says how well they keep the network's outputs."""
+"""Evaluates calibration tables: runs them on samples and scores how well they keep the outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One float run of a sample for all that tuning and bias correction want to know of it."""
+"""Observes one float run of a sample for everything that tuning and bias correction need."""
 
 from __future__ import annotations
 

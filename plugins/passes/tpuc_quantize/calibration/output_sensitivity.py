@@ -1,4 +1,4 @@
-"""Tuning by the error of network outputs: rounding and clipping errors weighed with sensitivities."""
+"""Tunes thresholds by output error: rounding and clipping errors weighted by output sensitivity."""
 
 from __future__ import annotations
 

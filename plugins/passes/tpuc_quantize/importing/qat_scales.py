@@ -1,4 +1,4 @@
-"""What training with quantisation found, from the table that its tool wrote."""
+"""Reads scales that quantization-aware training found from the table of its tool."""
 
 from __future__ import annotations
 

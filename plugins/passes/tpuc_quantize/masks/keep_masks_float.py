@@ -1,4 +1,4 @@
-"""Keeps attention masks and the scores that they hide places of in floats: no scale of bytes holds both."""
+"""Keeps attention masks and the scores they mask in floats: no byte scale holds both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What parts of outputs decide: classes, whether something is there, numbers; and whether two runs agree on it."""
+"""Prediction rules of outputs (class, detection, number), and whether two runs agree on them."""
 
 from __future__ import annotations
 

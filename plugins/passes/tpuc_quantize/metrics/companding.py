@@ -1,4 +1,4 @@
-"""Outputs whose size means little: logits that are far below zero are all the same to their reader."""
+"""Maps logits through a sigmoid before errors are measured: far below zero they all mean the same."""
 
 from __future__ import annotations
 

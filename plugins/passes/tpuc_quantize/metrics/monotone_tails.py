@@ -1,4 +1,4 @@
-"""Logits that reach far and are rising functions of values that do not: these have the same order."""
+"""Detects logits that are a monotone function of a narrower tensor."""
 
 from __future__ import annotations
 

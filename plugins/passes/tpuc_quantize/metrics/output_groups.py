@@ -1,4 +1,4 @@
-"""The parts of a network's outputs, each with the places of its elements in the output that it is a part of."""
+"""Groups of a network's outputs, each with the position of its elements in the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognises what a network's outputs decide, by the functions at its end and by the values that they have."""
+"""Recognizes output heads by the functions at a network's end and by their values."""
 
 from __future__ import annotations
 

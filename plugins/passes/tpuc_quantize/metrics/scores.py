@@ -1,4 +1,4 @@
-"""How well a whole calibration keeps what a network says: several figures, and when one table is worse than another."""
+"""Scores of a calibration table in several metrics, and the comparison of two tables."""
 
 from __future__ import annotations
 

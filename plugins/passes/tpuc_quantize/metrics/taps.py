@@ -1,4 +1,4 @@
-"""Which values of a network errors are measured in, and in what form."""
+"""Selects the values of a network in which errors are measured, and their form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cheapest way to compile a network that is as accurate as was asked for."""
+"""The cheapest way to compile a network that meets an accuracy constraint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many decisions of the float network a compiled one keeps, as a measure of accuracy."""
+"""Measures accuracy as prediction agreement with the float network."""
 
 from __future__ import annotations
 

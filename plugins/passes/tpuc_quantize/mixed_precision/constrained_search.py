@@ -1,4 +1,4 @@
-"""The search for the cheapest way to compile a network that keeps a promise of accuracy."""
+"""Searches the cheapest network that meets an accuracy constraint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the cheapest way to compile a network that keeps a promise of accuracy."""
+"""Finds the cheapest network that meets an accuracy constraint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The networks of some layers in float that no other beats in noise and time, at few compilations."""
+"""Computes the Pareto front of noise and latency over sets of float layers, with few compilations."""
 
 from __future__ import annotations
 

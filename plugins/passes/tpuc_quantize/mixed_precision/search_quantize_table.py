@@ -1,4 +1,4 @@
-"""Finds the layers whose quantisation costs most accuracy."""
+"""Finds the layers whose quantization costs most accuracy."""
 
 from __future__ import annotations
 

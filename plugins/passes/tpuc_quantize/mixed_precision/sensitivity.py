@@ -1,4 +1,4 @@
-"""How much every layer costs when it alone runs on integers, and what mixed networks score, sample by sample."""
+"""Measures the cost of quantizing each layer alone, and scores mixed-precision networks per sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixed networks on samples: what single layers and values cost, and what networks with layers in float keep."""
+"""Evaluates mixed-precision networks on samples: single layers, single values, and sets of float layers."""
 
 from __future__ import annotations
 

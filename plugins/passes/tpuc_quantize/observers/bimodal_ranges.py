@@ -1,4 +1,4 @@
-"""Values that are small or huge and nothing between: 8 bits cannot tell the small ones apart and hold the huge ones."""
+"""Detects bimodal ranges: values that are small or huge, which one 8-bit scale cannot both hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the samples show what a network looks for?
+"""Checks whether the samples contain what a network looks for.
 
 Detectors reach further inside when they find something, and thresholds from samples without it cut that off. Where an
 output is a score, the samples tell: a Sigmoid that is never above one half, a Softmax that is sure of the same class

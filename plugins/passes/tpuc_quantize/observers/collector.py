@@ -1,4 +1,4 @@
-"""Statistics of every value over units of samples: what each worker does, and how its results are merged."""
+"""Collects statistics of every value over units of samples, and merges the results of workers."""
 
 from __future__ import annotations
 

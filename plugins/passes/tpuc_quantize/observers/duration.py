@@ -1,4 +1,4 @@
-"""How long networks run."""
+"""Estimates how long a network runs on the host."""
 
 from __future__ import annotations
 

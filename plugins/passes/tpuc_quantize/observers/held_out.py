@@ -1,4 +1,4 @@
-"""Samples that tuning does not see, for the check of what it made."""
+"""Chooses the held-out samples, which tuning does not see, for the self-check."""
 
 from __future__ import annotations
 

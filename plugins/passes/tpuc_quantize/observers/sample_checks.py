@@ -1,4 +1,4 @@
-"""Looks at samples before they are used: what is likely to be a mistake, in a sentence each.
+"""Checks samples before they are used and reports likely mistakes, one sentence each.
 
 Values are compared with the preprocessing that the network input states: images of bytes become
 ``[(0 - mean) * scale, (255 - mean) * scale]`` per channel. A wrong mean or scale shows when values leave that range, or

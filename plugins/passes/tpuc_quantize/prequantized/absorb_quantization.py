@@ -1,4 +1,4 @@
-"""A network that states its quantisation by casts gets types that say it."""
+"""Replaces the casts by which a network states its quantization with types."""
 
 from __future__ import annotations
 

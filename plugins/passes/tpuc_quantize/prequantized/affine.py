@@ -1,4 +1,4 @@
-"""Scales and summands per channel behind products of integers, as scales of their filters and as their bias."""
+"""Folds scales and offsets per channel behind integer products into filter scales and biases."""
 
 from __future__ import annotations
 

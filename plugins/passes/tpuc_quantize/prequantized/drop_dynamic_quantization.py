@@ -1,4 +1,4 @@
-"""Activations that a network quantises as they come stay floats where a chip would not compute their integers."""
+"""Keeps dynamically quantized activations in floats on chips that do not compute their integers."""
 
 from __future__ import annotations
 

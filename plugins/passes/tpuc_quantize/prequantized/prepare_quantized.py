@@ -1,4 +1,4 @@
-"""Brings a network that is quantised already into the form that a chip's integer lowerings take."""
+"""Brings a pre-quantized network into the form that a chip's integer lowerings take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network that is quantised with zero points, for chips whose integers have none."""
+"""Requantizes a network with zero points for chips whose integers have none."""
 
 from __future__ import annotations
 

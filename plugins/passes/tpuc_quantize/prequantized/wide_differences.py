@@ -1,4 +1,4 @@
-"""Differences of 8-bit values that a quantised network keeps in 16 bits, to square them, are floats on chips."""
+"""Computes 16-bit differences of 8-bit values in floats where a network squares them."""
 
 from __future__ import annotations
 

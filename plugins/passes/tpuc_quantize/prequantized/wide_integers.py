@@ -1,4 +1,4 @@
-"""What becomes of networks that are quantised to more bits than chips have integers for."""
+"""Handles networks that are quantized to more bits than a chip's integers have."""
 
 from __future__ import annotations
 

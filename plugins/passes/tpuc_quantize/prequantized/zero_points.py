@@ -1,4 +1,4 @@
-"""Which values of a network that is quantised already keep their integers on a chip without zero points."""
+"""Decides which values of a pre-quantized network keep their integers on chips without zero points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest magnitude that values can have whatever the samples: of sigmoids, clipped values and capped relus."""
+"""Bounds that values cannot exceed whatever the samples: of sigmoids, clips, and capped relus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threshold methods: one class each, over the statistics of one tensor."""
+"""Range estimators: one class per method, from the statistics of one tensor to its threshold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mean error that int8 leaves in the results of products, per channel, and how biases take it out."""
+"""Estimates the mean error per channel that int8 leaves in products, for biases to correct."""
 
 from __future__ import annotations
 

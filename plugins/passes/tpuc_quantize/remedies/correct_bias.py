@@ -1,4 +1,4 @@
-"""Takes the mean error of int8 products out through their biases."""
+"""Corrects the mean error of int8 products through their biases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps what follows the last convolutions and products in float: eight bits cannot hold decoded boxes or scores."""
+"""Keeps the tail behind the last products in floats: 8 bits cannot hold decoded boxes or scores."""
 
 from __future__ import annotations
 

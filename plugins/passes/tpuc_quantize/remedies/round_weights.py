@@ -1,4 +1,4 @@
-"""Rounds filters as calibration found it best for what they are multiplied with."""
+"""Rounds filters as calibration found best for their operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives values the thresholds per channel that the calibration table notes."""
+"""Gives values the per-channel thresholds that the calibration table states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters rounded so that errors of one weight are made up for by those that follow.
+"""Rounds weights one by one; later ones compensate the errors of earlier ones (optimal brain compression).
 
 Of a product the rows of operands that a few samples give say what an error of its filters costs: with their second
 moments `H` an error `e` of one filter costs `e @ H @ e`. Weights are rounded one after the other; what is left of one

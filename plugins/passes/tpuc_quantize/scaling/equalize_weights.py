@@ -1,4 +1,4 @@
-"""Cross-layer equalisation: filters of neighbouring layers get equal ranges per channel."""
+"""Cross-layer equalization: gives filters of neighboring layers equal ranges per channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters that are whole numbers times a factor, which the filters behind them can have."""
+"""Finds filters that are integers times a factor, and moves the factor to the next filters."""
 
 from __future__ import annotations
 

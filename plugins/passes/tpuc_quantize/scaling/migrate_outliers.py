@@ -1,4 +1,4 @@
-"""Moves the difficulty of channels with outliers from activations to filters (as SmoothQuant does)."""
+"""Migrates the scale of outlier channels from activations to filters (SmoothQuant)."""
 
 from __future__ import annotations
 

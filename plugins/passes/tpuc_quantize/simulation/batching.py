@@ -1,4 +1,4 @@
-"""Several samples in one array, along the first axis: which ops take them so, and how many are worth it."""
+"""Batches several samples along the first axis where ops allow it and it pays."""
 
 from __future__ import annotations
 

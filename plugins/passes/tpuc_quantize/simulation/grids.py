@@ -1,4 +1,4 @@
-"""Fake quantisation: floats moved to the places that stored integers can express."""
+"""Fake quantization: moves floats to the values that stored integers can express."""
 
 from __future__ import annotations
 

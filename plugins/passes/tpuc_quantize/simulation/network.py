@@ -1,4 +1,4 @@
-"""A calibrated TOP network in which every op can run as float or as the chip's integers would, changed at will."""
+"""A calibrated TOP network in which every op can run in float or with the chip's integers."""
 
 from __future__ import annotations
 

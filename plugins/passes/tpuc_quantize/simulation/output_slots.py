@@ -1,4 +1,4 @@
-"""The outputs of a network, and the values that they are only put together from."""
+"""Finds the values that a network's outputs are assembled from."""
 
 from __future__ import annotations
 
