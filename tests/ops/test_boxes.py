@@ -9,6 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from tpuc_ops.boxes import BLOCK, overlaps, suppressed
 
+from tests.families import each
+
 Array = NDArray[Any]
 
 
@@ -33,9 +35,9 @@ def one_by_one(boxes: Array, scores: Array, least: float, overlap: float, count:
     return kept
 
 
-@pytest.mark.parametrize("count", [0, 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
-@pytest.mark.parametrize(("overlap", "most", "eta"), [(0.4, -1, 1.0), (0.9, -1, 0.97), (0.6, BLOCK + 7, 0.9)])
-@pytest.mark.parametrize("side", [0.05, 0.4])
+@each("count", [0, 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+@each(("overlap", "most", "eta"), [(0.4, -1, 1.0), (0.9, -1, 0.97), (0.6, BLOCK + 7, 0.9)])
+@each("side", [0.05, 0.4])
 def test_boxes_are_suppressed_as_one_by_one(count: int, overlap: float, most: int, eta: float, side: float) -> None:
     random = np.random.default_rng(count)
     low = random.uniform(0, 1, (count, 2))

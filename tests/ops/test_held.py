@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from tpuc.ir import ScalarType
 from tpuc_chip_parts.held import held, held_number
 
+from tests.families import each
+
 F32_MAX = float(np.finfo(np.float32).max)
 # (2 - 2^-mantissa bits) * 2^largest exponent
 LARGEST = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127, "f32": F32_MAX}
@@ -36,8 +38,8 @@ def test_infinities_stay_where_the_chip_has_them(name: str) -> None:
     np.testing.assert_array_equal(there, [-largest, 0.0, largest, np.nan])
 
 
-@pytest.mark.parametrize("name", LARGEST)
-@pytest.mark.parametrize("source", [np.float32, np.float64, np.float16, np.int32])
+@each("name", LARGEST)
+@each("source", [np.float32, np.float64, np.float16, np.int32])
 def test_numbers_within_a_type_are_rounded_to_nearest(name: str, source: type[np.generic]) -> None:
     rng = np.random.default_rng(0)
     array: NDArray[np.generic] = (rng.standard_normal(1000) * 500).astype(source)

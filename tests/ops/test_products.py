@@ -13,6 +13,8 @@ from tpuc_ops.convolution import convolve
 from tpuc_ops.products import einsum, matmul, right_factor
 from tpuc_ops.window import Window
 
+from tests.families import each
+
 Array = NDArray[Any]
 FUNCTIONS = ("exp", "log", "expm1", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "arctan")
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, -1e-38, 3.4e38, 88.7, 88.8, -87.4, -103.5, -110, 710, -746]
@@ -71,7 +73,7 @@ def test_numbers_without_a_grid(special: float) -> None:
     assert np.array_equal(got[0, 0, :, 0], a[0] + a[1], equal_nan=True)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each("name", FUNCTIONS)
 def test_functions(name: str) -> None:
     random = np.random.default_rng(3)
     function: Callable[[Array], Array] = getattr(elementary, name)
@@ -88,7 +90,7 @@ def test_functions(name: str) -> None:
             assert error.max() < ulps, (dtype, x[finite][error.argmax()])
 
 
-@pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, -2, 0.5, 0.75, -0.75, 1.7, 33, np.inf, np.nan])
+@each("exponent", [0, 1, 2, 3, -1, -2, 0.5, 0.75, -0.75, 1.7, 33, np.inf, np.nan])
 def test_powers(exponent: float) -> None:
     x = np.concatenate([[0.0, -0.0, np.inf, np.nan, 1, -1], np.random.default_rng(4).standard_normal(500) * 3])
     with np.errstate(all="ignore"):
@@ -96,9 +98,7 @@ def test_powers(exponent: float) -> None:
         assert np.array_equal(elementary.power(x.astype(np.float32), np.float32(exponent)), wanted, equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    "mode", ["bij,bjk->bik", "abc,cd->abd", "ij->ji", "ii->i", "ij,ij->", "a,b->ab", "abc,abd,cd->a"]
-)
+@each("mode", ["bij,bjk->bik", "abc,cd->abd", "ij->ji", "ii->i", "ij,ij->", "a,b->ab", "abc,abd,cd->a"])
 def test_einsum(mode: str) -> None:
     random, sizes = np.random.default_rng(5), dict(zip("abcdijk", (2, 3, 4, 5, 6, 6, 7), strict=True))
     operands = [uneven(random, *(sizes[one] for one in term)) for term in mode.split("->", maxsplit=1)[0].split(",")]
@@ -108,7 +108,7 @@ def test_einsum(mode: str) -> None:
     assert got == pytest.approx(wanted, rel=1e-5, abs=1e-6 * float(np.abs(wanted).max()))
 
 
-@pytest.mark.parametrize("size", [1, 5, 32, 33, 100])
+@each("size", [1, 5, 32, 33, 100])
 def test_root_of_inverse(size: int) -> None:
     rows = np.random.default_rng(6).standard_normal((2, size, 2 * size + 3))
     matrix = rows @ rows.transpose(0, 2, 1) / size + 0.05 * np.eye(size)

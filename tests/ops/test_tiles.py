@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 from tpuc.api import ABSENT, F32, Box, Node, Op, TensorType, Tile
 from tpuc_chip_parts.tiles import Product, kept_part, padded_box
 from tpuc_ops import tpu
 from tpuc_testing import uniform
+
+from tests.families import each
 
 Array = npt.NDArray[Any]
 
@@ -62,8 +63,8 @@ PRODUCTS = {
 TILES = [((0, 1), (0, 1)), ((0, 3), (2, 5)), ((2, 5), (1, 6)), ((4, 5), (3, 6))]
 
 
-@pytest.mark.parametrize(("rows", "columns"), TILES)
-@pytest.mark.parametrize("name", PRODUCTS)
+@each(("rows", "columns"), TILES)
+@each("name", PRODUCTS)
 def test_the_box_of_a_tile_holds_all_that_its_windows_see(
     name: str, rows: tuple[int, int], columns: tuple[int, int]
 ) -> None:
@@ -85,9 +86,7 @@ def test_the_box_of_a_tile_holds_all_that_its_windows_see(
     assert np.array_equal(found, expected[rows[0] : rows[1], columns[0] : columns[1]])
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns"), [((0, 2), (0, 9)), ((1, 4), (2, 5)), ((0, 9), (0, 9)), ((7, 9), (0, 9)), ((3, 4), (0, 3))]
-)
+@each(("rows", "columns"), [((0, 2), (0, 9)), ((1, 4), (2, 5)), ((0, 9), (0, 9)), ((7, 9), (0, 9)), ((3, 4), (0, 3))])
 def test_a_tile_of_a_pad_is_its_value_and_the_kept_part(rows: tuple[int, int], columns: tuple[int, int]) -> None:
     op = tpu.Pad(paddings=(0, 0, 2, 3, 0, 0, 3, 1), val=0.5)
     x = uniform(1, 1, 4, 5)

@@ -13,6 +13,8 @@ from tpuc.ir.preprocess import Preprocess, preprocess_from
 from tpuc.registry import Registry
 from tpuc_driver.data import SampleInput, check_channels, described, open_samples
 
+from tests.families import each
+
 TORCH = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and standard deviation of ImageNet, as PyTorch writes them."""
 BYTES = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
@@ -56,7 +58,7 @@ def test_deviations_of_bytes_are_taken_as_they_are() -> None:
     assert of(mean=(104.0,), std=(1.0,))[0] == {"mean": (104.0,), "scale": (1.0,)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "sentence"),
     [
         (

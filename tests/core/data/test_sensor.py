@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tpuc.ir.preprocess import Preprocess
 from tpuc_driver.data import SENSOR_FORMATS, channels_of_mosaics, from_pixels
 
+from tests.families import each
 from tests.sensor_frames import ORDERS, packed
 
 SQUARE = np.array([[0x123, 0x456], [0x789, 0xABC]])
@@ -17,7 +17,7 @@ def test_two_values_take_three_bytes() -> None:
     assert packed(SQUARE[None]).tolist() == [[wanted]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "wanted"),
     [
         ("rggb", [0x123, 0x456, 0xABC, 0x789]),
@@ -30,7 +30,7 @@ def test_channels_are_red_green_beside_red_blue_green_beside_blue(name: str, wan
     assert channels_of_mosaics(packed(SQUARE[None]), SENSOR_FORMATS[name]).tolist() == [[[wanted]]]
 
 
-@pytest.mark.parametrize("name", SENSOR_FORMATS)
+@each("name", SENSOR_FORMATS)
 def test_every_value_at_every_place(name: str) -> None:
     mosaic = np.random.default_rng(5).permutation(4096).reshape(1, 64, 64)
     channels = channels_of_mosaics(packed(mosaic), SENSOR_FORMATS[name])

@@ -9,6 +9,8 @@ import pytest
 from tpuc.errors import UsageError
 from tpuc_driver.data import SampleInput, SampleSet, open_samples
 
+from tests.families import each
+
 X = SampleInput("x", (1, 1))
 
 
@@ -26,7 +28,7 @@ def numbers(*chosen: SampleSet, input_num: int = 0) -> list[int]:
 
 
 class TestText:
-    @pytest.mark.parametrize(
+    @each(
         ("text", "wanted"),
         [
             ("faces", SampleSet(Path("faces"))),

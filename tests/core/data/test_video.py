@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from tpuc.ir.preprocess import Preprocess
 from tpuc_driver.data import VIDEO_FORMATS, from_pixels, rgb_of_frames, video_terms
+
+from tests.families import each
 
 
 def test_black_white_and_the_primaries() -> None:
@@ -66,7 +67,7 @@ def test_alpha_is_left_out() -> None:
         assert np.array_equal(from_pixels(network, pixels, given, (1, 2, 3, 3)), pixels[..., order])
 
 
-@pytest.mark.parametrize("name", [name for name, _ in video_terms().items()])
+@each("name", [name for name, _ in video_terms().items()])
 def test_float32_gives_the_same_terms_as_tables(name: tuple[str, str]) -> None:
     """As a chip with float32 computes them: a large number added and taken off rounds to sixteenths."""
     term = video_terms()[name]

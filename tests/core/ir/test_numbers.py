@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.ir.text.numbers import format_float, parse_hexadecimal
 
+from tests.families import each
 
-@pytest.mark.parametrize(
+
+@each(
     ("value", "width", "text"),
     [
         (0.0, "f64", "0.000000e+00"),
@@ -56,7 +58,7 @@ def test_every_single_survives_its_text(value: float) -> None:
     assert struct.pack("<f", back) == struct.pack("<f", value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "width", "value"),
     [("0x7E", "f8E4M3FN", 448.0), ("0x3C", "f8E5M2", 1.0), ("0x01", "f8E4M3FN", 2.0**-9), ("0x3F80", "bf16", 1.0)],
 )

@@ -54,6 +54,7 @@ from tpuc.ir.types import (
 from tpuc_testing.equality import first_difference, same_module
 
 from tests.core.ir.ops import Everything, Relu, resolve
+from tests.families import each
 
 GROUPED = """\
 #loc = loc(unknown)
@@ -155,7 +156,7 @@ TYPES: list[tuple[str, Type]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "type"), TYPES)
+@each(("text", "type"), TYPES)
 def test_types_from_and_to_text(text: str, type: Type) -> None:
     assert parse_type(text) == type
     assert print_type(type) == text
@@ -194,7 +195,7 @@ ATTRIBUTES: list[tuple[str, Attribute]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "attribute"), ATTRIBUTES)
+@each(("text", "attribute"), ATTRIBUTES)
 def test_attributes_from_and_to_text(text: str, attribute: Attribute) -> None:
     assert parse_attribute(text) == attribute
     assert print_attribute(attribute) == text
@@ -309,7 +310,7 @@ LOCATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "location"), LOCATIONS)
+@each(("text", "location"), LOCATIONS)
 def test_locations(text: str, location: Location) -> None:
     body = f'    %0 = "t.Relu"(%arg0) : (tensor<4xf32>) -> tensor<4xf32> {text}\n    return %0 : tensor<4xf32>'
     module = round_trip('#before = loc("near")\n' + wrapped(body) + '#other = loc("far")\n')

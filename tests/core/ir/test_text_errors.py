@@ -12,6 +12,7 @@ from tpuc.ir.text import parse_attribute, parse_module, parse_type, read_module
 from tpuc.npz import write_npz
 
 from tests.core.ir.ops import resolve
+from tests.families import each
 
 OP = '    %0 = "t.Relu"(%arg0) {relu_limit = 1.0 : f64} : (tensor<4xf32>) -> tensor<4xf32> loc("r")'
 RETURN = "    return %0 : tensor<4xf32>"
@@ -130,14 +131,14 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "sentence"), CASES)
+@each(("text", "place", "sentence"), CASES)
 def test_a_fault_is_named_with_its_place(text: str, place: str, sentence: str) -> None:
     with pytest.raises(ParseError) as error:
         parse_module(text, resolve, "net.mlir")
     assert str(error.value) == f"net.mlir:{place}: {sentence}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("1.5 : i64", "<attribute>:1:1: 1.5 is not an integer, but its type is i64"),
@@ -160,7 +161,7 @@ def test_faults_in_attributes(text: str, sentence: str) -> None:
     assert str(error.value) == sentence
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("tensor<4xf32", "<type>:1:13: expected '>' after the tensor type, found the end of the text"),

@@ -14,6 +14,7 @@ from tpuc_testing.equality import first_difference
 
 from tests.core.ir.ops import Kept, Listed, Nothing, Pair, resolve
 from tests.core.ir.test_text import wrapped
+from tests.families import each
 
 WITHOUT = '%0 = "t.Listed"(%arg0) : (tensor<4xf32>) -> tensor<4xf32>'
 TWO = '%0 = "t.Listed"(%arg0, %arg0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>'
@@ -33,7 +34,7 @@ def listed(module: Module) -> Listed:
     return next(operation.op for operation in module.walk() if isinstance(operation.op, Listed))
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "operands", "nones"),
     [
         ([WITHOUT], 1, 1),
@@ -86,7 +87,7 @@ def test_an_operand_inside_a_region_takes_the_none_of_the_function() -> None:
     assert not any(isinstance(operation.op, Nothing) for operation in again.walk())
 
 
-@pytest.mark.parametrize(
+@each(
     ("attributes", "op"),
     [
         ("count = 3, limit = 6, mode = 1, shift = [4], target = 1.0", Listed(3, 6.0, "add", 4, target=True)),
@@ -104,7 +105,7 @@ def test_numbers_without_types_have_those_of_their_fields(attributes: str, op: L
     assert listed(parse_module(printed, resolve)) == op
 
 
-@pytest.mark.parametrize(
+@each(
     ("attributes", "sentence"),
     [
         ("count = 1 : i64", "attribute 'count' must be an integer such as 1 : si32, this one is 1 : i64"),
@@ -138,9 +139,7 @@ def test_a_word_that_means_another_is_read_as_that(word: str) -> None:
     assert 'word = "FLOAT"' in print_module(module)
 
 
-@pytest.mark.parametrize(
-    ("shape", "fits"), [((4, 3), True), ((1, 4, 1, 3), True), ((12,), True), ((3, 4), False), ((2, 6), False)]
-)
+@each(("shape", "fits"), [((4, 3), True), ((1, 4, 1, 3), True), ((12,), True), ((3, 4), False), ((2, 6), False)])
 def test_weights_without_extents_of_1_or_in_one_row_take_their_stated_shape(
     shape: tuple[int, ...], fits: bool, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from tpuc.ir.types import BF16, DYNAMIC, F32, I8, I32, Calibrated, FunctionType,
 from tests.core.ir.ops import resolve
 from tests.core.ir.test_graph import finished
 from tests.core.ir.test_text import GROUPED
+from tests.families import each
 
 Break = Callable[[Module], object]
 Y = TensorType((2, 3), F32)
@@ -134,7 +135,7 @@ CASES: list[tuple[Break, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "sentence"), CASES, ids=[sentence for _, sentence in CASES])
+@each(("damage", "sentence"), CASES, ids=[sentence for _, sentence in CASES])
 def test_a_broken_rule_is_named(damage: Break, sentence: str) -> None:
     module = finished()
     module.verify()
@@ -153,7 +154,7 @@ def test_operands_that_do_not_fit_the_op() -> None:
     assert str(error.value) == ("op 'mm' (t.MatMul): inner extents 4 and 5 differ; correct its operands or attributes")
 
 
-@pytest.mark.parametrize(
+@each(
     "type",
     [
         Y,

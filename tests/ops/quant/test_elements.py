@@ -6,6 +6,8 @@ import pytest
 from tpuc.api import F32, Calibrated, CalibrationError, TensorType
 from tpuc_ops.quant.elements import asymmetric_element
 
+from tests.families import each
+
 
 def element(low: float, high: float) -> tuple[float, int]:
     uniform = asymmetric_element(TensorType((1,), Calibrated(F32, low, high)), "x")
@@ -19,7 +21,7 @@ def test_the_published_example() -> None:
     assert zero_point == -5
 
 
-@pytest.mark.parametrize(
+@each(
     ("low", "high", "scale", "zero_point"),
     [
         (0.0, 2.55, 0.01, -128),

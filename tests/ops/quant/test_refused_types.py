@@ -14,6 +14,8 @@ from tpuc_ops.convolution import exact_dtype
 from tpuc_ops.integers import requantised
 from tpuc_ops.linear import integer_range
 
+from tests.families import each
+
 IMAGE = (1, 4, 8, 8)
 I8, I16 = (Uniform(ScalarType(name), F32, 0.5, 0) for name in ("i8", "i16"))
 OTHER = Uniform(ScalarType("i8"), F32, 0.25, 3)
@@ -77,7 +79,7 @@ def zeros(type: TensorType) -> NDArray[Any]:
     return np.zeros(type.dims, "f4" if type.storage.is_float else f"i{type.storage.bits // 8}")
 
 
-@pytest.mark.parametrize(("op", "operands", "result", "sentence"), CASES)
+@each(("op", "operands", "result", "sentence"), CASES)
 def test_sentences(op: Op, operands: list[TensorType], result: TensorType, sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         op.evaluate(Node(op, tuple(operands), (result,)), [zeros(operand) for operand in operands])

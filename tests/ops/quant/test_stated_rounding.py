@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tpuc.api import F32, Node, Op, ScalarType, TensorType, Uniform
 from tpuc_ops import top
 
+from tests.families import each
+
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
 EVEN = "HalfToEven"
@@ -47,7 +49,7 @@ TWO: dict[str, tuple[Op, Callable[[Array, Array], Array]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TWO)
+@each("name", TWO)
 def test_two_operands(name: str) -> None:
     op, function = TWO[name]
     values = function(meaning(X, *FIRST), meaning(Y, *SECOND))
@@ -64,7 +66,7 @@ ONE: dict[str, tuple[Op, Callable[[Array], Array]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ONE)
+@each("name", ONE)
 def test_one_operand(name: str) -> None:
     op, function = ONE[name]
     values = np.asarray(function(meaning(X, *FIRST)), np.float32)

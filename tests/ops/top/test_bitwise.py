@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_testing import OpConformance, f32
+
+from tests.families import each
 
 
 class TestAnd(OpConformance):
@@ -20,7 +21,7 @@ class TestAnd(OpConformance):
     flops = 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("mode", "bits", "expected"),
     [
         ("Or", 0, [14, 11]),

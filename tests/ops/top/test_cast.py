@@ -10,6 +10,8 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.narrow import narrowed
 from tpuc_testing import OpConformance, f32
 
+from tests.families import each
+
 
 class TestToIntegers(OpConformance):
     op = top.Cast(to="INT8")
@@ -44,7 +46,7 @@ class TestToEightBits(OpConformance):
     flops = 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("to", "values", "expected"),
     [
         ("BOOL", [0, 0.5, -3], [0, 1, 1]),

@@ -8,6 +8,8 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_testing import OpConformance, onnx_node, uniform
 
+from tests.families import each
+
 
 class TestConv(OpConformance):
     op = top.Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1))
@@ -100,7 +102,7 @@ def test_illegal_weights_are_refused(weight: tuple[int, ...], sentence: str) -> 
         top.Conv(kernel_shape=(7, 7)).infer(types((1, 3, 173, 141), weight))
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "sentence"),
     [
         (top.Conv(kernel_shape=(7, 7), group=2), "group 2 divides 3 input and 64 output channels unevenly"),

@@ -10,6 +10,8 @@ from tpuc.errors import UsageError
 from tpuc_ops import top
 from tpuc_ops.top.input import image_input
 
+from tests.families import each
+
 # Lines that TPU-MLIR 1.30.2 wrote for these options.
 WRITTEN = [
     (
@@ -71,7 +73,7 @@ def printed(op: top.Input, shape: tuple[int, ...]) -> str:
     return line
 
 
-@pytest.mark.parametrize(("shape", "said", "attributes"), WRITTEN)
+@each(("shape", "said", "attributes"), WRITTEN)
 def test_attributes_are_those_of_the_peer(shape: tuple[int, ...], said: dict[str, Any], attributes: str) -> None:
     assert attributes in printed(image_input(shape, said, "x"), shape)
 
@@ -85,7 +87,7 @@ def test_one_number_counts_for_every_channel_and_one_channel_is_gray() -> None:
     assert (last.channel_format, last.resize_dims) == ("nhwc", (8, 9))
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "sentence"),
     [
         (

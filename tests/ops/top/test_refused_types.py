@@ -9,6 +9,8 @@ import pytest
 from tpuc.api import ABSENT, F32, Op, TensorType
 from tpuc_ops import top
 
+from tests.families import each
+
 IMAGE = (1, 4, 8, 8)
 BLOCKS = top.Depth2Space(block_h=2, block_w=3, is_CRD=True, is_inversed=True)
 BOXES: dict[str, Any] = {"nms_threshold": 0.5, "top_k": 9, "confidence_threshold": 0.1}
@@ -266,7 +268,7 @@ CASES: list[tuple[Op, list[tuple[int, ...] | None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "shapes", "sentence"), CASES)
+@each(("op", "shapes", "sentence"), CASES)
 def test_sentences(op: Op, shapes: list[tuple[int, ...] | None], sentence: str) -> None:
     operands = tuple(ABSENT if shape is None else TensorType(shape, F32) for shape in shapes)
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tpuc.api import F32, Node, TensorType
 from tpuc_ops import top
 from tpuc_testing import uniform
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node, run_onnx
 
 ROIS = np.array([[0, 0, 5, 4], [1.5, 2, 9, 7.5], [-2, -2, 3, 12]], np.float32)
 
 
-@pytest.mark.parametrize("mode", ["Avg", "Max"])
-@pytest.mark.parametrize("ratio", [0, 2])
-@pytest.mark.parametrize("align_corners", [False, True])
+@each("mode", ["Avg", "Max"])
+@each("ratio", [0, 2])
+@each("align_corners", [False, True])
 def test_as_onnx_runtime(mode: str, ratio: int, align_corners: bool) -> None:
     """Of a maximum ONNX Runtime takes that of all four weighted neighbours of a sample, as ONNX defined it."""
     x, images = uniform(2, 3, 8, 9, low=0), np.array([0, 1, 1], np.int64)

@@ -9,6 +9,8 @@ import pytest
 from tpuc.api import ABSENT, F32, Node, Op, ScalarType, TensorType, Uniform
 from tpuc_ops import tpu
 
+from tests.families import each
+
 INT8 = Uniform(ScalarType("i8"), F32, 0.1)
 
 
@@ -72,7 +74,7 @@ CASES: list[tuple[Op, list[TensorType], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "operands", "sentence"), CASES)
+@each(("op", "operands", "sentence"), CASES)
 def test_sentences(op: Op, operands: list[TensorType], sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         op.infer(tuple(operands))

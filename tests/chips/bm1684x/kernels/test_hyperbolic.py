@@ -11,6 +11,8 @@ from tpuc.registry import Registry
 from tpuc_ops import tpu
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
+from tests.families import each
+
 Array = NDArray[Any]
 
 
@@ -49,7 +51,7 @@ def results() -> dict[str, Array]:
     return dict(registry.get("tpuc.chips", "bm1684x").load(compiled.data, "functions").run(compiled.inputs))
 
 
-@pytest.mark.parametrize("mode", RANGES)
+@each("mode", RANGES)
 def test_functions_are_within_four_millionths(mode: str, results: dict[str, Array]) -> None:
     function, operands = RANGES[mode]
     for index, x in enumerate(operands):

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pytest
 from tpuc.registry import Registry
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels import integer_sums, place_samples, samples, stated_sums
 from tests.chips.bm1684x.kernels.generated import KINDS, generated
+from tests.families import each
 
 SUBJECTS = samples.ALL | integer_sums.ALL | stated_sums.ALL | place_samples.ALL
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
+@each("subject", SUBJECTS)
 def test_the_simulator_equals_the_evaluation(subject: str) -> None:
     _check(SUBJECTS[subject], subject)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_generated_samples_equal_the_evaluation(kind: str) -> None:
     _check(generated(kind, 24), kind)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import real_values
@@ -19,6 +18,7 @@ from tests.chips import layer_cases
 from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.layer_cases import POSITIVE, LayerCase, X
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges, path_of, sample_of
+from tests.families import each
 from tests.turns import in_turn
 
 Y = uniform(1, 70, 5, 6, low=-2, high=2, seed=1)
@@ -232,7 +232,7 @@ TURNS = in_turn(CASES, [*FLOAT_MODES, "int8-asym"], path_of)
 """Symmetric integers, which networks use most, are computed in every case."""
 
 
-@pytest.mark.parametrize(("name", "mode"), [turn for turn in TURNS if turn.values[1] in FLOAT_MODES])
+@each(("name", "mode"), [turn for turn in TURNS if turn.values[1] in FLOAT_MODES])
 def test_float_forms_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)
@@ -243,7 +243,7 @@ def test_float_forms_compute_the_op(name: str, mode: str) -> None:
     assert np.abs(result.astype(np.float32) - wanted).max() <= FLOAT_MODES[mode] * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize(("name", "mode"), [turn for turn in TURNS if turn.values[1] not in FLOAT_MODES])
+@each(("name", "mode"), [turn for turn in TURNS if turn.values[1] not in FLOAT_MODES])
 def test_asymmetric_forms_compute_the_op(name: str, mode: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)
@@ -256,7 +256,7 @@ def test_asymmetric_forms_compute_the_op(name: str, mode: str) -> None:
     assert np.abs(real_values(result, type_) - wanted).max() <= 0.03 * spread  # seven steps of 255
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_integer_forms_stay_within_their_steps(name: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)
@@ -283,7 +283,7 @@ def _has_constant_filters(case: LayerCase) -> bool:
 PRODUCTS = [name for name, case in CASES.items() if _has_constant_filters(case)]
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
+@each("name", PRODUCTS)
 def test_integer_products_that_are_answers_give_their_sums(name: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)
@@ -297,7 +297,7 @@ def test_integer_products_that_are_answers_give_their_sums(name: str) -> None:
     assert np.abs(result - wanted).max() <= 0.01 * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("ratio", [1e-12, 1e-8, 1e-5, 0.3, 1.0, 100.0, 3e4])
+@each("ratio", [1e-12, 1e-8, 1e-5, 0.3, 1.0, 100.0, 3e4])
 def test_terms_of_sums_fit_16_bits_and_shifts_their_field(ratio: float) -> None:
     module, inputs = sample_module(
         {"y": sample_of(LayerCase(top.Add(), [X, Y]), [X, Y * np.float32(ratio)])}, Registry()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tpuc.api import F32, Module, TensorType
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import real_values
@@ -17,6 +16,7 @@ from tpuc_testing.values import build_exposed
 from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.bm1684x.kernels.more_cases import CASES, FUNCTIONS, Case
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, lowered_ops, own_ranges
+from tests.families import each
 from tests.turns import in_turn
 
 # Of the greatest magnitude: operands, constants and results are rounded to 24, 11 and 8 bits, and sums cancel.
@@ -40,7 +40,7 @@ def module_of(case: Case) -> tuple[Module, dict[str, Array], dict[str, Array]]:
     return module, inputs, Interpreter(module).run(inputs, "all")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "mode"),
     [
         *in_turn(OTHERS, [*SHARES, *INTEGERS], lambda case: case.op.name),
@@ -60,7 +60,7 @@ def test_lowered_ops_compute_the_op(name: str, mode: str) -> None:
     assert np.abs(real - wanted).max() <= (case.share if integers else SHARES[mode]) * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("name", COMPOSED)
+@each("name", COMPOSED)
 def test_compositions_are_the_same_in_every_mode_of_floats(name: str) -> None:
     """So that compiling and running them in one of these modes is enough."""
     found = [lowered_ops(Session(chip="bm1684x", quantize=mode), module_of(COMPOSED[name])[0]) for mode in SHARES]

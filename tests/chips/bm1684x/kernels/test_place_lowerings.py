@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 from tpuc.api import Module, Op
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import real_values
@@ -20,6 +19,7 @@ from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, lowered_ops, path_of
+from tests.families import each
 from tests.turns import in_turn
 
 FLOATS, INTEGERS = ("f32", "f16", "bf16"), ("int8", "int8-asym")
@@ -215,7 +215,7 @@ SAME = {name: case for name, case in CASES.items() if isinstance(case.op, ALIKE)
 OTHERS = {name: case for name, case in CASES.items() if name not in SAME}
 
 
-@pytest.mark.parametrize("name", SAME)
+@each("name", SAME)
 def test_ops_are_lowered_alike_in_every_mode_of_floats(name: str) -> None:
     """So that compiling and running them in one of these modes is enough."""
     modules = [
@@ -225,7 +225,7 @@ def test_ops_are_lowered_alike_in_every_mode_of_floats(name: str) -> None:
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "mode"),
     [*in_turn(OTHERS, MODES, path_of), *in_turn(SAME, ("f32", *INTEGERS), path_of)],
 )

@@ -55,6 +55,7 @@ from tpuc_testing.kernel_conformance import Fixed, Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels import place_limits
 from tests.chips.bm1684x.kernels.nodes import node, t, top
+from tests.families import each
 
 I8 = quantised_element("int8", 0.05)
 POINT = quantised_element("int8", 0.05, 3)
@@ -249,7 +250,7 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
 KERNEL_LIMITS += place_limits.KERNEL_LIMITS
 
 
-@pytest.mark.parametrize(("taken", "refused", "sentence"), KERNEL_LIMITS, ids=[limit[2] for limit in KERNEL_LIMITS])
+@each(("taken", "refused", "sentence"), KERNEL_LIMITS, ids=[limit[2] for limit in KERNEL_LIMITS])
 def test_kernels_refuse_what_is_beyond_their_limits(taken: Node, refused: Node, sentence: str) -> None:
     cell = KERNELS.cells[taken.op.name]
     reasons = [
@@ -350,7 +351,7 @@ LEGALISATION_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
 LOWERING_LIMITS += place_limits.LOWERING_LIMITS
 
 
-@pytest.mark.parametrize(("taken", "refused", "sentence"), LOWERING_LIMITS, ids=[limit[2] for limit in LOWERING_LIMITS])
+@each(("taken", "refused", "sentence"), LOWERING_LIMITS, ids=[limit[2] for limit in LOWERING_LIMITS])
 def test_lowerings_refuse_what_is_beyond_their_limits(
     taken: LoweringNode, refused: LoweringNode, sentence: str
 ) -> None:
@@ -358,9 +359,7 @@ def test_lowerings_refuse_what_is_beyond_their_limits(
     refuses(cells.get((taken.op.name, mode)) or cells[taken.op.op_kind, mode], taken, refused, sentence)
 
 
-@pytest.mark.parametrize(
-    ("taken", "refused", "sentence"), LEGALISATION_LIMITS, ids=[limit[2] for limit in LEGALISATION_LIMITS]
-)
+@each(("taken", "refused", "sentence"), LEGALISATION_LIMITS, ids=[limit[2] for limit in LEGALISATION_LIMITS])
 def test_legalisations_refuse_what_is_beyond_their_limits(
     taken: LoweringNode, refused: LoweringNode, sentence: str
 ) -> None:
