@@ -61,23 +61,23 @@ COMMAND = "python docs/generate.py"
 WIDTH = 140
 INCLUDE = re.compile(r"(<!-- include: (\S+) -->\n)(?:```\w+\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
 CLI_HEAD = """
-Results go to stdout, remarks to stderr. Exit code 0: done; 2: wrong by the command line alone (an unknown option or
-chip, a mode that the chip does not have); 1: anything else. In names of commands and options `_` and `-` are the same,
-in those of options and choices upper and lower case too; lists may have blanks behind their commas.
-Options may also stand in a `tpuc.toml` in the current folder, in a table named after the command; `with`, `prefer` and
-`[pipelines]` are its other keys.
-Shells complete commands and options after `eval "$(_TPUC_COMPLETE=bash_source tpuc)"` (`zsh_source`, `fish_source`).
+Results go to stdout, remarks to stderr. The exit code is 0 for success, 2 if the command line itself is wrong (an
+unknown option or chip, a mode that the chip does not have), and 1 otherwise. `_` and `-` are interchangeable in names
+of commands and options; options and choices ignore case. Lists may have blanks after their commas. Set options in a
+`tpuc.toml` in the current folder, in a table named after the command; its other keys are `with`, `prefer` and
+`[pipelines]`. To complete commands and options in a shell, run `eval "$(_TPUC_COMPLETE=bash_source tpuc)"`
+(`zsh_source`, `fish_source`).
 """
 SUPPORT_HEAD = """
-Per bundled chip: the ops that networks are made of, by mode, then the limits, in the words of the errors that they lead
-to. Every op is compiled in many forms for every chip and mode (`python docs/compiled_forms.py`), and a cell is filled
-where they compile: it names the package that does it. `composed` is an op that becomes several others which the chip
-computes, `part` marks a cell of which some forms are refused, as listed below the table, `-` means not supported. The
-same table for the packages that are installed: `tpuc matrix --chip NAME`.
+This page lists, for each bundled chip, the supported ops by mode, and then the limits, in the words of the errors they
+cause. Every op is compiled in many forms for every chip and mode (`python docs/compiled_forms.py`). A filled cell names
+the package that supports the op. `composed` marks ops that become several others the chip computes; `part` marks cells
+with refused forms, which are listed below the table; `-` means not supported. For the packages you have installed, run
+`tpuc matrix --chip NAME`.
 """
 OPERATORS_HEAD = """
-What the front end imports or writes in other operators. Others of the standard are read by the function that ONNX
-states for them, or folded where all operands are constants.
+The front end imports these operators or rewrites them in others. All other operators of the standard are read by the
+function that ONNX states for them, or folded if all operands are constants.
 """
 PIPELINE_TABLE = re.compile(r"(<!-- pipelines -->\n)(?:\|.*\n)*")
 FIGURES = re.compile(r"(<!-- figures: (short|all) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
