@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import broadcast_views
 
+from tests.families import each
 
-@pytest.mark.parametrize(
+
+@each(
     ("operands", "result", "views"),
     [
         ([(2, 3, 4, 5), (3, 1, 1)], (2, 3, 4, 5), [(2, 3, 4, 5), (1, 3, 1, 1), (2, 3, 4, 5)]),

@@ -10,10 +10,10 @@ from typing import BinaryIO
 import pytest
 from tpuc.files import CannotWrite, check_writable, file_stem, write_all, write_atomic
 
+from tests.families import each
 
-@pytest.mark.parametrize(
-    "content", [b"abc", "abc", bytearray(b"abc"), memoryview(b"abc")], ids=lambda c: type(c).__name__
-)
+
+@each("content", [b"abc", "abc", bytearray(b"abc"), memoryview(b"abc")], ids=lambda c: type(c).__name__)
 def test_content_is_written(tmp_path: Path, content: bytes | str) -> None:
     write_atomic(tmp_path / "out.bin", content)
     assert (tmp_path / "out.bin").read_bytes() == b"abc"

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tpuc_testing.golden import GoldenMismatch, check_output, directives_of, run_golden
 
+from tests.families import each
+
 pytest_plugins = ("pytester",)
 
 OUTPUT = """\
@@ -22,7 +24,7 @@ def check(directives: str, output: str = OUTPUT) -> None:
     check_output(output, directives_of(directives))
 
 
-@pytest.mark.parametrize(
+@each(
     "directives",
     [
         "// CHECK: first line\n// CHECK: third",
@@ -37,7 +39,7 @@ def test_texts_that_hold(directives: str) -> None:
     check(directives)
 
 
-@pytest.mark.parametrize(
+@each(
     ("directives", "sentence"),
     [
         ("// CHECK: third\n// CHECK: first", r"line 2: CHECK: first\nnot found in the output from here on:"),
@@ -82,7 +84,7 @@ def test_a_file_runs_itself(tmp_path: Path) -> None:
     run_golden(path, command_line)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("// CHECK: a", "net.mlir: no RUN line; say how to make the output"),

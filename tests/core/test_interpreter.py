@@ -23,6 +23,7 @@ from tpuc.ir.types import BF16, F16, F32, I8, I32, SI8, FunctionType, ScalarType
 
 from tests.core.ir.ops import Input, MatMul, Nothing, Relu, Weight, resolve
 from tests.core.ir.test_text import wrapped
+from tests.families import each
 
 Array = NDArray[Any]
 ONES = np.ones((2, 4), np.float32)
@@ -149,7 +150,7 @@ def test_quantised_values_are_stored_integers() -> None:
     assert (result["wide"].tolist(), result["wide"].dtype) == ([-128, 127], np.int32)
 
 
-@pytest.mark.parametrize(
+@each(
     ("stored", "element", "dtype"),
     [
         (np.ones((4, 3), np.uint8), SI8, np.int8),
@@ -183,7 +184,7 @@ def test_a_float_op_may_compute_in_another_width() -> None:
     assert result["mm"].dtype == np.float16
 
 
-@pytest.mark.parametrize(
+@each(
     ("inputs", "sentence"),
     [
         ({}, "input 'x' is missing; give an array of shape 2x4 and dtype float32"),
@@ -216,7 +217,7 @@ def raising() -> Sequence[Array]:
     raise ValueError("a bad day")
 
 
-@pytest.mark.parametrize(
+@each(
     ("result", "sentence"),
     [
         (raising, "cannot be evaluated: a bad day"),
@@ -256,7 +257,7 @@ def test_weights_that_do_not_fit_their_type() -> None:
 RECURSIVE = "func.func @main() {\n  call @f() : () -> ()\n  return\n}\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("module @m {}", "module 'm' has no function 'main' to run; name one so"),

@@ -12,6 +12,8 @@ import pytest
 from tpuc.errors import InvalidModel, TpucError
 from tpuc.npz import read_npz, write_npz
 
+from tests.families import each
+
 ARRAYS = {
     "b/weight": np.arange(6, dtype=np.float32).reshape(2, 3),
     "a": np.array([1, -2], np.int8),
@@ -121,7 +123,7 @@ def _npy(header: str, data: bytes = b"", major: int = 1) -> bytes:
 SOUND = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "said"),
     [
         (b"bytes", "array 'x': not an array in numpy's format"),

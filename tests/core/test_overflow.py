@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from tpuc.ir import ScalarType
 from tpuc_driver.session.overflow import Overflow, has_limits, is_narrow, limit_of, magnitudes, merged, sentences
+
+from tests.families import each
 
 F16 = ScalarType("f16")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "limit"),
     [
         # (2 - 2^-mantissa bits) * 2^largest exponent; the last code of E4M3FN is NaN

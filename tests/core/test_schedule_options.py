@@ -11,6 +11,8 @@ from tpuc.ir import Module
 from tpuc.schedule import Pass, PassContext, parse_pass_text
 from tpuc.schedule.options import build_object
 
+from tests.families import each
+
 
 @dataclass(frozen=True)
 class Plain(Pass):
@@ -54,7 +56,7 @@ def build(text: str) -> Any:
     return build_object("pass", definitions[parsed.name], parsed)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("tile", Tile()),
@@ -80,7 +82,7 @@ def test_text_becomes_fields(text: str, expected: Pass) -> None:
     assert build(text) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("{a=1}", "pass text '{a=1}' has no pass name; write NAME or NAME{option=value,...}."),

@@ -36,6 +36,7 @@ from tpuc_lower.strip_casts import StripCasts
 from tpuc_ops import top, tpu
 from tpuc_ops.top.input import image_input
 
+from tests.families import each
 from tests.sensor_frames import every_value, packed
 
 CONTEXT = PassContext(Registry(offers=[]))
@@ -72,8 +73,8 @@ def ramp(*shape: int) -> NDArray[np.uint8]:
     return np.resize(np.arange(256, dtype=np.uint8), shape)
 
 
-@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("form", ["RGB_PACKED", "BGR_PACKED", "RGB_PLANAR", "BGR_PLANAR"])
+@each("layout", ["nchw", "nhwc"])
+@each("form", ["RGB_PACKED", "BGR_PACKED", "RGB_PLANAR", "BGR_PLANAR"])
 def test_every_stored_form_of_an_image_is_made_of_its_bytes(form: str, layout: str) -> None:
     shape = (2, 3, 4, 6) if layout == "nchw" else (2, 4, 6, 3)
     op = image_input(shape, {**SAID, "channel_format": layout}, "x")
@@ -91,8 +92,8 @@ def test_every_stored_form_of_an_image_is_made_of_its_bytes(form: str, layout: s
     assert all(np.array_equal(got[name], wanted[name]) for name in got)
 
 
-@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("form", ["RGBA_PLANAR", "RGBA_PACKED", "YUV420_PLANAR", "YUV_NV12", "YUV_NV21"])
+@each("layout", ["nchw", "nhwc"])
+@each("form", ["RGBA_PLANAR", "RGBA_PACKED", "YUV420_PLANAR", "YUV_NV12", "YUV_NV21"])
 def test_frames_of_cameras_become_what_the_host_makes_of_them(form: str, layout: str) -> None:
     shape = (2, 3, 4, 6) if layout == "nchw" else (2, 4, 6, 3)
     op = image_input(shape, {**SAID, "resize_dims": (8, 10), "channel_format": layout}, "x")
@@ -108,9 +109,9 @@ def test_frames_of_cameras_become_what_the_host_makes_of_them(form: str, layout:
     assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
 
 
-@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("has_f32", [True, False])
-@pytest.mark.parametrize("form", SENSOR_FORMATS)
+@each("layout", ["nchw", "nhwc"])
+@each("has_f32", [True, False])
+@each("form", SENSOR_FORMATS)
 def test_mosaics_of_sensors_become_what_the_host_makes_of_them(form: str, has_f32: bool, layout: str) -> None:
     shape = (2, 4, 32, 30) if layout == "nchw" else (2, 32, 30, 4)
     said = {"mean": (240.0, 241.5, 242.0, 243.0), "scale": (0.0003, 0.0004, 0.00031, 0.001), "pixel_format": "rggb"}
@@ -147,8 +148,8 @@ def test_values_that_no_sum_of_tables_gives_are_chosen_from_tables() -> None:
     assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
 
 
-@pytest.mark.parametrize("mean", [0.0, 240.0])
-@pytest.mark.parametrize("threshold", [1.0, 0.37, 0.1037])
+@each("mean", [0.0, 240.0])
+@each("threshold", [1.0, 0.37, 0.1037])
 def test_tables_of_upper_and_lower_bits_give_every_stored_value(threshold: float, mean: float) -> None:
     scale = threshold / 128
     exact = (np.arange(4096, dtype=np.float32) - np.float32(mean)) * np.float32(1 / 4095)
@@ -199,8 +200,8 @@ def test_a_second_stored_form_keeps_the_casts() -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-@pytest.mark.parametrize("seed", range(12))
+@each("dtype", [np.int8, np.uint8])
+@each("seed", range(12))
 def test_products_and_sums_of_integers_give_tables_of_normalised_pixels(dtype: type, seed: int) -> None:
     random = np.random.default_rng(seed)
     mean, slope = random.uniform(0, 255), random.uniform(0.05, 3) * random.choice([-1, 1])

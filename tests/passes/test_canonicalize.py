@@ -10,6 +10,7 @@ from tpuc.api import F32, Calibrated, Module, Op, TensorType
 from tpuc_ops import top
 from tpuc_optimize.canonicalize import Canonicalize
 
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network, assert_equal, draw_network, ops, run
 
 PASS = Canonicalize()
@@ -33,7 +34,7 @@ def test_random_networks_compute_the_same_and_come_to_rest(data: st.DataObject) 
     assert not PASS.run(module, CONTEXT)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "tile", "expected"),
     [
         ((1, 3, 1, 4), (1, 1, 4, 1), ["Div"]),
@@ -68,7 +69,7 @@ def test_relu_stays_where_others_read_the_value() -> None:
     assert canonicalized(net.finish(net.op(top.Relu(), pool), pool)) == ["MaxPool", "Relu"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("clip", "expected"),
     [
         (top.Clip(min=0.0, max=0.5), ["MaxPool"]),
@@ -143,7 +144,7 @@ def test_a_product_of_two_values_takes_no_factor_but_a_summand_would_change_noth
     assert canonicalized(net.finish(net.op(top.AddConst(const_val=1.0), product))) == ["MatMul", "AddConst"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("chain", "expected"),
     [
         ([top.Reshape(shape=(1, 12, 4)), top.Reshape(shape=(3, 4, 4)), top.Flatten(start_dim=0)], ["Reshape"]),
@@ -163,7 +164,7 @@ def test_reshapes_and_permutes_merge(chain: list[Op], expected: list[str]) -> No
     assert canonicalized(net.finish(value)) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("pad", "expected"),
     [
         (top.Pad(paddings=(0, 0, 0, 1, 0, 0, 1, 2)), ["Conv"]),
@@ -195,7 +196,7 @@ def test_x_times_its_sigmoid_is_silu() -> None:
     assert canonicalized(net.finish(net.op(top.Mul(), net.op(top.Sigmoid(), other), net.input)))[-1] == "Mul"
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "expected"),
     [
         (top.Reduce(axes=(2, 3), mode="ReduceMean"), ["AvgPool"]),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from tpuc.api import Module, Value
 from tpuc_ops import top
 
+from tests.families import each
 from tests.passes.graphs import Network
 from tests.passes.test_canonicalize import canonicalized
 
@@ -51,7 +51,7 @@ def test_patches_that_are_far_apart_become_channels() -> None:
     assert canonicalized(module) == ["Reshape", "Permute", "Reshape", "Conv"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("kernel", "stride", "pads"),
     [
         ((17, 17), (16, 16), (0, 0, 0, 0)),  # windows overlap by one, and the last patch is not whole

@@ -8,6 +8,7 @@ from tpuc.api import Module, Value
 from tpuc_ops import top
 from tpuc_optimize.canonicalize import Canonicalize
 
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network, assert_equal, ops, run
 
 
@@ -58,8 +59,8 @@ def test_a_product_that_others_read_stays() -> None:
     assert canonicalized(net.finish(conv(net, first, 4), first)) == ["Conv", "Conv"]
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("bias", [False, True])
+@each("turned", [False, True])
+@each("bias", [False, True])
 def test_matrices_behind_each_other(turned: bool, bias: bool) -> None:
     net = Network(2, 5, 8)
     first = net.op(top.MatMul(), net.input, net.weight(8, 6), net.weight(6) if bias else net.none)
@@ -69,8 +70,8 @@ def test_matrices_behind_each_other(turned: bool, bias: bool) -> None:
     assert filters_of(module) == [(8, 4)]
 
 
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("bias", [False, True])
+@each("relu", [False, True])
+@each("bias", [False, True])
 def test_channels_that_nobody_reads_go(relu: bool, bias: bool) -> None:
     net = Network(1, 3, 5, 6)
     first = conv(net, net.input, 6, 3, relu=relu, bias=bias)

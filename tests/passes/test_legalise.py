@@ -23,6 +23,7 @@ from tpuc_ops import top
 from tpuc_testing import uniform
 
 from tests.core.fakes import FakeChip, offer
+from tests.families import each
 from tests.passes.graphs import Network, assert_equal, ops, run
 
 Array = NDArray[Any]
@@ -268,7 +269,7 @@ def _second_input(net: Network, shape: tuple[int, ...]) -> Value:
     )
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_a_legalised_op_computes_the_same(name: str) -> None:
     module = network_of(CASES[name])
     before = run(module)
@@ -287,7 +288,7 @@ REFUSED: dict[str, tuple[Case, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_a_legalisation_cannot_do_is_refused_by_a_sentence(name: str) -> None:
     case, sentence = REFUSED[name]
     with pytest.raises(Unsupported, match=f"{case.op.name} f32 on bare: {sentence}"):

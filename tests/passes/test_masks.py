@@ -15,6 +15,8 @@ from tpuc.ir import Module
 from tpuc_driver.session import Session
 from tpuc_optimize.canonicalization.masks import hidden_values, is_hiding, mask_inputs, masked_scores
 
+from tests.families import each
+
 LOWEST = float(np.finfo(np.float32).min)
 CAUSAL: NDArray[np.float32] = np.where(np.tri(4, dtype=bool), 0.0, -np.inf).astype(np.float32)
 Nodes = Sequence[tuple[str, Sequence[str], str, dict[str, Any]]]
@@ -74,7 +76,7 @@ OTHERS: dict[str, tuple[Nodes, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MASKS)
+@each("name", MASKS)
 def test_masks_are_found_by_structure(name: str, tmp_path: Path) -> None:
     nodes, constants = MASKS[name]
     module = _module(tmp_path, nodes, **constants)
@@ -85,7 +87,7 @@ def test_masks_are_found_by_structure(name: str, tmp_path: Path) -> None:
     assert [value.name for value in mask_inputs(module)] == (["m"] if name in ("input", "scaled behind") else [])
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@each("name", OTHERS)
 def test_other_sums_are_no_masks(name: str, tmp_path: Path) -> None:
     nodes, constants = OTHERS[name]
     assert masked_scores(_module(tmp_path, nodes, **constants)) == frozenset()

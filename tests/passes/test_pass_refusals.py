@@ -41,6 +41,7 @@ from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
 from tpuc_quantize.tables.table import CalibrationTable
 
 from tests.core.fakes import FakeChip, chip, offer
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network
 
 
@@ -64,7 +65,7 @@ def test_a_quantise_table_is_named() -> None:
     assert str(caught.value) == "pass 'import-quantise-table' needs a file: import-quantise-table{table=FILE}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "sentence"),
     [
         ("v4", "'v4' is not 'op_name mode'; correct the line"),

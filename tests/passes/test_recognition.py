@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from tpuc.api import Module, Op, Value
 from tpuc.interpreter import Interpreter
 from tpuc_ops import top
 
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network
 from tests.passes.test_canonicalize import PASS, canonicalized
 
@@ -107,7 +107,7 @@ GATES: dict[str, tuple[Spell, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", GATES)
+@each("name", GATES)
 def test_activations(name: str) -> None:
     spell, expected = GATES[name]
     net = Network(1, 3, 5, 7)
@@ -240,7 +240,7 @@ NORMS: dict[str, tuple[Spell, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", NORMS)
+@each("name", NORMS)
 def test_normalisations(name: str) -> None:
     spell, expected = NORMS[name]
     net = Network(*SHAPE)

@@ -32,6 +32,8 @@ from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_testing.kernel_conformance import Sample, sample_module
 
+from tests.families import each
+
 pytestmark = pytest.mark.chip("bm1684x")
 
 STATED = Uniform(ScalarType("i8"), F32, 0.01, -20)
@@ -113,7 +115,7 @@ def lower(module: Module) -> Module:
     return module
 
 
-@pytest.mark.parametrize("given", GIVEN)
+@each("given", GIVEN)
 def test_results_are_as_stated(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     let(monkeypatch, top.Abs, GIVEN[given])
     module = lower(network())

@@ -16,6 +16,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 
 from tests.chips.floats import run_on_floats
+from tests.families import each
 from tests.frontends.onnx.networks import node
 from tests.frontends.quantised.networks import session_options
 
@@ -76,8 +77,8 @@ FILES: Mapping[str, Callable[[Path], Path]] = {
 }
 
 
-@pytest.mark.parametrize("form", FILES)
-@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
+@each("form", FILES)
+@each("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
 def test_values_are_those_of_the_runtime(chip: str, form: str, tmp_path: Path) -> None:
     path = FILES[form](tmp_path)
     session = Session(chip=chip)

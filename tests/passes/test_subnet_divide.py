@@ -12,6 +12,7 @@ from tpuc_driver.session import Session
 from tpuc_plan.subnet_divide import HOST, TPU, crossings, fewest_crossings
 
 from tests.chips.bm1684x.layered_networks import read_layered
+from tests.families import each
 from tests.frontends.caffe.files import inputs, layer, read
 
 
@@ -36,7 +37,7 @@ def _orders(operations: Sequence[Operation], placed: tuple[Operation, ...] = ())
             yield from _orders(operations, (*placed, operation))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12))
 def test_no_order_goes_to_the_processor_less_often(seed: int, tmp_path: Path) -> None:
     operations = _sums(seed, tmp_path)
     computed = [operation for operation in operations if operation.op.name == "top.Add"]

@@ -12,6 +12,7 @@ from tpuc_driver.cli import main
 from tpuc_driver.session import Session
 from tpuc_ops import top
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 
@@ -40,7 +41,7 @@ def test_text_is_read_verified_and_printed(tmp_path: Path, capsys: pytest.Captur
     assert _opt(tmp_path, capsys, "--verify-each") == (0, text, "")
 
 
-@pytest.mark.parametrize("name", ["canonicalize", "fold-constants", "count-flops", "strip-casts"])
+@each("name", ["canonicalize", "fold-constants", "count-flops", "strip-casts"])
 def test_passes_that_need_no_weight_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _written(tmp_path)
     code, out, _ = _opt(tmp_path, capsys, "--pass", name, "--verify-each")

@@ -27,6 +27,7 @@ from tpuc_plan.usmp.planner import Pools, lower_constants, plan_program
 
 from benchmarks.arena import show_network
 from benchmarks.definitions import DEFINITIONS
+from tests.families import each
 from tests.passes.planning.planners.verify import check_plan
 
 SMALL = ("blazeface", "mnist", "mobilenet_v1_0.25_128_bn")
@@ -193,7 +194,7 @@ class Careless(Planner):
         return {name: PoolAllocation(*place) for name, place in self._places.items()}
 
 
-@pytest.mark.parametrize(
+@each(
     ("places", "fault"),
     [
         ({"a": ("ram", 0)}, "buffer 'b' has no place"),
@@ -216,7 +217,7 @@ def test_planners_take_options() -> None:
     assert find_planner(table.__getitem__, "hill-climb{moves=7,seed=3}") == HillClimb(moves=7, seed=3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("hill-climb{moves=7", "planner 'hill-climb{moves=7' has no closing brace; write NAME{option=value}."),

@@ -13,6 +13,8 @@ from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_plan.regions.region_planner import LEVELS, Settings
 
+from tests.families import each
+
 LANE_BYTES = {"bm1684x": 3072, "cv183x": 2048}
 CASES = [
     (chip, seed)
@@ -76,9 +78,7 @@ LONG = (("cv183x", 4), ("cv183x", 5))
 """These are planned for the other chip each time."""
 
 
-@pytest.mark.parametrize(
-    ("chip", "seed"), [pytest.param(*case, marks=pytest.mark.slow if case in LONG else ()) for case in CASES]
-)
+@each(("chip", "seed"), [pytest.param(*case, marks=pytest.mark.slow if case in LONG else ()) for case in CASES])
 def test_slices_compute_what_single_operations_do(
     chip: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

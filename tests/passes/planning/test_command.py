@@ -10,6 +10,8 @@ import pytest
 from tpuc.registry import Registry
 from tpuc_driver.cli import main
 
+from tests.families import each
+
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
 
@@ -72,7 +74,7 @@ def test_networks_share_a_workspace(digits: Path, tmp_path: Path, capsys: pytest
     assert last == "pool 'sram' shared by networks that never run at once: 12,288 B"
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "code", "sentence"),
     [
         ([], 2, "there is nothing to plan; give a .mlir or .json file."),

@@ -18,6 +18,8 @@ from tpuc_plan.usmp.planner import (
 )
 from tpuc_plan.usmp.pools import PARAMETER, WORKSPACE, Pools, read_pools
 
+from tests.families import each
+
 TARGETS = ("accel", "c")
 
 
@@ -59,13 +61,13 @@ def test_semicolons_and_commas_both_separate(text: str) -> None:
     assert pools.workspace == (PoolInfo("sram", 1000, target_access={"c": "rw", "accel": "ro"}),)
 
 
-@pytest.mark.parametrize(("text", "size"), [("64k", 65536), ("2M", 2 << 20), ("1GiB", 1 << 30), ("17", 17)])
+@each(("text", "size"), [("64k", 65536), ("2M", 2 << 20), ("1GiB", 1 << 30), ("17", 17)])
 def test_sizes_have_units(text: str, size: int) -> None:
     pools = read_pools({"usmp-workspace-pools": "a", "usmp-workspace-pool-a": f"size={text};alignment=8"}, TARGETS)
     assert pools.workspace == (PoolInfo("a", size, 8),)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "sentence"),
     [
         ({"usmp-workspace-pools": "a,a"}, "--usmp-workspace-pools names 'a' twice; keep one."),

@@ -17,13 +17,14 @@ from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.plan import Plan
 from tpuc_plan.tasks.resident_tiling import resident_tiling
 
+from tests.families import each
 from tests.passes.planning.test_cascades import Drawn
 from tests.passes.planning.tiny import TinyChip, TinyConv, conv_task
 
 PROFILES = ("vendor", "measured")
 
 
-@pytest.mark.parametrize(
+@each(
     ("plans", "taken"),
     [
         ([(100, 100), (90, 150)], 0),  # 100/90 against 150/100
