@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from enum import Enum
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from tests.conftest import ASKED_CASES, PROOFS
 Test: TypeAlias = Callable[..., None]
 Family: TypeAlias = dict[str, tuple[Any, ...]]
 """The values of each case by its name."""
-Ids: TypeAlias = Callable[[Any], object] | Sequence[str] | None
+Ids: TypeAlias = Callable[[Any], object] | Iterable[str] | None
 GROUPING = {"slow", "chip", "interop"}
 """Marks whose cases may share a test; others, such as `xfail`, say something about one case."""
 
@@ -32,6 +32,7 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any], ids: Ids = None) ->
     arguments = (names,) if isinstance(names, str) else names
     families: dict[str, Family] = {}
     marks: dict[str, list[MarkDecorator]] = {}
+    listed = None if ids is None or callable(ids) else [*ids]
     for number, case in enumerate(cases):
         if not isinstance(case, ParameterSet):
             case = pytest.param(*([case] if isinstance(names, str) else case))
@@ -42,7 +43,7 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any], ids: Ids = None) ->
         marks[part] = decorators
         family = families.setdefault(part, {})
         labels = (_label(*pair, number, ids) for pair in zip(arguments, case.values, strict=True))
-        given = case.id if ids is None or callable(ids) else ids[number]
+        given = case.id if listed is None else listed[number]
         name = str(given) if given is not None else "-".join(labels)
         family[name if name not in family else f"{name}-{number}"] = tuple(case.values)
     if not families:

@@ -12,6 +12,7 @@ from _pytest.mark import ParameterSet
 from tpuc_driver.session import Session
 
 from tests.chips.huge_networks import NETWORKS, HugeNetwork, X
+from tests.families import each
 from tests.turns import quick_pairs
 
 FLOATS = [("cv183x", "bf16"), ("bm1684x", "f32"), ("bm1684x", "f16"), ("bm1684x", "bf16")]
@@ -38,7 +39,7 @@ def _cells() -> Iterator[ParameterSet]:
             yield pytest.param(net, chip, mode, marks=marks, id=f"{name}-{chip}-{mode}")
 
 
-@pytest.mark.parametrize(("net", "chip", "mode"), list(_cells()))
+@each(("net", "chip", "mode"), list(_cells()))
 def test_huge_constants_give_what_onnx_runtime_gives(net: HugeNetwork, chip: str, mode: str, tmp_path: Path) -> None:
     data = net.model()
     path, sample = tmp_path / "huge.onnx", tmp_path / "x.npz"

@@ -16,6 +16,7 @@ from tpuc_bm1684x.machine import Machine
 from tests.chips.bm1684x.cases import GENERATORS
 from tests.chips.bm1684x.draw import Array, differences
 from tests.chips.bm1684x.make_goldens import FILE, unpack_place
+from tests.families import each
 
 with np.load(FILE) as _file:
     GOLDENS: dict[str, Array] = dict(_file)
@@ -26,7 +27,7 @@ def test_every_kind_of_case_has_goldens() -> None:
     assert {name.rsplit("_", 1)[0] for name in NAMES} == set(GENERATORS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_the_simulator_gives_what_the_functional_model_gave(name: str) -> None:
     data = GOLDENS[f"{name}.command"].tobytes()
     table = identify(Engine(int(GOLDENS[f"{name}.engine"])), int.from_bytes(data[:16], "little"))
@@ -62,7 +63,7 @@ MATRIX = MatrixCopy(
 RUN = LinearCopy(source=DDR_BASE, destination=lmem(0), count=1, dtype=DType.INT8)
 
 
-@pytest.mark.parametrize(
+@each(
     ("copy", "sentence"),
     [
         (replace(MATRIX, destination=DDR_BASE), r"dma\.matrix: exactly one side must be local memory"),

@@ -16,6 +16,7 @@ from tpuc_bm1684x.isa.types import in_lmem
 from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
+from tests.families import each
 
 
 def boxes(rows: int) -> bytes:
@@ -66,8 +67,8 @@ def build(rows: int, mode: str, work: Path) -> tuple[Session, Module, bytes, dic
     return session, final, data, inputs
 
 
-@pytest.mark.parametrize("mode", ["int8", "f16", "f32"])
-@pytest.mark.parametrize("rows", [4420, 1000, 4421])
+@each("mode", ["int8", "f16", "f32"])
+@each("rows", [4420, 1000, 4421])
 def test_columns_have_the_numbers_of_the_module(rows: int, mode: str, tmp_path: Path) -> None:
     session, final, data, inputs = build(rows, mode, tmp_path)
     wanted = Interpreter(final).run(inputs)
@@ -79,8 +80,8 @@ def test_columns_have_the_numbers_of_the_module(rows: int, mode: str, tmp_path: 
         assert np.abs(got.reshape(-1).astype(np.float64) - expected).max() <= limit, name
 
 
-@pytest.mark.parametrize("mode", ["int8", "f16", "f32"])
-@pytest.mark.parametrize("rows", [4420, 8400])
+@each("mode", ["int8", "f16", "f32"])
+@each("rows", [4420, 8400])
 def test_no_column_is_transferred_value_by_value(rows: int, mode: str, tmp_path: Path) -> None:
     session, _, data, _ = build(rows, mode, tmp_path)
     loaded = session.chip.load(data)
@@ -114,7 +115,7 @@ def halves(dims: Sequence[int], columns: int) -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
 
 
-@pytest.mark.parametrize(
+@each(
     ("dims", "columns"),
     # As many lanes of blocks as channels, then others.
     [((8, 64, 16), 8), ((8, 64, 16), 1), ((3, 50, 10), 9), ((2, 64, 4, 16), 5), ((64, 8, 16), 8), ((640, 4), 1)],

@@ -28,6 +28,8 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE
 from tpuc_bm1684x.isa.stream import encode_stream
 from tpuc_bm1684x.simulator import Simulator
 
+from tests.families import each
+
 FOLDER = Path(__file__).parent / "goldens"
 SAMPLE = (FOLDER / "handmade_conv_int8.bmodel").read_bytes()
 CONTEXT = DDR_BASE + 4096
@@ -220,12 +222,12 @@ ALLOWED = (CorruptFile, IllegalCommand, HazardError, Unsupported)
 
 
 class TestFuzz:
-    @pytest.mark.parametrize("length", [*range(0, 4096, 97), 8300, 50_000, 98_303])
+    @each("length", [*range(0, 4096, 97), 8300, 50_000, 98_303])
     def test_truncated_files_are_corrupt(self, length: int) -> None:
         with pytest.raises(CorruptFile):
             Simulator.from_bytes(SAMPLE[:length])
 
-    @pytest.mark.parametrize("seed", range(6))
+    @each("seed", range(6))
     def test_flipped_bits_never_give_another_exception(self, seed: int) -> None:
         rng, x = np.random.default_rng(seed), sample_arrays()["x"]
         for _ in range(60):

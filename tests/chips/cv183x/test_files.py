@@ -52,6 +52,7 @@ from tpuc_cv183x.chip import CV183X
 from tests.chips.cv18 import small_program
 from tests.chips.cv18.draw import Array
 from tests.chips.cv18.small_program import SHAPE
+from tests.families import each
 
 FOLDER = Path(__file__).parent / "goldens"
 FILES = sorted(path.stem for path in FOLDER.glob("*.cvimodel"))
@@ -256,7 +257,7 @@ class TestRefusing:
         ):
             Simulator(file_of(numbered([load]))).run({"x": values()})
 
-    @pytest.mark.parametrize(
+    @each(
         ("data", "error", "message"),
         [
             (b"", CorruptFile, "f: cvimodel of 0 bytes: the header alone has 48; the file is truncated"),
@@ -274,7 +275,7 @@ class TestRefusing:
         with pytest.raises(error, match=message):
             load_model(data, "f", CV183X)
 
-    @pytest.mark.parametrize("seed", range(4))
+    @each("seed", range(4))
     def test_flipped_bits_never_give_another_exception(self, seed: int) -> None:
         rng, sample = np.random.default_rng(seed), read(FILES[0])
         inputs = arrays(FILES[0], "in")
@@ -300,7 +301,7 @@ class TestLz4:
         data = bytes(range(256)) + bytes(44)
         assert decompress_block(bytes([0xF0, 255, 30]) + data, 300) == data
 
-    @pytest.mark.parametrize(
+    @each(
         ("block", "size"), [(b"\x10a\x09\x00", 5), (b"\xf0", 3), (b"\x30ab", 3), (b"\x20ab", 3), (b"\x10a\x00\x00", 9)]
     )
     def test_damaged_blocks_are_corrupt(self, block: bytes, size: int) -> None:

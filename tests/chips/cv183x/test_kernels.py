@@ -19,12 +19,13 @@ from tests.chips.cv18.steps import check_steps
 from tests.chips.cv183x.stated_cases import REFUSALS as STATED_REFUSALS
 from tests.chips.cv183x.stated_cases import STATED
 from tests.chips.cv183x.wide_cases import WIDE
+from tests.families import each
 
 Array = NDArray[Any]
 
 
 # Plans of many large ops side by side take long, so these are by themselves.
-@pytest.mark.parametrize(
+@each(
     "samples",
     [INTEGERS, FLOATS, STATED, *({name: sample} for name, sample in WIDE.items())],
     ids=["integers", "floats", "stated", *(f"wide-{name}" for name in WIDE)],
@@ -216,13 +217,13 @@ def _refusal(op: Op, operands: list[TensorType], result: TensorType) -> str | No
     return kernel.refuse(node)
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@each("name", REFUSALS)
 def test_what_is_outside_is_refused_by_a_sentence(name: str) -> None:
     *node, sentence = REFUSALS[name]
     assert _refusal(*node) == sentence
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@each("name", INSIDE)
 def test_what_is_just_inside_is_taken(name: str) -> None:
     assert _refusal(*INSIDE[name]) is None
 

@@ -16,6 +16,7 @@ from tests.chips.cv18.more_lowering_cases import LAYERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.layer_cases import LayerCase
 from tests.chips.lowered import Array, path_of
+from tests.families import each
 from tests.turns import quick_pairs
 
 MODES = ("int8", "bf16")
@@ -28,9 +29,9 @@ QUICK = quick_pairs(_IN_BOTH, MODES, path_of) | {
 
 
 # Most time goes into plans that join ops, of which these ops side by side have little: networks are planned as usual.
-@pytest.mark.parametrize("opt", [pytest.param(1, id="opt1"), pytest.param(None, marks=pytest.mark.slow, id="usual")])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("group", [name for name, _ in LAYERS])
+@each("opt", [pytest.param(1, id="opt1"), pytest.param(None, marks=pytest.mark.slow, id="usual")])
+@each("mode", MODES)
+@each("group", [name for name, _ in LAYERS])
 def test_lowered_ops_are_close_and_the_file_computes_them(group: str, mode: str, opt: int | None) -> None:
     layers: Mapping[str, LayerCase] = dict(LAYERS)[group]
     if opt is not None:
@@ -224,7 +225,7 @@ def _refusal(name: str, mode: str) -> str | None:
     return TABLE.cells[op.name, mode].refuse(node)
 
 
-@pytest.mark.parametrize("name", REFUSALS)
-@pytest.mark.parametrize("mode", ["int8", "bf16"])
+@each("name", REFUSALS)
+@each("mode", ["int8", "bf16"])
 def test_what_is_outside_is_refused_by_a_sentence(name: str, mode: str) -> None:
     assert _refusal(name, mode) == REFUSALS[name][-1]

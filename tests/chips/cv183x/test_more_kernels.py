@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from tpuc.api import ABSENT, BF16, F32, ElementType, Node, Op, ScalarType, TensorType
 from tpuc.registry import Registry
 from tpuc_cv183x.kernels import TABLE
@@ -17,11 +16,12 @@ from tests.chips.cv183x.deconv_cases import DECONVS
 from tests.chips.cv183x.matmul_cases import PRODUCTS
 from tests.chips.cv183x.pad_cases import PADS
 from tests.chips.cv183x.table_cases import TABLES
+from tests.families import each
 
 GROUPS = {"deconvs": DECONVS, "pads": PADS, "products": PRODUCTS, "tables": TABLES}
 
 
-@pytest.mark.parametrize("samples", GROUPS.values(), ids=GROUPS)
+@each("samples", GROUPS.values(), ids=GROUPS)
 def test_the_simulator_equals_the_evaluation(samples: dict[str, Sample]) -> None:
     registry = Registry()
     compiled = compile_kernels(samples, "cv183x", registry)
@@ -136,7 +136,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@each("name", REFUSALS)
 def test_what_is_outside_is_refused_by_a_sentence(name: str) -> None:
     op, operands, result, sentence = REFUSALS[name]
     node = Node(op, tuple(operands), (result,), "y")
