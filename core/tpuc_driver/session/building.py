@@ -229,7 +229,8 @@ def finish(session: Session, module: Module, model: Path, settings: DeploySettin
     table, boundary = settings.get("calibration_table"), settings.get("boundary")
     if boundary is not None and boundary.aligned_input and settings.get("test_input"):
         raise UsageError(
-            "--test-input is no frame of a camera, which --aligned-input asks for; compare the network without that."
+            "--test-input is no frame of a camera, which --aligned-input asks for; compile it once without "
+            "--aligned-input to compare it."
         )
     labels = fitted_labels(module, settings.get("labels") or Labels())
     built = build(session, module, _recipe(settings))

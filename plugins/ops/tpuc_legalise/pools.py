@@ -1,4 +1,7 @@
-"""Pooling over one dimension or three as pooling over images, in one step where that is possible, else in two."""
+"""Pooling over one dimension or three as pooling over images, in one step where that is possible, else in two.
+
+Where the result goes without the pooled dimensions, they are taken off behind.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,7 @@ class VolumePool(Legalisation[PoolT]):
     """
 
     def refuse(self, node: LoweringNode[PoolT]) -> str | None:
-        if len(node.op.kernel_shape) == 2:
+        if len(node.op.kernel_shape) == 2 and node.op.keepdims:
             return "there is no lowering that takes it, and only windows over 1 or 3 dimensions are composed of others"
         return None
 
@@ -103,6 +106,11 @@ class VolumePool(Legalisation[PoolT]):
         if len(node.op.kernel_shape) == 1:
             return over_row(node, build)
         do, (value,), name, result = _Pools(node, build), node.operands, node.name, node.result_type
+        if len(node.op.kernel_shape) == 2:
+            op = replace(node.op, keepdims=True)
+            (images,) = op.infer(node.operand_types)
+            value = build(op, [value], result.with_shape(images.dims), f"{name}_images")
+            return [do.reshaped(value, result.dims, name)]
         depth, *image = _axes(node.op, node.operand_types[0].dims[2:])
         single = _as_images(depth, *image)
         if single is not None:

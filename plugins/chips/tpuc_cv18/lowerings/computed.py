@@ -87,13 +87,20 @@ class _Product:
         if whole != shape:
             cut = tpu.Slice(offset=(0,) * len(shape), steps=(1,) * len(shape), ends=shape)
             value = self._step(cut, value, shape, "cut")
+        if op.output_transpose and self.bias is not None:  # it has one element per column of what is exchanged then
+            value = self._with_bias(value, f"{self.node.name}_biased")
+            return self.build(tpu.Reshape(shape=dims), [self._transposed(value, "turned")], self.result, self.node.name)
         if op.output_transpose:
             value = self._transposed(value, "turned")
         if self.bias is None:
             return self.build(tpu.Reshape(shape=dims), [value], self.result, self.node.name)
-        value = self._reshaped(value, dims, "shaped")
+        return self._with_bias(self._reshaped(value, dims, "shaped"), self.node.name)
+
+    def _with_bias(self, value: Value, name: str) -> Value:
+        assert self.bias is not None
         added = self.build.weight("bias_bf16", as_bf16(self.bias.reshape(-1)), "bf16")
-        return self.build(tpu.Add(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], self.result)
+        type_ = self.result if name == self.node.name else value.tensor.at(None)
+        return self.build(tpu.Add(do_relu=self.op.do_relu, relu_limit=self.op.relu_limit), [value, added], type_, name)
 
     def _operand(self, index: int, transposed: bool, suffix: str) -> Value:
         """As it takes part in the product; a constant with the other one's batches."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tpuc_plan.usmp.c_source import alignment_of, given_pools, identifier, initial_data, size_macro
+from tpuc_plan.usmp.c_source import alignment_of, given_pools, identifier, initial_data, model_identifier, size_macro
 from tpuc_plan.usmp.planner import PlacedProgram
 from tpuc_plan.usmp.pools import PARAMETER, WORKSPACE
 
@@ -16,7 +16,7 @@ def example(placed: PlacedProgram) -> str:
 
 def _lines(placed: PlacedProgram) -> Iterator[str]:
     program = placed.program
-    model = identifier(program.name)
+    model = model_identifier(program.name)
     yield "/* Reads samples from standard input and writes outputs to standard output, as they lie in memory. */"
     yield "#include <stdio.h>"
     yield f'#include "{model}_metadata.h"'
@@ -53,7 +53,7 @@ def _members(names: tuple[str, ...]) -> str:
 
 
 def _pools(placed: PlacedProgram) -> Iterator[str]:
-    model = identifier(placed.program.name)
+    model = model_identifier(placed.program.name)
     workspaces, parameters = given_pools(placed, WORKSPACE), given_pools(placed, PARAMETER)
     if workspaces:
         members = ", ".join(f".{identifier(pool.name)} = {identifier(pool.name)}_memory" for pool in workspaces)

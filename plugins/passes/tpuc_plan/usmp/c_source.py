@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
@@ -54,15 +55,44 @@ static inline int32_t TVMExecute(const TVMModel* model, const void* inputs, cons
 """
 
 
+KEYWORDS = (
+    "auto bool break case char const continue default do double else enum extern false float for goto if inline int "
+    "long register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile "
+    "while"
+)
+LIBRARY = (
+    "abort abs acos acosh asin asinh atan atan2 atanh atexit calloc cbrt ceil copysign cos cosh div erf erfc exit exp "
+    "exp2 expm1 fabs fclose fdim fflush floor fma fmax fmin fmod fopen fputc fread free frexp fseek fwrite getc hypot "
+    "index isalpha isdigit isfinite isinf isnan labs ldexp lgamma log log10 log1p log2 logb lrint lround main malloc "
+    "memchr memcmp memcpy memmove memset modf nan nearbyint nextafter pow printf putc puts rand realloc remainder rint "
+    "round scalbn signbit sin sinh sqrt srand stderr stdin stdout strcat strchr strcmp strcpy strlen strncmp strstr "
+    "system tan tanh tgamma time trunc"
+)
+"""Names of functions and variables that C has, or the example program of a network."""
+MOST_LETTERS = 80
+"""Of a model's name in C: names of files are made of it, and those in archives have at most 100 letters."""
+
+
 def identifier(text: str) -> str:
     """A C name for any name."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
+    if name in KEYWORDS.split():
+        return f"{name}_"
     return name if name and not name[0].isdigit() else f"_{name}"
+
+
+def model_identifier(text: str) -> str:
+    """A C name for any name of a model, which is that of a variable and part of names of files."""
+    name = identifier(text)
+    if len(name) > MOST_LETTERS:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        return f"{name[: MOST_LETTERS - 9]}_{digest}"
+    return f"{name}_" if name in LIBRARY.split() else name
 
 
 def c_files(placed: PlacedProgram) -> dict[str, str]:
     """The files by name: the common header, `<model>_metadata.h` and `<model>_lib0.c`."""
-    model = identifier(placed.program.name)
+    model = model_identifier(placed.program.name)
     return {
         "tvm_static_runtime.h": RUNTIME_HEADER,
         f"{model}_metadata.h": "\n".join(_header(placed)) + "\n",
@@ -104,7 +134,7 @@ def size_macro(model: str, pool: str, kind: str) -> str:
 
 def _header(placed: PlacedProgram) -> Iterator[str]:
     program = placed.program
-    model = identifier(program.name)
+    model = model_identifier(program.name)
     guard = f"TVM_{model.upper()}_METADATA_H"
     yield f"/* Memory of model '{_plain(program.name)}'. */"
     yield f"#ifndef {guard}"
@@ -148,7 +178,7 @@ def initial_data(model: str, pool: str) -> str:
 
 def _source(placed: PlacedProgram) -> Iterator[str]:
     program = placed.program
-    model = identifier(program.name)
+    model = model_identifier(program.name)
     yield f"/* Model '{_plain(program.name)}': calls with the places of their buffers. */"
     yield f'#include "{model}_metadata.h"'
     dynamic = {tensor.name for tensor in program.tensors.values() if tensor.size_bytes is None}
@@ -178,7 +208,7 @@ def _source(placed: PlacedProgram) -> Iterator[str]:
 
 def _memory(placed: PlacedProgram) -> Iterator[str]:
     """The constants, and the workspaces that the generated source holds."""
-    model = identifier(placed.program.name)
+    model = model_identifier(placed.program.name)
     for pool in placed.parameter.pools:
         holds = _holds(placed, PARAMETER, pool.name)
         storage, name = (
@@ -218,7 +248,7 @@ def functions(placed: PlacedProgram) -> list[str]:
 
 def _main(placed: PlacedProgram, dynamic: set[str]) -> Iterator[str]:
     program = placed.program
-    model = identifier(program.name)
+    model = model_identifier(program.name)
     yield ""
     yield f"static int32_t {model}_main(const TVMInputs_{model}* inputs, const TVMOutputs_{model}* outputs,"
     yield "                             const TVMContext* context) {"

@@ -30,7 +30,7 @@ from tpuc.api import (
 from tpuc_lower.target.kernels import find_function, runs_on_chip
 
 from tpuc_plan.usmp.c_example import example
-from tpuc_plan.usmp.c_source import c_files, functions, identifier
+from tpuc_plan.usmp.c_source import c_files, functions, model_identifier
 from tpuc_plan.usmp.planner import Call, PlacedProgram, Program, ProgramTensor
 
 
@@ -163,7 +163,7 @@ def function_program(
     inputs = [o.result for o in module.main.operations if isinstance(o.op, NetworkInput)]
     return FunctionProgram(
         placed.program.name,
-        identifier(placed.program.name),
+        model_identifier(placed.program.name),
         tuple(call for call, one in zip(calls, written, strict=True) if one.call.target == chip.description.name),
         files,
         tuple(_info(value) for value in inputs),
