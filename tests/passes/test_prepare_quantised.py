@@ -108,9 +108,9 @@ def test_symmetric_chips_get_the_ranges(tmp_path: Path) -> None:
     assert np.sum(result * expected) / np.sqrt(np.sum(result**2) * np.sum(expected**2)) > 0.9985
     assert remarks == [
         # Inputs are floats that a cast makes integers: x spans -6.55..6.2 in steps of 0.05, and 131 / 127 is 1.03. The
-        # sum has a constant and takes no zero point, nor do its operands: c spans -10.89..12.06 in steps of 0.09,
-        # and 134 / 127 is 1.06.
-        "int8: quantised with zero points, made symmetric: 4 of 5 values get steps up to 1.06 times as large"
+        # sum has a constant as its bias and keeps its zero point. c spans -10.89..12.06 in steps of 0.09, and 134 / 127
+        # is 1.06.
+        "int8: quantised with zero points, made symmetric: 3 of 5 values get steps up to 1.06 times as large"
     ]
 
 

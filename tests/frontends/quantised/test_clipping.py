@@ -19,8 +19,10 @@ CHAINS = 8
 """In one network."""
 EXACT = 1.01
 """Steps on chips with zero points and f32."""
-COARSE, USUAL = 15.0, 2.01
-"""Steps on the others at most, and for all but a hundredth of the values."""
+COARSE, USUAL = 5.01, 2.01
+"""Steps on the others: for all but one of two hundred values twice a step, which theirs may be twice as large as, and
+at most what bf16 leaves of sums that cancel and of values far beyond a range.
+"""
 KNOWN_REFUSALS = ("quantize the network again with a larger range",)
 
 
@@ -33,7 +35,7 @@ def beyond(chip: str, seeds: range, folder: Path) -> tuple[list[Off], list[Off]]
     unknown = [off for off in refused if not any(words in off.refused for words in KNOWN_REFUSALS)]
     values = [off for off in found if not off.refused]
     far = [off for off in values if off.steps > (EXACT if is_exact else USUAL)]
-    if not is_exact and len(far) <= len(values) / 100:
+    if not is_exact and len(far) <= len(values) / 200:
         far = [off for off in far if off.steps > COARSE]
     return values, [*unknown, *far]
 

@@ -82,9 +82,11 @@ def test_chips_stay_near(op: str, chip: str, tmp_path: Path) -> None:
     scale, zero = result.scales[0], result.zeros[0]
     steps = np.abs(got.reshape(-1) / scale + zero - wanted.reshape(-1).astype(np.float64))
     # What is the last computed in floats leaves the chip unrounded, at most half a step from the integer, and
-    # saturates later; without zero points steps are wider, and two roundings meet.
+    # saturates later; without zero points steps are wider, and two roundings meet. A square counts half of a step of
+    # both operands as often as twice their difference is large.
     inside = (wanted.reshape(-1) > -128) & (wanted.reshape(-1) < 127)
-    assert steps[inside].max() <= (0.5 if chip == "bm1684x" else 2.5) + 1e-3
+    wider = 3.0 if op == "SQUARED_DIFFERENCE" else 2.5
+    assert steps[inside].max() <= (0.5 if chip == "bm1684x" else wider) + 1e-3
 
 
 @each("chip", CHIPS)

@@ -23,6 +23,7 @@ from tpuc_cv18.lowerings.common import (
     may_move_scale,
     with_scale,
 )
+from tpuc_cv18.lowerings.constant_sums import adds_constant, sum_with_constant
 from tpuc_cv18.lowerings.gates import gate_of, gated
 from tpuc_cv18.lowerings.residual import is_product, sum_as_product
 from tpuc_cv18.lowerings.sums import choose_multipliers
@@ -110,16 +111,18 @@ def terms_of(node: LoweringNode, build: LoweringBuilder, coefficients: Sequence[
 class SumInt8(Lowering[Any]):
     """Each operand times coefficient * Sx / Sy over one common power of two; one rounding at the end. Sy moves by a
     few per cent to where the multipliers say the factors best. Where the network itself states it, the sum is a
-    product of both operands' channels instead.
+    product of both operands' channels instead, or one with 1 whose bias is the constant operand.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
-        return is_product(node)
+        return is_product(node) or adds_constant(node)
 
     def lower(self, node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
         if is_product(node) and len({value.tensor.storage for value in node.operands}) == 1:
             return [sum_as_product(node, build)]
+        if adds_constant(node):
+            return [sum_with_constant(node, build)]
         result = node.quantised_result_type()
         coefficients = list(op.coeff or (1.0,) * len(node.operands))
         if isinstance(op, top.Sub):

@@ -69,8 +69,10 @@ class RequantiseSymmetric(Pass):
         modes = dict(context.find(QUANTISE_TABLE, {}))
         clipped = keep_limits(module, kept, modes, cells)
         context.leave(QUANTISE_TABLE, modes)
+        divisor = None if context.chip is None else context.chip.description.symmetric_divisor
         ratios = {
-            value: self._settle(value, kept.get(value), value in floats) for value in list(computed_values(module))
+            value: self._settle(value, kept.get(value), value in floats, divisor)
+            for value in list(computed_values(module))
         }
         coarser = [ratio for value, ratio in ratios.items() if value not in clipped]
         module.main.update_type()
@@ -84,7 +86,7 @@ class RequantiseSymmetric(Pass):
         return True
 
     @staticmethod
-    def _settle(value: Value, kept: Uniform | None, made_of_floats: bool) -> float:
+    def _settle(value: Value, kept: Uniform | None, made_of_floats: bool, divisor: int | None) -> float:
         """How many times as large the step of the value becomes; 1 for what keeps it or was no integer."""
         element = value.tensor.element
         if not isinstance(element, Uniform):
@@ -94,11 +96,14 @@ class RequantiseSymmetric(Pass):
             return 1.0
         low, high = ((bound - element.zero_point) * element.scale for bound in element.bounds)
         steps = element.bounds[1] - element.bounds[0]
-        if made_of_floats and max(-low, high) <= (steps // 2 + 2) * element.scale:
+        below, above = (steps // 2 + 1) * element.scale, (steps // 2) * element.scale
+        if made_of_floats and -low <= below + element.scale and above / 2 < high <= above + element.scale:
             # A cast saturates; one step beyond its end does not make all the others larger.
-            low, high = max(low, -(steps // 2 + 1) * element.scale), min(high, (steps // 2) * element.scale)
-        value.type = value.tensor.with_element(Calibrated(F32, low, high))
+            low, high = -below, above
         symmetric = max(-low, high) / (steps if low >= 0 else steps // 2)
+        if divisor is not None and low < 0 and high > below:
+            high *= divisor / (steps // 2)  # the largest integer may be a step below the threshold
+        value.type = value.tensor.with_element(Calibrated(F32, low, high))
         return symmetric / element.scale
 
 

@@ -72,7 +72,7 @@ def _with_point(
         return None
     if not all(user in takes or floats for (user, _), floats in zip(value.uses, reads, strict=True)):
         return None
-    summed = any(isinstance(operation.op, _SUMS) for operation in (producer, *value.users))
+    summed = any(_adds_two(operation) for operation in (producer, *value.users))
     plain = _without_point(element)
     if plain is not None and (plain.storage.is_unsigned or not summed):
         return None
@@ -81,7 +81,13 @@ def _with_point(
 
 def _computes(users: Iterable[Operation], takes: Collection[Operation]) -> bool:
     """Do ops with an arithmetic for zero points read them, all of them, and none that is particular about signs?"""
-    return all(user in takes and not isinstance(user.op, (KeepsScale, top.Concat, *_SUMS)) for user in users)
+    particular = (KeepsScale, top.Concat)
+    return all(user in takes and not isinstance(user.op, particular) and not _adds_two(user) for user in users)
+
+
+def _adds_two(operation: Operation) -> bool:
+    """Is it a sum of computed values? Beside a constant its operand may be of any sign."""
+    return isinstance(operation.op, _SUMS) and not any(operand.is_constant for operand in operation.operands)
 
 
 def _takes(operation: Operation, module: Module, cells: Cells) -> bool:
@@ -127,7 +133,7 @@ def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterato
         return
     if isinstance(operation.op, KeepsScale):
         alike = all(value in moved for value in values) and len({moved[value] for value in values}) == 1
-    elif isinstance(operation.op, _SUMS):
+    elif _adds_two(operation):
         stored = [moved.get(value) or plain.get(value) for value in values]
         alike = all(one is not None and one.storage.is_unsigned for one in stored)
     elif isinstance(operation.op, (top.Concat, top.Mul)):
