@@ -24,6 +24,12 @@ INSTALLED: list[Chip] = [REGISTRY.get("tpuc.chips", name) for name in REGISTRY.n
 CHIPS: list[ChipDescription] = [chip.description for chip in INSTALLED if chip.profiles]
 """Those with a timing model, which reports are read for."""
 EVERY_CHIP = pytest.mark.parametrize("chip", CHIPS, ids=[chip.name for chip in CHIPS])
+QUICK_CHIPS = ("bm1684x", "cv183x")
+"""One of each family."""
+CHIPS_IN_TURN = pytest.mark.parametrize(
+    "chip",
+    [pytest.param(chip, id=chip.name, marks=() if chip.name in QUICK_CHIPS else pytest.mark.slow) for chip in CHIPS],
+)
 COUNT = 12
 
 
@@ -182,7 +188,7 @@ def test_visual_shows_what_integers_mean(files: Files, compiled: Compiled, capsy
     assert float(found.group(2)) >= 30  # 3 % of the values: stored bytes taken for numbers give 0
 
 
-@EVERY_CHIP
+@CHIPS_IN_TURN
 def test_check_finds_nothing_in_the_way(
     chip: ChipDescription, files: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,7 +198,7 @@ def test_check_finds_nothing_in_the_way(
     assert "alone" not in err  # what single ops remark is nothing that users know
 
 
-@EVERY_CHIP
+@CHIPS_IN_TURN
 def test_reduce_has_nothing_to_do(chip: ChipDescription, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     left = files.folder / "left.onnx"
     _, err = said(capsys, "reduce", files.network, "--chip", chip.name, "-o", left, code=2)

@@ -133,7 +133,7 @@ def test_images_in_both_orders(form: str, registry: Registry, tmp_path: Path) ->
     expected = np.concatenate(
         [np.einsum("nchw,co->nohw", x[:, 2 * k : 2 * k + 2], w[:, 2 * k : 2 * k + 2]) for k in (0, 1)], 1
     )
-    np.testing.assert_allclose(run(module, x), expected, rtol=1e-5)
+    np.testing.assert_allclose(run(module, x), expected, rtol=1e-5, atol=1e-5)  # terms of up to 20 cancel
 
 
 @pytest.mark.parametrize(
