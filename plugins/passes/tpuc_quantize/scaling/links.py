@@ -68,7 +68,7 @@ def equalise(module: Module, rounds: int = ROUNDS, tolerance: float = TOLERANCE)
     the factors that moved altogether, by the name of what makes the channels.
     """
     moved: dict[str, Array] = {}
-    links = list(find_links(module))
+    links, build = list(find_links(module)), Builder(module, constant=top.Weight())
     for _ in range(rounds):
         furthest = 1.0
         for link in links:
@@ -78,7 +78,7 @@ def equalise(module: Module, rounds: int = ROUNDS, tolerance: float = TOLERANCE)
             factors[usable] = np.sqrt(ours[usable] / theirs[usable])
             off = float(elementary.exp(np.abs(elementary.log(factors)).max(initial=0.0)))
             if off > 1 + tolerance:
-                move(module, link, factors)
+                move(module, link, factors, build)
                 moved[link.producer.name] = moved.get(link.producer.name, 1.0) * factors
             furthest = max(furthest, off)
         if furthest <= 1 + tolerance:
@@ -107,8 +107,10 @@ def writer_ranges(module: Module, link: Link) -> Array:
     return largest if bias is None else np.maximum(largest, np.abs(bias.reshape(-1).astype(np.float64)))
 
 
-def move(module: Module, link: Link, factors: Array) -> None:
-    """Divide every channel by its factor where it is made, and multiply it where it is read."""
+def move(module: Module, link: Link, factors: Array, build: Builder | None = None) -> None:
+    """Divide every channel by its factor where it is made, and multiply it where it is read. `build` is used again by
+    those who move many: it knows which names are taken.
+    """
     producer = link.producer
     inverse = 1.0 / factors
     filters = _filters(module, producer)
@@ -118,12 +120,12 @@ def move(module: Module, link: Link, factors: Array) -> None:
         scaled = filters * inverse.reshape(filters.shape)
     else:
         scaled = filters * (inverse[:, None] if producer.op.__dict__["right_transpose"] else inverse)
-    set_constant(module, producer, 1, scaled)
+    set_constant(module, producer, 1, scaled, build)
     bias = constant(module, producer, 2)
     if bias is not None:
-        set_constant(module, producer, 2, bias * inverse.reshape(bias.shape))
+        set_constant(module, producer, 2, bias * inverse.reshape(bias.shape), build)
     for consumer in link.consumers:
-        set_constant(module, consumer, 1, _scale_inputs(consumer, _filters(module, consumer), factors))
+        set_constant(module, consumer, 1, _scale_inputs(consumer, _filters(module, consumer), factors), build)
     for operation in (producer, *link.between):
         if _has_limit(operation):
             op: Any = operation.op
@@ -137,10 +139,13 @@ def constant(module: Module, operation: Operation, position: int) -> Array | Non
     return module.constant(operation.operands[position])
 
 
-def set_constant(module: Module, operation: Operation, position: int, array: Array) -> None:
+def set_constant(
+    module: Module, operation: Operation, position: int, array: Array, build: Builder | None = None
+) -> None:
     """Let an operand be a new constant; other readers of the old one keep it."""
     old = operation.operands[position]
-    build = Builder(module, before=operation, constant=top.Weight())
+    build = build or Builder(module, constant=top.Weight())
+    build.at(operation)
     name = old.name or f"{operation.name}_{position}"
     array = np.ascontiguousarray(array, np.float32)
     operation.set_operand(position, build.weight(name, array, operation.result.tensor.storage))
