@@ -6,14 +6,14 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.products import exact_product, factor, parts_needed, sizes, wide_factor
 from tpuc_ops.window import Extents, Window
 
 BLOCK_BYTES = 1 << 20
-"""Columns of one matrix product: they stay in the level-2 cache (measured best between 256 KiB and 4 MiB)."""
+"""Columns of one matrix product, or its result: they stay in the level-2 cache (best between 256 KiB and 4 MiB)."""
 BLOCK_ELEMENTS = 1 << 15
 """Sums of depthwise convolutions that are computed at a time."""
 _EXACT_BITS: tuple[tuple[npt.DTypeLike, int], ...] = ((np.float32, 24), (np.float64, 53))
@@ -63,7 +63,7 @@ def convolve(
     oh, ow = window.output(x.shape[2:])
     if weight.shape[1] == 1 and group > 1:
         result = np.empty((x.shape[0], weight.shape[0], oh, ow), x.dtype)
-        _depthwise(_phases(x, window, pad_value), weight, window, group, result)
+        _depthwise(_phases(x, window, pad_value), weight, window, group, result, whole=whole)
         return result
     matrices = weight.reshape(group, weight.shape[0] // group, -1)
     if whole or x.dtype != np.float32:
@@ -112,7 +112,7 @@ def _products(images: list[Array], filters: list[Array], window: Window, result:
     inputs, dtype = images[0].shape[1] // group, filters[0].dtype
     results = result.reshape(count, group, outputs, oh * ow)
     views = [sliding_window_view(one, window.extents, axis=(2, 3))[:, :, ::sh, ::sw, ::dh, ::dw] for one in images]
-    rows = max(1, BLOCK_BYTES // (depth * ow * dtype.itemsize))
+    rows = max(1, BLOCK_BYTES // (max(depth, outputs) * ow * dtype.itemsize))
     for image, index in product(range(count), range(group)):
         own = [one[image, index * inputs : (index + 1) * inputs].transpose(0, 3, 4, 1, 2) for one in views]
         matrices = [one[index] for one in filters]
@@ -126,43 +126,59 @@ def _products(images: list[Array], filters: list[Array], window: Window, result:
                     into[...] = exact_product(matrices, columns)
 
 
-def _depthwise(phases: Array, weight: Array, window: Window, group: int, result: Array) -> None:
-    """One input channel per group: what each tap of a channel sees, times the tap, one tap after the other. Rows of
-    images are taken as one, which makes sums between them that nobody reads.
+def _depthwise(phases: Array, weight: Array, window: Window, group: int, result: Array, *, whole: bool) -> None:
+    """One input channel per group. Whole numbers: what all taps of a channel see side by side, times its taps; else
+    what each tap sees, times the tap, one tap after the other. Rows of images are taken as one, which makes sums
+    between them that nobody reads.
     """
     (count, channels, oh, ow), (height, width) = result.shape, phases.shape[-2:]
     rows = phases.reshape(*phases.shape[:4], height * width)
-    length, taps = (oh - 1) * width + ow, weight.reshape(group, channels // group, window.taps, 1)
+    length, taps = (oh - 1) * width + ow, weight.reshape(group, channels // group, window.taps)
     results = result.reshape(count, group, channels // group, oh, ow)
-    places = BLOCK_ELEMENTS // taps.shape[1]
-    many, part = min(max(places // length, 1), group), min(places, length)
-    products = np.empty((many, taps.shape[1], part), rows.dtype)
+    places = BLOCK_BYTES // (2 * window.taps * rows.itemsize) if whole else BLOCK_ELEMENTS // taps.shape[1]
+    many, part = min(max(places // length, 1), group), min(max(places, 1), length)
+    buffer = np.empty((many, taps.shape[2 if whole else 1], part), rows.dtype)
     sums = np.empty((many, taps.shape[1], oh * width), rows.dtype)
     for image in range(count):
-        views = _tap_views(rows[:, :, image], window, width, length)
+        views = _tap_views(rows[:, :, image], window, width, length, together=whole)
         for channel in range(0, group, many):
             own = slice(channel, channel + many)
             filters = taps[own]
             some = len(filters)
             for begin in range(0, length, part):
                 end = min(begin + part, length)
-                total, product_ = sums[:some, :, begin:end], products[:some, :, : end - begin]
-                for number, view in enumerate(views):
-                    seen = view[own, None, begin:end]
-                    np.multiply(seen, filters[:, :, number], out=product_ if number else total)
-                    if number:
-                        total += product_
+                seen = [(numbers, view[own, :, begin:end]) for numbers, view in views]
+                total, scratch = sums[:some, :, begin:end], buffer[:some, :, : end - begin]
+                if whole:
+                    for numbers, view in seen:
+                        scratch[:, numbers] = view
+                    np.matmul(filters, scratch, out=total)
+                else:
+                    _add_taps(seen, filters, scratch, total)
             results[image, own] = sums[:some].reshape(*filters.shape[:2], oh, width)[..., :ow]
 
 
-def _tap_views(rows: Array, window: Window, width: int, length: int) -> list[Array]:
-    """The places that taps see of `rows: [sh, sw, c, h * width]`, as views `[c, length]`."""
+def _add_taps(seen: list[tuple[slice, Array]], filters: Array, products: Array, total: Array) -> None:
+    """`seen: [c, 1, length]` of single taps times the filters `[c, outputs, taps]`, in the order of taps."""
+    for place, (number, view) in enumerate(seen):
+        np.multiply(view, filters[:, :, number], out=products if place else total)
+        if place:
+            total += products
+
+
+def _tap_views(rows: Array, window: Window, width: int, length: int, *, together: bool) -> list[tuple[slice, Array]]:
+    """The places that taps see of `rows: [sh, sw, c, h * width]`, as views `[c, taps, length]` with the numbers of the
+    taps: with `together` a row of taps at once where neighbours see neighbours.
+    """
     (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.strides, window.dilations
-    views: list[Array] = []
-    for i, j in product(range(kh), range(kw)):
+    many = kw if together and sw == 1 else 1
+    views: list[tuple[slice, Array]] = []
+    for i, j in product(range(kh), range(0, kw, many)):
         (down, row), (right, column) = divmod(i * dh, sh), divmod(j * dw, sw)
-        first = down * width + right
-        views.append(rows[row, column, :, first : first + length])
+        first = rows[row, column, :, down * width + right :]
+        channel, place = first.strides
+        view = as_strided(first, (len(first), many, length), (channel, dw * place, place), writeable=False)
+        views.append((slice(i * kw + j, i * kw + j + many), view))
     return views
 
 
