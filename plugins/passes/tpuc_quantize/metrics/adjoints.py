@@ -12,6 +12,9 @@ from tpuc_ops.convolution import as_images, convolve
 from tpuc_ops.products import matmul
 from tpuc_ops.window import Extents, Window
 
+MOST_ELEMENTS = 1 << 21
+"""Of products with several taps that are computed together, 16 MiB in float64: what is multiplied is prepared once."""
+
 
 def _taps(window: Window, size: Extents) -> Iterator[tuple[Extents, tuple[slice, ...]]]:
     """Every tap with the elements of the padded operand that it reads for a result of `size`."""
@@ -61,10 +64,18 @@ def image_gradient(gradient: Array, weight: Array, shape: tuple[int, ...], windo
     flat = gradient.reshape(n, group, outputs // group, -1)
     parts = filters.reshape(group, outputs // group, inputs // group, *filters.shape[2:])
     is_depthwise = inputs // group == 1 and outputs == group
-    for place, places in _taps(window, tuple(size)):
-        tap = parts[(..., *place)]
-        product = flat * tap.reshape(1, group, 1, 1) if is_depthwise else matmul(tap.transpose(0, 2, 1), flat)
-        result[(..., *places)] += product.reshape(n, group, inputs // group, *size)
+    taps = [*_taps(window, tuple(size))]
+    together = 1 if is_depthwise else max(MOST_ELEMENTS // (n * inputs * flat.shape[-1]), 1)
+    for first in range(0, len(taps), together):
+        some = taps[first : first + together]
+        if is_depthwise:
+            products = flat * parts[(..., *some[0][0])].reshape(1, group, 1, 1)
+        else:
+            rows = np.concatenate([parts[(..., *place)].swapaxes(1, 2) for place, _ in some], axis=1)
+            products = matmul(rows, flat)
+        products = products.reshape(n, group, len(some), inputs // group, *size)
+        for number, (_, places) in enumerate(some):
+            result[(..., *places)] += products[:, :, number]
     result = result.reshape(n, inputs, *result.shape[3:])
     return np.ascontiguousarray(_inside(result, images, window)).reshape(shape)
 
