@@ -13,7 +13,7 @@ from tpuc_ops import top
 from tpuc_ops.factorisation import energy
 
 from tpuc_quantize.simulation.grids import Grid, symmetric_grid
-from tpuc_quantize.simulation.network import FakeNetwork, State
+from tpuc_quantize.simulation.network import FakeNetwork, State, product_of_integers
 from tpuc_quantize.tables.table import TensorThreshold
 
 FILTERS = 32
@@ -96,22 +96,29 @@ class Tuner:
         if not tuned:
             return result
         plain = [array for slot in step.operands if (array := state.values[slot]) is not None]
-        fixed = [*plain]
-        if self.net.is_product(index):
-            fixed[1] = self.net.filters(index)
         op, node, part = step.operation.op, step.node, self._part(index)
+        whole = plain
         if part is not None:
-            plain, fixed = part.of(plain), part.of(fixed)
-            op, node = part.op(step), part.node(step)
+            plain, op, node = part.of(plain), part.op(step), part.node(step)
         wanted = op.evaluate(node, plain)
+        product = self.net.is_product(index)
         fixed = [
-            self.grids[slot].round(array) if slot in self.grids else array
-            for slot, array in zip(step.operands, fixed, strict=True)
+            array if (product and position == 1) or slot not in self.grids else self.grids[slot].round(array)
+            for position, (slot, array) in enumerate(zip(step.operands, plain, strict=True))
         ]
 
+        def evaluated(position: int, grid: Grid) -> Sequence[Array]:
+            if not product or position:
+                return op.evaluate(node, _with(fixed, position, grid.round(plain[position])))
+            rows, scales = self.net.integer_filters(index, grid.limit)
+            if part is not None:
+                rows, scales = part.of([whole[0], rows])[1], part.of([whole[0], scales])[1]
+            x = grid.integers(plain[0]), grid.scale
+            return [product_of_integers(op, node, x, (rows, scales), fixed[2:3])]
+
         def distance(position: int, grid: Grid) -> float:
-            got = op.evaluate(node, _with(fixed, position, grid.round(plain[position])))
-            return sum(_energy(np.asarray(a), np.asarray(b)) for a, b in zip(wanted, got, strict=True))
+            pairs = zip(wanted, evaluated(position, grid), strict=True)
+            return sum(_energy(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
         for position in tuned:
             choices = self.choices[step.operands[position]]

@@ -14,7 +14,6 @@ from tpuc.api.evaluation import ABSENT_SLOT, Array, Step
 from tpuc_driver.api.host import Pool
 from tpuc_ops import top
 from tpuc_ops.convolution import pad_images
-from tpuc_ops.products import matmul
 from tpuc_ops.window import Window, pair
 
 from tpuc_quantize.scaling.links import constant, set_constant
@@ -24,6 +23,8 @@ SHIFTS = "bias_shift"
 """The section of a calibration table that holds them: remarks of the form `#bias_shift op_name v0 v1 ...`."""
 LEAST_LOSS = 1e-6
 """Beside the largest mean of a product's channels; less is what floats leave of filters that were rounded before."""
+_ROW_ELEMENTS = 1 << 14
+"""Products of a filter and a row that are in float64 at a time: they stay in the cache."""
 _Watch = Callable[[Iterable[Any], str, int], Iterable[Any]]
 
 
@@ -121,12 +122,24 @@ def _mean_products(step: Step, x: Array, filters: Sequence[Array]) -> list[Array
     if isinstance(op, top.Conv) and x.ndim == filters[0].ndim == 4 and not op.inserts:
         # The mean over places is the product with the mean of what every tap reads.
         means = _tap_means(pad_images(x, op.window().pads), op.window(), pair(op.window().output(x.shape[2:])))
-        column = means.astype(np.float32).reshape(op.group, -1, 1)
+        row = means.reshape(op.group, 1, -1)
         grouped = [one.reshape(op.group, one.shape[0] // op.group, -1) for one in filters]
-        return [matmul(one, column).reshape(-1).astype(np.float64) for one in grouped]
+        return [_row_products(one, row).reshape(-1) for one in grouped]
     none = np.zeros((0,), np.float32)
     results = [_without_relu(op).evaluate(step.node, [x, one, none])[0] for one in filters]
     return [_per_channel(one, op) for one in results]
+
+
+def _row_products(filters: Array, row: Array) -> Array:
+    """Of each filter in `[group, filters, taps]` with the row of its group, in float64. numpy adds up in the same order
+    on every processor; BLAS does not.
+    """
+    result = np.empty(filters.shape[:2])
+    rows = max(_ROW_ELEMENTS // (len(filters) * filters.shape[2]), 1)
+    for first in range(0, filters.shape[1], rows):
+        some = slice(first, first + rows)
+        np.multiply(filters[:, some], row, dtype=np.float64).sum(axis=-1, out=result[:, some])
+    return result
 
 
 def _tap_means(padded: Array, window: Window, size: tuple[int, int]) -> Array:

@@ -44,6 +44,11 @@ class Grid:
         np.clip(result, self.low - self.zero_point, self.high - self.zero_point, out=result)
         return result
 
+    @property
+    def limit(self) -> int:
+        """The largest magnitude of `integers`."""
+        return max(self.high - self.zero_point, self.zero_point - self.low)
+
     def clip(self, x: Array) -> Array:
         """Every element inside the expressible range, not rounded."""
         low, high = self.limits

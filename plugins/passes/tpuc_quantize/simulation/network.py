@@ -59,6 +59,19 @@ Filters = dict[int, tuple[Array, Array]]
 Evaluate = Callable[[int, "Sequence[Array]"], "Sequence[Array]"]
 
 
+def product_of_integers(
+    op: Any, node: Node, x: tuple[Array, float], filters: tuple[Array, Array], bias: Sequence[Array | None]
+) -> Array:
+    """A product of integers and their scale with int8 filters and theirs, which have the float type that holds their
+    sums exactly.
+    """
+    (integers, scale), (rows, scales) = x, filters
+    sums: Array = op.sums(integers.astype(rows.dtype, copy=False), rows, whole=True)
+    factors = scale_along(op, scales, sums.ndim) * np.float32(scale)
+    sums = np.multiply(sums, factors, out=sums if sums.dtype == np.float32 else None, dtype=np.float32)
+    return np.asarray(op.finished(node, sums, bias))
+
+
 @dataclass
 class State:
     """Values by slot while samples run; `grids` says on which grid a value lies, None for any float. Values of `count`
@@ -260,15 +273,13 @@ class FakeNetwork:
         node = step.node if state.count == 1 else self._node_of(index, state.count)
         if node is None or array is None or grid is None or isinstance(grid, ChannelGrid):
             return None
-        filters, scales = self._integers(index, max(grid.high - grid.zero_point, grid.zero_point - grid.low))
-        op: Any = step.operation.op
-        sums: Array = op.sums(grid.integers(array).astype(filters.dtype, copy=False), filters, whole=True)
-        factors = scale_along(op, scales, sums.ndim) * np.float32(grid.scale)
-        sums = np.multiply(sums, factors, out=sums if sums.dtype == np.float32 else None, dtype=np.float32)
+        filters, scales = self.integer_filters(index, grid.limit)
         bias = [self._biases[index]] if index in self._biases else [state.values[one] for one in step.operands[2:3]]
-        return [np.asarray(op.finished(node, sums, bias))]
+        return [
+            product_of_integers(step.operation.op, node, (grid.integers(array), grid.scale), (filters, scales), bias)
+        ]
 
-    def _integers(self, index: int, limit: int) -> tuple[Array, Array]:
+    def integer_filters(self, index: int, limit: int) -> tuple[Array, Array]:
         """The int8 filters of a product and their scales, in the float type that holds sums with operands up to this
         limit.
         """
