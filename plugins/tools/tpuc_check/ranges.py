@@ -16,6 +16,9 @@ RANGE = 4.0
 MOST_OPERATIONS = 10**11
 """Of a network that random data is run through: some seconds on two cores. Larger ones get made-up ranges."""
 
+MOST_ELEMENTS = 1 << 28
+"""Of all its values together: 1 GiB, were none of them given back."""
+
 _CALIBRATION = {"tune_num": 0, "bias_num": 0}
 """No tuning: whether a network compiles does not depend on the last decibel."""
 
@@ -27,7 +30,7 @@ def drawn_ranges(session: Any, module: Module, folder: Path) -> Any:
     """
     if not needs_calibration(session.mode, module):
         return None
-    if _work(module) <= MOST_OPERATIONS:
+    if _elements(module) <= MOST_ELEMENTS and _work(module) <= MOST_OPERATIONS:
         generator = np.random.default_rng(0)
         for draw in (generator.standard_normal, generator.random):
             sample = {one.name: _filled(one, draw(one.shape)) for one in inputs_of(module)}
@@ -44,6 +47,10 @@ def _filled(one: SampleInput, values: Array) -> Array:
     """Values as the input stores them; integers, which may be indices, are 0."""
     dtype = np.dtype(one.dtype)
     return values.astype(dtype) if dtype.kind == "f" else np.zeros(one.shape, dtype)
+
+
+def _elements(module: Module) -> int:
+    return sum(type.size for operation in module.main.operations for type in operation.node().result_types)
 
 
 def _work(module: Module) -> int:

@@ -127,6 +127,18 @@ def test_all_forms_of_ops(chip: str, tmp_path: Path) -> None:
     assert not differing(chip, list(support_forms.forms()), tmp_path)
 
 
+def test_random_data_is_not_run_through_huge_networks(tmp_path: Path) -> None:
+    """2 GiB of one value, of a file of a few bytes."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1])
+    shape = numpy_helper.from_array(np.array([1 << 14, 1 << 15], np.int64), "shape")
+    node = helper.make_node("Expand", ["x", "shape"], ["y"])
+    graph = helper.make_graph([node], "net", [x], [helper.make_empty_tensor_value_info("y")], [shape])
+    path = tmp_path / "net.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]).SerializeToString())
+    session = Session(chip="bm1684x", quantize="int8")
+    assert drawn_ranges(session, session.transform(path), tmp_path) == tmp_path / "ranges"
+
+
 def test_infinite_weights_of_parts_are_those_of_the_network(tmp_path: Path) -> None:
     """A mask that was imported is tried by itself too."""
     module = Session().transform(network("causal", tmp_path))
