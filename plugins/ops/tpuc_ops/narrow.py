@@ -56,7 +56,8 @@ def _narrowed_float(x: Array, dtype: np.dtype, saturate: bool) -> Array:
 def _power_from(x: Array) -> Array:
     """The least powers of two that are not below, from 2**-127 on."""
     part, exponent = np.frexp(x)
-    powers = np.ldexp(np.float32(1), np.maximum(exponent - (part == 0.5), -127))
+    exponent = np.where(part == 0, -127, exponent - (part == 0.5))  # a zero has exponent 0
+    powers = np.ldexp(np.float32(1), np.maximum(exponent, -127))
     return np.where(np.isfinite(x) & (x >= 0), powers, np.where(x > 0, x, np.nan))
 
 
