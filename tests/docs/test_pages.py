@@ -13,6 +13,7 @@ import pytest
 from tpuc.registry import GROUPS
 
 from tests.contract.test_layers import COMPILER, LAYERS
+from tests.families import each
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -23,7 +24,7 @@ ENTRY_POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["proj
 WIDTH = 140
 OUT_OF_DATE = "out of date: run `python docs/generate.py` and read the difference"
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+each_page = each("page", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_figures_are_those_of_the_committed_results(generate: Any) -> None:
     assert figures.cycles()["resnet50"]["bm1684x int8"]["cycles"] == ours
 
 
-@pytest.mark.parametrize("page", HOWTOS, ids=lambda path: path.stem)
+@each("page", HOWTOS, ids=lambda path: path.stem)
 def test_code_of_a_howto_comes_from_tested_files(page: Path) -> None:
     included = re.findall(r"<!-- include: (\S+?)(?:::\S+)? -->\n```", text(page))
     assert included or "```" not in text(page)
@@ -100,7 +101,7 @@ def test_the_command_line_page_is_current(generate: Any) -> None:
     assert text(DOCS / "cli.md") == generate.cli_page(), OUT_OF_DATE
 
 
-@pytest.mark.parametrize("chip", sorted(ENTRY_POINTS.get("tpuc.chips", {})))
+@each("chip", sorted(ENTRY_POINTS.get("tpuc.chips", {})))
 def test_the_support_of_a_chip_is_current(chip: str, generate: Any) -> None:
     assert generate.support_sections()[chip] in text(DOCS / "support.md"), OUT_OF_DATE
 
