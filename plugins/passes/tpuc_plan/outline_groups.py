@@ -11,7 +11,6 @@ from tpuc.api import (
     Constant,
     Location,
     Module,
-    NoneType,
     Operation,
     Pass,
     PassContext,
@@ -20,10 +19,10 @@ from tpuc.api import (
     Value,
 )
 from tpuc_lower.target.kernels import chip_of, runs_on_chip
-from tpuc_ops import top, tpu
+from tpuc_ops import tpu
 
 from tpuc_plan.ddr.lifetimes import address_of
-from tpuc_plan.regions.outline import Outline, completed
+from tpuc_plan.regions.outline import Outline
 from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.regions.region import Placed, schedule_and_place, spread
 from tpuc_plan.tasks.cost import Cycles
@@ -53,15 +52,12 @@ class OutlineGroups(Pass):
         if not groups:
             return False
         ops = dict(zip(function.operations, plan.ops, strict=True))
-        absent = Builder(module, before=function.operations[0]).build(top.None_(), (), NoneType())
         for group in groups:
-            outline = Outline(group.operations, group.first, group.placed, ops, planned.aliases, absent)
+            outline = Outline(group.operations, group.first, group.placed, ops, planned.aliases)
             _outline(module, group.operations, outline)
         for operation in reversed(list(function.operations)):  # views of which only copies are read now
             if isinstance(ops.get(operation), Alias) and not any(result.uses for result in operation.results):
                 operation.erase()
-        for operation in function.operations:
-            operation.set_operands(completed(operation, operation.operands, absent))
         return True
 
 

@@ -35,28 +35,11 @@ from tpuc_plan.tasks.task import MoveTask
 
 LOADING, COMPUTING, STORING = 0, 1, 2
 """Stages of a group's pipeline."""
-OPERANDS: tuple[tuple[type[Op], int], ...] = (
-    (tpu.Deconv, 3),
-    (tpu.Pad, 4),
-    (tpu.Permute, 2),
-    (tpu.Reduce, 3),
-    (tpu.Slice, 5),
-    (tpu.Upsample, 2),
-    (tpu.Where, 4),
-)
-"""How many operands TPU-MLIR's op has: paddings, offsets, buffers behind ours, which are absent here."""
-
 ATTRIBUTES: tuple[tuple[type[Op], dict[str, Attribute]], ...] = (
     (tpu.MulConst, {"multiplier": IntegerAttr(1, ScalarType("si32")), "rshift": IntegerAttr(0, ScalarType("si32"))}),
     (tpu.Pad, {"with_insert_zero": BoolAttr(False)}),
 )
 """What TPU-MLIR's op says beside ours, at the value that changes nothing."""
-
-
-def completed(operation: Operation, operands: Sequence[Value], absent: Value) -> list[Value]:
-    """The operands with absent ones behind them, as many as TPU-MLIR's op has."""
-    count = next((count for kind, count in OPERANDS if isinstance(operation.op, kind)), 0)
-    return [*operands, *[absent] * (count - len(operands))]
 
 
 @dataclass(frozen=True)
@@ -117,7 +100,7 @@ class Outline:
     """Copies consecutive operations into a block, with loads and stores where they meet DDR.
 
     `first`: the first step of every operation that works on tiles; `placed`: the region that it is part of; `ops` and
-    `aliases`: the plans of all operations, and what they share; `absent`: a value for operands that are not there.
+    `aliases`: the plans of all operations, and what they share.
     """
 
     operations: Sequence[Operation]
@@ -125,7 +108,6 @@ class Outline:
     placed: Placed
     ops: Mapping[Operation, OpPlan]
     aliases: AliasSets
-    absent: Value
     block: Block = field(default_factory=Block)
     _inside: dict[Operation, None] = field(default_factory=dict[Operation, None])
     _local: dict[Value, Value] = field(default_factory=dict[Value, Value])
@@ -204,7 +186,7 @@ class Outline:
         return self._append(load, spot, LOADING).result
 
     def _store(self, value: Value, inner: Value) -> None:
-        store = Operation(tpu.Store(), (inner, self.absent), (value.type,), Location((value.name,)))
+        store = Operation(tpu.Store(), (inner,), (value.type,), Location((value.name,)))
         assert inner.defining is not None
         spot = replace(self._spots[inner.defining], scratch_address=0, scratch_size=0)
         self._items[value] = [store]
@@ -250,8 +232,7 @@ class Outline:
         for kind, entries in ATTRIBUTES:
             if isinstance(operation.op, kind):
                 extra |= entries
-        inputs = completed(operation, operands, self.absent)
-        return self._append(Operation(operation.op, inputs, types, operation.location, extra), spot, COMPUTING)
+        return self._append(Operation(operation.op, operands, types, operation.location, extra), spot, COMPUTING)
 
     def _append(self, operation: Operation, spot: Spot | None, stage: int) -> Operation:
         if spot is not None:
