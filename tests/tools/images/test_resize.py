@@ -99,7 +99,7 @@ def test_pixels_that_lie_otherwise_give_the_same_input(layout: Any, tmp_path: Pa
     rgb_rows = Preprocess(pixel_format="rgb", layout="nhwc")
     assert np.array_equal(from_pixels(said, pixels[None], rgb_rows, shape), wanted)
     bgr_planes = Preprocess(pixel_format="bgr", layout="nchw")
-    assert np.array_equal(said.from_pixels(pixels[None, :, :, ::-1].transpose(0, 3, 1, 2), bgr_planes, shape), wanted)
+    assert np.array_equal(from_pixels(said, pixels[None, :, :, ::-1].transpose(0, 3, 1, 2), bgr_planes, shape), wanted)
 
 
 def test_what_a_module_says_reaches_its_images() -> None:
