@@ -26,7 +26,7 @@ def test_every_case_that_fails_is_named_with_its_own_error() -> None:
                 pass  # what raises nothing ends in an exception of pytest
         assert number != 2, "two"
 
-    with pytest.raises(FamilyError, match=r"^2 of 4 checks failed: 2, 3$") as raised:
+    with pytest.raises(FamilyError, match=r"^2 of 4 checks failed: 2, 3( \(|$)") as raised:
         family()
     assert ran == [1, 2, 3, 4]
     assert [(type(error), error.__notes__) for error in raised.value.exceptions] == [
@@ -37,7 +37,7 @@ def test_every_case_that_fails_is_named_with_its_own_error() -> None:
 
 
 def test_a_case_may_not_skip_itself_or_the_others() -> None:
-    with pytest.raises(FamilyError, match=r"^1 of 2 checks failed: a$") as raised:
+    with pytest.raises(FamilyError, match=r"^1 of 2 checks failed: a( \(|$)") as raised:
         run_all({"a": lambda: pytest.skip("today"), "b": lambda: None})
     assert str(raised.value.exceptions[0]) == "skipped: today; give a check that may be skipped a test of its own"
 
@@ -54,7 +54,7 @@ def test_cases_with_equal_names_are_all_run() -> None:
     def family(left: Any, right: Any) -> None:
         raise AssertionError
 
-    with pytest.raises(FamilyError, match=r"^3 of 3 checks failed: 1-str, 1-str-1, 1-str-2$"):
+    with pytest.raises(FamilyError, match=r"^3 of 3 checks failed: 1-str, 1-str-1, 1-str-2( \(|$)"):
         family()
 
 
@@ -70,7 +70,7 @@ def test_files_of_a_case_are_proved_before_the_next() -> None:
             chip: Any = SimpleNamespace(load=refuse, description=SimpleNamespace(name="chip"))
             PROOFS._open[b"digest"] = chip, b""  # pyright: ignore[reportPrivateUsage]
 
-    with pytest.raises(FamilyError, match=r"^1 of 3 checks failed: bad$"):
+    with pytest.raises(FamilyError, match=r"^1 of 3 checks failed: bad( \(|$)"):
         family()
 
 

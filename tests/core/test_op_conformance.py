@@ -89,7 +89,7 @@ class TestOverridden(NegatedConformance):
     """A check that a subclass overrides is a test of its own."""
 
     def test_op(self) -> None:
-        with pytest.raises(FamilyError, match=r"^1 of 6 checks failed: test_the_dialect_has_it_under_its_name$"):
+        with pytest.raises(FamilyError, match=r"^1 of 6 checks failed: test_the_dialect_has_it_under_its_name( \(|$)"):
             super().test_op()
 
     def test_flops_are_those_of_the_formula(self) -> None:
