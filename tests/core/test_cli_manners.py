@@ -133,7 +133,7 @@ def test_the_compiled_file_is_called_as_the_network(
 
 
 COMPARISON = "--excepts, --tolerance and --test-reference belong to a comparison; add --test-input FILE."
-SEARCH = "--measure and --max-trials belong to a search; add --min-accuracy FIGURE."
+SEARCH = "--measure, --max-trials and --accept-point-estimate belong to a search; add --min-accuracy FIGURE."
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,7 @@ SEARCH = "--measure and --max-trials belong to a search; add --min-accuracy FIGU
         (("--tolerance", "0.9"), COMPARISON),
         (("--excepts", "a"), COMPARISON),
         (("--max-trials", "3"), SEARCH),
+        (("--accept-point-estimate",), SEARCH),
         (("--measure", "decisions"), SEARCH),
         (("--batch", "1,0"), "'1,0' is not a list of whole numbers from 1 such as 1,4."),
         (("--batch", "1,4", "--report", "r"), "are of one set of shapes; give one of --input-shapes and --batch."),

@@ -43,7 +43,7 @@ def test_the_commands_of_the_tutorial_run(
         assert main(shlex.split(command)[1:]) == 0, command
         told.append(capsys.readouterr().out)
     assert len(commands) == 12
-    assert "decisions as in float" in told[1]
+    assert "predictions agree with float" in told[1]
     assert "top-1       0.9900       0.9900" in told[3]
     assert "relu1" in told[4]
     assert (tmp_path / "digits.bmodel").read_bytes() == (tmp_path / "again.bmodel").read_bytes()

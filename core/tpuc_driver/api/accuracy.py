@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from tpuc_driver.confidence import share_interval
+
 if TYPE_CHECKING:
     from tpuc.ir import Module
     from tpuc.registry import Registry
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 class Measured:
     """What a measure is opened for: the float network, a TOP module, and the samples of its calibration.
 
-    `held_out` are those of the `samples` that tuning has not seen, by their places. `paths` are the data sets.
+    `held_out` are those of the `samples` that calibration has not seen, by their places. `paths` are the data sets.
     """
 
     module: Module
@@ -42,6 +44,15 @@ class OpenedMeasure(ABC):
     held_out: int
     """The same of those that a network which is good enough is checked on."""
 
+    def interval(self, figure: float, confidence: float, *, paired: bool) -> tuple[float, float]:
+        """Where the figure that `of` has just found on the held-out samples lies with this confidence. `paired`: beside
+        the float network's figure on the same samples, so that only what the two networks differ in is uncertain.
+
+        Wilson's interval of a proportion; a figure that is no proportion of samples has its own.
+        """
+        del paired
+        return share_interval(figure, self.held_out, confidence)
+
     @abstractmethod
     def of(self, tpu: Module, *, held_out: bool = False) -> float:
         """The figure of a TPU module, the higher the better: on the samples of the search, or on those held out."""
@@ -52,6 +63,8 @@ class AccuracyMeasure(ABC):
 
     api_version: ClassVar[int] = 1
     name: ClassVar[str]
+    uses_calibration_samples: ClassVar[bool] = False
+    """Are its held-out samples those that calibration holds out?"""
 
     @abstractmethod
     def open(self, measured: Measured) -> OpenedMeasure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tpuc_driver.confidence import CONFIDENCE, Interval, samples_needed, share_interval
 from tpuc_driver.data import (
     FRACTION_BITS,
     LOW_BITS,
@@ -75,6 +76,7 @@ from tpuc_driver.written import (
 __all__ = [
     "ACCURACY",
     "CHECK_SAMPLES",
+    "CONFIDENCE",
     "FRACTION_BITS",
     "LOW_BITS",
     "LOW_STEPS",
@@ -84,6 +86,7 @@ __all__ = [
     "VIDEO_FORMATS",
     "AccuracyReport",
     "FrameReader",
+    "Interval",
     "Job",
     "Labels",
     "OutputCheck",
@@ -121,6 +124,8 @@ __all__ = [
     "paired_inputs",
     "remember_written",
     "samples_in",
+    "samples_needed",
+    "share_interval",
     "shares",
     "small_units_of",
     "sqnr_db",

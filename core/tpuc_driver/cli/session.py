@@ -154,8 +154,10 @@ def check_belongings() -> None:
     """Raise UsageError for options of the command that say something of another one which was not given."""
     if not _has("test_input") and any(map(is_said, ("excepts", "tolerance", "test_reference"))):
         raise UsageError("--excepts, --tolerance and --test-reference belong to a comparison; add --test-input FILE.")
-    if not _has("min_accuracy") and any(map(is_said, ("measure", "max_trials"))):
-        raise UsageError("--measure and --max-trials belong to a search; add --min-accuracy FIGURE.")
+    if not _has("min_accuracy") and any(map(is_said, ("measure", "max_trials", "accept_point_estimate"))):
+        raise UsageError(
+            "--measure, --max-trials and --accept-point-estimate belong to a search; add --min-accuracy FIGURE."
+        )
 
 
 def _has(option: str) -> bool:

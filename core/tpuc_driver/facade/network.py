@@ -44,7 +44,8 @@ class CompileOptions(TypedDict, total=False):
     `planner` and `opt`, 1 to 3: how memory is planned. `runtime_version` is that of the runtime which is to
     take the file, `cpu_ops` are ops that it may compute on the processor. With `min_agreement` it is an error when less
     than this share of an output's decisions are kept; with `min_accuracy` the cheapest network is searched that has
-    this figure (`"0.99"`) or so much of the float network's (`"99%"`) by `measure`, in `max_trials`. The stages are
+    this figure (`"0.99"`) or so much of the float network's (`"99%"`) by `measure`, in `max_trials`: as the lower
+    end of its 95 % interval on held-out samples, or with `accept_point_estimate` as the figure there. The stages are
     compared on `test_input`, a file.
     """
 
@@ -59,6 +60,7 @@ class CompileOptions(TypedDict, total=False):
     min_accuracy: str | None
     measure: str | None
     max_trials: int | None
+    accept_point_estimate: bool
     test_input: str | Path | Sequence[Path]
     tolerance: Sequence[float]
 

@@ -50,8 +50,8 @@ def self_check(
     """Compare the TOP module with the TPU module that was made of it, or with its form quantised by the table, by the
     pass `check-decisions`. None where nothing can be compared.
 
-    Raises CalibrationError where less than the share `least` of the decisions of an output are kept; a remark says so
-    where they are few.
+    Raises CalibrationError where the networks agree on less than the share `least` of an output's predictions, or where
+    the samples cannot show it; a remark says so where they agree on few.
     """
     results: dict[ResultKey[Any], Any] = {CHECK_SAMPLES: samples}
     if table is not None:
@@ -65,8 +65,12 @@ def self_check(
     found = context.find(SELF_CHECK)
     if found is None:
         return None
+    if least and not found.shows:
+        raise CalibrationError(f"{found.text()}. --min-agreement {least:g} makes an error of this")
     if found.agreement < least:
         raise CalibrationError(f"{found.complaint()}. --min-agreement {least:g} makes an error of this")
-    if found.agreement < FEW_KEPT:
+    if not found.shows:
+        session.remark(found.text())
+    elif found.agreement < FEW_KEPT:
         session.remark(found.complaint())
     return found

@@ -59,6 +59,7 @@ def meet_accuracy(session: Session, module: Module, settings: CompileSettings) -
         "min_accuracy": settings.get("min_accuracy") or "",
         "max_trials": settings.get("max_trials") or MOST_TRIALS,
         "measure": settings.get("measure") or "decisions",
+        "point_estimate": bool(settings.get("accept_point_estimate")),
     }
     with session.timed("meet accuracy"):
         session.manager(context).run(module, [definition(**options)], "calibrate")

@@ -13,6 +13,8 @@ from tpuc.errors import visible, visible_lines
 from tpuc.ir import TensorType, Uniform
 from tpuc.ir.dtypes import shown
 
+from tpuc_driver.confidence import Interval, share_interval
+
 SHOWN_LAYERS = 5
 """Ops in float that a line names."""
 
@@ -41,15 +43,12 @@ class StageComparison:
 
 
 FEW_KEPT = 0.9
-"""Of decisions: whoever uses a network that loses one in ten sees it."""
-
-
-_SHOWS_NOTHING = "; it says little: the network finds nothing in them, add samples of what it looks for"
+"""Share of predictions: whoever uses a network that loses one in ten sees it."""
 
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """How many decisions of an output, or of a part of one, are those of the float network, and its SQNR in dB."""
+    """On how many predictions of an output, or of a part of one, two networks agree, and its SQNR in dB."""
 
     name: str
     same: int
@@ -58,16 +57,20 @@ class OutputCheck:
 
     @property
     def share(self) -> float:
-        """From 0 to 1; 1 where nothing was decided."""
+        """From 0 to 1; 1 where nothing was predicted."""
         return self.same / self.total if self.total else 1.0
+
+    def interval(self, samples: int) -> Interval:
+        """The 95 % interval of the share. Predictions of one sample depend on each other, so that they count as one."""
+        return share_interval(self.share, min(self.total, samples))
 
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """A quantised network beside its float one on some samples; `subject` says which: chip and mode.
+    """A quantized network beside its float one on some samples; `subject` says which: chip and mode.
 
-    `tuned`: has tuning of the thresholds seen the samples? None where nobody knows. `shows`: is there anything in them
-    that the network looks for?
+    `tuned`: has calibration seen the samples? None where nobody knows. `shows`: is there anything in them that the
+    network looks for? Without that the check is not conclusive, whatever agrees.
     """
 
     subject: str
@@ -78,33 +81,45 @@ class SelfCheck:
 
     @property
     def worst(self) -> OutputCheck:
-        """The output that loses the largest share of its decisions."""
+        """The output with the lowest agreement."""
         return min(self.outputs, key=lambda one: (one.share, one.decibels))
 
     @property
     def agreement(self) -> float:
-        """The lowest share of kept decisions: no output hides behind others."""
+        """The lowest agreement of an output: none hides behind others."""
         return self.worst.share
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval of the agreement; everything where the samples show nothing."""
+        return self.worst.interval(self.samples) if self.shows else Interval(0.0, 1.0)
+
+    @property
+    def counted(self) -> str:
+        """On how many samples of what kind."""
+        kind = {True: "calibration ", False: "held-out ", None: ""}[self.tuned]
+        return f"{self.samples} {kind}sample{'' if self.samples == 1 else 's'}"
 
     def text(self) -> str:
         """One line."""
-        same, total = (sum(getattr(one, field) for one in self.outputs) for field in ("same", "total"))
-        lowest = min(self.outputs, key=lambda one: one.decibels)
-        samples = f"{self.samples} samples" if self.samples > 1 else "1 sample"
-        known = {True: " that tuning has seen", False: " that tuning has not seen", None: ""}[self.tuned]
+        start = f"self-check of {self.subject} on {self.counted}"
+        if not self.shows:
+            return visible(f"{start} says nothing: the network finds nothing in them; add samples of what it looks for")
+        worst, lowest = self.worst, min(self.outputs, key=lambda one: one.decibels)
+        of = f" of output '{worst.name}'" if len(self.outputs) > 1 else ""
         return visible(
-            f"self-check of {self.subject} on {samples}{known}: {same} of {total} decisions as in float, "
-            f"worst output '{lowest.name}' {lowest.decibels:.1f} dB{'' if self.shows else _SHOWS_NOTHING}"
+            f"{start}: {worst.same} of {worst.total} predictions{of} agree with float ({worst.share:.1%}, "
+            f"{self.interval.text()}), lowest SQNR {lowest.decibels:.1f} dB at output '{lowest.name}'"
         )
 
     def complaint(self) -> str:
         """What is wrong, and what to try."""
         worst = self.worst
         return (
-            f"{self.subject} keeps {worst.same} of {worst.total} decisions of output '{worst.name}' "
-            f"({worst.decibels:.1f} dB); try more samples of what the network looks for (several --dataset, DIR=3 to "
-            "count them three times), another --method, `tpuc calibrate --tune-num 0 --bias-num 0`, `tpuc opt --pass "
-            "equalise-weights` before calibration, or float layers (`tpuc qtable`)"
+            f"{self.subject} agrees with float on {worst.same} of {worst.total} predictions of output '{worst.name}' "
+            f"({worst.decibels:.1f} dB, {self.counted}); try more samples of what the network looks for (several "
+            "--dataset, DIR=3 to count them three times), another --method, `tpuc calibrate --tune-num 0 --bias-num "
+            "0`, `tpuc opt --pass equalise-weights` before calibration, or float layers (`tpuc qtable`)"
         )
 
     def to_json(self) -> Mapping[str, Any]:
@@ -115,6 +130,7 @@ class SelfCheck:
             "tuned": self.tuned,
             "shows": self.shows,
             "agreement": self.agreement,
+            "interval": list(self.interval),
             "outputs": [
                 {"name": one.name, "same": one.same, "total": one.total, "sqnr_db": one.decibels}
                 for one in self.outputs
@@ -124,9 +140,9 @@ class SelfCheck:
 
 @dataclass(frozen=True)
 class AccuracyReport:
-    """What a promise of accuracy cost. `figure` is on the samples of the search, `held_out` on those that neither
-    tuning nor the search has seen, None where there are none; `before` is what the usual table alone gives. `floats`
-    are the ops in the mode `float_mode`.
+    """What an accuracy constraint costs. `figure` is on the samples of the search, `held_out` with its 95 % `interval`
+    on those that neither calibration nor the search has seen, None where there are none; `before` is what the usual
+    table alone gives. `floats` are the ops in the mode `float_mode`.
     """
 
     measure: str
@@ -143,10 +159,14 @@ class AccuracyReport:
     floats: tuple[str, ...]
     float_mode: str
     trials: int
+    interval: tuple[float, float] | None = None
 
     def text(self) -> str:
         """One line."""
-        apart = "" if self.held_out is None else f", {self.held_out:.4f} on {self.held_out_samples} held out"
+        apart = ""
+        if self.held_out is not None:
+            within = f" ({Interval(*self.interval).text()})" if self.interval else ""
+            apart = f", {self.held_out:.4f} on {self.held_out_samples} held-out samples{within}"
         cost = self.cycles / self.cycles_before - 1 if self.cycles_before else 0.0
         tried = f"{self.trials} networks" if self.trials > 1 else "1 network"
         names = ", ".join(self.floats[:SHOWN_LAYERS]) + (", ..." if len(self.floats) > SHOWN_LAYERS else "")

@@ -105,12 +105,14 @@ class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettin
     """From a network file to a compiled file.
 
     With `min_accuracy` the cheapest network is searched that has at least this figure by `measure`, as `0.99`, or so
-    much of the float network's, as `99%`; `max_trials` are compiled and measured for it at most.
+    much of the float network's, as `99%`; `max_trials` are compiled and measured for it at most. The lower end of the
+    figure's 95 % interval on held-out samples counts, or with `accept_point_estimate` the figure itself.
     """
 
     min_accuracy: str | None
     max_trials: int | None
     measure: str | None
+    accept_point_estimate: bool | None
 
     calibration_table: Any
     quantize_table: Path | Mapping[str, str] | None

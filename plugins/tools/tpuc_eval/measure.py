@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tpuc.api import CalibrationError, Module, UsageError
 from tpuc_driver.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
+from tpuc_driver.api.host import share_interval
 
 from tpuc_eval.job import EvaluationJob
 from tpuc_eval.options import candidates, chosen_metric, configured, usual_type
@@ -20,6 +22,11 @@ APART = 3
 """One labelled sample in so many is held out of the search,"""
 ENOUGH = 30
 """where there are so many."""
+RESAMPLES = 400
+"""Of a bootstrap; intervals take some hundreds (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993)."""
+SEED = 20
+
+Digests = Mapping[int, Any]
 
 
 @dataclass(frozen=True)
@@ -64,23 +71,49 @@ class _Opened(OpenedMeasure):
         apart = range(APART - 1, len(samples), APART) if len(samples) >= ENOUGH else range(0)
         self._places = [[place for place in range(len(samples)) if place not in apart], list(apart)]
         self.samples, self.held_out = (len(places) for places in self._places)
-        figures = self._figures(job, self._places[0])
+        self._exact = [self._digests(job, places) for places in self._places if places]
+        figures = self._figures(self._exact[0], list(self._exact[0]))
         self._figure = figure or next(iter(figures))
         if self._figure not in figures:
             raise UsageError(f"metric '{metric.name}' has no figure '{figure}'; there are {', '.join(figures)}.")
         self.name, self.exact = self._figure, figures[self._figure]
-        self.exact_held_out = self._figures(job, self._places[1])[self._figure] if self.held_out else self.exact
+        self.exact_held_out = self._of(self._exact[-1])
+        self._found: Digests = self._exact[-1]
 
     def of(self, tpu: Module, *, held_out: bool = False) -> float:
         """See OpenedMeasure."""
         job = dataclasses.replace(self._job, network=RunnableModule(tpu))
-        return self._figures(job, self._places[held_out])[self._figure]
+        self._found = self._digests(job, self._places[held_out])
+        return self._of(self._found)
 
-    def _figures(self, job: EvaluationJob, places: Sequence[int]) -> dict[str, float]:
+    def interval(self, figure: float, confidence: float, *, paired: bool) -> tuple[float, float]:
+        """See OpenedMeasure: by a bootstrap over samples, of the difference to the float network where it is `paired`.
+
+        Where no resample differs it would be a point, so it is at least as wide as Wilson's of samples that all agree.
+        """
+        exact = self._exact[-1]
+        places = [place for place in self._found if place in exact]
+        random = np.random.default_rng(SEED)
+        figures = list[float]()
+        for _ in range(RESAMPLES):
+            drawn = [places[int(at)] for at in random.integers(len(places), size=len(places))]
+            figures.append(self._of(self._found, drawn) - (self._of(exact, drawn) if paired else 0.0))
+        tail = (1 - confidence) / 2
+        low, high = np.quantile(figures, (tail, 1 - tail)) + (self.exact_held_out if paired else 0.0)
+        return min(float(low), figure * share_interval(1.0, len(places), confidence).low), max(float(high), figure)
+
+    def _digests(self, job: EvaluationJob, places: Sequence[int]) -> Digests:
         run = job.prepare()
         results = [run(range(place, place + 1)) for place in places]
         digests: dict[int, Any] = {index: digest for result in results for index, digest in result.digests}
         if not digests:
             raise CalibrationError(results[0].unusable[0][1])
-        truths = [job.samples.truth(index) for index in digests]
-        return dict(job.metric.evaluate(list(digests.values()), truths, job.samples.classes))
+        return digests
+
+    def _of(self, digests: Digests, places: Sequence[int] | None = None) -> float:
+        return self._figures(digests, list(digests) if places is None else places)[self._figure]
+
+    def _figures(self, digests: Digests, places: Sequence[int]) -> dict[str, float]:
+        truths = [self._job.samples.truth(place) for place in places]
+        samples = self._job.samples
+        return dict(self._job.metric.evaluate([digests[place] for place in places], truths, samples.classes))

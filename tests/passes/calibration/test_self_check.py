@@ -14,7 +14,7 @@ from tpuc.api import CALIBRATION_TABLE, Module, PassContext, Value
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc_driver.api.host import CHECK_SAMPLES
-from tpuc_driver.data import SampleReader, SampleSet, inputs_of, open_samples
+from tpuc_driver.data import SampleReader, SampleSet, SampleSource, inputs_of, open_samples
 from tpuc_driver.session import Session
 from tpuc_driver.session.reports import OutputCheck, SelfCheck
 from tpuc_ops import top
@@ -36,7 +36,8 @@ from tests.passes.graphs import Network
 CHIPS = ("bm1684x", "cv183x")
 CLASSES, HALF = 6, 8
 LINE = (
-    r"self-check of {} on 16 samples that tuning has not seen: (\d+) of 16 decisions as in float, worst output 'v\d+' "
+    r"self-check of {} on 20 held-out samples: (\d+) of 20 predictions agree with float \(\d+\.\d%, 95% interval "
+    r"\d+\.\d% to \d+\.\d%\), lowest SQNR -?\d+\.\d dB at output 'v\d+'"
 )
 
 
@@ -82,16 +83,16 @@ class TestCalibrate:
         assert (done.returncode, done.stderr) == (0, "")
         kept = re.match(LINE.format("int8"), done.stdout)
         assert kept is not None, done.stdout
-        assert int(kept[1]) >= 15
+        assert int(kept[1]) >= 19
 
     def test_a_ruined_network_is_complained_about(self, samples: Path) -> None:
         done = calibrate(classifier(spread=300.0), samples)
         assert done.returncode == 0
         assert re.search(
-            r"^int8 keeps \d+ of 16 decisions of output 'v\d+' \(-?\d+\.\d dB\); try more samples of what the network "
-            r"looks for \(several --dataset, DIR=3 to count them three times\), another --method, `tpuc calibrate "
-            r"--tune-num 0 --bias-num 0`, `tpuc opt --pass equalise-weights` before calibration, or "
-            r"float layers \(`tpuc qtable`\)$",
+            r"^int8 agrees with float on \d+ of 20 predictions of output 'v\d+' \(-?\d+\.\d dB, 20 held-out samples\); "
+            r"try more samples of what the network looks for \(several --dataset, DIR=3 to count them three times\), "
+            r"another --method, `tpuc calibrate --tune-num 0 --bias-num 0`, `tpuc opt --pass equalise-weights` before "
+            r"calibration, or float layers \(`tpuc qtable`\)$",
             done.stderr,
             re.MULTILINE,
         ), done.stderr
@@ -100,12 +101,15 @@ class TestCalibrate:
     def test_a_limit_makes_an_error_of_it(self, samples: Path) -> None:
         done = calibrate(classifier(spread=300.0), samples, "--min-agreement", "0.98")
         assert done.returncode == 1
-        assert re.search(r"^tpuc: int8 keeps \d+ of 16 .*\. --min-agreement 0\.98 makes an error of this$", done.stderr)
+        assert re.search(
+            r"^tpuc: int8 agrees with float on \d+ of 20 .*\. --min-agreement 0\.98 makes an error of this$",
+            done.stderr,
+        )
         assert not samples.with_name("table").exists()
 
     def test_few_samples_are_checked_as_they_were_tuned_on(self, samples: Path) -> None:
         done = calibrate(classifier(), samples, "--input-num", "12")
-        assert "self-check of int8 on 12 samples that tuning has seen: " in done.stdout
+        assert "self-check of int8 on 12 calibration samples: " in done.stdout
 
 
 class TestCompile:
@@ -124,7 +128,9 @@ class TestCompile:
         module = classifier(spread=300.0)
         done = compile_(module, samples, chip, "--dataset", str(samples))
         assert done.returncode == 0, done.stderr
-        assert re.search(rf"^{chip} int8 keeps \d+ of 16 decisions of output 'v\d+' ", done.stderr, re.MULTILINE)
+        assert re.search(
+            rf"^{chip} int8 agrees with float on \d+ of 20 predictions of output 'v\d+' ", done.stderr, re.MULTILINE
+        )
         samples.with_name("net.file").unlink()
         done = compile_(module, samples, chip, "--dataset", str(samples), "--min-agreement", "0.98")
         assert done.returncode == 1
@@ -151,29 +157,30 @@ class TestCompile:
         given = ("--dataset", str(samples))
         assert "self-check" not in compile_(classifier(), samples, "bm1684x", *given, mode="f16").stdout
         done = compile_(classifier(), samples, "bm1684x", *given, "--min-agreement", "1", mode="f16")
-        assert "self-check of bm1684x f16 on 16 samples: 16 of 16 decisions" in done.stdout
+        assert "self-check of bm1684x f16 on 16 samples: 16 of 16 predictions" in done.stdout
 
 
 class TestHeldOut:
-    def progress(self, samples: Path, *sets: SampleSet, skipped: int | None = None) -> Progress:
-        source = open_samples(inputs_of(classifier()), sets or samples)
-        return Progress(source, Counting(8), skipped={} if skipped is None else {skipped: "unreadable"})
+    def source(self, samples: Path, *sets: SampleSet) -> SampleSource:
+        return open_samples(inputs_of(classifier()), sets or samples)
 
     def test_they_are_spread(self, samples: Path) -> None:
-        assert choose_held_out(self.progress(samples), classifier()) == tuple(int(6.25 * k + 3.125) for k in range(16))
+        assert choose_held_out(self.source(samples)) == tuple(range(2, 100, 5))
+        assert choose_held_out(self.source(samples), wanted=30) == tuple(int((k + 0.5) / 0.3) for k in range(30))
+        assert len(choose_held_out(self.source(samples), wanted=300)) == 50
 
     def test_a_sample_that_counts_often_is_held_out_altogether(self, samples: Path) -> None:
-        progress = self.progress(samples, SampleSet(samples, 3))
-        places = choose_held_out(progress, classifier())
-        held_out = set(samples_at(progress, places).samples)
-        assert (len(places), len(held_out)) == (48, 16)
-        left = {one for place, one in enumerate(progress.samples.samples) if place not in places}
+        source = self.source(samples, SampleSet(samples, 3))
+        places = choose_held_out(source)
+        held_out = set(samples_at(Progress(source, Counting(8)), places).samples)
+        assert (len(places), len(held_out)) == (60, 20)
+        left = {one for place, one in enumerate(source.samples) if place not in places}
         assert not left & held_out
 
     def test_unreadable_ones_are_of_no_use(self, samples: Path) -> None:
-        places = choose_held_out(self.progress(samples, skipped=3), classifier())
-        assert 3 not in places
-        assert len(places) == 16
+        places = choose_held_out(self.source(samples), {2})
+        assert 2 not in places
+        assert len(places) == 19
 
     def test_tuning_does_not_see_them(self, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[Progress] = []
@@ -189,9 +196,9 @@ class TestHeldOut:
         (progress,) = seen
         kept = {one for place, one in enumerate(progress.samples.samples) if place not in progress.skipped}
         held_out = context.result(CHECK_SAMPLES).samples
-        assert len(held_out) == 16
+        assert len(held_out) == 20
         assert not kept & set(held_out)
-        assert len(kept) == 84
+        assert len(kept) == 80
 
     @pytest.mark.parametrize("looked_at", [False, True])
     def test_the_outputs_for_them_are_known(self, samples: Path, looked_at: bool) -> None:
@@ -200,8 +207,9 @@ class TestHeldOut:
         held_out = context.result(CHECK_SAMPLES)
         assert isinstance(held_out, HeldOut)
         host, reader = Interpreter(module), SampleReader(held_out)
-        assert len(held_out.known) == len(held_out) == 16
-        for place, known in enumerate(held_out.known):
+        assert (len(held_out), len(held_out.known)) == (20, 16)
+        known_places = [place for place, one in enumerate(held_out.samples) if one in held_out.outputs]
+        for place, known in zip(known_places, held_out.known, strict=True):
             wanted = host.run(reader.read(place))
             assert list(known) == list(wanted)
             assert all(np.array_equal(known[name], wanted[name]) for name in wanted)
@@ -274,10 +282,16 @@ class TestDetectors:
         assert boxes["total"] == 0
         assert boxes["sqnr_db"] > 20
 
-    def test_samples_that_show_nothing_say_little(self, samples: Path) -> None:
-        little = "; it says little: the network finds nothing in them, add samples of what it looks for\n"
-        assert little in calibrate(detector(), scenes(samples, shown=False)).stdout
-        assert little not in calibrate(detector(), scenes(samples, shown=True)).stdout
+    def test_a_network_that_finds_nothing_is_not_called_right(self, samples: Path) -> None:
+        nothing = " says nothing: the network finds nothing in them; add samples of what it looks for"
+        done = calibrate(detector(), scenes(samples, shown=False))
+        assert f"{nothing}\n" in done.stdout
+        assert f"{nothing}\n" in done.stderr
+        assert "agree with float" not in done.stdout
+        assert nothing not in calibrate(detector(), scenes(samples, shown=True)).stdout
+        done = calibrate(detector(), scenes(samples, shown=False), "--min-agreement", "0.5")
+        assert done.returncode == 1
+        assert done.stderr.endswith(f"{nothing}. --min-agreement 0.5 makes an error of this\n")
 
 
 def test_no_output_hides_behind_others() -> None:
@@ -285,7 +299,16 @@ def test_no_output_hides_behind_others() -> None:
     check = SelfCheck("newchip int8", 5, outputs, tuned=True)
     assert (check.worst.name, check.agreement) == ("scores", 0.25)
     assert check.text() == (
-        "self-check of newchip int8 on 5 samples that tuning has seen: 991 of 1004 decisions as in float, "
-        "worst output 'none' 9.0 dB"
+        "self-check of newchip int8 on 5 calibration samples: 1 of 4 predictions of output 'scores' agree with float "
+        "(25.0%, 95% interval 4.6% to 69.9%), lowest SQNR 9.0 dB at output 'none'"
     )
-    assert check.complaint().startswith("newchip int8 keeps 1 of 4 decisions of output 'scores' (12.0 dB); try ")
+    assert check.complaint().startswith(
+        "newchip int8 agrees with float on 1 of 4 predictions of output 'scores' (12.0 dB, 5 calibration samples); try "
+    )
+
+
+def test_predictions_of_one_sample_count_as_one() -> None:
+    """Five samples with a thousand boxes between them say as much as five samples."""
+    output = OutputCheck("boxes", 1000, 1000, 30.0)
+    assert output.interval(5).low == pytest.approx(0.5655, abs=1e-4)  # Wilson's for 5 of 5
+    assert SelfCheck("newchip int8", 5, (output,), shows=False).interval == (0.0, 1.0)

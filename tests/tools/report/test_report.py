@@ -58,7 +58,10 @@ def test_everything_is_told_of_a_file_with_its_folder(folder: Path, capsys: pyte
     for name, size in timed["memory_bytes"].items():
         assert re.search(rf"\b{name}\s+{size:,}\b", told), name
     assert re.search(r"probabilities\s+[67]\d\.\d dB\s+(0\.99999\d|1\.000000)", told)
-    assert "self-check of bm1684x int8 on 8 samples: 8 of 8 decisions as in float" in told
+    assert (
+        "self-check of bm1684x int8 on 8 samples: 8 of 8 predictions agree with float (100.0%, 95% interval 67.6% to"
+        in told
+    )
     assert re.search(r"tables\s+[a-z ,]+ of \d compared: outputs", told)  # a remark of the calibration table
     assert "In floats: scores_floats, scores, probabilities." in told
     kept = json.loads((folder / "work" / "digits.bmodel.json").read_text())
@@ -94,7 +97,7 @@ def test_without_samples_the_compilation_tells_its_accuracy(folder: Path, tmp_pa
     assert main(["report", str(folder / "digits.bmodel"), *words]) == 0
     told = text_of(page.read_text("utf-8"))
     assert "What the compilation found:" in told
-    assert "on 16 samples that tuning has not seen: 16 of 16 decisions as in float" in told
+    assert "on 20 held-out samples: 20 of 20 predictions agree with float (100.0%, 95% interval 83.9% to" in told
 
 
 @pytest.mark.parametrize(

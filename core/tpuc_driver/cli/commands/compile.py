@@ -94,6 +94,12 @@ if TYPE_CHECKING:
     "--max-trials", type=POSITIVE, help="Maximum number of networks to try for --min-accuracy; 40 by default."
 )
 @click.option(
+    "--accept-point-estimate",
+    is_flag=True,
+    default=None,
+    help="Let --min-accuracy go by the figure on few held-out samples, however uncertain.",
+)
+@click.option(
     "--symmetric-divisor", type=POSITIVE, help="Divisor of signed symmetric scales; the chip's own by default."
 )
 @runtime_option

@@ -14,18 +14,18 @@ from tpuc_driver.api.host import CHECK_SAMPLES, SELF_CHECK, OutputCheck, SelfChe
 from tpuc_quantize.analysis.paired_runs import Outputs, calibrated_pairs, compiled_pairs
 from tpuc_quantize.metrics.agreement import SURE, Agreement, Classes, Decider, Numbers, Presence
 from tpuc_quantize.metrics.output_heads import deciders_of
-from tpuc_quantize.observers.held_out import affordable, spread
+from tpuc_quantize.observers.held_out import MOST, affordable, spread
 from tpuc_quantize.tables.table import as_table
 
 
 @dataclass(frozen=True)
 class CheckDecisions(Pass):
-    """The module is the float one (TOP), and runs on some of the samples in the result `check_samples`, beside the
-    module in the result `quantised` that it was lowered to, or beside what the chips compute by the table in the
-    result `calibration_table`. Leaves a `SelfCheck` in the result `self_check`, unless there is nothing to compare.
-    How near numbers are counts as a decision only in networks that give nothing else.
+    """Runs the float module (TOP) on the samples in the result `check_samples` (on some of them where calibration has
+    seen them), beside the module in the result `quantised` that it was lowered to, or beside what the chips compute by
+    the table in the result `calibration_table`. Leaves a `SelfCheck` in the result `self_check`, unless there is
+    nothing to compare. How near numbers are counts as a prediction only in networks that give nothing else.
 
-    `tuned`: has tuning of the table seen the samples? (`none`: nobody knows.)
+    `tuned`: has calibration seen the samples? (`none`: nobody knows.)
     """
 
     name = "check-decisions"
@@ -36,12 +36,12 @@ class CheckDecisions(Pass):
         samples = context.find(CHECK_SAMPLES)
         if samples is None:
             raise UsageError("pass 'check-decisions' needs samples: use `tpuc calibrate` or `tpuc compile --dataset`")
-        places = spread(len(samples), affordable(module))
-        chosen = replace(samples, samples=tuple(samples.samples[place] for place in places))
+        places = spread(len(samples), MOST if self.tuned is False else affordable(module))
+        samples = replace(samples, samples=tuple(samples.samples[place] for place in places))
         tpu, table = context.find(QUANTISED), as_table(context.find(CALIBRATION_TABLE))
-        pairs = compiled_pairs(module, tpu, chosen) if tpu is not None else None
+        pairs = compiled_pairs(module, tpu, samples) if tpu is not None else None
         if pairs is None and table is not None:
-            pairs = calibrated_pairs(module, table, chosen, context)
+            pairs = calibrated_pairs(module, table, samples, context)
         if pairs is None:
             return False
         deciders = deciders_of(module, pairs[0])

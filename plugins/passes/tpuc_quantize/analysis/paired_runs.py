@@ -64,9 +64,10 @@ def calibrated_pairs(
     net.stored.update(noted_filters(net, table))
     net.shift_biases(noted_shifts(module, table))
     net.set_elements(channel_elements(eligible(calibrated), noted_thresholds(calibrated, table)))
-    wanted = samples.known if isinstance(samples, HeldOut) else []
+    known = samples.known if isinstance(samples, HeldOut) else []
     with open_pool() as pool:
-        if len(wanted) != len(rows):
+        wanted = known
+        if len(known) != len(rows):
             wanted = [net.outputs(state) for state in net.run_all(rows, pool, integer=False)]
         got = [net.outputs(state) for state in net.run_all(rows, pool, integer=True)]
     return (wanted, got) if rows else None

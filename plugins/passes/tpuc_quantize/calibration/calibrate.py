@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
-from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, open_pool, open_samples
+from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource, open_pool, open_samples
 
 from tpuc_quantize.calibration.candidate_search import Refinement, kept_for
 from tpuc_quantize.calibration.engine import Engine
@@ -50,9 +51,10 @@ class Calibrate(Pass):
     spread over `workers` processes (0: threads of this one, one per core unless the network is quick) or the dask
     `cluster`, to the same end. `statistics` is a file to keep what was seen in, which a refused calibration leaves as
     it was, `resume` one to go on from. The samples are looked at first unless `lint` is off; `strict` makes an error of
-    what is remarked on otherwise. With `hold_out` tuning does not see some of many samples, left in the result
-    `check_samples`; their values still count for ranges. Filters of quick networks and equalised ones, or of all with
-    `round_weights`, are rounded by what multiplies them where outputs are better. Leaves `calibration_table`.
+    what is remarked on otherwise. With `hold_out` tuning does not see some of many samples (`held_out_num` at most half
+    of them, 0: one in five), left in the result `check_samples`; their values still count for ranges. Filters of quick
+    networks and equalised ones, or of all with `round_weights`, are rounded by what multiplies them where outputs are
+    better. Leaves `calibration_table`.
     """
 
     name = "calibrate"
@@ -72,6 +74,7 @@ class Calibrate(Pass):
     lint: bool = False
     strict: bool = False
     hold_out: bool = False
+    held_out_num: int = 0
     round_weights: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -89,7 +92,7 @@ class Calibrate(Pass):
             files = _path(self.resume), _path(self.statistics)
             counting = counting_of(module, self.histogram_bin_num, counting=calibrator.needs_histogram)
             engine = Engine(module, context, pool, counting, *files, self.strict)
-            kept = kept_for(module, Progress(samples, counting), hold_out=self.hold_out)
+            kept = kept_for(module, Progress(samples, counting), self._held_out(samples))
             looked = lint(engine.network, samples, pool, context, counting, kept) if self.lint else None
             if looked is not None:
                 self._check(looked.findings, context)
@@ -105,7 +108,7 @@ class Calibrate(Pass):
             others = _others(calibrator, context)
             options = Refinement(tune_num, self.tune_candidates, self.bias_num, others, headroom, self.round_weights)
             names = frozenset(one.name for one in inputs)
-            held_out = choose_held_out(progress, module) if self.hold_out else ()
+            held_out = self._held_out(progress.samples, progress.skipped)
             found = engine.refine(without(progress, held_out), calibrator, names, options)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
@@ -113,6 +116,9 @@ class Calibrate(Pass):
         if held_out:
             context.leave(CHECK_SAMPLES, samples_at(progress, held_out))
         return False
+
+    def _held_out(self, samples: SampleSource, skipped: Container[int] = ()) -> tuple[int, ...]:
+        return choose_held_out(samples, skipped, self.held_out_num) if self.hold_out else ()
 
     def _needed_headroom(self, progress: Progress, context: PassContext, *, tunes: bool) -> float:
         """What samples need that show nothing, with a remark; 0 for a method alone, which keeps its thresholds."""

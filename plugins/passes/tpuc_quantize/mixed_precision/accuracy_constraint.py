@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tpuc.api import Module, Unsupported
 from tpuc_driver.api.accuracy import OpenedMeasure
+from tpuc_driver.api.host import CONFIDENCE
 
 SAME_WAY_DOWN = 2
 """Cheaper networks that are tried below one that is accurate enough: accuracy does not quite fall with cost."""
@@ -25,20 +26,28 @@ class Form:
     modes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+MOST_CONFIRMED = 3
+"""Networks that are measured on the held-out samples: each one more asks the same samples once more."""
+
+
 @dataclass(frozen=True)
 class Tried:
-    """What became of a form. `held_out` is the figure on samples held out; None where nobody asked."""
+    """What became of a form. `held_out` is the figure on held-out samples, and `interval` where it lies; None where it
+    was not measured there.
+    """
 
     form: Form
     cycles: int
     accuracy: float
     held_out: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 @dataclass
 class Promise:
-    """Compiles and measures forms until one has at least the figure `least`, and `least_held_out` on samples held out,
-    or there one sample less: so few cannot say more. At most `most` are tried.
+    """Compiles and measures forms until one has at least the figure `least`; at most `most` are tried. Then, on samples
+    that the search has not seen, the lower end of the figure's interval must be `least_held_out`, or the figure itself
+    with `point_estimate`. `paired`: `least_held_out` is relative to the float network's figure.
     """
 
     compile: Callable[[Form], tuple[Module, int]]
@@ -46,7 +55,11 @@ class Promise:
     least: float
     least_held_out: float
     most: int
+    paired: bool
+    point_estimate: bool = False
     tried: list[Tried] = field(default_factory=list[Tried])
+    refuted: list[Tried] = field(default_factory=list[Tried])
+    """Accurate enough in the search, and not on held-out samples."""
 
     @property
     def left(self) -> int:
@@ -54,8 +67,8 @@ class Promise:
         return self.most - len(self.tried)
 
     def attempt(self, form: Form) -> Tried | None:
-        """Compile and measure; on samples held out only what was good enough on the others. None for what the chip
-        cannot compile, or when enough was tried.
+        """Compile, and measure on the samples of the search. None for what the chip cannot compile, or when enough was
+        tried.
         """
         if not self.left:
             return None
@@ -64,31 +77,49 @@ class Promise:
         except Unsupported:
             return None
         found = Tried(form, cycles, self.measure.of(module))
-        if found.accuracy >= self.least and self.measure.held_out:
-            found = Tried(form, cycles, found.accuracy, self.measure.of(module, held_out=True))
         self.tried.append(found)
         return found
 
     def is_met(self, tried: Tried | None) -> bool:
-        """Was it compiled, and is it accurate enough?"""
-        if tried is None or tried.accuracy < self.least:
-            return False
-        return tried.held_out is None or tried.held_out >= self.least_held_out - 1 / self.measure.held_out
+        """Was it compiled, is it accurate enough in the search, and not refuted since?"""
+        return (
+            tried is not None and tried.accuracy >= self.least and all(tried.form != one.form for one in self.refuted)
+        )
 
-    def kept(self) -> Tried | None:
-        """The cheapest that is accurate enough, the first of equals."""
-        return min(filter(self.is_met, self.tried), key=lambda one: one.cycles, default=None)
+    def confirmed(self) -> Tried | None:
+        """The cheapest network that is accurate enough in the search and on held-out samples.
+
+        These are asked about few networks: the cheapest ones, and the last time about the surest. The k-th one must
+        hold with a confidence of 1 - 0.05 / k, since chance has had k tries (Bonferroni).
+        """
+        while len(self.refuted) < MOST_CONFIRMED:
+            found = list(filter(self.is_met, self.tried))
+            if not found:
+                return None
+            is_last = len(self.refuted) == MOST_CONFIRMED - 1
+            surest = max(found, key=lambda one: (one.accuracy, one.cycles))
+            checked = self._checked(surest if is_last else min(found, key=lambda one: one.cycles))
+            if self._holds(checked):
+                return checked
+            self.refuted.append(checked)
+        return None
+
+    def _checked(self, tried: Tried) -> Tried:
+        """With its figure on held-out samples, if there are any."""
+        if not self.measure.held_out:
+            return tried
+        confidence = 1 - (1 - CONFIDENCE) / (len(self.refuted) + 1)
+        figure = self.measure.of(self.compile(tried.form)[0], held_out=True)
+        return replace(tried, held_out=figure, interval=self.measure.interval(figure, confidence, paired=self.paired))
+
+    def _holds(self, checked: Tried) -> bool:
+        if checked.held_out is None or checked.interval is None:
+            return True
+        return (checked.held_out if self.point_estimate else checked.interval[0]) >= self.least_held_out
 
     def best(self) -> Tried:
-        """The most accurate, the cheapest of equals."""
-        return max(self.tried, key=lambda one: (self._pooled(one), -one.cycles))
-
-    def _pooled(self, tried: Tried) -> float:
-        """Over all samples that it was measured on."""
-        if tried.held_out is None:
-            return tried.accuracy
-        seen, apart = self.measure.samples, self.measure.held_out
-        return (seen * tried.accuracy + apart * tried.held_out) / (seen + apart)
+        """The most accurate on the samples of the search, the cheapest of equals."""
+        return max(self.tried, key=lambda one: (one.accuracy, -one.cycles))
 
     def first_met(self, forms: Iterator[Form]) -> Tried | None:
         """The first that is accurate enough; those behind it are not made."""

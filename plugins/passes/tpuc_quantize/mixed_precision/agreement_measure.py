@@ -18,18 +18,19 @@ from tpuc_quantize.observers.duration import seconds_of
 MEASURING_SECONDS = 2.0
 """For one network: about as long as compiling it takes."""
 FEWEST, MOST = 16, 128
-"""Samples of the search; held-out ones are half as many at most."""
+"""Samples of the search. Held-out ones are all run, once for each network that is good enough."""
 
 Rows = list[Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
 class Decisions(AccuracyMeasure):
-    """The share of decisions that are those of the float network, of the output that keeps fewest. `count` limits the
-    samples; 0 takes as many as run in two seconds.
+    """The share of predictions that agree with the float network, of the output that agrees least. `count` limits the
+    samples of the search; 0 takes as many as run in two seconds.
     """
 
     name = "decisions"
+    uses_calibration_samples = True
     count: int = 0
 
     def open(self, measured: Measured) -> OpenedMeasure:
@@ -38,7 +39,7 @@ class Decisions(AccuracyMeasure):
         count = self.count or min(MOST, max(FEWEST, int(MEASURING_SECONDS / seconds_of(module))))
         apart = set(measured.held_out)
         seen = _spread([place for place in range(len(measured.samples)) if place not in apart], count)
-        rows = [_rows(measured.samples, places) for places in (seen, _spread(sorted(apart), max(count // 2, 1)))]
+        rows = [_rows(measured.samples, places) for places in (seen, sorted(apart))]
         exact = Interpreter(module)
         wanted = [[_meant(exact, exact.run(row)) for row in some] for some in rows]
         deciders = deciders_of(module, wanted[0])
@@ -48,7 +49,7 @@ class Decisions(AccuracyMeasure):
 
 
 class _Opened(OpenedMeasure):
-    name = "share of decisions as in float"
+    name = "share of predictions as in float"
     exact = exact_held_out = 1.0
 
     def __init__(

@@ -29,6 +29,7 @@ from tpuc_driver.api.host import (
     inputs_of,
     open_pool,
     open_samples,
+    samples_needed,
 )
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import LATENCY
@@ -38,6 +39,7 @@ from tpuc_quantize.mixed_precision.accuracy_constraint import Form, Promise, Tri
 from tpuc_quantize.mixed_precision.preparations import GIVEN, NONE, Preparations
 from tpuc_quantize.mixed_precision.search_quantize_table import sensitivity_job
 from tpuc_quantize.mixed_precision.trials import Trials
+from tpuc_quantize.observers.held_out import choose_held_out
 from tpuc_quantize.prequantized.common import has_scales
 
 MEASURES = "tpuc.measures"
@@ -54,6 +56,7 @@ class Wish:
     min_accuracy: str
     max_trials: int
     measure: str
+    point_estimate: bool
 
 
 @dataclass
@@ -73,13 +76,18 @@ class Search:
         parsed = parse_pass_text(self.wish.measure)
         self._chosen = build_object("measure", self.context.registry.get(MEASURES, parsed.name), parsed)
         wish = self.wish.calibration
-        self.preparations = Preparations(self.module, self.context, wish)
         sets = tuple(map(SampleSet.of_text, wish.dataset)) or None
         path = Path(wish.data_list) if wish.data_list else None
         self.samples = open_samples(inputs_of(self.module), sets, path, wish.input_num, self.context.registry)
+        if self._chosen.uses_calibration_samples and not self.wish.point_estimate:
+            wish = replace(wish, held_out_num=2 * (samples_needed(self._share) or 0))
+        self.preparations = Preparations(self.module, self.context, wish)
 
     def run(self) -> bool:
         """Leave what was found in the results; has the module changed? Raises CalibrationError without a result."""
+        is_shared = self._chosen.uses_calibration_samples
+        if is_shared and not self.wish.point_estimate:  # before a long calibration
+            self._check_samples(len(self._held_out()))
         usual, held_out = self._usual()
         measure = self._measure(held_out)
         least, apart = (self._least(exact) for exact in (measure.exact, measure.exact_held_out))
@@ -88,14 +96,21 @@ class Search:
                 f"{self.module.name}: --min-accuracy {self.wish.min_accuracy} is more than the float network has: "
                 f"{measure.name} {measure.exact:.4f}. Ask for less."
             )
-        promise = Promise(self._compiled, measure, least, apart, self.wish.max_trials)
+        if not is_shared and self._is_relative and not self.wish.point_estimate:
+            self._check_samples(measure.held_out)
+        wish = self.wish
+        promise = Promise(
+            self._compiled, measure, least, apart, wish.max_trials, self._is_relative, wish.point_estimate
+        )
         plain = promise.attempt(usual)
         if plain is None:
             self.context.result(COMPILE)(usual.module, usual.table, usual.modes)  # raises what is wrong
             raise UsageError(f"--max-trials {self.wish.max_trials} allows no network at all; give at least 1.")
-        if not promise.is_met(plain) and self._is_integer:
-            self._search(promise, usual)
-        chosen = promise.kept()
+        chosen = promise.confirmed()
+        for search in (self._prepare, self._keep_floats):
+            if chosen is None and self._is_integer:
+                search(promise, usual)
+                chosen = promise.confirmed()
         if chosen is None:
             raise CalibrationError(self._refusal(promise, plain))
         changed = chosen.form.module is not self.module
@@ -108,7 +123,34 @@ class Search:
 
     def _least(self, exact: float) -> float:
         """The figure that was asked for, given the float network's."""
-        return self._asked * exact / 100 if self.wish.min_accuracy.strip().endswith("%") else self._asked
+        return self._asked * exact / 100 if self._is_relative else self._asked
+
+    @property
+    def _is_relative(self) -> bool:
+        """Was so much of the float network's figure asked for?"""
+        return self.wish.min_accuracy.strip().endswith("%")
+
+    @property
+    def _share(self) -> float:
+        """What was asked for, as if the float network's figure were 1."""
+        return self._asked / 100 if self._is_relative else self._asked
+
+    def _check_samples(self, held_out: int) -> None:
+        """Raise CalibrationError where so many held-out samples cannot show what was asked for."""
+        needed, wanted = samples_needed(self._share), f"--min-accuracy {self.wish.min_accuracy}"
+        if self._share > 1:
+            return  # more than the float network has: another sentence
+        if needed is None:
+            raise CalibrationError(
+                f"{self.module.name}: no number of samples shows {wanted}; ask for less, or add "
+                "--accept-point-estimate to go by the figure on the samples alone."
+            )
+        if held_out < needed:
+            raise CalibrationError(
+                f"{self.module.name}: {wanted} needs at least {needed} held-out samples; {held_out} of "
+                f"{len(self.samples)} were held out. Give {2 * needed} samples, ask for less, or add "
+                "--accept-point-estimate to go by the figure on these."
+            )
 
     @property
     def _is_integer(self) -> bool:
@@ -121,9 +163,16 @@ class Search:
             return Form(GIVEN if given is not None else NONE, self.module, given), None
         return self.preparations.usual()
 
+    def _held_out(self) -> Sequence[int]:
+        """The samples for the check of what was found, each once."""
+        places = choose_held_out(self.samples, wanted=self.preparations.calibration.held_out_num)
+        return list({self.samples.samples[place]: place for place in places}.values())
+
     def _measure(self, held_out: SampleSource | None) -> OpenedMeasure:
-        apart = frozenset(() if held_out is None else held_out.samples)
-        places = [place for place, sample in enumerate(self.samples.samples) if sample in apart]
+        places = self._held_out()
+        if held_out is not None:
+            found = {sample: place for place, sample in enumerate(self.samples.samples)}
+            places = [found[sample] for sample in held_out.samples]
         paths = [SampleSet.of_text(text).path for text in self.wish.calibration.dataset]
         context = self.context
         return self._chosen.open(Measured(self.module, self.samples, places, paths, context.registry, context.remark))
@@ -131,10 +180,14 @@ class Search:
     def _compiled(self, form: Form) -> tuple[Module, int]:
         return self.context.result(COMPILE)(form.module, form.table, form.modes)
 
-    def _search(self, promise: Promise, usual: Form) -> None:
-        """Other preparations; then of the best one layers in float."""
-        if usual.preparation != GIVEN and promise.first_met(self.preparations.others()) is not None:
-            return
+    def _prepare(self, promise: Promise, usual: Form) -> None:
+        """Other preparations."""
+        if usual.preparation != GIVEN:
+            promise.first_met(self.preparations.others())
+
+    def _keep_floats(self, promise: Promise, usual: Form) -> None:
+        """Of the best preparation layers in float."""
+        del usual
         base = promise.best().form
         modes = [mode for mode in chip_of(self.context, NAME).description.modes if mode in FLOAT_MODES]
         with open_pool(registry=self.context.registry) as pool:
@@ -204,4 +257,5 @@ def _report(promise: Promise, plain: Tried, chosen: Tried) -> AccuracyReport:
         tuple(modes),
         next(iter(modes.values()), ""),
         len(promise.tried),
+        chosen.interval,
     )

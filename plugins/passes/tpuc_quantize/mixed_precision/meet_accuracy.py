@@ -13,9 +13,10 @@ from tpuc_quantize.mixed_precision.constrained_search import Search, Wish
 @dataclass(frozen=True)
 class MeetAccuracy(Pass):
     """At most `max_trials` networks are compiled and measured by `measure`, until one has at least the figure
-    `min_accuracy`, also on samples that were held out: first with the usual table (or the one in the result
-    `calibration_table`), then prepared otherwise, which costs no time on the chip, then with layers in float, of which
-    the chip's timing model says the cheapest.
+    `min_accuracy`: first with the usual table (or the one in the result `calibration_table`), then prepared otherwise,
+    which costs no time on the chip, then with layers in float, of which the chip's timing model says the cheapest. On
+    held-out samples the lower end of its 95 % interval must be that figure too, or the figure itself with
+    `point_estimate`.
 
     Leaves the result `calibration_table`, the modes of ops in `quantise_table`, and a report in `accuracy`; where other
     filters were the remedy the module changes. Raises CalibrationError when nothing is accurate enough.
@@ -29,9 +30,10 @@ class MeetAccuracy(Pass):
     min_accuracy: str = "0.99"
     max_trials: int = 40
     measure: str = "decisions"
+    point_estimate: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
         calibration = Calibrate(self.dataset, self.data_list, self.input_num, self.method)
-        wish = Wish(calibration, self.min_accuracy, self.max_trials, self.measure)
+        wish = Wish(calibration, self.min_accuracy, self.max_trials, self.measure, self.point_estimate)
         return Search(wish, module, context).run()

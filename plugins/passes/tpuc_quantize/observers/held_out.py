@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,10 +15,16 @@ from tpuc_quantize.observers.progress_file import Progress
 
 ENOUGH = 20
 """Of fewer samples none can be spared."""
-PART, MOST, LEAST = 5, 16, 4
-"""One sample in so many is held out, but no more and no fewer than these."""
-SECONDS = 1.0
-"""Samples for the check are no more than one run over takes so long, but at least `LEAST`."""
+PART, MOST = 5, 100
+"""One sample in so many is held out, and so many at most: a check runs both networks on each of them, calibration runs
+its networks some ten times on each of the others, so that the check takes less than a third of that time.
+"""
+LEAST_SEEN, MOST_SEEN, SECONDS = 4, 16, 1.0
+"""Where none are held out, samples that calibration has seen are looked at: what runs in so many seconds, but no fewer
+and no more than these, which can say little.
+"""
+MOST_OUTPUTS = 16
+"""Held-out samples whose outputs of the float network are kept; those of others are computed again."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,8 @@ class HeldOut(SampleSource):
 
 
 def affordable(module: Module) -> int:
-    """How many samples a check looks at."""
-    return min(MOST, max(LEAST, int(SECONDS / seconds_of(module))))
+    """How many samples are looked at that calibration has seen."""
+    return min(MOST_SEEN, max(LEAST_SEEN, int(SECONDS / seconds_of(module))))
 
 
 def spread(count: int, chosen: int) -> list[int]:
@@ -44,18 +50,19 @@ def spread(count: int, chosen: int) -> list[int]:
     return [int((place + 0.5) * count / chosen) for place in range(chosen)]
 
 
-def choose_held_out(progress: Progress, module: Module) -> tuple[int, ...]:
-    """The places of the samples to hold out, spread over the data; a sample that counts several times with all of
-    them, the first of its places first.
+def choose_held_out(samples: SampleSource, skipped: Container[int] = (), wanted: int = 0) -> tuple[int, ...]:
+    """The places of the samples to hold out, spread over the data, and none of those that are `skipped`; a sample that
+    counts several times with all of them, the first of its places first. `wanted` of them, or half of all; 0: as usual.
     """
     places: dict[object, list[int]] = {}
-    for place, sample in enumerate(progress.samples.samples):
-        if place not in progress.skipped:
+    for place, sample in enumerate(samples.samples):
+        if place not in skipped:
             places.setdefault(sample, []).append(place)
     different = list(places.values())
     if len(different) < ENOUGH:
         return ()
-    count = min(len(different) // PART, affordable(module))
+    usual = min(len(different) // PART, MOST)
+    count = max(usual, min(len(different) // 2, wanted))
     return tuple(place for index in spread(len(different), count) for place in different[index])
 
 
