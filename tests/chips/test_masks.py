@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tests.chips.masked import Masked, draw, errors
+from tests.chips.masked import LOWEST, Case, Masked, draw, errors
 
 MOST = {"f32": 1e-3, "f16": 0.02, "bf16": 0.1, "int8": 0.4}
-"""Of shares, and of other results as parts of the largest. Thresholds that cut off the largest scores dominate int8."""
+"""Of shares, and of other results as parts of the largest. Steps of the largest scores dominate int8."""
 CHIP_MODES = [
     *(("bm1684x", mode) for mode in MOST),
     *((chip, mode) for chip in ("cv181x", "cv183x") for mode in ("bf16", "int8")),
@@ -37,6 +37,23 @@ def _wrong(chip: str, mode: str, seed: int, count: int, tests: int) -> Iterator[
 )
 def test_a_few_masks(chip: str, mode: str) -> None:
     assert list(_wrong(chip, mode, seed=7, count=5, tests=2)) == []
+
+
+@pytest.mark.chip("c")
+def test_infinite_scores_calibrate_without_a_warning() -> None:
+    """Two lowest numbers add up to an infinity, and logarithms of nothing are one."""
+    forms = (
+        ("two_inputs", LOWEST, "LogSoftmax"),
+        ("constant", -np.inf, "LogSoftmax"),
+        ("one_minus", LOWEST, "Softmax"),
+    )
+    cases = [
+        Case(number, form, hide, end, (2, 5, 6), (5, 6), -1, "float32", False, 0.5, False)
+        for number, (form, hide, end) in enumerate(forms)
+    ]
+    assert [
+        text for case, off in errors(Masked(cases, 3), "c", "int8", 1, 8) if off > 0.1 for text in [case.shown()]
+    ] == []
 
 
 @pytest.mark.slow

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import re
+import tarfile
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 from tpuc.npy import read_array
 
+from tests.chips.c import hostile
 from tests.fuzz.mutate import BYTE_MUTATIONS, EXTREMES, Random, mutate_text
 
 NUMBERS = ("0", "-1", "1e400", "nan", "-inf", "inf", "9223372036854775808", "-2147483649", "1e-400", "0x7f", "", "1_0")
@@ -66,6 +69,16 @@ def damaged_binary(content: bytes, random: Random) -> bytes:
     return content
 
 
+def damaged_archive(content: bytes, random: Random) -> bytes:
+    """A network in C: words of its description, members, sizes, and bytes of its text and constants."""
+    if random.random() < 0.3:
+        return damaged_binary(content, random)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        members = {member.name: archive.extractfile(member) for member in archive.getmembers()}
+    files = {name: member.read() for name, member in members.items() if member is not None}
+    return choose((hostile.words, hostile.words, hostile.text, hostile.members, hostile.sizes), random)(files, random)
+
+
 def damaged_plan(content: bytes, random: Random) -> bytes:
     """Values of a JSON file, or its text."""
     if random.random() < 0.2:
@@ -77,7 +90,7 @@ def damaged_plan(content: bytes, random: Random) -> bytes:
             key: Any = choose(sorted(place), random) if isinstance(place, dict) else int(random.integers(len(place)))
             below = place[key]
             if not isinstance(below, dict | list) or not below or random.random() < 0.1:
-                place[key] = choose(JSON_VALUES, random)
+                place[key] = copy.deepcopy(choose(JSON_VALUES, random))  # a list may be damaged in turn
                 break
             place = below
     return json.dumps(whole).encode("utf-8", "surrogatepass")

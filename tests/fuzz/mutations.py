@@ -21,6 +21,7 @@ HANG_SECONDS = 60.0
 LONGEST = 500
 """Characters of a refusal."""
 Damage = Callable[[bytes, Random], bytes]
+CHIPS = (("bm1684x", ".bmodel"), ("cv183x", ".cvimodel"), ("c", ".tar"))
 BROKEN = ("internal", "hang", "left behind", "long", "memory")
 
 
@@ -85,6 +86,7 @@ MODULES = (
         for chip, mode, suffix in (
             *(("bm1684x", "int8", ".bmodel"), ("bm1684x", "f32", ".bmodel"), ("cv183x", "int8", ".cvimodel")),
             *(("cv183x", "bf16", ".cvimodel"), ("bm1684x", "f16", ".bmodel"), ("bm1684x", "int8-asym", ".bmodel")),
+            *(("c", "f32", ".tar"), ("c", "int8", ".tar")),
         )
     ),
 )
@@ -92,14 +94,18 @@ COMPILED = (
     *("run --model {file} --input in.npz -o o.npz", "run --model {file} --input in.npz --dump-all-tensors"),
     *("disasm {file} -o o.txt", "profile {file}", "profile {file} --html o.html --trace o.json"),
 )
+ARCHIVES = (
+    *("run --model {file} --input in.npz -o o.npz", "disasm {file} -o o.txt"),
+    "run --model {file} --input in.npz -o o.npz --trust",
+    "run --model {file} --input in.npz --dump-all-tensors --trust",
+)
 
 
 def formats_of() -> Mapping[str, Format]:
     """The formats whose sound files `prepare` makes."""
     lowered = [f"n_{chip}_int8_sym_{stage}.mlir" for chip in ("bm1684x", "cv183x") for stage in ("tpu", "final")]
     table = "deploy --mlir n.mlir --chip {chip} --quantize int8 --calibration-table {table} -o o{suffix}"
-    chips = (("bm1684x", ".bmodel"), ("cv183x", ".cvimodel"))
-    calibrated = [table.format(chip=chip, suffix=suffix, table="{file}") for chip, suffix in chips]
+    calibrated = [table.format(chip=chip, suffix=suffix, table="{file}") for chip, suffix in CHIPS]
     mixed = [table.format(chip="bm1684x", suffix=".bmodel", table="n_table") + " --quantize-table {file}"]
     weights = [name.replace(".mlir", "_weight.npz") for name in ("n.mlir", *lowered)]
     return {
@@ -123,6 +129,7 @@ def formats_of() -> Mapping[str, Format]:
             [f"profile n_bm1684x.bmodel --plan {{file}}{more}" for more in ("", " --html o.html --trace o.json")],
         ),
         "cvimodel": Format(["n_cv183x.cvimodel"], formats.damaged_binary, COMPILED),
+        "archive": Format(["n_c.tar"], formats.damaged_archive, ARCHIVES),
     }
 
 
@@ -162,7 +169,7 @@ def prepare(folder: Path) -> None:
     steps += [
         ["calibrate", at["n.mlir"], f"--dataset={at['cal']}", "-o", at["n_table"], "--tune-num=2", "--bias-num=2"]
     ]
-    for chip, suffix in (("bm1684x", ".bmodel"), ("cv183x", ".cvimodel")):
+    for chip, suffix in CHIPS:
         output = str(folder / f"n_{chip}{suffix}")
         plan = [f"--memory-plan={folder / 'n_plan.json'}"] if chip == "bm1684x" else []
         options = ["--quantize=int8", f"--calibration-table={at['n_table']}", f"--work-dir={folder}"]
@@ -229,7 +236,11 @@ class Runs:
             (self._place / name).write_bytes(content)
         data = "".join(f" --model-data {name}" for name in names[1:])
         chip, mode, suffix = formats.choose(
-            (("bm1684x", "f32", ".bmodel"), ("bm1684x", "f16", ".bmodel"), ("cv183x", "bf16", ".cvimodel")), random
+            (
+                *(("bm1684x", "f32", ".bmodel"), ("bm1684x", "f16", ".bmodel")),
+                *(("cv183x", "bf16", ".cvimodel"), ("c", "f32", ".tar")),
+            ),
+            random,
         )
         if chosen == "stated":
             mode = "int8"  # what it states itself

@@ -128,7 +128,8 @@ class Interpreter:
         operation = step.operation
         operands = [_present(values[slot]) for slot in step.operands]
         try:
-            results = self._results(step, operands)
+            with np.errstate(all="ignore"):  # infinities and NaN are results here, not accidents
+                results = self._results(step, operands)
         except NotImplementedError as error:
             way_out = "install the package that brings it" if not operation.is_registered else "give it an evaluate"
             _fail(operation, f"{error}; {way_out}", error)

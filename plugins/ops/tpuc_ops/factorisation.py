@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 import numpy as np
@@ -34,6 +35,22 @@ def energy(a: Array) -> float:
     """The sum of squares of all elements."""
     flat = a.reshape(-1)
     return dot(flat, flat)
+
+
+def finite_energy(a: Array) -> float:
+    """As `energy`, without infinities, which masks leave in logarithms and maxima."""
+    total = energy(a)
+    return total if math.isfinite(total) else energy(a[np.isfinite(a)])
+
+
+def error_energy(wanted: Array, got: Array) -> float:
+    """Of the differences, where finite values are wanted."""
+    with np.errstate(all="ignore"):
+        total = energy(wanted - got)
+        if math.isfinite(total):
+            return total
+        counts = np.isfinite(wanted)
+        return energy(wanted[counts] - got[counts])
 
 
 def matmul(left: Floats, right: Floats) -> Floats:

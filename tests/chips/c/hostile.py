@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import tarfile
@@ -54,7 +55,8 @@ def words(files: dict[str, bytes], random: Random) -> bytes:
     for _ in range(int(random.integers(1, 3))):
         place, key = choose(_places(whole), random)
         old: Any = place[key]
-        place[key] = choose(WORDS if isinstance(old, str) or random.integers(3) == 0 else NUMBERS, random)
+        new = choose(WORDS if isinstance(old, str) or random.integers(3) == 0 else NUMBERS, random)
+        place[key] = copy.deepcopy(new)  # a list may be damaged in turn
     return made({**files, "metadata.json": json.dumps(whole).encode("utf-8", "surrogatepass")})
 
 

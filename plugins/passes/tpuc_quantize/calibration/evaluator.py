@@ -10,7 +10,7 @@ import numpy as np
 from tpuc.api import Module
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Pool, decibels
-from tpuc_ops.factorisation import energy
+from tpuc_ops.factorisation import error_energy, finite_energy
 
 from tpuc_quantize.metrics.agreement import Agreement, Decider, Outputs, Remembering
 from tpuc_quantize.metrics.output_heads import deciders_of
@@ -65,7 +65,7 @@ class Judge:
         self.measure = measure_of(self.exact, deciders, states)
         self.deciders = tuple(self.measure.decider(one) for one in deciders)
         self.wanted = self._taken(self.exact, states, 0)
-        self._signals = np.array([[energy(one) for one in sample] for sample in self.wanted.measured])
+        self._signals = np.array([[finite_energy(one) for one in sample] for sample in self.wanted.measured])
 
     def powers(self) -> dict[str, float]:
         """The mean squares of companded outputs, by name."""
@@ -135,7 +135,7 @@ class Judge:
         """Signal and noise of each output over some samples: `[outputs, 2]`."""
         sums = np.zeros((len(self.measure.slots), 2))
         for place, got in enumerate(run.measured, run.first):
-            noise = [energy(a - b) for a, b in zip(self.wanted.measured[place], got, strict=True)]
+            noise = [error_energy(a, b) for a, b in zip(self.wanted.measured[place], got, strict=True)]
             sums += np.stack([self._signals[place], noise], axis=1)
         return sums
 

@@ -96,8 +96,10 @@ def _importance(value: Array, gradient: Array, limit: float, channels: Array | N
         places -= first
         wide = np.clip(places, 0, BINS - 1).astype(np.intp)  # once for both
         signed = (slope.view(np.int32) ^ (bits & ~_MAGNITUDE)).view(np.float32)  # a product of signs takes far longer
-        squares += np.bincount(wide, weights=slope * slope, minlength=BINS)
+        with np.errstate(over="ignore"):  # what a mask of lowest numbers multiplies has slopes as large
+            squares += np.bincount(wide, weights=slope * slope, minlength=BINS)
         sums += np.bincount(wide, weights=signed, minlength=BINS)
+    squares = np.minimum(squares, np.finfo(np.float32).max)
     return Importance((squares.astype(np.float32),), (sums.astype(np.float32),), channels)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tpuc.api import Elementwise, Node, Op
 from tpuc.api.evaluation import Array, Step
 from tpuc_ops import top
-from tpuc_ops.factorisation import energy
+from tpuc_ops.factorisation import error_energy
 
 from tpuc_quantize.simulation.grids import Grid, symmetric_grid
 from tpuc_quantize.simulation.network import FakeNetwork, State, product_of_integers
@@ -85,7 +85,7 @@ class Tuner:
         for number, (_, slot) in enumerate(self.net.plan.outputs):
             array = state.values[slot]
             if slot in self.choices and array is not None:
-                result[-1, number] = np.array([_energy(array, grid.round(array)) for grid in self.choices[slot]])
+                result[-1, number] = np.array([error_energy(array, grid.round(array)) for grid in self.choices[slot]])
         return result
 
     def step(self, index: int, state: State) -> Distances:
@@ -118,7 +118,7 @@ class Tuner:
 
         def distance(position: int, grid: Grid) -> float:
             pairs = zip(wanted, evaluated(position, grid), strict=True)
-            return sum(_energy(np.asarray(a), np.asarray(b)) for a, b in pairs)
+            return sum(error_energy(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
         for position in tuned:
             choices = self.choices[step.operands[position]]
@@ -226,10 +226,6 @@ def _rows(step: Step) -> _Rows | None:
 
 def _with(arrays: Sequence[Array], position: int, array: Array) -> list[Array]:
     return [*arrays[:position], array, *arrays[position + 1 :]]
-
-
-def _energy(wanted: Array, got: Array) -> float:
-    return energy(wanted - got)
 
 
 def choose(

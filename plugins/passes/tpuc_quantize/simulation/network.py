@@ -251,8 +251,12 @@ class FakeNetwork:
 
     def evaluate(self, index: int, operands: Sequence[Array]) -> list[Array]:
         """The op of a step on given operands, as float32."""
-        step = self.plan.steps[index]
-        return [np.asarray(array) for array in step.operation.op.evaluate(step.node, operands)]
+        return self._evaluate(index, self.plan.steps[index].node, operands)
+
+    def _evaluate(self, index: int, node: Node, operands: Sequence[Array]) -> list[Array]:
+        op = self.plan.steps[index].operation.op
+        with np.errstate(all="ignore"):  # infinities and NaN are results here, not accidents
+            return [np.asarray(array) for array in op.evaluate(node, operands)]
 
     def run_step(self, index: int, state: State, *, integer: bool) -> None:
         """Compute one step; results of integer ops lie on their grids."""
@@ -300,7 +304,7 @@ class FakeNetwork:
         step = self.plan.steps[index]
         node = self._node_of(index, count)
         if node is not None:
-            return [np.asarray(array) for array in step.operation.op.evaluate(node, operands)]
+            return self._evaluate(index, node, operands)
         shared = [slot in self.constants or slot == ABSENT_SLOT for slot in step.operands]
         parts = [
             [array] * count if is_shared else np.split(array, count)
