@@ -20,8 +20,8 @@ from tests.models.rows import lower
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="needs ai-edge-litert")
 
 Array = NDArray[Any]
-STEPS = {"bm1684x": 1.01, "c": 1.01, "cv181x": 2.51}
-"""Casts of CV18xx from floats are symmetric, so a value with a zero point may lie a step further off."""
+STEPS = {"bm1684x": 1.01, "c": 1.01, "cv181x": 2.01}
+"""CV18xx gives unsigned bytes as products of floats of eight bits: up to a step of the largest ones."""
 SHAPE = (1, 6, 5, 4)
 
 

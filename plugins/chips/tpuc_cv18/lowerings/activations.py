@@ -11,6 +11,7 @@ from tpuc_chip_parts.lowering import (
     FunctionFloat,
     FunctionTable,
     PowFloat,
+    is_stated,
     quantised_constant,
     result_with_sign,
     slope_refusal,
@@ -18,6 +19,7 @@ from tpuc_chip_parts.lowering import (
 from tpuc_chip_parts.numbers import ClipFloat, LeakyReluFloat
 from tpuc_ops import top, tpu
 from tpuc_ops.elementwise import Function
+from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.kernels.powers import ActiveKernel
 from tpuc_cv18.lowerings.common import (
@@ -124,7 +126,13 @@ class PReluInt8(Lowering[top.PRelu]):
 
 @TABLE.lowers(top.Relu, "bf16", "int8")
 class ReluAny(Lowering[top.Relu]):
-    """A clamp of stored values; the result keeps the operand's type."""
+    """A clamp of stored values; the result keeps the operand's type. A table where the network states another one."""
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return is_stated(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        source = node.operands[0].tensor
+        if source.is_quantised and (is_stated(node) or zero_point(source)):
+            return FunctionTable().lower(node, build)
         return [build(tpu.Relu(relu_limit=node.op.relu_limit), node.operands, node.operands[0].tensor.at(None))]

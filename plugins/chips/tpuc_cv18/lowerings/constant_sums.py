@@ -11,7 +11,7 @@ from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.lowerings.common import QDM, Array
-from tpuc_cv18.lowerings.qdm import saturation_clamps, stored_qdm
+from tpuc_cv18.lowerings.qdm import stored_qdm
 
 _MOST_CHANNELS = 4096
 """Biases are read for every tile of their channels."""
@@ -32,7 +32,7 @@ def adds_constant(node: LoweringNode[top.Add | top.Sub]) -> bool:
     if any(factor != 1.0 for factor in op.coeff or ()):
         return False
     if is_stated(node):
-        if (op.do_relu and not saturation_clamps(node)) or not _reaches(node, type_):
+        if not _reaches(node, type_):
             return False
     elif not (type_.is_quantised and zero_point(type_)):
         return False
@@ -71,6 +71,7 @@ def sum_with_constant(node: LoweringNode[top.Add | top.Sub], build: LoweringBuil
         with_bias=True,
         offset_in_bias=bool(zero_point(result)),
         do_relu=op.do_relu and not zero_point(result),
+        relu_limit=op.relu_limit,
         **QDM,
     )
     if image == result.dims:

@@ -15,7 +15,8 @@ from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv18.lowerings.phases import lower_phases, phase_filters, phases_refusal
-from tpuc_cv18.lowerings.qdm import quantise_qdm, saturation_clamps, stored_qdm
+from tpuc_cv18.lowerings.qdm import quantise_qdm, stored_qdm
+from tpuc_cv18.lowerings.relu_apart import with_relu_apart
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.lowerings.windows import loses_dilation, most_zeros
 from tpuc_cv18.operands import MAX_STEP
@@ -154,11 +155,12 @@ class DeconvInt8(Lowering[top.Deconv]):
         op, filters = node.op, node.constants[1]
         if not is_stated(node) or learned_scales(node) is None or filters is None:
             return False
-        return phases_refusal(_near(op, filters)[0]) is None and (not op.do_relu or saturation_clamps(node))
+        return phases_refusal(_near(op, filters)[0]) is None
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)
 
+    @with_relu_apart
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         source, result = node.operands[0].tensor, node.quantised_result_type()
         moved = bool(zero_point(source) or zero_point(result))

@@ -25,6 +25,7 @@ from tpuc_cv18.lowerings.common import (
 )
 from tpuc_cv18.lowerings.constant_sums import adds_constant, sum_with_constant
 from tpuc_cv18.lowerings.gates import gate_of, gated
+from tpuc_cv18.lowerings.relu_apart import with_relu_apart
 from tpuc_cv18.lowerings.residual import is_product, sum_as_product
 from tpuc_cv18.lowerings.sums import choose_multipliers
 from tpuc_cv18.lowerings.table import TABLE
@@ -117,6 +118,7 @@ class SumInt8(Lowering[Any]):
     def takes_zero_points(self, node: LoweringNode) -> bool:
         return is_product(node) or adds_constant(node)
 
+    @with_relu_apart
     def lower(self, node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
         if is_product(node) and len({value.tensor.storage for value in node.operands}) == 1:

@@ -17,10 +17,10 @@ from tpuc_cv18.lowerings.qdm import (
     float_sums,
     is_stored,
     quantise_qdm,
-    saturation_clamps,
     stored_filters,
     stored_qdm,
 )
+from tpuc_cv18.lowerings.relu_apart import with_relu_apart
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.lowerings.wide_filters import byte_count, repeated, split
 
@@ -52,12 +52,12 @@ class MatMulInt8(Lowering[top.MatMul]):
     float_sums = True
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
-        plain = is_stated(node) and not is_computed(node) and is_stored(node)
-        return plain and (not node.op.do_relu or saturation_clamps(node))
+        return is_stated(node) and not is_computed(node) and is_stored(node)
 
     def refuse(self, node: LoweringNode) -> str | None:
         return computed_refusal(node) if is_computed(node) else None
 
+    @with_relu_apart
     def lower(self, node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
         right = node.constants[1]

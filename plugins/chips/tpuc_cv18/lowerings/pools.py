@@ -24,6 +24,7 @@ from tpuc_cv18.lowerings.common import (
     with_scale,
 )
 from tpuc_cv18.lowerings.qdm import stored_qdm
+from tpuc_cv18.lowerings.relu_apart import with_relu_apart
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.lowerings.windows import LOWEST, most_stride, pad_apart
 from tpuc_cv18.operands import MAX_EXTENT
@@ -122,7 +123,7 @@ def _is_product(node: LoweringNode[top.AvgPool]) -> bool:
     source = node.operand_types[0]
     stored = isinstance(source.element, (Calibrated, Uniform))  # of several that are stated some become calibrated
     stated = stored and (is_stated(node) or zero_point(source) != 0)
-    return stated and counts and small and not op.do_relu and len(op.kernel_shape) == 2
+    return stated and counts and small and len(op.kernel_shape) == 2
 
 
 def _lean(node: LoweringNode[top.AvgPool]) -> int:
@@ -154,6 +155,8 @@ def _average_product(node: LoweringNode[top.AvgPool], build: LoweringBuilder) ->
         multiplier=product.multipliers,
         rshift=product.right_shifts,
         offset_in_bias=bool(zero_point(result)),
+        do_relu=op.do_relu and not zero_point(result),
+        relu_limit=op.relu_limit,
         **QDM,
     )
     return build(lowered, operands, result)
@@ -178,6 +181,7 @@ class AvgPoolInt8(Lowering[top.AvgPool]):
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
 
+    @with_relu_apart
     def lower(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
         source = node.operands[0].tensor

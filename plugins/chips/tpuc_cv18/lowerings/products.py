@@ -16,11 +16,11 @@ from tpuc_cv18.lowerings.qdm import (
     float_sums,
     is_stored,
     quantise_qdm,
-    saturation_clamps,
     stored_filters,
     stored_qdm,
     within_reach,
 )
+from tpuc_cv18.lowerings.relu_apart import with_relu_apart
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.lowerings.wide_filters import (
     beyond_bytes,
@@ -109,11 +109,12 @@ class ConvInt8(Lowering[top.Conv]):
     float_sums = True
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
-        return is_stated(node) and is_stored(node) and (not node.op.do_relu or saturation_clamps(node))
+        return is_stated(node) and is_stored(node)
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)
 
+    @with_relu_apart
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         bias = node.constants[2]
         stored = stored_filters(node)

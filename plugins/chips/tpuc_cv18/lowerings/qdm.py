@@ -108,13 +108,6 @@ def stored_filters(node: LoweringNode) -> StoredFilters | None:
     return StoredFilters((filters.astype(np.int64) - points).astype(np.float32), scales.reshape(-1))
 
 
-def saturation_clamps(node: LoweringNode) -> bool:
-    """Is a relu what the saturation of the result's integers does?"""
-    uniform, limit = node.result_type.uniform, node.op.relu_limit
-    low, high = uniform.bounds
-    return uniform.zero_point <= low and (limit <= 0.0 or uniform.zero_point + round(limit / uniform.scale) >= high)
-
-
 def stored_qdm(
     filters: Array,
     scales: Array,

@@ -14,7 +14,6 @@ from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.lowerings.common import QDM, Array, decompose_qdm
-from tpuc_cv18.lowerings.qdm import saturation_clamps
 
 _USUAL_COPIES, _MOST_COPIES = 4, 15
 """Of rows: what sums of usual scales get, and windows and strides reach."""
@@ -31,8 +30,7 @@ def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
         return False
     if not all(type_.is_quantised and type_.dims == node.result_type.dims for type_ in types):
         return False
-    fits = _least(types[0].uniform, types[1].uniform, node.result_type.uniform) <= _MOST_COPIES * STEPS
-    return fits and (not op.do_relu or saturation_clamps(node))
+    return _least(types[0].uniform, types[1].uniform, node.result_type.uniform) <= _MOST_COPIES * STEPS
 
 
 def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Value:
@@ -74,6 +72,7 @@ def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder
         rshift=(shift,) * group,
         offset_in_bias=bool(zero_point(result)),
         do_relu=node.op.do_relu and not zero_point(result),
+        relu_limit=node.op.relu_limit,
         **QDM,
     )
     if image == dims:
