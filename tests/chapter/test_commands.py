@@ -21,6 +21,7 @@ import pytest
 from tpuc_driver.cli import main as tpuc
 
 from tests.chapter.given import make
+from tests.families import each
 
 HERE = Path(__file__).parent
 NAMES = HERE.parents[1] / "packages" / "tpuc-mlir-names"
@@ -51,7 +52,7 @@ def run(words: list[str]) -> tuple[int, str, str]:
     return status, out.getvalue(), err.getvalue()
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=[scene["name"] for scene in SCENES])
+@each("scene", SCENES, ids=[scene["name"] for scene in SCENES])
 def test_scene(scene: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for suffix, (module, package) in ENGINES.items():
         if any(one.endswith(suffix) for one in scene["given"]):

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pytest
 from tpuc.registry import Registry
 from tpuc_driver.cli.aliases import command_name
 from tpuc_driver.cli.summaries import BUILT_IN
+
+from tests.families import each
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "tpu-mlir.md").read_text("utf-8")
@@ -55,7 +56,7 @@ def test_scripts_are_all_there() -> None:
     ]
 
 
-@pytest.mark.parametrize(("script", "name"), SCRIPTS)
+@each(("script", "name"), SCRIPTS)
 def test_options_are_those_of_the_command(script: str, name: str) -> None:
     assert command_name(f"{script}.py") == command_name(script) == name
     found = command(name)

@@ -25,6 +25,7 @@ from tests.contract.tree import (
     plugin_packages,
     show,
 )
+from tests.families import each
 
 LIBRARIES = {
     *("tpuc_chip_parts", "tpuc_cv18", "tpuc_images", "tpuc_importing", "tpuc_ops", "tpuc_pages", "tpuc_profile"),
@@ -155,7 +156,7 @@ def test_files_are_short_enough_to_read() -> None:
     assert offenders([*all_files(), *others], too_long) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "limit"),
     [
         ("plugins/ops/tpuc_ops/top/relu.py", 150),
@@ -174,7 +175,7 @@ def test_limits_follow_the_kind_of_file(path: str, limit: int) -> None:
 HEAD = '"""Something."""\n\nfrom __future__ import annotations\n'
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "place", "text", "found"),
     [
         (imported_plugins, "core/tpuc/one.py", HEAD + "import tpuc_ops.top\n", ["tpuc_ops.top"]),

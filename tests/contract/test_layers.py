@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.contract.tree import CORE, PLUGINS, ROOT, core_packages, parsed, plugin_packages, show
+from tests.families import each
 
 COMPILER = ("tpuc", "tpuc_ops", "tpuc_chip_parts")
 LAYERS: Sequence[tuple[str, Sequence[str]]] = (
@@ -89,7 +88,7 @@ def _reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
     return seen
 
 
-@pytest.mark.parametrize(("folder", "allowed"), LAYERS, ids=[folder for folder, _ in LAYERS])
+@each(("folder", "allowed"), LAYERS, ids=[folder for folder, _ in LAYERS])
 def test_a_layer_imports_only_the_ones_below(folder: str, allowed: Sequence[str]) -> None:
     wrong = [
         f"{show(path)}: {name}"

@@ -18,6 +18,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from tests.contract.tree import CORE, PLUGINS, ROOT, core_packages, entry_points, plugin_packages, project
+from tests.families import each
 
 ENTRY_POINTS = [(group, name, target) for group, names in entry_points().items() for name, target in names.items()]
 
@@ -122,7 +123,7 @@ def test_entry_points_lead_to_objects() -> None:
     assert [said.split(": ")[0] for said in wrong] == ["group:one", "group:one"]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["plugins", "--help"]], ids=" ".join)
+@each("arguments", [["--help"], ["--version"], ["plugins", "--help"]], ids=" ".join)
 def test_start_up_imports_neither_numpy_nor_a_plugin(arguments: list[str]) -> None:
     script = f"""
 import sys

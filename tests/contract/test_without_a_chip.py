@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.tree import entry_points
+from tests.families import each
 
 ROOT = Path(__file__).resolve().parents[2]
 CHIPS = sorted(path.name for path in (ROOT / "plugins" / "chips").iterdir() if (path / "chip.py").exists())
@@ -72,7 +73,7 @@ def _metadata(tree: Path) -> None:
     (folder / "entry_points.txt").write_text(body)
 
 
-@pytest.mark.parametrize("package", CHIPS)
+@each("package", CHIPS)
 def test_tests_of_other_chips_do_not_name_it(package: str) -> None:
     chip = _chip(package)
     folders = [folder for place in ("chips", "interop") for folder in (ROOT / "tests" / place).iterdir()]

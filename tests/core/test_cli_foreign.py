@@ -14,6 +14,8 @@ from tpuc_driver.cli.foreign import Answer, Script, scripts, told, translated
 from tpuc_driver.cli.summaries import BUILT_IN
 from tpuc_driver.cli.text import option_name
 
+from tests.families import each
+
 
 def command(script: Script) -> click.Command:
     found: Any = import_module(BUILT_IN[script.command]).command
@@ -61,7 +63,7 @@ def test_every_refusal_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> No
         )
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "typed", "ours"),
     [
         ("deploy", "--processor cv181x --Skip_Validation --model m", "--chip cv181x --model m"),

@@ -18,6 +18,8 @@ from tpuc_driver.cli.command import Command, CommandGroup, shown_example
 from tpuc_driver.cli.generate_summaries import ORDER, built_in, bundled
 from tpuc_driver.cli.summaries import SECTIONS, SUMMARIES
 
+from tests.families import each
+
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 COMMANDS = {command.name or "": command for command in built_in().values()} | bundled()
 
@@ -28,7 +30,7 @@ def said(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, s
     return code, out + err
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@each("name", sorted(COMMANDS))
 def test_every_command_shows_examples_that_it_can_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = COMMANDS[name]
     assert isinstance(command, Command | CommandGroup)
@@ -136,7 +138,7 @@ COMPARISON = "--excepts, --tolerance and --test-reference belong to a comparison
 SEARCH = "--measure, --max-trials and --accept-point-estimate belong to a search; add --min-accuracy FIGURE."
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "sentence"),
     [
         (("--tolerance", "0.9"), COMPARISON),

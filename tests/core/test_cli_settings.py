@@ -7,6 +7,7 @@ import pytest
 from tests.core.cli import CommandLine
 from tests.core.fakes import chip, offer
 from tests.core.test_cli_shell import SHOW
+from tests.families import each
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_pipelines_may_be_replaced(installed: CommandLine) -> None:
     assert "lower         mine{x=1} yours\n" in installed("opt", "--list").out
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("[show\n", "tpuc.toml: is not TOML: "),

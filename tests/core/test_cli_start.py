@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 
-import pytest
 from tpuc_driver.cli.generate_summaries import TARGET, render
+
+from tests.families import each
 
 HEAVY = ("numpy", "rich", "pluggy", "onnx", "PIL", "tomllib", "difflib", "tpuc.ir", "tpuc.api", "tpuc_driver.session")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["plugins"], ["compile", "--help"]], ids=" ".join)
+@each("arguments", [["--help"], ["--version"], ["plugins"], ["compile", "--help"]], ids=" ".join)
 def test_starting_loads_nothing_heavy(arguments: list[str]) -> None:
     script = (
         "import sys; from tpuc_driver.cli import main; status = main(sys.argv[1:]); "

@@ -9,8 +9,10 @@ import click
 import pytest
 from tpuc_driver.cli.values import INTEGERS, MODE, NAMES, NUMBER, NUMBERS, PATHS, POSITIVE, SHAPES
 
+from tests.families import each
 
-@pytest.mark.parametrize(
+
+@each(
     ("type", "value", "expected"),
     [
         (NUMBERS, "0.9, 0.7", (0.9, 0.7)),
@@ -62,7 +64,7 @@ def test_other_values_are_explained(type: click.ParamType[Any], value: str, sent
     assert caught.value.message == sentence
 
 
-@pytest.mark.parametrize("text", ["[[9223372036854775808,3]]", "99999999999999999999999", "[2147483648]"])
+@each("text", ["[[9223372036854775808,3]]", "99999999999999999999999", "[2147483648]"])
 def test_extents_beyond_any_network_are_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="an extent above 2147483647"):
         SHAPES.convert(text, None, None)

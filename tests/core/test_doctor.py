@@ -14,6 +14,7 @@ from tpuc.registry import Offer, Registry
 from tpuc_driver import diagnosis
 
 from tests.core.cli import CommandLine
+from tests.families import each
 
 
 class Installed:
@@ -49,7 +50,7 @@ def test_it_says_what_is_missing_and_how_to_get_it(installed: Installed) -> None
     assert repr(found) == found.text()
 
 
-@pytest.mark.parametrize(
+@each(
     ("direct", "command"),
     [
         ({"url": "file:///my%20code/tpuc", "dir_info": {"editable": True}}, 'pip install -e "/my code/tpuc[acme]"'),

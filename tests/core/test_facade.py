@@ -18,6 +18,8 @@ import tpuc
 from tpuc_driver.facade.profile import COLOURS, Profile, Span
 from tpuc_driver.session import ProfileReport, Session
 
+from tests.families import each
+
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 CHIP = "bm1684x"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -145,7 +147,7 @@ REFUSED: list[tuple[str, Callable[[tpuc.Network], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("sentence", "attempt"), REFUSED, ids=[sentence[:40] for sentence, _ in REFUSED])
+@each(("sentence", "attempt"), REFUSED, ids=[sentence[:40] for sentence, _ in REFUSED])
 def test_what_does_not_fit_is_refused_in_a_sentence(
     sentence: str, attempt: Callable[[tpuc.Network], object], network: tpuc.Network
 ) -> None:

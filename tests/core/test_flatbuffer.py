@@ -11,6 +11,8 @@ import pytest
 from tpuc.errors import CorruptFile
 from tpuc_chip_parts.flatbuffer import FieldFact, Schema, TypeFact
 
+from tests.families import each
+
 
 def _fields(*rows: tuple[str, str]) -> tuple[FieldFact, ...]:
     return tuple(FieldFact(slot, name, type_, 0.0) for slot, (name, type_) in enumerate(rows))
@@ -74,7 +76,7 @@ def test_the_library_reads_it() -> None:
     assert library.table.VectorLen(library.table.Offset(4 + 2 * 4)) == 3
 
 
-@pytest.mark.parametrize("cut", [0, 3, 20])
+@each("cut", [0, 3, 20])
 def test_damaged_bytes_are_refused(cut: int) -> None:
     with pytest.raises(CorruptFile, match="the file is damaged or truncated"):
         SCHEMA.read(SCHEMA.write(RECORD, "File")[:cut], "File")

@@ -12,6 +12,7 @@ from tpuc.registry import Offer, Registry
 
 from tests.core.fakes import FakeChip, Rename, chip, offer
 from tests.core.ir.ops import Weight
+from tests.families import each
 
 
 def sentence(error: type[Exception], registry: Registry, group: str, name: str) -> str:
@@ -132,7 +133,7 @@ INSTALL = "Install what it needs, or uninstall acme."
 MEND = "Its author must mend acme, or what it imports; until then uninstall acme."
 
 
-@pytest.mark.parametrize(
+@each(
     ("cause", "shown"),
     [
         (ModuleNotFoundError("No module named 'foo'"), f"ModuleNotFoundError: No module named 'foo'. {INSTALL}"),
@@ -176,7 +177,7 @@ def test_an_object_of_another_api_version_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("group", "value", "misfit"),
     [
         ("chips", SimpleNamespace(api_version=1), "an instance of SimpleNamespace, not an instance of Chip"),

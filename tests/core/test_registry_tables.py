@@ -10,6 +10,7 @@ from tpuc.errors import PluginConflict, PluginError
 from tpuc.registry import Offer, Registry
 
 from tests.core.fakes import FakeTable, chip, offer
+from tests.families import each
 
 CONV = ("top.Conv", "int8")
 GELU = ("acme.Gelu7", "int8")
@@ -50,7 +51,7 @@ def test_a_stranger_s_table_takes_no_part_and_is_not_even_loaded() -> None:
     assert states == {"newchip.top": "available", "newchip.top.fast": "not enabled"}
 
 
-@pytest.mark.parametrize("name", ["fast", "stranger", "Stranger", "newchip.top.fast"])
+@each("name", ["fast", "stranger", "Stranger", "newchip.top.fast"])
 def test_with_lets_a_stranger_s_table_take_part(name: str) -> None:
     registry = Registry(enabled=[name], offers=[*CHIP_PACKAGE, *OP_LIBRARY, STRANGER])
     assert value(registry, "top", ("top.Add", "int8")) == "stranger newchip.top.fast"
@@ -153,7 +154,7 @@ def test_a_table_registered_under_another_name_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["newchip", "newchip.", ".top"])
+@each("name", ["newchip", "newchip.", ".top"])
 def test_a_table_whose_name_lacks_a_part_is_listed_as_misnamed(name: str) -> None:
     registry = Registry(offers=[*CHIP_PACKAGE, table(name, "chips", CONV)])
     assert {row.name: row.state for row in registry.describe("tpuc.lowerings")}[name] == "misnamed"

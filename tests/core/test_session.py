@@ -24,6 +24,7 @@ from tpuc_quantize.analysis.runs import compare_layers
 
 from tests.core.fakes import chip, offer
 from tests.core.test_interpreter import network
+from tests.families import each
 
 
 class Reader(Frontend):
@@ -148,7 +149,7 @@ def test_tolerances_are_two_numbers_or_those_of_the_mode() -> None:
 NAN, INF = math.nan, math.inf
 
 
-@pytest.mark.parametrize(
+@each(
     ("got", "wanted", "fault"),
     [
         (
@@ -179,7 +180,7 @@ NAN, INF = math.nan, math.inf
         ([1.0, 1.0, 1.0], [1.0, 1.0], "has 2 and 3 elements; compare results of the same network on the same input"),
     ],
 )
-@pytest.mark.parametrize("tolerance", [(0.9, 0.5), (-1.0, -1e300)])
+@each("tolerance", [(0.9, 0.5), (-1.0, -1e300)])
 def test_nan_and_overflow_fail_at_every_tolerance_and_are_named(
     got: list[float], wanted: list[float], fault: str, tolerance: tuple[float, float]
 ) -> None:

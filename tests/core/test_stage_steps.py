@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from tpuc.errors import TpucError
 from tpuc_driver.session.compare import compare
 
+from tests.families import each
+
 SCALE = 0.5
 
 
@@ -22,7 +24,7 @@ def test_one_step_is_no_difference() -> None:
     assert result.text().endswith("1 of integers that differ by one step at most")
 
 
-@pytest.mark.parametrize("steps", [{}, {"q": SCALE / 2}, {"other": SCALE}])
+@each("steps", [{}, {"q": SCALE / 2}, {"other": SCALE}])
 def test_more_than_a_step_is_judged_by_the_tolerance(steps: dict[str, float]) -> None:
     with pytest.raises(TpucError, match=r"below the tolerance of 0\.99, 0\.99"):
         compare("a and b", {"q": stored(1, 2, 0)}, {"q": stored(2, 1, 0)}, (0.99, 0.99), steps=steps)

@@ -13,6 +13,7 @@ from tpuc.registry import Registry
 from tpuc.support import CompiledForms, read_forms, refusal_of
 from tpuc_driver.cli.commands.matrix import lowering_rows, table_rows
 
+from tests.families import each
 from tests.support_forms import compiled, forms, ops, refusal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,7 @@ def differences(chip: str, tried: Sequence[tuple[str, str]]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_a_sample_of_forms_compiles_as_the_table_says(chip: str) -> None:
     description = Registry().get("tpuc.chips", chip).description
     rows = table_rows(Registry(), description, "top")
@@ -55,7 +56,7 @@ def test_a_sample_of_forms_compiles_as_the_table_says(chip: str) -> None:
     assert differences(chip, [cells[index] for index in chosen]) == [], OUT_OF_DATE
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_every_op_of_the_table_was_compiled(chip: str) -> None:
     description = Registry().get("tpuc.chips", chip).description
     rows = lowering_rows(Registry(), description, "top")
@@ -82,7 +83,7 @@ def test_an_op_of_which_nothing_compiles_has_no_cell() -> None:
     assert not found.never_compiles("top.Other", "f32")
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "kept"),
     [
         ("node 'y': tpu.Pad on c: no; change the node or choose another chip", "no"),

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from tpuc_driver.cli import main
 
+from tests.families import each
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 TOLD = {"accuracy": "int8 by kld           99.0%", "chip": "cycles become", "detector": "mAP50  0.9"}
@@ -44,6 +46,6 @@ def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert TOLD[path.stem] in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@each("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_holds_no_results(path: Path) -> None:
     assert [cell for cell in cells(path) if cell["outputs"] or cell["execution_count"] is not None] == []

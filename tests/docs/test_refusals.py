@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from refusals import Refusals, refusals_of
 from tpuc.api import Node, TileKernel
 from tpuc_testing.packages import make_importable
 
+from tests.families import each
 from tests.third_party.distributions import TOY_CHIP
 
 make_importable(TOY_CHIP)
@@ -73,7 +73,7 @@ class Unreadable(TileKernel[Any, Any]):
 PLAIN = ("a is taken", "b", "at most 7 of them", "at most 15 of them", "only with --flag; permute them")
 
 
-@pytest.mark.parametrize(
+@each(
     ("cell", "expected"),
     [
         (Plain(), Refusals(PLAIN, True)),

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
-import pytest
 import tflite
 from tpuc.api import ForeignNode, ImporterTable
 from tpuc_caffe.importers import TABLE as CAFFE
@@ -109,6 +108,6 @@ def test_tensorflow_operators_on_constants(name: str) -> None:
     assert name in KERNELS
 
 
-@pytest.mark.parametrize("reasons", [onnx_refused.REASONS, tensorflow_refused.REASONS, tflite_refused.REASONS])
+@each("reasons", [onnx_refused.REASONS, tensorflow_refused.REASONS, tflite_refused.REASONS])
 def test_refusals_have_reasons(reasons: Mapping[str, str]) -> None:
     assert all(len(reason.split()) > 4 for reason in reasons.values())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.families import each
 from tests.fuzz.child import verdict
 from tests.fuzz.mutations import BROKEN, Runs, Tally, formats_of, prepare, run_all
 
@@ -64,7 +65,7 @@ def test_sound_files_are_accepted(runs: Runs, sound: Path) -> None:
             assert ended[0] == "ok", (command, ended)
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "said", "ended"),
     [
         (0, "", "ok"),

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from tpuc_ops.functions import erf
 
+from tests.families import each
+
 RANDOM = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize(
+@each(
     "x",
     [
         pytest.param(RANDOM.uniform(-5, 5, 100_000), id="where it bends"),

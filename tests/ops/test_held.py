@@ -6,7 +6,6 @@ import math
 
 import ml_dtypes
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from tpuc.ir import ScalarType
 from tpuc_chip_parts.held import held, held_number
@@ -19,7 +18,7 @@ LARGEST = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127, "f32": F32_MAX}
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 
-@pytest.mark.parametrize("name", LARGEST)
+@each("name", LARGEST)
 def test_numbers_beyond_a_type_become_its_largest(name: str) -> None:
     kind, largest = ScalarType(name), LARGEST[name]
     for number in (F32_MAX, 1e39, 1e300, largest, 2.0 * largest):
@@ -29,7 +28,7 @@ def test_numbers_beyond_a_type_become_its_largest(name: str) -> None:
             assert math.isfinite(held_number(sign * number, kind))
 
 
-@pytest.mark.parametrize("name", LARGEST)
+@each("name", LARGEST)
 def test_infinities_stay_where_the_chip_has_them(name: str) -> None:
     array = np.array([-np.inf, 0.0, np.inf, np.nan], np.float32)
     kind, largest = ScalarType(name), LARGEST[name]

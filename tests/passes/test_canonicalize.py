@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import F32, Calibrated, Module, Op, TensorType
@@ -125,7 +124,7 @@ def test_nothing_moves_past_a_relu() -> None:
     assert canonicalized(net.finish(net.op(top.MulConst(const_val=-2.0), conv))) == ["Conv", "MulConst"]
 
 
-@pytest.mark.parametrize("shape", [(1, 2, 3, 3), (1, 1, 3, 1), (2, 2, 1, 1)])
+@each("shape", [(1, 2, 3, 3), (1, 1, 3, 1), (2, 2, 1, 1)])
 def test_constants_that_differ_within_a_channel_stay(shape: tuple[int, ...]) -> None:
     net = Network(1, 3, 5, 5)
     conv = net.op(top.Conv(kernel_shape=(3, 3)), net.input, net.weight(2, 3, 3, 3), net.none)

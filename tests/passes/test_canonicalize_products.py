@@ -31,7 +31,7 @@ def filters_of(module: Module) -> list[tuple[int, ...]]:
     return [one.operands[1].tensor.dims for one in products]
 
 
-@pytest.mark.parametrize(
+@each(
     ("wide", "relu", "expected"),
     [
         (6, False, [(4, 3, 3, 3)]),  # 4 x 27 numbers instead of 6 x 27 + 4 x 6

@@ -24,6 +24,7 @@ from tpuc_plan.outline_groups import OutlineGroups
 from tpuc_plan.regions.region_planner import LEVELS, Settings
 from tpuc_testing.equality import first_difference
 
+from tests.families import each
 from tests.models.networks import Network
 
 CHIPS = [chip for chip in ("bm1684x", "cv183x") if Registry().has("tpuc.chips", chip)]
@@ -322,8 +323,8 @@ def test_a_value_that_is_sent_away_is_loaded_again(chip: str, tmp_path: Path, mo
     assert len(again.result.users) == 2
 
 
-@pytest.mark.parametrize("opt", [1, 3])
-@pytest.mark.parametrize("chip", CHIPS)
+@each("opt", [1, 3])
+@each("chip", CHIPS)
 def test_other_levels_of_planning(chip: str, opt: int, tmp_path: Path) -> None:
     path = tmp_path / "drawn.onnx"
     path.write_bytes(branches(64).SerializeToString())

@@ -12,6 +12,8 @@ from tpuc_driver.session import Session
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
 
+from tests.families import each
+
 
 def network(kernel: tuple[int, int], pads: tuple[int, int, int, int]) -> Module:
     """One convolution of `x: [1, 2, 6, 5]`."""
@@ -29,7 +31,7 @@ def optimised(module: Module) -> Module:
     return module
 
 
-@pytest.mark.parametrize(
+@each(
     ("kernel", "pads", "border", "rest"),
     [
         ((1, 1), (1, 1, 1, 1), (0, 0, 1, 1, 0, 0, 1, 1), (0, 0, 0, 0)),

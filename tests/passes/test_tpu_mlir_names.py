@@ -10,6 +10,7 @@ from tpuc_driver.session import Session
 from tpuc_driver.session.artifacts import read_artifact
 
 from tests.chips.command_line import tpuc
+from tests.families import each
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 CHIP = "bm1684x"
@@ -37,7 +38,7 @@ def opt(folder: Path, *passes: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("mode", ["F32", "F16", "BF16"])
+@each("mode", ["F32", "F16", "BF16"])
 def test_the_printed_order_gives_the_file_that_deploy_gives(mode: str, digits: Path) -> None:
     """Of floats, where `asymmetric` means nothing."""
     lower = f"convert-top-to-tpu{{mode={mode} asymmetric=true chip={CHIP}}}"
@@ -74,7 +75,7 @@ def test_two_chips_at_once(digits: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", BEHIND[1:])
+@each("name", BEHIND[1:])
 def test_without_a_chip(name: str, digits: Path) -> None:
     done = tpuc("opt", "digits.mlir", "--pass", name, cwd=digits)
     assert done.returncode == 2

@@ -24,6 +24,7 @@ from tpuc_testing.golden import run_golden
 from tpuc_testing.packages import make_importable, offers_of
 from tpuc_testing.planner_conformance import PlannerConformance
 
+from tests.families import each
 from tests.third_party.distributions import ACME_TOOLS, ROOT, TOY_CHIP
 
 make_importable(TOY_CHIP, ACME_TOOLS)
@@ -57,7 +58,7 @@ def samples(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("offer", offers_of(ACME_TOOLS), ids=lambda offer: f"{offer.group}:{offer.name}")
+@each("offer", offers_of(ACME_TOOLS), ids=lambda offer: f"{offer.group}:{offer.name}")
 def test_everything_it_registers_can_be_used(offer: Any, registry: Registry) -> None:
     assert registry.get(offer.group, offer.name) is not None
 
@@ -101,7 +102,7 @@ def test_preprocessing_is_kept_on_the_input(network: Path, registry: Registry) -
     assert module.main.operations[0].op.scale == (0.5, 0.5, 0.5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "error", "sentence"),
     [
         (b"\xff", InvalidModel, "is not text (byte 0); give a .chain file"),
@@ -140,7 +141,7 @@ class Seen:
     maximum: float = 4.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("counts", "threshold"),
     [
         ([90, 50, 6, 4], 2.0),  # ten values lie in the two last bins

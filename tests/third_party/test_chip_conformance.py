@@ -20,6 +20,7 @@ from tpuc_testing.chip_conformance import ChipConformance
 from tpuc_testing.kernel_conformance import Sample
 from tpuc_testing.packages import offers_of
 
+from tests.families import each
 from tests.third_party.distributions import ROOT, TOY_CHIP
 
 BYTES = quantised_element("int8", 0.05)
@@ -159,7 +160,7 @@ def test_every_check_is_seen_to_fail() -> None:
     assert {check for check, _, _ in BROKEN} == set(CHECKS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("stated", "sentence"),
     [
         ({"chip": "toy"}, "TestBad must state samples, growing"),

@@ -12,6 +12,7 @@ from toy_chip.kernels import TABLE
 from tpuc.api import F16, F32, Calibrated, CalibrationError, ElementType, Node, Op, ScalarType, TensorType, Uniform
 from tpuc_ops import tpu
 
+from tests.families import each
 from tests.third_party.distributions import chips_with_acme_cells
 
 I8 = Uniform(ScalarType("i8"), F32, 0.5)
@@ -72,12 +73,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("op", "operands"), TAKEN, ids=lambda value: getattr(value, "name", ""))
+@each(("op", "operands"), TAKEN, ids=lambda value: getattr(value, "name", ""))
 def test_taken(op: Op, operands: list[TensorType]) -> None:
     assert refusal(op, *operands) is None
 
 
-@pytest.mark.parametrize(("op", "operands", "sentence"), REFUSED, ids=lambda value: getattr(value, "name", ""))
+@each(("op", "operands", "sentence"), REFUSED, ids=lambda value: getattr(value, "name", ""))
 def test_refused(op: Op, operands: list[TensorType], sentence: str) -> None:
     reason = refusal(op, *operands)
     assert reason is not None

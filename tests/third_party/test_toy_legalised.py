@@ -13,6 +13,7 @@ from tpuc_testing.kernel_conformance import Fixed, Operand, Sample, sample_modul
 from tpuc_testing.packages import offers_of
 
 from tests.core.fakes import offer
+from tests.families import each
 from tests.third_party.distributions import ROOT
 from tests.third_party.float_toy import KERNELS, LOWERINGS, NAME, FloatToy
 
@@ -82,7 +83,7 @@ def test_the_chip_has_no_cell_for_what_is_composed() -> None:
     assert composed.isdisjoint(KERNELS.cells)
 
 
-@pytest.mark.parametrize("name", [*SAMPLES, *VOLUMES])
+@each("name", [*SAMPLES, *VOLUMES])
 def test_the_simulator_computes_what_is_composed(name: str, registry: Registry) -> None:
     module, inputs = sample_module({name: (SAMPLES | VOLUMES)[name]}, registry)
     wanted = Interpreter(module).run(inputs)

@@ -18,6 +18,7 @@ from tpuc.registry import Offer, Registry
 from tpuc_driver.data.samples import SampleInput, SampleSource, open_samples
 
 from tests.core.data.readers import READER
+from tests.families import each
 
 Array = NDArray[Any]
 
@@ -39,12 +40,12 @@ def write_list(folder: Path, *lines: str) -> Path:
 
 
 class TestArrays:
-    @pytest.mark.parametrize("shape", [(1, 2, 3), (2, 3), (1, 1, 2, 3)])
+    @each("shape", [(1, 2, 3), (2, 3), (1, 1, 2, 3)])
     def test_the_inputs_own_shape_is_one_sample(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
         np.savez(tmp_path / "a.npz", x=ramp(*shape))
         assert values(open_samples([X], tmp_path)) == [[[[0, 1, 2], [3, 4, 5]]]]
 
-    @pytest.mark.parametrize("shape", [(4, 2, 3), (4, 1, 2, 3), (4, 2, 3, 1)])
+    @each("shape", [(4, 2, 3), (4, 1, 2, 3), (4, 2, 3, 1)])
     def test_a_leading_axis_counts_samples(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
         np.savez(tmp_path / "a.npz", x=ramp(*shape))
         source = open_samples([X], tmp_path)
@@ -100,7 +101,7 @@ class TestFolders:
         (tmp_path / "labels.tsv").write_text("a\t1\n")
         assert [v[0][0][0] for v in values(open_samples([X], tmp_path))] == [1, 2, 3]
 
-    @pytest.mark.parametrize(("wanted", "expected"), [(0, 5), (2, 2), (4, 4), (9, 5)])
+    @each(("wanted", "expected"), [(0, 5), (2, 2), (4, 4), (9, 5)])
     def test_input_num(self, tmp_path: Path, wanted: int, expected: int) -> None:
         np.save(tmp_path / "a.npy", ramp(3, 2, 3))
         np.save(tmp_path / "b.npy", ramp(2, 2, 3))
@@ -202,8 +203,8 @@ class TestRefusals:
         with refuse("b.npy: 1 file(s) for 2 inputs (x, y). Give one .npz with all of them, or one file per input"):
             open_samples(both, data_list=write_list(tmp_path, "b.npy"))
 
-    @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-    @pytest.mark.parametrize("content", [b"", b"no array", b"\x93NUMPY\x01\x00"])
+    @each("name", ["a.npy", "a.npz"])
+    @each("content", [b"", b"no array", b"\x93NUMPY\x01\x00"])
     def test_damaged_files(self, tmp_path: Path, name: str, content: bytes) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(
@@ -230,7 +231,7 @@ class TestRefusals:
         with refuse("not a readable array file"):
             list(open_samples([X], tmp_path))
 
-    @pytest.mark.parametrize(
+    @each(
         ("array", "dtype", "message"),
         [
             (

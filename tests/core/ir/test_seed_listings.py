@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from tpuc.ir.attributes import IntegerAttr, StringAttr
 from tpuc.ir.text import parse_module, parse_type, print_module
 from tpuc.ir.types import F32, I8, Calibrated, TensorType, Uniform
 from tpuc_testing.equality import first_difference
 
 from tests.core.ir.test_text import unknown
+from tests.families import each
 
 # S0, listing 1 (its `module_attributes` is `module attributes`).
 PAPER = """\
@@ -73,7 +73,7 @@ tensor<64x1x7x7xf32>, tensor<64xf32>) -> tensor<1x64x84x69xf32> loc(#loc4)
 """
 
 
-@pytest.mark.parametrize("text", [PAPER, BOOK, TPULANG], ids=["paper", "book", "tpulang"])
+@each("text", [PAPER, BOOK, TPULANG], ids=["paper", "book", "tpulang"])
 def test_a_listing_is_stable_after_one_round_trip(text: str) -> None:
     module = parse_module(text, unknown)
     printed = print_module(module)

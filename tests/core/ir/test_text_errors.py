@@ -215,7 +215,7 @@ def test_files_edited_by_hand_are_verified_when_read(tmp_path: Path) -> None:
         _ = read_module(file, resolve).main
 
 
-@pytest.mark.parametrize(
+@each(
     ("array", "said"),
     [
         (np.zeros(3, np.float32), "its array has shape 3, its type 4"),
@@ -234,7 +234,7 @@ def test_weights_of_another_shape_are_refused_when_read(array: Any, said: str, t
     )
 
 
-@pytest.mark.parametrize("deep", ["[" * 100_000, "{a = " * 100_000, "{a = " * 3000 + "1" + "}" * 3000])
+@each("deep", ["[" * 100_000, "{a = " * 100_000, "{a = " * 3000 + "1" + "}" * 3000])
 def test_brackets_without_end_are_a_sentence(deep: str) -> None:
     with pytest.raises(ParseError, match=r"brackets are nested too deeply here; write fewer of them"):
         parse_module(everything(f"x = {deep}"), resolve)

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.families import each
+
 WAIT_SECONDS = 60.0
 ROOT = Path(__file__).resolve().parents[3]
 LONG = """
@@ -123,7 +125,7 @@ def had_ended(code: int, network: Path) -> bool:
     return code in (0, -signal.SIGINT) and (network / "t").exists()
 
 
-@pytest.mark.parametrize("seconds", _moments([0.01, 0.1, 0.3], [0.03, 0.06, 0.15, 0.2, 0.5]))
+@each("seconds", _moments([0.01, 0.1, 0.3], [0.03, 0.06, 0.15, 0.2, 0.5]))
 def test_ctrl_c_while_things_are_imported_is_one_line(seconds: float, network: Path) -> None:
     code, said = interrupted(["calibrate", "n.mlir", "--dataset", "cal", "-o", "t"], network, seconds)
     if not had_ended(code, network):

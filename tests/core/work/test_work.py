@@ -21,6 +21,7 @@ from tpuc_driver.work.threads import ThreadPool
 
 from tests.core.work.executors import Bench
 from tests.core.work.jobs import DieAlways, DieOnce, Meet, Refuse, Sum
+from tests.families import each
 
 UNITS = units_of(44)
 SUMS = [sum(range(start, min(start + 8, 44))) for start in range(0, 44, 8)]
@@ -38,7 +39,7 @@ def test_few_samples_make_small_units() -> None:
     assert small_units_of(128) == units_of(128)
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@each("workers", [0, 1, 2])
 def test_results_come_in_the_order_of_units(workers: int) -> None:
     with open_pool(workers) as pool:
         assert list(pool.map(Sum(), UNITS)) == SUMS
@@ -56,7 +57,7 @@ def test_processes_that_always_die_are_an_error_with_a_way_out() -> None:
         list(pool.map(DieAlways(), UNITS))
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@each("workers", [0, 1, 2])
 def test_errors_of_workers_arrive(workers: int) -> None:
     with open_pool(workers) as pool, pytest.raises(CalibrationError, match="conv1: NaN"):
         list(pool.map(Refuse(), UNITS))
@@ -104,7 +105,7 @@ class TestThreads:
             blas_threads(before)
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "expected"),
     [(1, [[0, 1, 2, 3, 4]]), (2, [[0, 1], [2, 3, 4]]), (5, [[0], [1], [2], [3], [4]]), (9, [[0], [1], [2], [3], [4]])],
 )

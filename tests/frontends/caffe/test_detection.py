@@ -89,7 +89,7 @@ def _vendor(text: str, operands: Mapping[str, Array], tools: Path, folder: Path)
         return results["y"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "version", "anchors"),
     [("", "yolov3", (10, 326)), ("spp_net: true", "yolov3_spp", (10, 326)), ("yolo_v4: true", "yolov4", (12, 401))],
 )

@@ -44,7 +44,7 @@ def outputs(module: Module, x: Array = X) -> dict[str, Array]:
 # Versions
 
 
-@pytest.mark.parametrize("write", [blob, old_blob, double_blob])
+@each("write", [blob, old_blob, double_blob])
 def test_numbers_in_every_form(write: Callable[[Array], bytes], tmp_path: Path) -> None:
     content = block(100, block(1, b"c") + block(7, write(W)) + block(7, write(B)))
     np.testing.assert_allclose(outputs(read(NET, tmp_path, content))["y"], EXPECTED, atol=1e-5)
@@ -281,7 +281,7 @@ def test_weights_that_cannot_be_used(weights: Weights | bytes, wanted: str, tmp_
     assert wanted in sentence(NET, tmp_path, weights)
 
 
-@pytest.mark.parametrize("keep", [20, 60, 200])
+@each("keep", [20, 60, 200])
 def test_truncated_caffemodel(keep: int, tmp_path: Path) -> None:
     said = sentence(NET, tmp_path, caffemodel({"c": [W, B]})[:keep])
     assert said == f"net.caffemodel: not a caffemodel, or a truncated one ({keep} bytes). Download it again."

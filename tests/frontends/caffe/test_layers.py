@@ -60,7 +60,7 @@ def test_depthwise_convolution_needs_no_group(type: str, tmp_path: Path) -> None
     check(layer(type, body), tmp_path, reference.convolution(X, w, (1, 1), (1, 1), group=6), [w])
 
 
-@pytest.mark.parametrize("group", [1, 2, 6])
+@each("group", [1, 2, 6])
 def test_deconvolution(group: int, tmp_path: Path) -> None:
     w, b = values(6, 6 // group, 4, 4), values(6)
     body = f"convolution_param {{ num_output: 6 group: {group} kernel_size: 4 stride: 2 pad: 1 }}"

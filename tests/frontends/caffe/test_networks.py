@@ -13,6 +13,7 @@ from tpuc.registry import Registry
 from tpuc_caffe.frontend import FRONTEND
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.caffe.files import Array
 from tests.models.measures import centre_crop, load_rgb
 
@@ -36,7 +37,7 @@ ARCHITECTURES = {
 }
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@each("name", TRAINED)
 def test_outputs_of_trained_networks(name: str, model_data: Path) -> None:
     folder = model_data / "caffe" / name
     (text,), (weights,) = folder.glob("*.prototxt"), folder.glob("*.caffemodel")
@@ -55,7 +56,7 @@ def test_outputs_of_trained_networks(name: str, model_data: Path) -> None:
             assert cosine >= 0.99999, one  # float32 sums in another order
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@each("name", ARCHITECTURES)
 def test_architectures_with_random_weights(name: str, model_data: Path) -> None:
     path = model_data / "caffe_arch" / f"{name}.prototxt"
     module = FRONTEND.read(path, ImportOptions(name, random_weights=True), Registry())

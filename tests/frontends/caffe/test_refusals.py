@@ -264,7 +264,7 @@ def test_several_bottoms(
     assert reason(text, tmp_path, type) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("type", "body", "expected"),
     [
         (

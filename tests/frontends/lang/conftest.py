@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 import tpuc_lang as tl
 
+from tests.frontends.lang.programs import begin_anew
+
 
 @pytest.fixture(autouse=True)
 def network() -> Iterator[None]:
-    tl.deinit()
-    tl.init("BM1684X")
+    begin_anew()
     yield
     tl.deinit()

@@ -14,6 +14,12 @@ from tpuc.interpreter import Interpreter
 Array = NDArray[Any]
 
 
+def begin_anew() -> None:
+    """Forget the network, as names are numbered in it and taken once."""
+    tl.deinit()
+    tl.init("BM1684X")
+
+
 def numbers(*shape: int, seed: int = 0) -> Array:
     """Between -1 and 1."""
     return np.random.default_rng([seed, *shape]).uniform(-1, 1, shape).astype(np.float32)

@@ -12,6 +12,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 from tpuc_testing.values import build_exposed
 
+from tests.families import each
 from tests.frontends.lang.cases import CASES, LEVELS, ROIS, SHAPE
 from tests.frontends.lang.programs import Array, const, floats, integers, numbers
 from tests.frontends.lang.test_ops import CASES as EARLIER_CASES
@@ -179,7 +180,7 @@ def network() -> None:
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize(("name", "mode"), in_turn(FLOATS, FLOAT_MODES, lambda _: "group"))
+@each(("name", "mode"), in_turn(FLOATS, FLOAT_MODES, lambda _: "group"))
 def test_networks_of_floats(name: str, mode: str) -> None:
     _, compiled, given, found = built(FLOATS[name], mode)
     check(compiled, given, found, mode)
@@ -192,7 +193,7 @@ def test_regions_are_computed_by_the_host() -> None:
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("name", WHOLE)
+@each("name", WHOLE)
 def test_whole_numbers_stay_exact(name: str) -> None:
     written, compiled, given, found = built(WHOLE[name], "f32")
     check(compiled, given, found)
@@ -202,7 +203,7 @@ def test_whole_numbers_stay_exact(name: str) -> None:
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("name", VALUES)
+@each("name", VALUES)
 def test_integers_that_stand_for_values(name: str) -> None:
     _, compiled, given, found = built(VALUES[name], "f32")
     check(compiled, given, found)

@@ -11,6 +11,7 @@ import pytest
 import tpuc_lang as tl
 from tpuc_lang import functions, language
 
+from tests.families import each
 from tests.frontends.lang.cases import CASES, SHAPE
 from tests.frontends.lang.programs import evaluated, floats
 
@@ -18,7 +19,7 @@ FOLDER = Path(__file__).parent
 LEAST_HERE = 130
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_values_and_shapes(name: str) -> None:
     x, y = floats(*SHAPE), floats(*SHAPE, seed=1)
     case = CASES[name]
@@ -51,7 +52,7 @@ def test_every_function_has_a_case() -> None:
     assert wanted - called == set()
 
 
-@pytest.mark.parametrize("name", sorted(language.refusals()))
+@each("name", sorted(language.refusals()))
 def test_what_is_not_here_says_why(name: str) -> None:
     with pytest.raises(tl.LangError) as caught:
         getattr(tl, name)(1, 2, some=3)
@@ -101,7 +102,7 @@ SIGNATURES = {
 """As the language has them, in its order; some of every group."""
 
 
-@pytest.mark.parametrize("name", SIGNATURES)
+@each("name", SIGNATURES)
 def test_signatures(name: str) -> None:
     parameters = inspect.signature(getattr(tl, name)).parameters.values()
     shown = [

@@ -10,6 +10,7 @@ import pytest
 import tpuc_lang as tl
 from tpuc_ops import top
 
+from tests.families import each
 from tests.frontends.lang.programs import Array, const, evaluated, floats, numbers
 
 
@@ -54,7 +55,7 @@ def test_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "wanted"),
     [
         ({"dynamic": True}, "compile: dynamic shapes are not supported; compile one file for each shape."),

@@ -11,6 +11,7 @@ import pytest
 import tpuc_lang as tl
 from numpy.lib.stride_tricks import sliding_window_view
 
+from tests.families import each
 from tests.frontends.caffe import reference
 from tests.frontends.lang.programs import Array, compiled, const, floats, numbers, result
 
@@ -173,7 +174,7 @@ CASES: dict[str, tuple[Build, Array]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_values_and_shapes(name: str, tmp_path: Path) -> None:
     build, wanted = CASES[name]
     x, y = floats(*SHAPE), floats(*SHAPE, seed=1)
@@ -227,7 +228,7 @@ def test_lstm(tmp_path: Path) -> None:
     np.testing.assert_allclose(result(h, [x], tmp_path)[0], wanted[-1], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "wanted"),
     [
         (lambda x: tl.reshape(x, [7]), "reshape: 1x4x6x5 has 120 elements and cannot become [7]."),
@@ -301,7 +302,7 @@ SEED_OPS: dict[str, Callable[[tl.Tensor], object]] = {
 """A call that makes each of the 27 TOP ops that networks began with."""
 
 
-@pytest.mark.parametrize("name", SEED_OPS)
+@each("name", SEED_OPS)
 def test_ops_that_networks_began_with(name: str, tmp_path: Path) -> None:
     x = floats(*SHAPE)
     made = SEED_OPS[name](x)

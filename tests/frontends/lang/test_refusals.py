@@ -10,7 +10,8 @@ import pytest
 import tpuc_lang as tl
 from tpuc.registry import Registry
 
-from tests.frontends.lang.programs import compiled, const, floats, integers, numbers
+from tests.families import each
+from tests.frontends.lang.programs import begin_anew, compiled, const, floats, integers, numbers
 
 CASES: list[tuple[Callable[[], object], str]] = [
     (
@@ -54,8 +55,9 @@ CASES: list[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "wanted"), CASES)
+@each(("call", "wanted"), CASES)
 def test_sentences(call: Callable[[], object], wanted: str) -> None:
+    begin_anew()
     with pytest.raises(tl.LangError) as caught:
         call()
     assert str(caught.value) == wanted

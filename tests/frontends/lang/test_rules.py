@@ -15,8 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import IntegerAttr, Module, print_module
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.caffe import reference
-from tests.frontends.lang.programs import Array, compiled, const, floats, integers, numbers, result
+from tests.frontends.lang.programs import Array, begin_anew, compiled, const, floats, integers, numbers, result
 
 
 def sentence(call: Callable[[], object]) -> str:
@@ -232,7 +233,7 @@ def test_conv_bias(shape: tuple[int, ...], tmp_path: Path) -> None:
     np.testing.assert_allclose(result(y, [x], tmp_path), wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("dtype", "wanted", "got"),
     [
         ("float32", None, "float32"),
@@ -250,7 +251,7 @@ def test_conv_result_types(dtype: str, wanted: str | None, got: str) -> None:
     assert tl.conv_v2(x, weight, out_dtype=wanted).dtype == got
 
 
-@pytest.mark.parametrize(
+@each(
     ("more", "wanted"),
     [
         ({"stride": [1]}, "conv_v2: stride has 1 numbers; give 2."),
@@ -272,6 +273,7 @@ def test_conv_result_types(dtype: str, wanted: str | None, got: str) -> None:
     ],
 )
 def test_conv_rules(more: dict[str, Any], wanted: str) -> None:
+    begin_anew()
     x, weight = tl.Tensor(X), const(numbers(*W))
     assert sentence(lambda: tl.conv_v2(x, weight, **more)) == wanted
 
@@ -293,9 +295,9 @@ def test_conv_shapes() -> None:
 # Integers
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("input_zp", [None, 5, [1, 2, 3, 4]])
-@pytest.mark.parametrize("weight_zp", [None, -3, [4, 3, 2, 1]])
+@each("dtype", ["int8", "uint8"])
+@each("input_zp", [None, 5, [1, 2, 3, 4]])
+@each("weight_zp", [None, -3, [4, 3, 2, 1]])
 def test_conv_of_integers_is_exact(dtype: str, input_zp: Any, weight_zp: Any, tmp_path: Path) -> None:
     x = integers(*X, dtype=dtype)
     w = np.random.default_rng(1).integers(-128, 128, W)

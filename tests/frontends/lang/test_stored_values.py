@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import tpuc_lang as tl
 
+from tests.families import each
 from tests.frontends.lang.cases import convolved_volumes
-from tests.frontends.lang.programs import Array, const, evaluated, integers
+from tests.frontends.lang.programs import Array, begin_anew, const, evaluated, integers
 from tests.frontends.lang.test_whole_numbers import clipped, data_of, filters
 
 
@@ -51,8 +52,9 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each("name", FUNCTIONS)
 def test_functions(name: str) -> None:
+    begin_anew()
     data = np.arange(1, 127) if name in ("ln", "rsqrt", "sqrt") else np.arange(-128, 128)
     x = tl.Tensor(data=data, dtype="int8")
     y = getattr(tl, name)(x, [0.03125, 0.015625], [0, -3], "out")
@@ -78,7 +80,7 @@ def test_swish_and_softmax() -> None:
     assert np.abs(found[1] - stored(x2 / x2.sum(1, keepdims=True), 0.00390625, -128)).max() <= 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "function"),
     [("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("max", np.maximum), ("min", np.minimum)],
 )
@@ -92,7 +94,7 @@ def test_two_operands(name: str, function: Callable[..., Array]) -> None:
     np.testing.assert_array_equal(found[1], stored(function(left, (4 - 2) * 0.25), 1.0, 3, near=np.rint))
 
 
-@pytest.mark.parametrize("name", ["gt", "lt", "ge", "le", "eq", "ne"])
+@each("name", ["gt", "lt", "ge", "le", "eq", "ne"])
 def test_relations(name: str) -> None:
     relation = {
         "gt": np.greater,
@@ -184,8 +186,8 @@ def test_mean_std_scale() -> None:
     np.testing.assert_array_equal(evaluated(y, [x])[0], stored(values, 0.5, 3))
 
 
-@pytest.mark.parametrize("layout", [0, 1, 2, 3])
-@pytest.mark.parametrize("formula", ["_601_limited", "_601_full"])
+@each("layout", [0, 1, 2, 3])
+@each("formula", ["_601_limited", "_601_full"])
 def test_yuv2rgb(layout: int, formula: str) -> None:
     x = integers(2, 6, 4, dtype="uint8")
     order = 4 + layout % 2

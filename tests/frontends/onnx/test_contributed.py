@@ -172,7 +172,7 @@ def test_matrices_in_blocks(bits: int, zero: str, rows: int, tmp_path: Path) -> 
     assert_same(model, read(model, tmp_path))
 
 
-@pytest.mark.parametrize(
+@each(
     ("proto", "shape", "expected"),
     [
         (

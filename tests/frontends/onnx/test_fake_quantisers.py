@@ -117,7 +117,7 @@ def test_signs(tmp_path: Path) -> None:
         np.testing.assert_array_equal(get("Quant", x, numbers(0.5, 0, 1), tmp_path, QONNX), wanted)
 
 
-@pytest.mark.parametrize(("mode", "function"), [("FLOOR", np.floor), ("ROUND", np.round), ("CEIL", np.ceil)])
+@each(("mode", "function"), [("FLOOR", np.floor), ("ROUND", np.round), ("CEIL", np.ceil)])
 def test_trunc(mode: str, function: Any, tmp_path: Path) -> None:
     """Both versions of the operator; the second has a scale of its result, and bounds."""
     x = values(3, 50) * 10
@@ -146,9 +146,7 @@ def test_one_scale_of_mqbench(op: str, bounds: tuple[int, int], tmp_path: Path) 
     np.testing.assert_allclose(got, wanted, atol=float(scale) * 1e-3)
 
 
-@pytest.mark.parametrize(
-    "op", ["FixedPerChannelAffine", "FakeQuantizeLearnablePerchannelAffine", "FakeQuantizeDSQPerchannel"]
-)
+@each("op", ["FixedPerChannelAffine", "FakeQuantizeLearnablePerchannelAffine", "FakeQuantizeDSQPerchannel"])
 def test_scales_by_channel_of_mqbench(op: str, tmp_path: Path) -> None:
     scale = np.linspace(0.01, 0.03, 3).astype(np.float32)
     weights: dict[str, Array] = {"s": scale, "z": np.zeros(3, np.int32)}
@@ -169,7 +167,7 @@ def test_learned_zero_points_are_rounded(tmp_path: Path) -> None:
     np.testing.assert_allclose(got, wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize(("scale", "step"), [(0.02, 1 / 32), (0.25, 0.25), (2.0**-16, 1.0)])
+@each(("scale", "step"), [(0.02, 1 / 32), (0.25, 0.25), (2.0**-16, 1.0)])
 def test_powers_of_two_of_mqbench(scale: float, step: float, tmp_path: Path) -> None:
     """TQT computes with the power of two that is not below the learned scale, and with 1 for tiny ones."""
     x, weights = values(3, 40) * 3, {"s": np.array([scale], np.float32), "z": np.zeros(1, np.float32)}

@@ -206,7 +206,7 @@ def test_einsum(equation: str, x: tuple[int, ...], w: tuple[int, ...], op: str, 
     assert op in check(model, tmp_path)
 
 
-@pytest.mark.parametrize(("equation", "op"), [("ij->ji", "Permute"), ("ij->j", "Reduce"), ("ij->", "Reduce")])
+@each(("equation", "op"), [("ij->ji", "Permute"), ("ij->j", "Reduce"), ("ij->", "Reduce")])
 def test_einsum_of_one(equation: str, op: str, tmp_path: Path) -> None:
     made = check(network([node("Einsum", "x", "y", equation=equation)], {"x": [3, 4]}, ["y"]), tmp_path)
     assert op in made
@@ -277,7 +277,7 @@ def test_operands_that_are_quantised_as_they_come(tmp_path: Path) -> None:
     assert "DynamicQuantizeLinear" not in ops(module)
 
 
-@pytest.mark.parametrize("reader", [node("Identity", "z", "other"), node("Neg", "s", "other"), None])
+@each("reader", [node("Identity", "z", "other"), node("Neg", "s", "other"), None])
 def test_dynamic_quantisation_that_something_else_reads_is_computed(
     reader: onnx.NodeProto | None, tmp_path: Path
 ) -> None:

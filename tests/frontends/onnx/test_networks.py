@@ -14,6 +14,7 @@ from tpuc_onnx.frontend import FRONTEND
 from tpuc_optimize.canonicalize import Canonicalize
 from tpuc_optimize.fold_constants import FoldConstants
 
+from tests.families import each
 from tests.frontends.onnx.networks import ops, registry, run_onnx
 
 Array = NDArray[Any]
@@ -81,7 +82,7 @@ def test_canonical_spine(name: str, expected: str, request: pytest.FixtureReques
     assert sorted(ops(module)) == sorted(expected.split())
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@each("name", TRAINED)
 def test_trained_network_computes_its_reference(name: str, model_data: Path) -> None:
     module = imported(model_data / "onnx" / f"{name}.onnx")
     with np.load(model_data / "ref" / "onnx" / f"{name}.npz") as reference:
@@ -94,7 +95,7 @@ def test_trained_network_computes_its_reference(name: str, model_data: Path) -> 
             assert_close(results[key], expected)
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@each("name", TRAINED)
 def test_canonical_network_is_fused(name: str, model_data: Path) -> None:
     module = canonical(imported(model_data / "onnx" / f"{name}.onnx"))
     left = PASSIVE.intersection(ops(module))

@@ -52,7 +52,7 @@ def test_descriptions_that_agree_with_the_first_layers(
     imported(layers, weights, tmp_path, preset)
 
 
-@pytest.mark.parametrize(
+@each(
     ("layers", "weights", "preset", "layer", "ranges"),
     [
         (OF_SHARES, {"mean": MEANS, "std": DEVIATIONS}, "none", "normalised", "[-2.118, 1136] of [0, 255]"),

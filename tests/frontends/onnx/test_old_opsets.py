@@ -101,7 +101,7 @@ def test_logarithms_of_sums_of_large_exponentials(opset: int, tmp_path: Path) ->
     assert_same(model, read(model, tmp_path))
 
 
-@pytest.mark.parametrize("kind", ["LogSum", "LogSumExp", "SumSquare"])
+@each("kind", ["LogSum", "LogSumExp", "SumSquare"])
 def test_reductions_over_nothing(kind: str, tmp_path: Path) -> None:
     nodes = [node("Abs", "x", "a"), node(f"Reduce{kind}", "a", "r", noop_with_empty_axes=1), node("Neg", "r", "y")]
     model = network(nodes, {"x": [2, 3, 4]}, ["y"], opset=18)

@@ -182,7 +182,7 @@ def test_clip_takes_limits_in_both_forms(tmp_path: Path) -> None:
         check(network([node("Clip", operands, "y")], {"x": [2, 3]}, ["y"], limits), tmp_path)
 
 
-@pytest.mark.parametrize("opset", [7, 13, 15])
+@each("opset", [7, 13, 15])
 def test_batch_normalization(opset: int, tmp_path: Path) -> None:
     weights = {"s": values(3), "b": values(3), "m": values(3), "v": np.abs(values(3)) + 0.1}
     model = network(
@@ -229,7 +229,7 @@ def test_functions_of_one_value(op: str, tmp_path: Path) -> None:
     check(network([node(op, "x", "y")], {"x": [2, 3, 4]}, ["y"], opset=18), tmp_path)
 
 
-@pytest.mark.parametrize("op", ["Log", "Sqrt", "Reciprocal"])
+@each("op", ["Log", "Sqrt", "Reciprocal"])
 def test_functions_of_positive_values(op: str, tmp_path: Path) -> None:
     nodes = [node("Abs", "x", "a"), node("Add", "a one", "b"), node(op, "b", "y")]
     check(network(nodes, {"x": [2, 3]}, ["y"], {"one": np.float32(1)}), tmp_path)
@@ -297,7 +297,7 @@ def test_gather_of_constant_places(indices: Any, expected: str, tmp_path: Path) 
     assert check(model, tmp_path)[0] == expected
 
 
-@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+@each("mode", ["constant", "reflect", "edge"])
 def test_pad_in_every_form(mode: str, tmp_path: Path) -> None:
     pads = [0, 0, 1, 2, 0, 0, 0, 1]
     check(network([node("Pad", "x", "y", pads=pads, mode=mode)], {"x": [1, 2, 4, 5]}, ["y"], opset=10), tmp_path)

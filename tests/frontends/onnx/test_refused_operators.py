@@ -132,7 +132,7 @@ def scan(count: int) -> onnx.NodeProto:
     return node("Scan", "x z", "y", body=inner, num_scan_inputs=count)
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "shapes", "expected"),
     [
         (3, ((4,), (2, 4)), "num_scan_inputs is 3, and it has 2 operands."),

@@ -117,7 +117,7 @@ def test_a_loop_that_collects(tmp_path: Path) -> None:
     np.testing.assert_array_equal(got, x[:, :3].T)
 
 
-@pytest.mark.parametrize(
+@each(
     ("nodes", "expected"),
     [
         (

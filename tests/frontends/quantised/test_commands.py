@@ -16,6 +16,7 @@ from tpuc.api import Chip, ChipDescription
 from tpuc.registry import Registry
 from tpuc_driver.cli import main
 
+from tests.families import each
 from tests.frontends.onnx.networks import run_onnx
 from tests.frontends.quantised.networks import FORMS, by_onnxruntime, quantised, samples
 
@@ -98,7 +99,7 @@ def said(capture: pytest.CaptureFixture[str], *arguments: Path | str, code: int 
     return out, err
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_transform_compares_integers_with_integers(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_ops import top
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node
 from tests.frontends.quantised.networks import (
     FORMS,
@@ -56,8 +57,8 @@ def casts(module: Module) -> list[str]:
     return [op.op.name for op in module.main.operations if "cast" in op.op.name or "Linear" in op.op.name]
 
 
-@pytest.mark.parametrize("opset", [13, 21])
-@pytest.mark.parametrize("form", FORMS)
+@each("opset", [13, 21])
+@each("form", FORMS)
 def test_values_are_those_of_onnxruntime(form: str, opset: int, tmp_path: Path) -> None:
     path = quantised(tmp_path, FORMS[form], opset)
     module = transformed(path)
@@ -70,9 +71,9 @@ def test_values_are_those_of_onnxruntime(form: str, opset: int, tmp_path: Path) 
     assert np.mean(np.argmax(got, -1) == np.argmax(wanted, -1)) >= 0.95  # of 20: all but one
 
 
-@pytest.mark.parametrize("plain", [True, False])
-@pytest.mark.parametrize("make", [residual, attention])
-@pytest.mark.parametrize("form", FORMS)
+@each("plain", [True, False])
+@each("make", [residual, attention])
+@each("form", FORMS)
 def test_every_op_alone_is_that_of_onnxruntime(
     form: str, make: Callable[[int], onnx.ModelProto], plain: bool, tmp_path: Path
 ) -> None:
@@ -86,14 +87,14 @@ def test_every_op_alone_is_that_of_onnxruntime(
             assert (one.steps > 0).mean() < 0.001, one
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_casts_are_left_only_at_the_ends(form: str, tmp_path: Path) -> None:
     module = transformed(quantised(tmp_path, FORMS[form], 13))
     assert casts(module) == ["quant.qcast", "quant.dcast"]
     assert module.attributes["module.state"] == StringAttr("TOP_QUANTIZED")
 
 
-@pytest.mark.parametrize("seed", range(9, 13))
+@each("seed", range(9, 13))
 def test_dynamic_quantisation_computes_the_same_integers(seed: int, tmp_path: Path) -> None:
     path = quantised_dynamically(tmp_path, 13)
     module = transformed(path)
@@ -118,7 +119,7 @@ def _pair(scales: tuple[float, float], zero_points: tuple[int, int] = (3, 3)) ->
     return network(nodes, {"x": [1, 4]}, ["y"], {name: np.asarray(value) for name, value in weights.items()})
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "sentence"),
     [
         (_pair((0.5, 0.25)), "it reads 'q' with scale 0.25 and zero point 3, which was quantised with 0.5 and 3"),
@@ -184,8 +185,8 @@ def test_values_of_16_bits_are_floats(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, np.exp([[-3.2768, 0, 1, 3.2767]]), rtol=1e-6)
 
 
-@pytest.mark.parametrize("make", [residual, attention])
-@pytest.mark.parametrize(
+@each("make", [residual, attention])
+@each(
     "form",
     [Form(QuantType.QInt16, QuantType.QInt8, False), Form(QuantType.QUInt16, QuantType.QUInt8, False)],
     ids=["s16s8", "u16u8"],
@@ -224,7 +225,7 @@ def test_wide_integers_at_the_ends_are_whole_numbers(kind: type[np.integer[Any]]
     np.testing.assert_array_equal(evaluated(transformed(tmp_path / "net.onnx"), x.astype(np.float32)), wanted)
 
 
-@pytest.mark.parametrize(("kind", "zero"), [(np.uint16, 0), (np.uint16, 20000), (np.int16, 0), (np.int16, -32768)])
+@each(("kind", "zero"), [(np.uint16, 0), (np.uint16, 20000), (np.int16, 0), (np.int16, -32768)])
 def test_limits_of_16_bits_stay(kind: type[np.generic], zero: int, tmp_path: Path) -> None:
     """ONNX Runtime's quantiser leaves out relus that they stand for."""
     nodes = [
@@ -250,7 +251,7 @@ def test_limits_of_16_bits_stay(kind: type[np.generic], zero: int, tmp_path: Pat
     assert np.abs(got - wanted).max() <= 1e-5
 
 
-@pytest.mark.parametrize("scales", [(0.0473, 0.0291, 0.0611), (0.5, 0.013, 0.31), (0.02, 0.02, 0.02)])
+@each("scales", [(0.0473, 0.0291, 0.0611), (0.5, 0.013, 0.31), (0.02, 0.02, 0.02)])
 def test_sums_of_all_bytes_are_those_of_the_kernel_for_integers(scales: tuple[float, float, float]) -> None:
     """Where it multiplies and adds in one rounding, and all but a few where it does not."""
     points = (120, 7, 133)

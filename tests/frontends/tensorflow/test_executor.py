@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tpuc.registry import Registry
 
+from tests.families import each
 from tests.frontends.tensorflow.graphs import COUNT_UP, NESTED, graph, module_of, run, run_in_order
 
 _LIVE = "%{0}, %k{0} = tf_executor.island wraps tf.Identity %{0}0 : f32"
@@ -35,8 +36,8 @@ def is_dead(text: str, registry: Registry, inputs: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("a", "b", "control"), list(itertools.product([True, False], repeat=3)))
-@pytest.mark.parametrize(
+@each(("a", "b", "control"), list(itertools.product([True, False], repeat=3)))
+@each(
     "op",
     [
         "%r, %kr = tf_executor.island(%kc) wraps tf.Add %a, %b : f32",
@@ -52,7 +53,7 @@ def test_any_dead_operand_makes_results_dead(op: str, a: bool, b: bool, control:
     assert is_dead(text, registry, 3) == (not (a and b and control))
 
 
-@pytest.mark.parametrize(("a", "b", "control"), list(itertools.product([True, False], repeat=3)))
+@each(("a", "b", "control"), list(itertools.product([True, False], repeat=3)))
 def test_merge_is_dead_when_control_or_all_inputs_are(a: bool, b: bool, control: bool, registry: Registry) -> None:
     text = "\n".join([operand("a", a), operand("b", b), operand("c", control)])
     text += "\n%r, %kr = tf_executor.Merge %a, %b, %kc : f32"
@@ -68,8 +69,8 @@ def test_merge_says_which_input_was_live(a: bool, b: bool, expected: int, regist
     assert (value, index) == ((10, 20)[expected], expected)
 
 
-@pytest.mark.parametrize("predicate", [True, False])
-@pytest.mark.parametrize("side", [True, False])
+@each("predicate", [True, False])
+@each("side", [True, False])
 def test_switch_gives_the_data_to_the_side_of_its_predicate(predicate: bool, side: bool, registry: Registry) -> None:
     names = "%r, %other" if side else "%other, %r"
     text = f"{names}, %k = tf_executor.Switch %p, %x : f32\ntf_executor.fetch %r : f32"
@@ -81,7 +82,7 @@ def test_switch_gives_the_data_to_the_side_of_its_predicate(predicate: bool, sid
             run(module, predicate, np.float32(3))
 
 
-@pytest.mark.parametrize("index", [0, 1, 2])
+@each("index", [0, 1, 2])
 def test_switch_n_gives_the_data_to_one_output(index: int, registry: Registry) -> None:
     text = "%a, %b, %c, %k = tf_executor.SwitchN %x, %i {num_outs = 3 : i64} : f32\n" + "\n".join(
         f"%{name}s, %k{name} = tf_executor.island wraps tf.Mul %{name}, %{name}f : f32" for name in "abc"
@@ -107,7 +108,7 @@ def test_what_is_sent_is_received(registry: Registry) -> None:
     assert run(module, np.float32(5)) == [5]
 
 
-@pytest.mark.parametrize("steps", [0, 1, 5])
+@each("steps", [0, 1, 5])
 def test_a_loop_runs_so_many_steps(steps: int, registry: Registry) -> None:
     module = module_of(COUNT_UP, registry)
     count, power = run(module, np.int32(3), np.int32(3 + steps), np.float32(1.5))
@@ -115,13 +116,13 @@ def test_a_loop_runs_so_many_steps(steps: int, registry: Registry) -> None:
     assert power == np.float32(1.5 ** (2**steps))
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2, 5])
+@each("rows", [0, 1, 2, 5])
 def test_loops_in_loops(rows: int, registry: Registry) -> None:
     module = module_of(NESTED, registry)
     assert run(module, np.int32(rows)) == [sum(sum(range(1, i + 1)) for i in range(rows))]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_the_order_of_firing_does_not_matter(seed: int, registry: Registry) -> None:
     """Steps of a loop may run side by side: an operation fires as soon as its operands are there."""
     assert run_in_order(module_of(NESTED, registry), seed, [np.int32(4)]) == [10]

@@ -16,6 +16,7 @@ from tpuc_driver.cli import main
 from tpuc_tensorflow.frontend import FRONTEND
 from tpuc_tensorflow.loading.schema import new_message
 
+from tests.families import each
 from tests.frontends.tensorflow.writing import GraphWriter, branch, power_loop, small_network
 
 FILES = Path(__file__).with_name("files")
@@ -45,7 +46,7 @@ def as_text(content: bytes) -> str:
     return text_format.MessageToString(message)
 
 
-@pytest.mark.parametrize("name", OWN)
+@each("name", OWN)
 def test_the_files_are_what_is_written(name: str) -> None:
     """`python -m tests.frontends.tensorflow.test_files` writes them anew."""
     assert (FILES / f"{name}.pb").read_bytes() == OWN[name]
@@ -82,7 +83,7 @@ def test_a_batch_that_the_file_leaves_open(registry: Registry) -> None:
     np.testing.assert_allclose(run(module, x.transpose(0, 3, 1, 2)), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("steps", [0, 1, 5])
+@each("steps", [0, 1, 5])
 def test_loops_of_version_1(steps: int, registry: Registry, tmp_path: Path) -> None:
     x = np.array([1.5, -2], np.float32)
     np.testing.assert_array_equal(run(read(written(tmp_path, power_loop(steps)), registry), x), x * 2**steps)
@@ -95,7 +96,7 @@ def test_branches_of_version_1(x: list[float], registry: Registry) -> None:
     np.testing.assert_array_equal(run(read(FILES / "branch.pb", registry), array), expected)
 
 
-@pytest.mark.parametrize("x", [[1.5, 2], [60, 30], [200, 1], [-1, 3]])
+@each("x", [[1.5, 2], [60, 30], [200, 1], [-1, 3]])
 def test_a_loop_whose_end_depends_on_the_data(x: list[float], registry: Registry, tmp_path: Path) -> None:
     """It is a loop in TOP too, which is evaluated."""
     module = read(written(tmp_path, power_loop(None)), registry)
@@ -136,7 +137,7 @@ def test_images_in_both_orders(form: str, registry: Registry, tmp_path: Path) ->
     np.testing.assert_allclose(run(module, x), expected, rtol=1e-5, atol=1e-5)  # terms of up to 20 cancel
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "error", "sentence"),
     [
         (b"", InvalidModel, r"not a GraphDef or SavedModel, or a damaged one \(0 bytes\)"),

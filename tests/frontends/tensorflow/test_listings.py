@@ -10,6 +10,7 @@ from tpuc.registry import Registry
 from tpuc_ops.regions import run_function
 from tpuc_testing.equality import first_difference
 
+from tests.families import each
 from tests.frontends.tensorflow import listings
 from tests.frontends.tensorflow.listings import corrected
 
@@ -78,7 +79,7 @@ def test_an_island_around_one_operation_is_printed_as_such(registry: Registry) -
     np.testing.assert_array_equal(result, [5.0])
 
 
-@pytest.mark.parametrize(("start", "expected"), [(5, 4), (2, 1), (1, None)])
+@each(("start", "expected"), [(5, 4), (2, 1), (1, None)])
 def test_the_loop_as_it_is_written_leaves_at_the_first_count_that_is_not_zero(
     start: int, expected: int | None, registry: Registry
 ) -> None:
@@ -90,7 +91,7 @@ def test_the_loop_as_it_is_written_leaves_at_the_first_count_that_is_not_zero(
     assert result == expected
 
 
-@pytest.mark.parametrize("start", [1, 2, 5])
+@each("start", [1, 2, 5])
 def test_the_loop_with_its_outputs_exchanged_returns_zero(start: int, registry: Registry) -> None:
     """What the text above the listing says: the last value of the counter is always zero."""
     text = listings.LOOP.replace("[%tok] %false", "[%tok] %swap").replace("Exit %true", "Exit %false")

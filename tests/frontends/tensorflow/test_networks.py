@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tpuc.registry import Registry
 
+from tests.families import each
 from tests.frontends.tensorflow.networks import NAMES, TWICE, Made, imported, make_networks, worst_difference
 
 CLOSE = 1e-4
@@ -19,13 +20,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Made]:
     return make_networks(tmp_path_factory.mktemp("tensorflow"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_frozen_graph(name: str, made: Mapping[str, Made], registry: Registry) -> None:
     one = made[name]
     assert worst_difference(imported(one.frozen, registry, one.tensors), one) < CLOSE
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_saved_model(name: str, made: Mapping[str, Made], registry: Registry) -> None:
     """Its variables are in a checkpoint beside it."""
     one = made[name]

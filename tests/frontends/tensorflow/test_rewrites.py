@@ -11,6 +11,7 @@ from tpuc_tensorflow.rewriting.executing import to_executor
 from tpuc_tensorflow.rewriting.functional import to_functional
 from tpuc_tensorflow.rewriting.islands import coarsen, fold, graphs_of, prune
 
+from tests.families import each
 from tests.frontends.tensorflow import listings
 from tests.frontends.tensorflow.graphs import BRANCHES, COUNT_UP, NESTED, branches, graph, module_of, run
 
@@ -40,8 +41,8 @@ def test_a_loop_in_functional_form_and_back(goes_back: bool, registry: Registry)
     assert counts(module) == (4.0, float(np.float32(1.5**8)))
 
 
-@pytest.mark.parametrize("rows", [0, 1, 5])
-@pytest.mark.parametrize("goes_back", [False, True])
+@each("rows", [0, 1, 5])
+@each("goes_back", [False, True])
 def test_loops_in_loops(rows: int, goes_back: bool, registry: Registry) -> None:
     module = functional(NESTED, registry)
     assert print_module(module).count("tf.WhileRegion") == 2
@@ -51,8 +52,8 @@ def test_loops_in_loops(rows: int, goes_back: bool, registry: Registry) -> None:
     assert run(module, np.int32(rows)) == [sum(sum(range(1, i + 1)) for i in range(rows))]
 
 
-@pytest.mark.parametrize(("x", "y"), PAIRS)
-@pytest.mark.parametrize("way", ["executor", "functional", "back", "twice"])
+@each(("x", "y"), PAIRS)
+@each("way", ["executor", "functional", "back", "twice"])
 def test_branches_in_branches(x: float, y: float, way: str, registry: Registry) -> None:
     module = module_of(BRANCHES, registry) if way == "executor" else functional(BRANCHES, registry)
     if way != "executor":
@@ -115,7 +116,7 @@ def test_islands_in_a_row_become_one(registry: Registry) -> None:
     assert run(module, np.float32(3)) == [-9]
 
 
-@pytest.mark.parametrize(("x", "y"), PAIRS)
+@each(("x", "y"), PAIRS)
 def test_islands_of_branches_become_larger(x: float, y: float, registry: Registry) -> None:
     """What is dead in one branch must not become dead in both."""
     module = module_of(BRANCHES, registry)

@@ -14,7 +14,7 @@ ISLAND = "%a, %ka = tf_executor.island wraps tf.Identity %x : f32\n"
 FETCH = "tf_executor.fetch %a : f32"
 
 
-@pytest.mark.parametrize(
+@each(
     ("operations", "sentence"),
     [
         ("%a = tf.Identity %x : f32\n" + FETCH, "tf.Identity stands in it, wrap it in a tf_executor.island"),
@@ -98,7 +98,7 @@ def test_a_number_in_place_of_an_operand_is_a_constant(registry: Registry) -> No
     assert "%1 = tf.Add %arg0, %0 : i32" in printed
 
 
-@pytest.mark.parametrize(
+@each(
     ("operation", "sentence"),
     [
         ("tf.Add %x : f32", "it takes two operands of one type"),

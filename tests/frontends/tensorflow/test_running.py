@@ -12,6 +12,7 @@ from tpuc.registry import Registry
 from tpuc_driver.cli import main
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.tensorflow.graphs import COUNT_UP, NESTED, graph, module_of
 from tests.frontends.tensorflow.listings import CALLED, CORRECTIONS, SOME_FUNCTION
 
@@ -59,7 +60,7 @@ def test_numbers_of_loops(tmp_path: Path, registry: Registry) -> None:
     assert ran(saved(NESTED, tmp_path, registry), np.int32(3)) == [0 + 1 + (1 + 2)]
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (1, 2, 3, 4, 5)])
+@each("shape", [(), (3,), (1, 2, 3, 4, 5)])
 def test_every_type_and_rank(shape: tuple[int, ...], tmp_path: Path, registry: Registry) -> None:
     for kind, dtype in KINDS.items():
         extents = "x".join([*map(str, shape), kind])

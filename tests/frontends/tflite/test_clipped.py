@@ -13,6 +13,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session.running import as_stored
 
+from tests.families import each
 from tests.frontends.tflite.files import RELU, RELU6, SAME, VALID, Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import NCHW, NHWC, read
 from tests.models.rows import lower
@@ -139,7 +140,7 @@ def _last(array: Array) -> Array:
     return array.transpose(NHWC) if array.ndim == 4 else array
 
 
-@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in STEPS])
+@each("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in STEPS])
 def test_clipped_results_are_those_of_litert(chip: str, tmp_path: Path) -> None:
     wrong = {}
     for seed in range(4):

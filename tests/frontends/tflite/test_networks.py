@@ -13,6 +13,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.data import quantiser
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.tflite.networks import compute, ops_of
 from tests.models.measures import centre_crop, load_rgb
 
@@ -47,7 +48,7 @@ def samples(model_data: Path, name: str) -> list[tuple[Array, list[Array]]]:
         return [(x, [output[i] for output in outputs]) for i, x in enumerate(stored["in0"])]
 
 
-@pytest.mark.parametrize("name", FLOAT)
+@each("name", FLOAT)
 def test_float_networks(name: str, model_data: Path) -> None:
     module = network(model_data, name)
     assert ops_of(module).count("Permute") == FLOAT[name]
@@ -57,7 +58,7 @@ def test_float_networks(name: str, model_data: Path) -> None:
             assert a @ b / np.sqrt((a @ a) * (b @ b)) >= 0.99999
 
 
-@pytest.mark.parametrize("name", QUANTISED)
+@each("name", QUANTISED)
 def test_quantised_networks(name: str, model_data: Path) -> None:
     module = network(model_data, name)
     for x, (expected,) in samples(model_data, name):
@@ -107,8 +108,8 @@ def test_labelled_photographs(name: str, size: int, right: int, model_data: Path
     assert abs(found - right) <= 1  # outputs of two classes one step apart may change places
 
 
-@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
-@pytest.mark.parametrize("name", ["ic01_resnet8_int8", "kws01_dscnn_int8", "vww01_mobilenet025_96_int8"])
+@each("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
+@each("name", ["ic01_resnet8_int8", "kws01_dscnn_int8", "vww01_mobilenet025_96_int8"])
 def test_quantised_networks_need_no_calibration(name: str, chip: str, model_data: Path) -> None:
     session = Session(chip=chip, quantize="int8")
     top = session.transform(model_data / "tflite" / "mlperf_tiny" / f"{name}.tflite")

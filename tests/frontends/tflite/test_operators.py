@@ -98,7 +98,7 @@ def test_broadcasting_in_foreign_order(
     check(tmp_path, op, [X, second], function(x, w), (options, {}), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("code", "low", "high"), [(RELU, 0, None), (RELU6, 0, 6), (RELU_N1_TO_1, -1, 1)])
+@each(("code", "low", "high"), [(RELU, 0, None), (RELU6, 0, 6), (RELU_N1_TO_1, -1, 1)])
 def test_fused_activations(code: int, low: float, high: float | None, tmp_path: Path) -> None:
     check(tmp_path, "MUL", [X, constant("w", np.float32(5))], np.clip(x * 5, low, high), ("MulOptions", fused(code)))
 

@@ -354,7 +354,7 @@ def test_stale_shapes_behind_a_reshape(
     np.testing.assert_array_equal(compute(read(content, tmp_path), fed)[0], expected)
 
 
-@pytest.mark.parametrize(("centred", "corners"), [(0, 0), (1, 0), (0, 1)])
+@each(("centred", "corners"), [(0, 0), (1, 0), (0, 1)])
 def test_bilinear_resizing(centred: int, corners: int, tmp_path: Path) -> None:
     operands = [tensor("INT8", "x", 0.05, 3), constant("s", np.array([13, 20], np.int32))]
     options = ("ResizeBilinearOptions", {"HalfPixelCenters": centred, "AlignCorners": corners})
@@ -441,7 +441,7 @@ FORMLESS: dict[str, tuple[list[Tensor], Options]] = {
 }
 
 
-@pytest.mark.parametrize("op", FORMLESS)
+@each("op", FORMLESS)
 def test_forms_that_litert_does_not_have(op: str, tmp_path: Path) -> None:
     """Our refusal says so."""
     operands, options = FORMLESS[op]

@@ -96,7 +96,7 @@ def network(how: Sparsity, stored: Array, kind: str = "FLOAT32") -> bytes:
     return tflite_file(tensors, nodes, ["x"], ["y"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_sparse_weight_of_a_file(kind: Any, tmp_path: Path) -> None:
     segments, indices = np.array([0, 1, 1, 3], kind), np.array([1, 0, 3], kind)
     how = Sparsity((0, 1), (), [3, (segments, indices)])

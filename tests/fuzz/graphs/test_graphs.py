@@ -13,6 +13,7 @@ from tpuc.registry import Registry
 from tpuc_onnx.importers import activation
 
 from tests.conftest import RunVendor
+from tests.families import each
 from tests.fuzz.graphs import long_run, runner
 from tests.fuzz.graphs.child import verdicts
 from tests.fuzz.graphs.generate import OPSETS, random_graph
@@ -40,7 +41,7 @@ def test_all_chips_and_modes_have_their_turn() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, about values that no graph should have
-@pytest.mark.parametrize(
+@each(
     ("seed", "chosen"),
     [
         *(pytest.param(seed, _two_of(seed), id=str(seed)) for seed in QUICK),

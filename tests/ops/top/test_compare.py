@@ -9,6 +9,8 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_testing import OpConformance, f32, onnx_node, zeros
 
+from tests.families import each
+
 SAMPLES = ([f32(1, 2, 3), f32(2)], [f32([[1, 5], [3, 3]]), f32(1, 3)])
 
 
@@ -53,7 +55,7 @@ class TestLessOrEqual(Base):
 TRUTH = f32(0, 0, 1, 2), f32(0, 3, 0, 4)
 
 
-@pytest.mark.parametrize(("mode", "truth"), [("And", [0, 0, 0, 1]), ("Or", [0, 1, 1, 1]), ("Xor", [0, 1, 1, 0])])
+@each(("mode", "truth"), [("And", [0, 0, 0, 1]), ("Or", [0, 1, 1, 1]), ("Xor", [0, 1, 1, 0])])
 def test_logic_takes_everything_but_0_for_true(mode: str, truth: list[float]) -> None:
     (result,) = top.Compare(mode=mode).evaluate(None, TRUTH)  # type: ignore[arg-type]
     assert result.tolist() == truth

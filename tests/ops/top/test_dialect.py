@@ -6,8 +6,9 @@ import importlib
 import subprocess
 import sys
 
-import pytest
 from tpuc.api import Dialect, op_fields
+
+from tests.families import each
 
 DIALECTS = ("top", "tpu", "quant")
 
@@ -16,13 +17,13 @@ def dialect(name: str) -> Dialect:
     return importlib.import_module(f"tpuc_ops.{name}").DIALECT
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@each("name", DIALECTS)
 def test_table_imports_without_numpy(name: str) -> None:
     code = f"import sys, tpuc_ops.{name} as m; assert m.DIALECT.name == {name!r}; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@each("name", DIALECTS)
 def test_every_op_loads_under_its_own_name(name: str) -> None:
     table = dialect(name)
     assert list(table.names())

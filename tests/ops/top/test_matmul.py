@@ -9,6 +9,8 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_testing import OpConformance, onnx_node, uniform
 
+from tests.families import each
+
 
 class TestMatMul(OpConformance):
     op = top.MatMul()
@@ -52,7 +54,7 @@ def test_flops_count_products_sums_bias_and_relu() -> None:
     assert op.flops(Node(op, operands, op.infer(operands))) == 7 * 3 * 5 * (2 * 4 + 1 + 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shapes", "sentence"),
     [
         (((3, 4), (5, 4)), "3x4 times 5x4 has inner extents 4 and 5"),

@@ -9,6 +9,8 @@ from tpuc_ops import top
 from tpuc_ops.top.pad import pad
 from tpuc_testing import OpConformance, f32, onnx_node, uniform
 
+from tests.families import each
+
 PADS = np.array([0, 1, 2, 0, 2, 1])
 
 
@@ -41,7 +43,7 @@ def test_negative_paddings_cut_off() -> None:
     assert pad(x, op.paddings, "constant", 0.0).tolist() == [[0, 3], [0, 5]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "sentence"),
     [
         (top.Pad(paddings=(1, 1)), "2 dimensions need 4 paddings"),

@@ -65,7 +65,7 @@ def test_every_mode_keeps_shape_and_type(mode: str) -> None:
     assert y.dtype == np.float32
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "element", "sentence"),
     [
         (tpu.Active(mode="WOBBLE"), F32, "mode WOBBLE is not known"),

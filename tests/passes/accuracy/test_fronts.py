@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
-import pytest
 from tpuc.api import CALIBRATION_TABLE
 from tpuc_ops import top
 from tpuc_quantize.importing.import_calibration import ImportCalibration
@@ -17,6 +16,7 @@ from tpuc_quantize.mixed_precision.sensitivity import rounded
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network
 
 NAMES = tuple("abcdefgh")
@@ -57,8 +57,8 @@ class Bench:
         return Front(GRAPH, self.sources, NAMES, most, self.noise, self.time)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("most", "missing"), [(99, ""), (3, ""), (99, "d")])
+@each("seed", range(5))
+@each(("most", "missing"), [(99, ""), (3, ""), (99, "d")])
 def test_it_is_that_of_all_subsets(seed: int, most: int, missing: str) -> None:
     bench = Bench(seed, missing)
     front = bench.front(most)

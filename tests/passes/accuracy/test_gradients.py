@@ -13,6 +13,7 @@ from tpuc_quantize.metrics.taps import Measure
 from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.simulation.output_slots import output_slots
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 SHAPE = (1, 4, 6, 6)
@@ -104,7 +105,7 @@ OPS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", OPS)
+@each("name", OPS)
 def test_a_gradient_is_the_difference_of_two_runs(name: str) -> None:
     net = Network(*SHAPE)
     result: Value = OPS[name](net, net.input)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tpuc_quantize.simulation.grids import Grid
+
+from tests.families import each
 
 GRID = Grid(0.5, -128, 127)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
+@each("shape", [(), (1,), (2, 3)])
 def test_rounding_keeps_the_shape(shape: tuple[int, ...]) -> None:
     x = np.full(shape, 1.3, np.float32)
     got = GRID.round(x)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from tpuc_quantize.analysis.layer_errors import LayerError
 from tpuc_quantize.mixed_precision.sensitivity import Score, score
+
+from tests.families import each
 
 EXACT = np.array([3.0, 4.0], np.float32)
 
 
-@pytest.mark.parametrize("got", [[math.nan, 4.0], [math.inf, 4.0], [3.0, -math.inf]])
+@each("got", [[math.nan, 4.0], [math.inf, 4.0], [3.0, -math.inf]])
 def test_a_layer_that_overflows_is_like_nothing(got: list[float]) -> None:
     error = LayerError("a", "top.Add")
     for one in (EXACT, np.array(got, np.float32), EXACT):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from tpuc.api import Module, Unsupported
 from tpuc_driver.api.accuracy import OpenedMeasure
 from tpuc_quantize.mixed_precision.accuracy_constraint import Form, Promise
 from tpuc_quantize.mixed_precision.search import Source, quiet
+
+from tests.families import each
 
 
 class Known(OpenedMeasure):
@@ -37,7 +38,7 @@ def promise(measure: Known, most: int = 40, missing: str = "", *, point_estimate
     return Promise(compiled, measure, 0.9, 0.9, most, paired=True, point_estimate=point_estimate)
 
 
-@pytest.mark.parametrize("first", [0, 1, 7, 30, 31])
+@each("first", [0, 1, 7, 30, 31])
 def test_the_cheapest_is_found_by_halves(first: int) -> None:
     search = promise(Known({str(place): 0.95 if place >= first else 0.5 for place in range(32)}))
     search.cheapest(forms(32))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pytest
 from tpuc.api import CALIBRATION_TABLE
 from tpuc_ops import top
 from tpuc_quantize.importing.import_calibration import ImportCalibration
@@ -14,6 +13,7 @@ from tpuc_quantize.mixed_precision.sensitivity import rounded
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network
 
 POINTS = (
@@ -33,7 +33,7 @@ def test_tables_are_as_in_the_seeds() -> None:
     assert FOUND.table_text(POINTS[2]) == head + "# op_name   quantize_mode\na F32\nb F32\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("cosine", "milliseconds", "expected"),
     [(0.94, None, 1), (None, 2.0, 1), (None, None, 3), (0.98, 2.0, None), (0.5, 1.0, 0), (None, 0.5, None)],
 )
@@ -55,7 +55,7 @@ SOURCES = (
 MOVES = [tuple(sorted(source.layers)) for source in SOURCES]
 
 
-@pytest.mark.parametrize(
+@each(
     ("most", "expected"),
     [
         # c alone takes 2 away; then a and b together 3 and the 1 between b and c; then d.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from tpuc.api import Module
 from tpuc_driver.api.host import open_pool
 from tpuc_ops import top
 from tpuc_quantize.simulation.batching import most_together, node_together
 from tpuc_quantize.simulation.network import FakeNetwork, State
 
+from tests.families import each
 from tests.passes.calibration.test_observe import calibrated
 from tests.passes.graphs import Network
 
@@ -39,8 +39,8 @@ def runs(module: Module, samples: list[dict[str, Any]], threads: int) -> list[St
         return net.run_all(samples, pool, integer=True)
 
 
-@pytest.mark.parametrize("first", [1, 2])
-@pytest.mark.parametrize("threads", [0, 1])
+@each("first", [1, 2])
+@each("threads", [0, 1])
 def test_together_as_alone(first: int, threads: int) -> None:
     module = calibrated(network(first), 2.0)
     random = np.random.default_rng(0)

@@ -22,6 +22,7 @@ from tpuc_quantize.calibration.equalization import Equalised
 from tpuc_quantize.scaling.links import equalise
 from tpuc_quantize.tables.table import parse_table
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 RANDOM = np.random.default_rng(7)
@@ -201,7 +202,7 @@ def test_nan_in_the_network_names_the_layer(tmp_path: Path) -> None:
         table(module, tmp_path, IMAGES[:2])
 
 
-@pytest.mark.parametrize("method", ["kld", "percentile", "max"])
+@each("method", ["kld", "percentile", "max"])
 def test_indices_are_not_cut(method: str, tmp_path: Path) -> None:
     """Places 0 to 16 of which the first few are the most frequent by far; a divergence keeps 5 of them."""
     net = Network(1, 1000)

@@ -12,6 +12,7 @@ from tpuc_ops import top
 from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
 from tpuc_quantize.observers.histogram import Histogram
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 RANDOM = np.random.default_rng(5)
@@ -24,7 +25,7 @@ def histogram(*parts: np.ndarray) -> Histogram:
     return result
 
 
-@pytest.mark.parametrize("hidden", [-1e4, -1e9, -3.4e38, 2000.0])
+@each("hidden", [-1e4, -1e9, -3.4e38, 2000.0])
 def test_a_mask_beside_values_is_found(hidden: float) -> None:
     ((small, large),) = find_gaps({"t": histogram(SMALL, SMALL[:9] + np.float32(hidden))}).values()
     assert large == pytest.approx(abs(hidden), rel=0.01)

@@ -11,6 +11,7 @@ from tpuc_ops import top
 from tpuc_quantize.calibration.range_margins import outermost, scores_of, with_output_headroom, with_whole_scores
 from tpuc_quantize.tables.table import TensorThreshold
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 
@@ -30,7 +31,7 @@ def test_outputs_and_what_they_are_put_together_from() -> None:
     assert outermost(module) == {boxes.name, scores.name, six.name, bounded.name, joined, mixed.name, logits.name}
 
 
-@pytest.mark.parametrize(
+@each(
     ("threshold", "expected"),
     [(8.0, 8.4), (6.0, 6.3), (8.2, 8.4), (8.4, 8.4), (10.0, 10.0), (0.0, 0.0)],
 )
@@ -43,7 +44,7 @@ def test_thresholds_get_room_up_to_that_above_what_was_seen(threshold: float, ex
     assert found == {name: entries[name] for name in found}
 
 
-@pytest.mark.parametrize(("seen", "expected"), [(0.9, 0.945), (0.99, 1.0), (1.0, 1.0)])
+@each(("seen", "expected"), [(0.9, 0.945), (0.99, 1.0), (1.0, 1.0)])
 def test_there_is_no_room_beyond_a_bound(seen: float, expected: float) -> None:
     net = Network(1, 3)
     score = net.op(top.Sigmoid(), net.input)

@@ -16,6 +16,7 @@ from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_quantize.tables.table import format_table, parse_table
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node
 
 CHIPS = ("bm1684x", "cv183x")
@@ -104,7 +105,7 @@ def test_scales_that_do_not_fit_are_refused(row: str, sentence: str, tmp_path: P
         lowered(TABLE.replace(ROW, row), tmp_path, "bm1684x")
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "sentence"),
     [
         (

@@ -20,6 +20,7 @@ from tpuc_quantize.observers.collector import Counting, Kept
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.observers.sample_checks import lint
 
+from tests.families import each
 from tests.models.datasets import calibration_set
 from tests.models.networks import Network as Known
 from tests.passes.graphs import CONTEXT, Network
@@ -92,7 +93,7 @@ def classifier(red: float, green: float, blue: float) -> Module:
     return net.finish(net.op(top.AvgPool(kernel_shape=(8, 8)), scaled))
 
 
-@pytest.mark.parametrize(
+@each(
     ("factors", "run", "found"),
     [((1.0, 0.5, 3.0), 20, True), ((3.0, 0.5, 1.0), 5, False), ((1.0, 1.0, 1.0), 10, False)],
 )

@@ -23,6 +23,7 @@ from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.simulation.output_slots import output_slots
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network
 
 Array = NDArray[Any]
@@ -57,7 +58,7 @@ def _windows(x: Array, weight: Array, op: top.Conv) -> Array:
     return result
 
 
-@pytest.mark.parametrize(
+@each(
     "op",
     [
         top.Conv(kernel_shape=(1, 1)),

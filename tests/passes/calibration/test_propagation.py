@@ -12,6 +12,7 @@ from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.importing.propagate_calibration import PropagateCalibration
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network
 
 Range = tuple[float, float]
@@ -72,7 +73,7 @@ def test_operands_of_a_concat_take_its_range() -> None:
     assert found["v1"] == found["v2"] == found["v3"] == (-2.0, 2.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("summand", "result", "expected"),
     [
         (1e-5, 5.0, (5.0, 5.0)),  # less than half of a step: nothing is rescaled
@@ -111,7 +112,7 @@ def test_results_of_signed_operands_are_signed_unless_a_relu_is_fused() -> None:
         assert found["v2"] == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "result"),
     [
         (top.LeakyRelu(alpha=3.0), (6.0, -6.0)),
@@ -126,7 +127,7 @@ def test_results_beyond_the_operands_range_keep_their_own(op: Op, result: Range)
     assert (found["v1"], found["v2"]) == ((-2.0, 2.0), (result[1], result[0]))
 
 
-@pytest.mark.parametrize(("slope", "is_taken"), [(1.0, True), (-1.0, True), (1.5, False), (-1.5, False)])
+@each(("slope", "is_taken"), [(1.0, True), (-1.0, True), (1.5, False), (-1.5, False)])
 def test_one_steep_slope_of_many_is_enough(slope: float, is_taken: bool) -> None:
     net, values = chain(top.MulConst(const_val=2.0))
     slopes = net.weight(1, 4, 1, 1)
@@ -139,7 +140,7 @@ def test_one_steep_slope_of_many_is_enough(slope: float, is_taken: bool) -> None
     assert found[result.name] == (-3.0, 3.0)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(1.0, 2.0), (5.0, 5.0), (-1e4, 2.0)])
+@each(("value", "expected"), [(1.0, 2.0), (5.0, 5.0), (-1e4, 2.0)])
 def test_the_operand_of_a_pad_reaches_as_far_as_the_pads_unless_they_are_a_mask(value: float, expected: float) -> None:
     net, values = chain(top.MulConst(const_val=2.0), top.Pad(paddings=(0, 0, 0, 0, 0, 0, 1, 1), val=value))
     reach = max(2.0, abs(value))

@@ -25,6 +25,7 @@ from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable
 
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network
 
 Array = NDArray[Any]
@@ -68,7 +69,7 @@ class TestBiases:
     ) -> None:
         assert self.taken({0.0: 20.0, 1.0: 20.0, 2.0: 20.0, 3.0: 20.29}, tmp_path, monkeypatch) == 2.0
 
-    @pytest.mark.parametrize("better", [0.0, 1.0, 3.0])
+    @each("better", [0.0, 1.0, 3.0])
     def test_less_or_all_of_it_is_taken_where_outputs_are_clearly_better(
         self, better: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -171,7 +172,7 @@ def test_candidates_that_compute_the_same_are_judged_once(tmp_path: Path, monkey
     assert len(plain) == len(set(plain))
 
 
-@pytest.mark.parametrize(("seconds", "asked", "runs"), [(1.0, False, 1), (0.0, False, 0), (0.0, True, 1)])
+@each(("seconds", "asked", "runs"), [(1.0, False, 1), (0.0, False, 0), (0.0, True, 1)])
 def test_filters_are_rounded_by_their_operands_where_that_is_quick_or_asked_for(
     seconds: float, asked: bool, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

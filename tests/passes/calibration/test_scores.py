@@ -14,6 +14,7 @@ from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_quantize.observers.class_coverage import Score, scores_of, unshown, wins
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 
@@ -57,7 +58,7 @@ class TestWins:
         assert wins(rows.transpose(0, 2, 1), Score(0.5, 1)).tolist() == [1, 0, 1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("axis", "won", "count", "sentence"),
     [
         (None, [2], 40, ""),

@@ -13,6 +13,8 @@ from tpuc.api import CalibrationError
 from tpuc_quantize.observers.collector import Counting
 from tpuc_quantize.observers.histogram import FINER, CountingBuffers, Histogram, Statistics, TensorRange
 
+from tests.families import each
+
 # Against 100, denormal numbers are zeros.
 ELEMENTS = st.floats(-100, 100, width=32, allow_subnormal=False)
 ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=ELEMENTS)
@@ -58,7 +60,7 @@ class TestTensorRange:
     def test_integers_at_the_end_of_their_type(self) -> None:
         assert seen(np.array([-128, 5], np.int8)).absmax == 128.0
 
-    @pytest.mark.parametrize(("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinite"), (-np.inf, "infinite")])
+    @each(("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinite"), (-np.inf, "infinite")])
     def test_refuses_values_that_are_not_finite(self, value: float, kind: str) -> None:
         with pytest.raises(
             CalibrationError, match=rf"conv1: {kind}.* during calibration, as the float network computes"
@@ -126,7 +128,7 @@ class TestHistogram:
         y = np.array([0.9, 0.9, 0.9, 0.9, 2.5], np.float32)
         assert counted([y], bins=3).counts.tolist() == [2, 2, 1]
 
-    @pytest.mark.parametrize("spread", [1.0, 1.3, 1.9])
+    @each("spread", [1.0, 1.3, 1.9])
     def test_close_to_exact_bins_up_to_absmax(self, spread: float) -> None:
         x = np.random.default_rng(3).standard_normal((8, 40_000)).astype(np.float32) * np.float32(spread)
         exact, _ = np.histogram(np.abs(x), 256, (0, np.abs(x).max()))
@@ -142,7 +144,7 @@ class TestHistogram:
         assert (result.statistics().minimum, result.statistics().absmax) == (-3.0, 3.0)
         assert not result.statistics().counts.any()
 
-    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int32, np.uint8])
+    @each("dtype", [np.float16, np.float32, np.float64, np.int8, np.int32, np.uint8])
     def test_any_element_type_and_any_strides(self, dtype: type[np.generic]) -> None:
         x = np.array([[1, 2], [2, 4], [0, 100]], dtype)[::-1, ::-1]
         result = counted([x], bins=10)
@@ -170,7 +172,7 @@ class TestHistogram:
 
 
 class TestWholeNumbers:
-    @pytest.mark.parametrize(
+    @each(
         ("values", "expected"),
         [([0, 16, 5], True), ([-3, 255], True), ([0, 256], False), ([0.0, 0.0], False), ([1, 2.5], False)],
     )

@@ -14,6 +14,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 from tpuc_ops import top
 
+from tests.families import each
 from tests.models.rows import lower, run
 from tests.passes.calibration.stress import VARIANTS, Stressed
 from tests.passes.graphs import Network
@@ -93,8 +94,8 @@ def test_the_detector_detects() -> None:
     assert [len(cells) for cells in found] == [int(index % 10 > 0) for index in range(SAMPLES)]
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("name", VARIANTS)
+@each("chip", CHIPS)
+@each("name", VARIANTS)
 def test_decisions_are_kept(name: str, chip: str, calibrated: Any) -> None:
     check(*calibrated(name), chip)
 

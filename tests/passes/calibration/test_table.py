@@ -12,6 +12,8 @@ from tpuc.api import CalibrationError
 from tpuc_quantize.tables import table
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
+from tests.families import each
+
 PEER = """\
 # mlir version: v1.30.2-20260831 cali version 1.0
 # genetated time: 2026-11-20 13:23:15.046553
@@ -55,7 +57,7 @@ def test_reads_the_lines_of_the_seed() -> None:
     assert parsed.remarks == ("直方图数目: 2048",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "reason"),
     [
         (
@@ -119,7 +121,7 @@ def test_writes_seven_decimals_and_no_time_of_its_own() -> None:
     assert table.make_remarks(("kld",), 2048, 100, 10, 1712707259)[0] == "generated time: 2024-04-10 00:00:59"
 
 
-@pytest.mark.parametrize("name", ["", "#conv", "two\nlines", " conv", "a  b"])
+@each("name", ["", "#conv", "two\nlines", " conv", "a  b"])
 def test_refuses_names_that_would_not_come_back(name: str) -> None:
     with pytest.raises(CalibrationError, match=r"cannot stand in a calibration table\. Rename it in the model\."):
         table.format_table(CalibrationTable({name: TensorThreshold(1, 0, 1)}))

@@ -80,7 +80,7 @@ def test_digits_are_at_the_bound() -> None:
     check_everywhere(DIGITS)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@each("name", SMALL)
 def test_networks_are_at_the_bound(name: str, model_data: Path, tmp_path: Path) -> None:
     check_everywhere(network(name, model_data, tmp_path))
 

@@ -52,7 +52,7 @@ def test_the_strings_of_the_rfc_are_read() -> None:
     assert shared.workspace == (PoolInfo("sram", target_access={"c": "rw", "accel": "rw"}),)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["target=c:rw,accel:ro;size=1000", "target=c:rw,accel:ro,size=1000", "size=1000;target=c:rw;target=accel:ro"],
 )

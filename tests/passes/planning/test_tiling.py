@@ -14,6 +14,7 @@ from tpuc_plan.tasks.pack import blocks_of, pack_task
 from tpuc_plan.tasks.task import TileTask
 from tpuc_plan.tasks.tiling import choose_tiling
 
+from tests.families import each
 from tests.passes.planning.tiny import TinyConv, conv_task
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.integers(1, 20), st.integers(1, 20))
@@ -130,7 +131,7 @@ def test_an_op_whose_smallest_tile_is_too_large_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "expected"),
     [
         ((0, 4), (0, 5, 1, 0)),  # the first rows see the padding above

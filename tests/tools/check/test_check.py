@@ -17,6 +17,7 @@ from tpuc_check.trial import isolated
 from tpuc_driver.cli import main
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.caffe.files import inputs, layer
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.lstms import Layer
@@ -212,7 +213,7 @@ PLANTED = {
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("form", PLANTED)
+@each("form", PLANTED)
 def test_five_different_obstacles_are_told_at_once(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,8 @@ from tpuc_check.failure import essence
 from tpuc_check.reduction import reduced
 from tpuc_driver.cli import main
 
+from tests.families import each
+
 
 @given(
     st.integers(1, 60).flatmap(lambda count: st.tuples(st.just(count), st.sets(st.integers(0, count - 1), min_size=1)))
@@ -36,7 +38,7 @@ def test_few_tries_are_needed() -> None:
     assert len(tries) <= 22  # two halvings of a thousand
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "left"),
     [
         (
@@ -118,7 +120,7 @@ def test_a_failure_that_another_program_tells(tmp_path: Path, capsys: pytest.Cap
     assert sorted(node.name for node in onnx.load(output).graph.node) == ["conv2", "relu3"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "sentence"),
     [
         (["--command", "judge"], "--command: has no {} where the network's file belongs; write it there."),

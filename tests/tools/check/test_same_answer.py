@@ -17,6 +17,7 @@ from tpuc_driver.cli.app import App
 from tpuc_driver.session import Session
 
 from tests import support_forms
+from tests.families import each
 
 CHIPS = ("bm1684x", "cv181x", "c")
 FEW = 29
@@ -77,7 +78,7 @@ def compiled(session: Session, path: Path, folder: Path) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_networks_that_compile_have_nothing_in_the_way(
     chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,7 +117,7 @@ def differing(chip: str, names: list[str], folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_forms_of_ops(chip: str, tmp_path: Path) -> None:
     assert not differing(chip, list(support_forms.forms())[::FEW], tmp_path)
 

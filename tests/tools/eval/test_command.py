@@ -25,6 +25,7 @@ from tpuc_eval.postprocess.scores import Scores
 from tpuc_eval.protocols import DataRequest
 from tpuc_eval.runnable import RunnableFile
 
+from tests.families import each
 from tests.tools.eval.dying import DyingSamples
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
@@ -312,7 +313,7 @@ def test_nothing_to_evaluate_is_one_sentence(
 # Refusals
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         (["--dataset", EVALUATION], "a network and data to evaluate it on are needed"),

@@ -20,6 +20,8 @@ from tpuc_eval.datasets.wider import Wider
 from tpuc_eval.datasets.yolo import Yolo
 from tpuc_eval.protocols import DataRequest, LabelledSamples, Objects
 
+from tests.families import each
+
 RGB = SampleInput("image", (1, 3, 4, 6), preprocess=Preprocess(pixel_format="rgb", mean=(1.0,), scale=(0.5,)))
 
 
@@ -63,7 +65,7 @@ def test_a_folder_per_class(folder: Path) -> None:
     np.testing.assert_array_equal(sample.rows[0]["image"], np.broadcast_to(wanted, (1, 3, 4, 6)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "wanted"),
     [
         ("b.png 7\nn02/c.png 9\na.png 8\n", {"a.png": 8, "b.png": 7, "c.png": 9}),
@@ -88,7 +90,7 @@ def test_images_without_label_are_counted(folder: Path, tmp_path: Path) -> None:
     assert heard == [f"2 of 3 images have no label in {labels}: left out"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("x.png 1\n", "no image in it has a label in .*labels.txt. Give a folder per class"),
@@ -170,7 +172,7 @@ def test_windows_of_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(got[1], np.arange(4, 24)[None])
 
 
-@pytest.mark.parametrize(
+@each(
     ("arrays", "sentence"),
     [
         (
@@ -359,7 +361,7 @@ def test_wider_lists(tmp_path: Path) -> None:
     assert list(samples.classes) == ["face"]
 
 
-@pytest.mark.parametrize("text", ["a.jpg\n", "a.jpg\nx\n", "a.jpg\n2\n1 2 3 4\n", "a.jpg\n1\n1 2 3\n"])
+@each("text", ["a.jpg\n", "a.jpg\nx\n", "a.jpg\n2\n1 2 3 4\n", "a.jpg\n1\n1 2 3\n"])
 def test_lists_that_are_none_of_wider(tmp_path: Path, text: str) -> None:
     image(tmp_path / "images" / "a.jpg")
     (tmp_path / "list.txt").write_text(text, "utf-8")

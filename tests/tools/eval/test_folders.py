@@ -13,6 +13,7 @@ from PIL import Image
 from tpuc_driver.cli import main
 from tpuc_eval.datasets.labels import IndexRange
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node
 
 STEP = 20
@@ -104,7 +105,7 @@ def test_folders_are_found_by_the_names_of_classes(tmp_path: Path, capsys: pytes
     assert (found, remarks) == (1.0, "")
 
 
-@pytest.mark.parametrize("spelled", ["n01443537", "goldfish", "carassius_auratus"])
+@each("spelled", ["n01443537", "goldfish", "carassius_auratus"])
 def test_folders_are_found_by_synsets_and_what_follows(
     spelled: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

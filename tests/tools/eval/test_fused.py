@@ -15,6 +15,7 @@ from tpuc.ir.fused_postprocess import fused_postprocess
 from tpuc_driver.cli import main
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node
 from tests.tools.eval.test_answers import said
 
@@ -184,9 +185,7 @@ def test_a_map_of_classes_is_told_as_one_of_scores(tmp_path: Path, capsys: pytes
     assert [line.split()[:2] for line in lines] == [["50.0%", "1"], ["43.8%", "2"], ["6.2%", "0"]]
 
 
-@pytest.mark.parametrize(
-    "chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv181x", "cv183x")]
-)
+@each("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv181x", "cv183x")])
 def test_classes_of_a_network_that_gives_integers(chip: str, tmp_path: Path) -> None:
     """Scores have steps of a half."""
     weights = {"half": np.array(0.5, np.float32), "zero": np.array(0, np.int8)}

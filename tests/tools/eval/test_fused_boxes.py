@@ -22,6 +22,7 @@ from tpuc_eval.postprocess.ssd import Ssd
 from tpuc_eval.protocols import Detections, Postprocess, Sample
 from tpuc_images.placing import Placement
 
+from tests.families import each
 from tests.frontends.caffe.files import inputs, layer, read
 from tests.frontends.caffe.test_detection import YOLO
 from tests.frontends.onnx.networks import network, node
@@ -258,7 +259,7 @@ def worst(wanted: Detections, found: Detections) -> tuple[float, float]:
     return max(scores), max(boxes)
 
 
-@pytest.mark.parametrize("post", HEADS)
+@each("post", HEADS)
 def test_boxes_in_the_network_are_those_of_the_host(post: str, tmp_path: Path) -> None:
     path, session = write_heads(post, tmp_path), Session()
     raw, module = session.transform(path), session.transform(path, post=post)
@@ -272,7 +273,7 @@ def test_boxes_in_the_network_are_those_of_the_host(post: str, tmp_path: Path) -
 
 # Floats of 8 bits round a score once as a product, and more often behind tables of sigmoids; a side that is the
 # exponential of a rounded logarithm up to 8 is as uncertain as that.
-@pytest.mark.parametrize(
+@each(
     ("chip", "mode", "post", "scores", "boxes"),
     [
         pytest.param("bm1684x", "f32", "yolov8", 1e-6, 1e-5, marks=pytest.mark.chip("bm1684x")),
@@ -364,14 +365,14 @@ def write_single_shot(folder: Path) -> Path:
     return folder / "net.prototxt"
 
 
-@pytest.mark.parametrize(
+@each(
     ("chip", "mode"),
     [
         pytest.param("bm1684x", "int8", marks=pytest.mark.chip("bm1684x")),
         pytest.param("cv181x", "bf16", marks=pytest.mark.chip("cv181x")),
     ],
 )
-@pytest.mark.parametrize("post", ["ssd", "auto"])
+@each("post", ["ssd", "auto"])
 def test_a_network_with_a_layer_of_detections_needs_no_other_option(
     chip: str, mode: str, post: str, tmp_path: Path
 ) -> None:

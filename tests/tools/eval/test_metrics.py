@@ -20,6 +20,8 @@ from tpuc_eval.metrics.topk import TopK
 from tpuc_eval.metrics.voc import VocAp
 from tpuc_eval.protocols import Detections, Metric, Objects
 
+from tests.families import each
+
 BIG = (100.0, 100.0, 200.0, 200.0)  # 10000 pixels: large in COCO's words, which begins at 96 * 96
 
 
@@ -66,7 +68,7 @@ def test_top_k_agreement_is_about_the_first_class() -> None:
     assert metric.agreement(one, other) == {"same top-1": 0.5}
 
 
-@pytest.mark.parametrize(
+@each(
     ("predictions", "truths", "sentence"),
     [
         ([np.zeros(3)], [3], "a label is 3, but the network has 3 classes; correct --label-file"),
@@ -88,7 +90,7 @@ def test_top_k_wants_whole_numbers_from_one() -> None:
 # AUC
 
 
-@pytest.mark.parametrize(
+@each(
     ("scores", "labels", "area"),
     [
         ([1, 2, 3, 4], [0, 0, 1, 1], 1.0),
@@ -119,7 +121,7 @@ def test_auc_of_two_classes_takes_the_lead_of_the_second() -> None:
     assert judged(Auc(), logits, [1, 0, 1]) == {"AUC": 0.5}
 
 
-@pytest.mark.parametrize(
+@each(
     ("predictions", "truths", "sentence"),
     [
         ([np.zeros(1)] * 2, [1, 1], "needs samples of both classes, and all 2 have label 1"),

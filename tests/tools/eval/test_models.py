@@ -19,6 +19,8 @@ from tpuc_eval.postprocess.yolo_free import YoloX
 from tpuc_eval.protocols import DataRequest, Objects, Sample
 from tpuc_images.placing import Placement
 
+from tests.families import each
+
 CENTRED = ("--pixel-format=rgb", "--mean=127.5", "--scale=0.00784313725490196")
 IMAGENET = (*CENTRED, "--keep-aspect-ratio", "--keep-ratio-mode=short_side_scale")
 FACES = ("--dataset-type=coco", "--metric=best-box{iou=0.4,score=0.5}")
@@ -70,7 +72,7 @@ def test_a_newcomer_says_once_what_pictures_are(
     assert "Labrador retriever" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "float_right", "int8_right", "options"),
     [
         ("ic01_resnet8", 161, 161, ()),
@@ -106,7 +108,7 @@ def test_mnist(mnist_onnx: Path, model_data: Path, capsys: pytest.CaptureFixture
     assert found["top-1"] == 198 / 200
 
 
-@pytest.mark.parametrize(
+@each(
     ("file", "options"),
     [
         ("blazeface", CENTRED),

@@ -25,6 +25,8 @@ from tpuc_eval.postprocess.yolo_free import FastestDet, YoloV8, YoloX
 from tpuc_eval.protocols import Detections, Postprocess, Sample
 from tpuc_images.placing import Placement
 
+from tests.families import each
+
 Array = NDArray[Any]
 
 # An image of 120 x 96 fills the 64 x 64 input from row 8 on, at half its size: 60 x 48.
@@ -66,7 +68,7 @@ def anchor_maps() -> dict[int, Array]:
     return maps
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@each("layout", LAYOUTS)
 def test_yolov5_maps(layout: str) -> None:
     outputs = {str(stride): LAYOUTS[layout](one) for stride, one in reversed(anchor_maps().items())}
     centre = ((2 * 0.75 - 0.5 + 2) * 16, (2 * 0.5 - 0.5 + 1) * 16)
@@ -74,7 +76,7 @@ def test_yolov5_maps(layout: str) -> None:
     assert_found(YoloV5()(outputs, SAMPLE), (image_box(centre, size), 0.75 * 0.5, 0))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@each("layout", LAYOUTS)
 def test_yolov3_maps(layout: str) -> None:
     outputs = {str(stride): LAYOUTS[layout](one) for stride, one in anchor_maps().items()}
     centre, size = ((0.75 + 2) * 16, (0.5 + 1) * 16), (1 * 62, 45 / 3)
@@ -275,7 +277,7 @@ DETECTORS: tuple[Postprocess, ...] = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("shapes", "name"),
     [
         ([(1, 252, 85)], "yolov5"),
@@ -312,7 +314,7 @@ def test_the_detector_is_found_by_its_outputs(shapes: Sequence[tuple[int, ...]],
         fitting(DETECTORS, outputs, SAMPLE, "net.onnx")
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda one: one.name)
+@each("detector", DETECTORS, ids=lambda one: one.name)
 def test_detectors_refuse_what_they_cannot_be(detector: Postprocess) -> None:
     with pytest.raises(UsageError, match=f"post-processing '{detector.name}'"):
         detector({"a": np.zeros((1, 3, 3)), "b": np.zeros((1, 5, 5, 5))}, SAMPLE)

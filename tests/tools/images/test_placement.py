@@ -12,10 +12,12 @@ from tpuc.api.boundary import Preprocess
 from tpuc_images.images import image_size, read_image
 from tpuc_images.placing import Placement, placement
 
+from tests.families import each
+
 SHAPE = (1, 3, 64, 96)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "scale", "offset"),
     [
         ({}, (0.5, 0.4), (0, 0)),

@@ -11,6 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from tpuc_driver.cli import main
 
+from tests.families import each
+
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 Y = np.array([[1, 2, 300]], np.int32)
 
@@ -176,7 +178,7 @@ def test_other_formats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert not (folder / "y.b").exists()
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said", "code"),
     [
         (["get-shape", "a.npz", "xx"], "a.npz: no array named 'xx'; did you mean 'x'?", 2),

@@ -17,6 +17,8 @@ from tpuc_driver.cli import main
 from tpuc_driver.session import Session
 from tpuc_profile.command import read_what_if
 
+from tests.families import each
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -172,7 +174,7 @@ def test_what_if_moves_ddr_time_only(digits: Path, capsys: pytest.CaptureFixture
     assert both["milliseconds"] == pytest.approx(plain["milliseconds"] / 2, rel=1e-12)  # one division in floats
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("lmem=2", "--what-if: 'lmem=2' is not understood; write ddr=X or clock=X."),

@@ -11,6 +11,7 @@ from tpuc_regress.description import read
 from tpuc_regress.running import run
 
 from tests.chips.command_line import tpuc
+from tests.families import each
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits.onnx"
 GOOD = """
@@ -85,7 +86,7 @@ def test_a_file_below_the_folder_keeps_its_place(folder: Path, tmp_path: Path) -
     assert (tmp_path / "again" / "nets" / "digits.onnx").read_bytes() == DIGITS.read_bytes()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("steps = [", "x.toml: is not TOML: "),

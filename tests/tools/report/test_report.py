@@ -21,6 +21,7 @@ from tpuc_report.sources import Origin, Subject
 from tpuc_report.strips import quality
 
 from tests.browser import Browser, Page
+from tests.families import each
 from tests.tools.conftest import Keep
 from tests.tools.profile.test_page import report_of
 
@@ -100,7 +101,7 @@ def test_without_samples_the_compilation_tells_its_accuracy(folder: Path, tmp_pa
     assert "on 20 held-out samples: 20 of 20 predictions agree with float (100.0%, 95% interval 83.9% to" in told
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "sentence"),
     [
         (

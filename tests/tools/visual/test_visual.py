@@ -24,6 +24,8 @@ from tpuc_visual.rows import aligned
 from tpuc_visual.server import Visual, is_private, make_server
 from tpuc_visual.similarity import Alike
 
+from tests.families import each
+
 TOP = """#loc1 = loc("x")
 module @net attributes {module.chip = "ALL", module.platform = "ONNX", module.state = "TOP_F32"} {
   func.func @main(%arg0: tensor<1x4xf32> loc("x")) -> tensor<1x4xf32> {
@@ -331,9 +333,7 @@ def test_a_fault_of_ours_is_still_told(address: str, asked: Asked, capfd: pytest
     assert "ZeroDivisionError: ours" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("host", "private"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False)]
-)
+@each(("host", "private"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False)])
 def test_who_else_may_come_in(host: str, private: bool) -> None:
     assert is_private(host) is private
 
