@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from tpuc_driver.session import Session
 from tpuc_ops import top
+from tpuc_quantize.calibration.candidate import Candidate
 from tpuc_quantize.calibration.range_margins import outermost, scores_of, with_output_headroom, with_whole_scores
 from tpuc_quantize.tables.table import TensorThreshold
 
 from tests.families import each
 from tests.passes.graphs import Network
+
+
+def of(entries: dict[str, TensorThreshold]) -> Candidate:
+    return Candidate("any", entries)
 
 
 def test_outputs_and_what_they_are_put_together_from() -> None:
@@ -39,7 +44,7 @@ def test_thresholds_get_room_up_to_that_above_what_was_seen(threshold: float, ex
     net = Network(1, 3)
     answer = net.op(top.AddConst(const_val=1.0), net.op(top.AddConst(const_val=1.0), net.input))
     entries = {f"v{n}": TensorThreshold(threshold, -8.0, 3.0) for n in range(3)}
-    found = with_output_headroom(entries, net.finish(answer))
+    found = dict(with_output_headroom(of(entries), net.finish(answer)).entries)
     assert found.pop(answer.name).threshold == pytest.approx(expected, rel=1e-12)
     assert found == {name: entries[name] for name in found}
 
@@ -48,7 +53,7 @@ def test_thresholds_get_room_up_to_that_above_what_was_seen(threshold: float, ex
 def test_there_is_no_room_beyond_a_bound(seen: float, expected: float) -> None:
     net = Network(1, 3)
     score = net.op(top.Sigmoid(), net.input)
-    found = with_output_headroom({score.name: TensorThreshold(seen, 0.0, seen)}, net.finish(score))
+    found = with_output_headroom(of({score.name: TensorThreshold(seen, 0.0, seen)}), net.finish(score)).entries
     assert found[score.name].threshold == pytest.approx(expected, rel=1e-12)
 
 
@@ -72,9 +77,9 @@ def test_what_final_sigmoids_take_keeps_its_largest_value() -> None:
     turned = net.op(top.Permute(order=(0, 2, 1)), logits)
     module = net.finish(net.op(top.Sigmoid(), turned))
     entries = {value.name: TensorThreshold(2.0, -30.0, 4.0) for value in (net.input, logits, turned)}
-    found = with_output_headroom(entries, module)
+    found = with_output_headroom(of(entries), module).entries
     assert [found[value.name].threshold for value in (net.input, logits, turned)] == pytest.approx([2.0, 4.2, 4.2])
-    assert with_output_headroom(entries, module, 1.6)[turned.name].threshold == pytest.approx(6.4)
+    assert with_output_headroom(of(entries), module, 1.6).entries[turned.name].threshold == pytest.approx(6.4)
 
 
 def test_scores_keep_all_of_their_range() -> None:
@@ -86,5 +91,5 @@ def test_scores_keep_all_of_their_range() -> None:
     assert scores_of(module) >= {scores.name, both.name}
     assert boxes.name not in scores_of(module)
     entries = {value.name: TensorThreshold(0.3, 0.0, 0.3) for value in (scores, both, boxes)}
-    found = with_whole_scores(entries, module)
+    found = with_whole_scores(of(entries), module).entries
     assert [found[value.name].threshold for value in (scores, both, boxes)] == [1.0, 1.0, 0.3]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tpuc.api import Calibrator
+from tpuc.api import Calibrator, TensorStatistics
 from tpuc_quantize.observers.histogram import Histogram, Statistics
 from tpuc_quantize.ranges import estimators as methods
 
@@ -146,11 +146,15 @@ def test_entropy_clips_an_outlier_but_not_a_normal_tail(normal: NDArray[np.float
     assert 0.9 * absmax < clipped < 0.1 * 100
 
 
+def chosen(method: Calibrator, statistics: TensorStatistics) -> float:
+    return methods.limited_threshold(method.threshold(statistics), statistics)
+
+
 @each
 def test_method_keeps_the_promises_of_a_calibrator(method: Calibrator, normal: NDArray[np.float32]) -> None:
     assert method.api_version == 1
     statistics = histogram(normal)
-    assert 0 < methods.chosen_threshold(method, statistics) <= statistics.absmax
+    assert 0 < chosen(method, statistics) <= statistics.absmax
     scaled = histogram(normal * np.float32(4))
     # a power of two scales every step of the computation exactly, but for Newton's absolute tolerance
     assert method.threshold(scaled) == pytest.approx(4 * method.threshold(statistics), rel=1e-6)
@@ -158,13 +162,13 @@ def test_method_keeps_the_promises_of_a_calibrator(method: Calibrator, normal: N
 
 @each
 def test_zero_tensor_gets_a_usable_threshold(method: Calibrator) -> None:
-    assert methods.chosen_threshold(method, histogram(np.zeros(10, np.float32))) == 1e-5
+    assert chosen(method, histogram(np.zeros(10, np.float32))) == 1e-5
 
 
 @each
 @pytest.mark.parametrize("values", [[3.0], [-3.0, 0.0, 0.0], [1e-3, 3.0]])
 def test_few_values(method: Calibrator, values: list[float]) -> None:
-    assert 0 < methods.chosen_threshold(method, histogram(np.array(values, np.float32))) <= 3.0
+    assert 0 < chosen(method, histogram(np.array(values, np.float32))) <= 3.0
 
 
 def test_only_max_can_do_without_histogram() -> None:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     "calibrate",
     cls=Command,
     section="Step by step",
-    examples=("tpuc calibrate net.mlir --dataset images/ --input-num 100 -o net_cali_table",),
+    examples=(
+        "tpuc calibrate net.mlir --dataset images/ --input-num 100 -o net_cali_table",
+        "tpuc calibrate net.mlir --dataset images/ -o net_cali_table --explain=conv1",
+    ),
 )
 @click.argument("mlir", metavar="FILE.mlir", type=FILE)
 @dataset_option("Folder of samples (images, npz or npy).")
@@ -46,6 +49,13 @@ if TYPE_CHECKING:
 @click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to continue from; the file is updated.")
 @click.option("--strict", is_flag=True, help="Fail if samples look wrong or cannot be read.")
 @agreement_option
+@click.option(
+    "--explain",
+    is_flag=False,
+    flag_value="",
+    metavar="[NAME]",
+    help="Print what decided the threshold of a value, or without NAME how candidate tables were compared.",
+)
 @click.option("-o", "output", type=OUTPUT, required=True, metavar="FILE", help="The calibration table to write.")
 @pass_app
 def command(
@@ -65,6 +75,7 @@ def command(
     resume: Path | None,
     strict: bool,
     min_agreement: float | None,
+    explain: str | None,
     output: Path,
 ) -> None:
     """Measure value ranges on sample data, and write a calibration table."""
@@ -100,6 +111,9 @@ def command(
             options=options,
             min_agreement=min_agreement,
         )
+        explained = None if explain is None else table.explain(explain)
         table.write(output)
+    if explained is not None:
+        app.result(explained)
     if check is not None:
         app.result(check.text())

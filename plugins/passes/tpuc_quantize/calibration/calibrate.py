@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
@@ -11,6 +11,7 @@ from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource, open_po
 
 from tpuc_quantize.calibration.candidate_search import Refinement, kept_for
 from tpuc_quantize.calibration.engine import Engine
+from tpuc_quantize.importing.propagate_calibration import propagated
 from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
 from tpuc_quantize.observers.class_coverage import unshown
 from tpuc_quantize.observers.collector import counting_of, inputs_to_count
@@ -112,7 +113,8 @@ class Calibrate(Pass):
             found = engine.refine(without(progress, held_out), calibrator, names, options)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
-        context.leave(CALIBRATION_TABLE, CalibrationTable(found.entries, (*remarks, *found.reasons), found.notes))
+        table = CalibrationTable(found.entries, (*remarks, *found.reasons), found.notes)
+        context.leave(CALIBRATION_TABLE, replace(table, origin=propagated(found.origin, module, table, context)))
         if held_out:
             context.leave(CHECK_SAMPLES, samples_at(progress, held_out))
         return False

@@ -13,6 +13,7 @@ from tpuc.api import CALIBRATION_TABLE, Calibrator, Module, PassContext
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Pool, PortableModule, SampleReader, SampleSource, units_of
 
+from tpuc_quantize.calibration.candidate import Candidate, Entries
 from tpuc_quantize.calibration.evaluator import Judge, states_of
 from tpuc_quantize.calibration.observation import Observation, ObserveJob, Tuning
 from tpuc_quantize.calibration.output_sensitivity import (
@@ -44,6 +45,7 @@ from tpuc_quantize.remedies.weight_rounding import changes_of, find_rounding
 from tpuc_quantize.scaling.move_factors import FACTORS
 from tpuc_quantize.simulation.network import FakeNetwork, Filters
 from tpuc_quantize.tables.annotations import note_lines
+from tpuc_quantize.tables.history import Entrant, Origin, Round
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 JUDGES, MOST_JUDGES = 4, 200
@@ -76,8 +78,6 @@ FAR = 4.0
 FAR_BELOW = "thresholds by scores, far below the methods'"
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
-Entries = Mapping[str, TensorThreshold]
-
 
 @dataclass(frozen=True)
 class Refinement:
@@ -102,11 +102,12 @@ class Refined:
     `factors` are those per channel that were moved before, `rounding` how integers of filters differ from the nearest.
     """
 
-    entries: dict[str, TensorThreshold]
+    entries: Entries
     channels: Mapping[str, Array]
     shifts: Mapping[str, Array]
     tuned: int
     reasons: tuple[str, ...] = ()
+    origin: Origin = field(default_factory=Origin)
     factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     rounding: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
@@ -118,27 +119,10 @@ class Refined:
         return notes | ({ROUNDING: rounding_lines(self.rounding)} if self.rounding else {})
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """Thresholds and bias shifts, and how they were made."""
-
-    what: str
-    entries: Entries
-    shifts: Mapping[str, Array]
-
-    def is_like(self, other: _Choice) -> bool:
-        """Does it compute the same? Filters that were rounded before leave nothing to correct."""
-        return self.entries == other.entries and all(
-            np.array_equal(self.shifts.get(name, 0.0), other.shifts.get(name, 0.0))
-            or not (np.any(self.shifts.get(name, 0.0)) or np.any(other.shifts.get(name, 0.0)))
-            for name in {*self.shifts, *other.shifts}
-        )
-
-
 @dataclass
 class Refiner:
     """One calibration's tuning. `tuned` is how many samples it used, `channels` the thresholds per channel that `tune`
-    has settled on, `reasons` what decided. `methods` are the names of the calibrators.
+    has settled on, `reasons` what decided, `rounds` the races.
     """
 
     module: Module
@@ -146,9 +130,9 @@ class Refiner:
     pool: Pool
     progress: Progress
     options: Refinement
-    methods: Sequence[str] = ()
     tuned: int = 0
     reasons: list[str] = field(default_factory=list[str])
+    rounds: list[Round] = field(default_factory=list[Round])
     channels: Mapping[str, Array] = field(default_factory=dict[str, Array])
     rounding: Mapping[str, Array] = field(default_factory=dict[str, Array])
     _importance: Mapping[str, Importance] = field(default_factory=dict[str, Importance])
@@ -159,43 +143,50 @@ class Refiner:
     _products: Sequence[Mapping[str, ProductMeans]] = ()
     _filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
 
-    def tune(self, entries: Entries, others: Sequence[Entries], given: frozenset[str]) -> dict[str, TensorThreshold]:
+    def tune(self, methods: Sequence[Candidate], given: frozenset[str]) -> Candidate:
         """The best of each method's thresholds as they are and tuned op by op, and the last one's tuned by what reaches
         the outputs.
         """
-        entries, *others = (with_whole_scores(one, self.module) for one in (entries, *others))
+        methods = [with_whole_scores(one, self.module) for one in methods]
         settled = given | scores_of(self.module)
         places = self._spread(self._affordable(self.options.tune_num))
         self.tuned = len(places)
         if not self.tuned:
-            return dict(entries)
-        self._round_filters(entries)
+            return methods[0]
+        self._round_filters(methods[0].entries)
         lowest = {
-            name: min((one[name] for one in (entries, *others)), key=lambda entry: entry.threshold) for name in entries
+            name: min((one.entries[name] for one in methods), key=lambda entry: entry.threshold)
+            for name in methods[0].entries
         }
         choices = candidates_of(lowest, self.options.tune_candidates)
         seen = self._observe(places, lowest, choices)
         tuner = Tuner(FakeNetwork(self.module), lowest, choices)
         distances = total(one.distances for one in seen)
-        tuned = [choose(tuner, distances, lowest, one) for one in (entries, *others)]
+        tuned = [
+            one.through("tuned op by op", choose(tuner, distances, lowest, one.entries), choices) for one in methods
+        ]
         importance = self._importance = merged(one.importance for one in seen)
-        last = others[-1] if others else tuned[-1]
+        last = methods[-1] if len(methods) > 1 else tuned[-1]
         free = {name: one for name, one in importance.items() if name not in settled}
         if self.options.headroom:
-            wide = choose_by_outputs(last, free, self.options.headroom)
-            wide = {name: _larger(one, last[name]) for name, one in wide.items()}
-            deep = self._cut_far(wide, last, free)
-            return self._with_headroom(wide, deep, (entries, *others))
+            factor = self.options.headroom
+            wide = choose_by_outputs(last.entries, free, factor)
+            wide = {name: _larger(one, last.entries[name]) for name, one in wide.items()}
+            made = last.through(f"for values {factor:g} times as large as the samples'", wide, free)
+            return self._with_headroom(made, self._cut_far(made, last.entries, free), methods)
         made = self._made(tuned, last, free)
         if self._judge.measure.enough:
-            made.append(_Choice(f"{self.methods[0]}, logits cut", self._judge.saturated(entries), {}))
-        plain = [_Choice(what, one, {}) for what, one in zip(self.methods, (entries, *others), strict=True)]
+            cut = methods[0].through("logits as large as they have to be", self._judge.saturated(methods[0].entries))
+            made.append(cut.named(f"{methods[0].name}, logits cut"))
         self.channels = self._by_channel(lowest)
-        choice, verdict = self._best("tables", [*made, *plain], Favour(len(made)))
-        best, verdict = self._try_inputs(dict(choice.entries), choice.shifts, verdict, given)
-        self._verdict = self._without_channels(best, choice.shifts, verdict)
+        choice, verdict = self._best("tables", [*made, *methods], Favour(len(made)))
+        choice, verdict = self._try_inputs(choice, verdict, given)
+        self._verdict = self._without_channels(choice, verdict)
         self._corrected = bool(choice.shifts)
-        return best
+        return self._also_by_channel(choice)
+
+    def _also_by_channel(self, choice: Candidate) -> Candidate:
+        return choice.through("thresholds per channel beside it", choice.entries, self.channels)
 
     def _round_filters(self, entries: Entries) -> None:
         """Filters rounded by what they are multiplied with, where that is asked for or quick and outputs are clearly
@@ -212,61 +203,70 @@ class Refiner:
         self._filters.update(found)
         rounded = self._judge.judge(entries, {}, nearest)
         self.context.log(f"filters: {len(found)} rounded by what they are multiplied with: {rounded}; {nearest} else")
-        if rounded.score < nearest.score + CLEAR_GAIN_DB or rounded.is_clearly_worse_than(nearest):
+        is_no_better = rounded.score < nearest.score + CLEAR_GAIN_DB or rounded.is_clearly_worse_than(nearest)
+        entrants = [
+            (f"{len(found)} filters rounded by what they are multiplied with", rounded),
+            ("to the nearest", nearest),
+        ]
+        self._ran("filters", entrants, int(is_no_better))
+        if is_no_better:
             self._filters.clear()
             return
         self.rounding = changes_of(net, found)
         said = f"outputs {rounded.decibels:.2f} dB instead of {nearest.decibels:.2f} dB"
         self.reasons.append(f"filters: {len(found)} rounded by what they are multiplied with: {said}")
 
-    def _made(self, tuned: Sequence[Entries], last: Entries, importance: Mapping[str, Importance]) -> list[_Choice]:
+    def _made(
+        self, tuned: Sequence[Candidate], last: Candidate, importance: Mapping[str, Importance]
+    ) -> list[Candidate]:
         """The methods' tables tuned op by op and by what reaches the outputs, with biases corrected for their filters;
         and one that is cut far, where that is another one, with them and without.
         """
         shifts = self._filter_shifts()
-        choices = [
-            _Choice(f"{what}, tuned op by op", one, shifts) for what, one in zip(self.methods, tuned, strict=True)
-        ]
-        by_outputs = _between(choose_by_outputs(last, importance), tuned[-1])
-        choices.append(_Choice("thresholds by outputs", by_outputs, shifts))
-        deep = self._cut_far(by_outputs, last, importance)
-        if deep != by_outputs:
-            choices += [_Choice(FAR_BELOW, deep, shifts), _Choice(f"{FAR_BELOW}, plain biases", deep, {})]
+        choices = [one.named(f"{one.name}, tuned op by op", shifts) for one in tuned]
+        by_outputs = last.through(
+            "tuned by what reaches the outputs", choose_by_outputs(last.entries, importance), importance
+        )
+        mean = _between(by_outputs.entries, tuned[-1].entries)
+        by_outputs = by_outputs.through("geometric mean with those op by op", mean, importance)
+        choices.append(by_outputs.named("thresholds by outputs", shifts))
+        deep = self._cut_far(by_outputs, last.entries, importance)
+        if deep.entries != by_outputs.entries:
+            choices += [deep.named(FAR_BELOW, shifts), deep.named(f"{FAR_BELOW}, plain biases")]
         return choices
 
-    def _cut_far(
-        self, entries: Entries, last: Entries, importance: Mapping[str, Importance]
-    ) -> dict[str, TensorThreshold]:
-        """The entries, with thresholds far below those where large values mean little, and logits that are no larger
-        than they have to be.
+    def _cut_far(self, made: Candidate, last: Entries, importance: Mapping[str, Importance]) -> Candidate:
+        """The candidate, with thresholds far below its own where large values mean little, and logits that are no
+        larger than they have to be.
         """
+        entries = made.entries
         may_be_far = {
             name: one for name, one in importance.items() if lowest_of(one, last[name]) * FAR < entries[name].threshold
         }
         deep = choose_by_outputs(last, may_be_far, MUCH_UNSEEN, deep=True)
         far = {name: deep[name] for name in may_be_far if deep[name].threshold * FAR < entries[name].threshold}
-        return self._judge.saturated({**entries, **far})
+        cut = made.through("cut far below, where large values mean little", {**entries, **far})
+        return cut.through("logits as large as they have to be", self._judge.saturated(cut.entries))
 
-    def _with_headroom(self, wide: Entries, deep: Entries, plain: Sequence[Entries]) -> dict[str, TensorThreshold]:
+    def _with_headroom(self, wide: Candidate, deep: Candidate, plain: Sequence[Candidate]) -> Candidate:
         """Thresholds with headroom, unless decisions on the samples are lost by them that the methods' keep, or those
         far below where large values mean little; by channel too, which is judged between equals.
         """
         factor = self.options.headroom
-        shifts, what = self._filter_shifts(), f"for values {factor:g} times as large as the samples'"
-        choices = [_Choice(what, wide, shifts)]
-        if deep != wide:
-            choices.append(_Choice(FAR_BELOW, deep, shifts))
-        choices += [_Choice(name, one, shifts) for name, one in zip(self.methods, plain, strict=True)]
+        shifts = self._filter_shifts()
+        choices = [wide.named(f"for values {factor:g} times as large as the samples'", shifts)]
+        if deep.entries != wide.entries:
+            choices.append(deep.named(FAR_BELOW, shifts))
+        choices += [one.named(one.name, shifts) for one in plain]
         costs = CLEARLY_DB + 20 * math.log10(max(factor, 1.0))
-        self.channels = self._by_channel(wide)
+        self.channels = self._by_channel(wide.entries)
         choice, verdict = self._best("tables", choices, Favour(1, math.inf, costs))
-        entries = dict(choice.entries)
-        self._verdict = self._without_channels(entries, choice.shifts, verdict)
-        return entries
+        self._verdict = self._without_channels(choice, verdict)
+        return self._also_by_channel(choice)
 
     def _best(
-        self, kind: str, choices: Sequence[_Choice], favour: Favour | None = None, known: Verdict | None = None
-    ) -> tuple[_Choice, Verdict]:
+        self, kind: str, choices: Sequence[Candidate], favour: Favour | None = None, known: Verdict | None = None
+    ) -> tuple[Candidate, Verdict]:
         """The best one, and the verdict on it; `known` is that on the last. What is equal is judged once."""
         verdicts: list[Verdict] = []
         last = [] if known is None else [known]
@@ -279,34 +279,42 @@ class Refiner:
             verdicts.append(found)
         verdicts += last
         for one, verdict in zip(choices, verdicts, strict=True):
-            self.context.log(f"{kind}: {one.what}: {verdict}")
+            self.context.log(f"{kind}: {one.name}: {verdict}")
         place = best_of(verdicts, favour)
-        self.reasons.append(f"{kind}: {choices[place].what}, of {len(choices)} compared: {verdicts[place]}")
+        self._ran(kind, [(one.name, verdict) for one, verdict in zip(choices, verdicts, strict=True)], place)
+        self.reasons.append(f"{kind}: {choices[place].name}, of {len(choices)} compared: {verdicts[place]}")
         return choices[place], verdicts[place]
+
+    def _ran(self, kind: str, entrants: Sequence[tuple[str, Verdict]], place: int) -> None:
+        found = tuple(Entrant(name, str(verdict), at == place) for at, (name, verdict) in enumerate(entrants))
+        self.rounds.append(Round(kind, found))
 
     def _affordable(self, count: int) -> int:
         """As many samples, or fewer of a network that takes long."""
         return min(count, max(LEAST_SAMPLES, int(SAMPLE_SECONDS / seconds_of(self.module))))
 
-    def _try_inputs(
-        self, entries: dict[str, TensorThreshold], shifts: Mapping[str, Array], verdict: Verdict, given: frozenset[str]
-    ) -> tuple[dict[str, TensorThreshold], Verdict]:
+    def _try_inputs(self, choice: Candidate, verdict: Verdict, given: frozenset[str]) -> tuple[Candidate, Verdict]:
         """Network inputs of which few values are large, cut off where outputs are clearly better for it: halfway down
         to where the others end, and there.
         """
+        entries = dict(choice.entries)
         ends = {name: self._end_of_most(name) for name in self._importance if name in given}
         ends = {name: end for name, end in ends.items() if 0.0 < end < FAR_FROM_MOST * entries[name].threshold}
-        for way in (0.5, 1.0) if ends else ():
+        ran = [("inputs as they are", verdict)]
+        for way, where in ((0.5, "halfway to most values"), (1.0, "where most values end")) if ends else ():
             changed = entries | {
                 name: dataclasses.replace(entries[name], threshold=entries[name].threshold ** (1 - way) * end**way)
                 for name, end in ends.items()
             }
-            cut = self._judge.judge(changed, shifts, verdict)
+            cut = self._judge.judge(changed, choice.shifts, verdict)
             self.context.log(f"{len(ends)} inputs cut off: {cut}")
+            ran.append((f"inputs cut off {where}", cut))
             if cut.score < verdict.score + CLEAR_GAIN_DB or cut.is_clearly_worse_than(verdict):
                 break
-            entries, verdict = changed, cut
-        return entries, verdict
+            choice, verdict = choice.through(f"input cut off {where}", changed), cut
+        if ends:
+            self._ran("inputs", ran, next(place for place, (_, one) in enumerate(ran) if one is verdict))
+        return choice, verdict
 
     def _end_of_most(self, name: str) -> float:
         """The magnitude up to which all but few values reach."""
@@ -325,16 +333,19 @@ class Refiner:
                 found[name] = choose_channels(one.channels, limit, entry.threshold, signed=signed, headroom=headroom)
         return found
 
-    def _without_channels(self, entries: Entries, shifts: Mapping[str, Array], verdict: Verdict) -> Verdict:
+    def _without_channels(self, choice: Candidate, verdict: Verdict) -> Verdict:
         """No thresholds per channel unless outputs are clearly better for them; returns the verdict on what was taken.
         They are there while tables are compared: without those that need them all tables are equally bad.
         """
         if not self.channels:
             return verdict
         channels, self.channels = self.channels, {}
-        without = self._judge.judge(entries, shifts, verdict)
+        without = self._judge.judge(choice.entries, choice.shifts, verdict)
         self.context.log(f"no thresholds per channel of {len(channels)} values: {without.decibels:.2f} dB")
-        if verdict.score < without.score + CLEAR_GAIN_DB or verdict.is_clearly_worse_than(without):
+        is_no_better = verdict.score < without.score + CLEAR_GAIN_DB or verdict.is_clearly_worse_than(without)
+        entrants = [(f"thresholds per channel of {len(channels)} values", verdict), ("none per channel", without)]
+        self._ran("channels", entrants, int(is_no_better))
+        if is_no_better:
             return without
         self.channels = channels
         return verdict
@@ -384,16 +395,16 @@ class Refiner:
             self._observe((), {}, {})
         if not self._biased:
             return {}
-        filters = _Choice("corrected for their filters", entries, self._filter_shifts())
-        none = _Choice("not corrected", entries, {})
+        filters = Candidate("corrected for their filters", entries, self._filter_shifts())
+        none = Candidate("not corrected", entries)
         choices = [none, filters] if self._corrected else [filters, none]
         if self.options.headroom:
             return dict(self._best("biases", choices, known=self._verdict)[0].shifts)
         samples = _read(self._source(self._biased))
         left = find_shifts(self._quantised(entries), samples, self._products, self.pool, self.context.progress)
         halfway = {name: (one + filters.shifts[name]) / 2 for name, one in left.items()}
-        half = _Choice("corrected for their filters and half of what else int8 leaves", entries, halfway)
-        all_of_it = _Choice("corrected for all that int8 leaves", entries, left)
+        half = Candidate("corrected for their filters and half of what else int8 leaves", entries, halfway)
+        all_of_it = Candidate("corrected for all that int8 leaves", entries, left)
         return dict(self._best("biases", [half, all_of_it, *choices], Favour(1), self._verdict)[0].shifts)
 
     def _filter_shifts(self) -> dict[str, Array]:

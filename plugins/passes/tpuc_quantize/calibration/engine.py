@@ -11,14 +11,16 @@ from tpuc.api import CalibrationError, Calibrator, Module, PassContext
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Pool, PortableModule, SampleSource, small_units_of
 
+from tpuc_quantize.calibration.candidate import Candidate
 from tpuc_quantize.calibration.candidate_search import Refined, Refinement, Refiner, kept_for
 from tpuc_quantize.calibration.equalization import equalised_where_better
 from tpuc_quantize.calibration.range_margins import with_headroom, with_output_headroom
 from tpuc_quantize.observers.collector import Counting, Kept, StatisticsJob, UnitResult, merge_histograms
 from tpuc_quantize.observers.progress_file import Progress, fingerprint, load, save
-from tpuc_quantize.ranges.estimators import Max, chosen_threshold
+from tpuc_quantize.ranges.estimators import Max, limited_threshold
 from tpuc_quantize.scaling.move_factors import move_factors
 from tpuc_quantize.simulation.grids import PRODUCTS
+from tpuc_quantize.tables.history import Origin, Stage
 from tpuc_quantize.tables.table import TensorThreshold
 
 SAVE_EVERY = 32
@@ -95,16 +97,32 @@ class Engine:
             save(self.statistics, progress, self._fingerprint)
 
     def thresholds(
-        self, progress: Progress, calibrator: Calibrator, given: frozenset[str]
-    ) -> dict[str, TensorThreshold]:
-        """What the method says of every value; those in `given` keep their largest magnitude."""
-        entries: dict[str, TensorThreshold] = {}
+        self, progress: Progress, calibrator: Calibrator, given: frozenset[str], counts: frozenset[str]
+    ) -> Candidate:
+        """What the method says of every value; inputs in `given` and `counts` keep their largest magnitude."""
+        chosen: dict[str, TensorThreshold] = {}
+        observed: dict[str, float] = {}
+        proposed: dict[str, float] = {}
         depths = _depths(self.module)
         for name, histogram in progress.histograms.items():
             seen = histogram.statistics(depths.get(name, 0.0))
-            method = Max() if name in given or seen.absmax == 0 else calibrator
-            entries[name] = TensorThreshold(chosen_threshold(method, seen), seen.minimum, seen.maximum)
-        return entries
+            method = Max() if name in given | counts or seen.absmax == 0 else calibrator
+            proposed[name], observed[name] = method.threshold(seen), seen.absmax
+            chosen[name] = TensorThreshold(limited_threshold(proposed[name], seen), seen.minimum, seen.maximum)
+        kept = {"network inputs keep their largest magnitude": given, "counts keep their largest magnitude": counts}
+        limited = {name: one.threshold for name, one in chosen.items() if one.threshold != proposed[name]}
+        stages = (
+            Stage(f"largest magnitude of {len(progress.samples) - len(progress.skipped)} samples", observed),
+            Stage(
+                f"range estimator '{calibrator.name}'", {n: t for n, t in proposed.items() if n not in given | counts}
+            ),
+            *(
+                Stage(place, {name: observed[name] for name in names & observed.keys()})
+                for place, names in kept.items()
+            ),
+            Stage("limited to what was seen, and to 1e-5 or more", limited),
+        )
+        return Candidate(calibrator.name, chosen, stages=stages)
 
     def refine(self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement) -> Refined:
         """What keeps the outputs best, with equalised filters where they are clearly nearer to float so. These are
@@ -118,7 +136,9 @@ class Engine:
         else:
             engine, progress = self._with_factors(progress, equalised.factors)
             found = engine.refined(progress, calibrator, given, replace(options, round_weights=True))
-        return replace(found, factors=equalised.factors, reasons=(*equalised.reasons, *found.reasons))
+        rounds = (*equalised.rounds, *found.origin.rounds)
+        reasons = (*equalised.reasons, *found.reasons)
+        return replace(found, factors=equalised.factors, reasons=reasons, origin=replace(found.origin, rounds=rounds))
 
     def _with_factors(self, progress: Progress, factors: Mapping[str, Array]) -> tuple[Engine, Progress]:
         """The engine of the network with these factors per channel moved, and what the samples are there. All that
@@ -137,21 +157,24 @@ class Engine:
         self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement
     ) -> Refined:
         """Of the network as it is. Values that count things keep their largest magnitude, as those in `given`."""
-        given |= {name for name, one in progress.histograms.items() if one.counts_things}
-        entries = self.thresholds(progress, calibrator, given)
-        methods = [one.name for one in (calibrator, *options.others)]
-        refiner = Refiner(self.module, self.context, self.pool, progress, options, methods)
+        counts = frozenset(name for name, one in progress.histograms.items() if one.counts_things)
+        methods = [self.thresholds(progress, one, given, counts) for one in (calibrator, *options.others)]
+        refiner = Refiner(self.module, self.context, self.pool, progress, options)
+        found = methods[0]
         if options.tune_num:
-            others = [self.thresholds(progress, other, given) for other in options.others]
-            entries = refiner.tune(entries, others, given)
+            found = refiner.tune(methods, given | counts)
         elif options.headroom:
-            free = {name: entry for name, entry in entries.items() if name not in given}
-            entries |= with_headroom(free, self.module, options.headroom)
-        shifts = refiner.shifts(entries) if options.bias_num else {}
+            free = {name: entry for name, entry in found.entries.items() if name not in given | counts}
+            wide = {**found.entries, **with_headroom(free, self.module, options.headroom)}
+            found = found.through(f"for values {options.headroom:g} times as large as the samples'", wide)
+        shifts = refiner.shifts(found.entries) if options.bias_num else {}
         if options.tune_num:
-            entries = with_output_headroom(entries, self.module, options.headroom)
+            found = with_output_headroom(found, self.module, options.headroom)
+        origin = Origin(found.stages, tuple(refiner.rounds))
         reasons = tuple(refiner.reasons)
-        return Refined(entries, refiner.channels, shifts, refiner.tuned, reasons, rounding=refiner.rounding)
+        return Refined(
+            found.entries, refiner.channels, shifts, refiner.tuned, reasons, origin, rounding=refiner.rounding
+        )
 
 
 def _depths(module: Module) -> dict[str, float]:

@@ -19,6 +19,7 @@ from tpuc_quantize.observers.held_out import affordable, samples_at, spread
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.scaling.links import equalise
 from tpuc_quantize.simulation.network import FakeNetwork, State
+from tpuc_quantize.tables.history import Entrant, Round
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 CLEARLY_NEARER_DB = 3.0
@@ -39,6 +40,7 @@ class Equalised:
 
     factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     reasons: tuple[str, ...] = ()
+    rounds: tuple[Round, ...] = ()
 
 
 def equalised_where_better(module: Module, context: PassContext, pool: Pool, progress: Progress) -> Equalised:
@@ -49,17 +51,19 @@ def equalised_where_better(module: Module, context: PassContext, pool: Pool, pro
     factors = equalise(equalised)
     if not factors:
         return Equalised()
-    said = ""
+    said, ran = "", Round("network", ())
     for count, gain in ((FIRST, FIRST_GAIN_DB), (LOOKED_AT, CLEARLY_NEARER_DB)):
         samples = _some(progress, min(count, affordable(module)))
         before, after = (_verdict(form, context, pool, samples) for form in (module, equalised))
         said = f"outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB"
         context.log(f"filters equalised: {said}")
-        if after.score < before.score + gain or (count > FIRST and after.is_clearly_worse_than(before)):
-            return Equalised()
-    return Equalised(
-        factors, (f"filters equalised, by factors of {len(factors)} values: {said} at the largest values",)
-    )
+        is_no_better = after.score < before.score + gain or (count > FIRST and after.is_clearly_worse_than(before))
+        forms = (Entrant("as it is", str(before), is_no_better), Entrant("equalized", str(after), not is_no_better))
+        ran = Round(f"network, thresholds at the largest magnitudes, samples: {len(samples)}", forms)
+        if is_no_better:
+            return Equalised(rounds=(ran,))
+    reasons = (f"filters equalised, by factors of {len(factors)} values: {said} at the largest values",)
+    return Equalised(factors, reasons, (ran,))
 
 
 def _some(progress: Progress, count: int) -> Samples:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from tpuc.api import Module
 from tpuc_ops import top
 
+from tpuc_quantize.calibration.candidate import Candidate
 from tpuc_quantize.ranges.bounds import bounds_of
 from tpuc_quantize.simulation.output_slots import output_parts
 from tpuc_quantize.tables.table import TensorThreshold
@@ -20,13 +21,12 @@ thirteen networks, calibrated and measured in both directions: MNIST 35.4 to 38.
 """
 
 
-def with_output_headroom(
-    entries: Mapping[str, TensorThreshold], module: Module, factor: float = 0.0
-) -> dict[str, TensorThreshold]:
-    """The entries, with those of `outermost` values raised by `OUTPUT_HEADROOM`, unless they reach so far above
+def with_output_headroom(candidate: Candidate, module: Module, factor: float = 0.0) -> Candidate:
+    """The candidate, with thresholds of `outermost` values raised by `OUTPUT_HEADROOM`, unless they reach so far above
     what was seen or cannot get there. What final sigmoids take is not cut off below the largest value seen, `factor`
     times that if it is more: scores that are cut off are equal, and the best of them is any.
     """
+    entries = candidate.entries
     result, bounds = dict(entries), bounds_of(module)
     for name in outermost(module) & entries.keys():
         entry = entries[name]
@@ -34,12 +34,14 @@ def with_output_headroom(
         limit = min(seen * OUTPUT_HEADROOM, max(bounds.get(name, seen * OUTPUT_HEADROOM), seen))
         if 0 < entry.threshold < limit:
             result[name] = replace(entry, threshold=min(entry.threshold * OUTPUT_HEADROOM, limit))
+    candidate = candidate.through(f"outputs {OUTPUT_HEADROOM:g} times as large", result)
+    result = dict(result)
     for name in _logits(module) & entries.keys():
         entry = entries[name]
         limit = min(entry.maximum * max(factor, OUTPUT_HEADROOM), bounds.get(name, math.inf))
         if entry.threshold < limit:
             result[name] = replace(entry, threshold=limit)
-    return result
+    return candidate.through("what final sigmoids take is not cut off", result)
 
 
 def _logits(module: Module) -> set[str]:
@@ -48,11 +50,13 @@ def _logits(module: Module) -> set[str]:
     return {value.name for value in output_parts(module, through=(top.Sigmoid,))} - outputs
 
 
-def with_whole_scores(entries: Mapping[str, TensorThreshold], module: Module) -> dict[str, TensorThreshold]:
-    """The entries, with outputs that reach up to 1 (scores) keeping all of it, whatever the samples show: what is found
-    in other data scores more.
+def with_whole_scores(candidate: Candidate, module: Module) -> Candidate:
+    """The candidate, with outputs that reach up to 1 (scores) keeping all of it, whatever the samples show: other data
+    scores more.
     """
-    return dict(entries) | {name: replace(entries[name], threshold=1.0) for name in scores_of(module) & entries.keys()}
+    entries = candidate.entries
+    scores = {name: replace(entries[name], threshold=1.0) for name in scores_of(module) & entries.keys()}
+    return candidate.through("scores keep all up to 1", {**entries, **scores}, scores)
 
 
 def scores_of(module: Module) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpuc.api import CALIBRATION_TABLE, Module, Operation, Pass, PassContext
 
@@ -14,13 +14,15 @@ from tpuc_quantize.importing.propagation import (
     backward_pad,
     backward_sum,
     backward_unary,
+    calibration,
     forward,
     forward_sum,
     keep_sign,
 )
 from tpuc_quantize.prequantized.drop_dynamic_quantization import DropDynamicQuantisation
 from tpuc_quantize.scaling.move_factors import MoveFactors
-from tpuc_quantize.tables.table import as_table
+from tpuc_quantize.tables.history import Origin, Stage
+from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,20 @@ def calibrated_copy(module: Module, context: PassContext, table: str = "") -> Mo
     ImportCalibration(table).run(calibrated, context)
     PropagateCalibration().run(calibrated, context)
     return calibrated
+
+
+def propagated(origin: Origin, module: Module, table: CalibrationTable, context: PassContext) -> Origin:
+    """The origin of a table's thresholds, with what compiling makes of them."""
+    silent = replace(context, results={CALIBRATION_TABLE: table}, remark=context.log)
+    operations = calibrated_copy(module, silent).main.operations
+    taken = {
+        value.name: known.threshold
+        for operation in operations
+        for value in operation.results
+        if (known := calibration(value)) is not None
+    }
+    own = {name: entry.threshold for name, entry in table.entries.items()}
+    changed = {name: one for name, one in taken.items() if name in own and one != own[name]}
+    return replace(
+        origin, stages=(*origin.stages, Stage("taken over from neighbors by propagate-calibration", changed))
+    )

@@ -18,9 +18,9 @@ SMALLEST_PROBABILITY = 1e-30
 Floats = NDArray[np.float64]
 
 
-def chosen_threshold(method: Calibrator, statistics: TensorStatistics) -> float:
-    """The method's threshold, at most `absmax`; one above 0 for tensors that are all 0."""
-    return usable_threshold(min(method.threshold(statistics), statistics.absmax))
+def limited_threshold(threshold: float, statistics: TensorStatistics) -> float:
+    """A method's threshold, at most `absmax`; one above 0 for tensors that are all 0."""
+    return usable_threshold(min(threshold, statistics.absmax))
 
 
 def _centres(statistics: TensorStatistics) -> Floats:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tpuc.api import CalibrationError, read_text, write_atomic
 
+from tpuc_quantize.tables.history import Origin
+
 _LEAST_SHOWN = 1e-5
 """Thresholds below it are written with an exponent."""
 COLUMNS = "# op_name    threshold    min    max"
@@ -46,12 +48,14 @@ class CalibrationTable:
     """Entries by tensor name, in table order.
 
     `remarks` are header lines without the `#`; `sections` the appendices of TPU-MLIR (`asym_op`, `int4_th`) and of its
-    tools for training (`weight_scale`, `weight_scale_fp8`) by line.
+    tools for training (`weight_scale`, `weight_scale_fp8`) by line. `origin` says how a table just made came to be;
+    no file keeps it.
     """
 
     entries: Mapping[str, TensorThreshold]
     remarks: tuple[str, ...] = ()
     sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
 
     @property
     def work_mode(self) -> str:
@@ -73,6 +77,10 @@ class CalibrationTable:
     def learned_scales(self) -> Mapping[str, LearnedScales]:
         """The scales of weights that training found, by the names of the weights."""
         return dict(parse_scales(line, f"#{WEIGHTS}") for line in self.sections.get(WEIGHTS, ()))
+
+    def explain(self, value: str = "") -> str:
+        """What decided the threshold of a value, or how candidates were compared; of a table that was just made."""
+        return self.origin.explain(value)
 
     def write(self, path: Path) -> None:
         """Write the table as text, whole or not at all."""
