@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -74,6 +75,23 @@ class TestHopeless:
     )
     def test_what_keeps_decisions_better_is_looked_at(self, other: Verdict) -> None:
         assert not other.is_hopeless_against(verdict(20.0, (9.0, 30.0), kept=(50, 60)))
+
+    def test_it_is_not_taken_for_what_the_other_half_would_have_cost(self) -> None:
+        """The second half of the samples is hard for every table; what was run on the first alone did not see it."""
+        best, half = verdict(23.0, (36.0, 21.0)), verdict(21.0, (35.8, 35.9), kept=(2, 2))
+        assert half.is_hopeless_against(best)
+        seen = half.beside(best, 2.0)
+        assert seen.decibels == 21.0
+        assert seen.meanings == (pytest.approx((35.85, 20.85)),)
+        assert best_of([best, half]) == 1
+        assert best_of([best, seen]) == 0
+
+    def test_a_first_quarter_is_as_far_below_on_all_samples(self) -> None:
+        best = dataclasses.replace(verdict(20.0, (9.0, 8.0)), quarter=21.0)
+        early = Verdict(18.0, math.nan, ((7.0, 7.0),), Agreement(15, 15), 60, 18.0)
+        seen = early.beside(best, 3.0)
+        assert (seen.decibels, seen.meanings) == (17.0, ((7.0, 6.0),))
+        assert best_of([best, seen]) == best_of([seen, best]) - 1 == 0
 
 
 def test_halves_are_pooled_each() -> None:

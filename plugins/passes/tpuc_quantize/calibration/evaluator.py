@@ -95,7 +95,7 @@ class Judge:
 
     def judge(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict | None = None) -> Verdict:
         """What the outputs are worth with these thresholds and biases. What is hopeless against `best` runs on half of
-        the samples or a quarter, and gets as many decibels less than `best` as it has there.
+        the samples or a quarter, and gets as many decibels less than `best` as it has there, in every figure.
         """
         net, middle, count = self._network(entries, shifts), self._middle, len(self.samples)
         early = middle // 2 if count >= MANY_SAMPLES else 0
@@ -104,13 +104,13 @@ class Judge:
         if best is not None and best.is_early_far_above(quarter):
             verdict = self._verdict(first, math.nan, quarter)
             if verdict.is_hopeless_against(best):
-                return replace(verdict, decibels=best.decibels + quarter - best.quarter)
+                return verdict.beside(best, best.quarter - quarter)
         first += self._run(net, early, middle)
         half = _decibels(self._energies(first))
         if best is not None and best.is_far_above(half):
             verdict = self._verdict(first, half)
             if verdict.is_hopeless_against(best):
-                return replace(verdict, decibels=best.decibels + half - best.half)
+                return verdict.beside(best, best.half - half)
         return self._verdict(first + self._run(net, middle, count), half, quarter)
 
     def _network(self, entries: Entries, shifts: Mapping[str, Array]) -> FakeNetwork:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from tpuc.api.evaluation import Array
@@ -90,6 +90,16 @@ class Verdict:
         pairs = zip(best.meanings, self.meanings, strict=True)
         gains = (sum(map(_bounded, b)) / 2 - _bounded(a) for (a, _), b in pairs)
         return is_far and max(gains, default=0.0) <= 0.0 and self.kept.share <= best.kept.share
+
+    def beside(self, best: Verdict, lost: float) -> Verdict:
+        """Of a verdict on the first half or quarter of samples alone, `lost` decibels below `best` there: as much below
+        it on all of them, also in what outputs mean. Figures of few samples are not compared with those of all.
+        """
+        meanings = list[tuple[float, float]]()
+        for (first, second), own in zip(best.meanings, self.meanings, strict=True):
+            less = min(sum(map(_bounded, own)) / 2 - _bounded(first), 0.0)
+            meanings.append((_bounded(first) + less, _bounded(second) + less))
+        return replace(self, decibels=best.decibels - lost, meanings=tuple(meanings))
 
     def is_clearly_worse_than(self, other: Verdict) -> bool:
         """Does any of these figures find it so?"""
