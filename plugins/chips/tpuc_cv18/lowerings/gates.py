@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, numpy_dtype
+from tpuc.api import Elementwise, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, numpy_dtype
 from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.quantised import ComputesIntegers
@@ -26,8 +26,10 @@ def gate_of(node: LoweringNode) -> Gate | None:
     if not all(one.is_quantised for one in node.operand_types):
         return None
     for index, made_of in enumerate(node.made_of):
-        if made_of is not None and made_of[0] != index and isinstance(made_of[1].op, ComputesIntegers):
-            return Gate(made_of[0], made_of[1])
+        if made_of is None or made_of[0] == index:
+            continue
+        if isinstance(made_of[1].op, Elementwise) and isinstance(made_of[1].op, ComputesIntegers):
+            return Gate(made_of[0], made_of[1])  # a mean, a share or a move makes no byte of the same byte alone
     return None
 
 
