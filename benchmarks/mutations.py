@@ -41,6 +41,8 @@ def main() -> int:
                 if arguments.keep is not None:
                     target = arguments.keep / f"{fault.format.replace(' ', '-')}-{fault.seed}"
                     shutil.copytree(place, target, dirs_exist_ok=True)
+        except KeyboardInterrupt:
+            print("interrupted")
         finally:
             runs.close()
     print(*tally.lines(), sep="\n")

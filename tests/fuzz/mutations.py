@@ -212,11 +212,7 @@ class Runs:
     def write(self, name: str, seed: int) -> tuple[Path, str]:
         """The folder of a run, and its command."""
         random = np.random.default_rng([SEED, seed, *name.encode()])
-        shutil.rmtree(self._place, ignore_errors=True)
-        self._place.mkdir()
-        for path in sorted(self._sound.iterdir()):
-            if path.name != "tpuc.toml":
-                (self._place / path.name).symlink_to(path)
+        self._restore()
         if name == "network":
             return self._place, self._write_network(random, seed)
         form = formats_of()[name]
@@ -226,6 +222,20 @@ class Runs:
         target.write_bytes(form.damage((self._sound / file).read_bytes(), random))
         shown = file.replace("_weight.npz", ".mlir") if name == "weights" else file
         return self._place, formats.choose(form.commands, random).replace("{file}", shown)
+
+    def _restore(self) -> None:
+        """The folder as it is before a run, with as few changes as that takes."""
+        sound = {path.name: path for path in self._sound.iterdir() if path.name != "tpuc.toml"}
+        self._place.mkdir(exist_ok=True)
+        for path in self._place.iterdir():
+            if path.is_symlink() and path.name in sound:
+                del sound[path.name]
+            elif path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        for name, path in sound.items():
+            (self._place / name).symlink_to(path)
 
     def _write_network(self, random: Random, seed: int) -> str:
         known = networks()

@@ -21,15 +21,17 @@ from tpuc.api import (
     NetworkInput,
     Op,
     TensorType,
+    Uniform,
     UniformPerAxis,
     Value,
 )
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_ops.quant.casts import Dequantise
 from tpuc_ops.shapes import show
 
-from tpuc_tflite.graph import MOST_ELEMENTS, Graph, Shape, TensorEntry, element_of, real_values
+from tpuc_tflite.graph import MOST_ELEMENTS, QUANTISED_STORAGE, Graph, Shape, TensorEntry, element_of, real_values
 
 Order: TypeAlias = tuple[int, ...]
 
@@ -144,6 +146,8 @@ class TfliteBuilder(TopBuilder):
             return
         value, order = (result.value, result.order) if isinstance(result, Arranged) else (result, None)
         order = tuple(range(value.tensor.rank)) if order is None else order
+        if self._states_floats(name):
+            value = self.real_value(value)
         self._home[name] = order
         self._orders[name] = {order: value}
 
@@ -261,16 +265,39 @@ class TfliteBuilder(TopBuilder):
         types = [value.type for operation in self.module.walk() for value in operation.results]
         return "TOP_QUANTIZED" if any(isinstance(t, TensorType) and t.is_quantised for t in types) else "TOP_F32"
 
+    def build_all(
+        self, op: Op, operands: Sequence[Value], names: Sequence[str], result_types: Sequence[TensorType] | None = None
+    ) -> list[Value]:
+        """As the base. Where the file states floats, an op reads what computed integers stand for: LiteRT has no such
+        op, pieces that were cut out of networks do.
+        """
+        if names and self._states_floats(names[0]) and not isinstance(op, Dequantise):
+            operands = [one if one.is_constant else self.real_value(one) for one in operands]
+        return super().build_all(op, operands, names, result_types)
+
+    def _states_floats(self, name: str) -> bool:
+        return name in self.entries and self.entries[name].kind == "FLOAT32"
+
+    def real_value(self, value: Value) -> Value:
+        """What a value stands for: quantised ones are dequantised."""
+        if not isinstance(value.type, TensorType) or not value.type.is_quantised:
+            return value
+        return self.build(Dequantise(), [value], f"{value.name}_real", [value.type.with_element(F32)])
+
     def infer(self, op: Op, operands: Sequence[Value], names: Sequence[str]) -> Sequence[TensorType]:
         """With the foreign tensor's quantisation, or, for a made-up name, that of the first operand."""
         types = super().infer(op, operands, names)
         return [type.with_element(self._element(name, operands[0])) for name, type in zip(names, types, strict=True)]
 
     def _element(self, name: str, operand: Value) -> ElementType:
-        if name in self.entries:
-            return self.entries[name].element
-        is_quantised = isinstance(operand.type, TensorType) and operand.type.is_quantised
-        return operand.tensor.element if is_quantised else F32
+        entry = self.entries.get(name)
+        if entry is not None and entry.is_quantised:
+            return entry.element
+        element = operand.type.element if isinstance(operand.type, TensorType) else F32
+        if not isinstance(element, Uniform | UniformPerAxis):
+            return F32
+        is_kept = entry is None or QUANTISED_STORAGE.get(entry.kind) == element.storage.name  # integers without a scale
+        return element if is_kept else F32
 
     def check_size(self, type: TensorType) -> None:
         """Empty tensors are allowed, which some nodes leave out."""

@@ -327,3 +327,23 @@ def test_types_are_in_the_module(tmp_path: Path) -> None:
     element = module.main.outputs[0].tensor.element
     assert isinstance(element, Uniform)
     assert (str(element.storage), element.scale, element.zero_point) == ("i8", f32(0.04), -9)
+
+
+@pytest.mark.parametrize("kind", ["INT8", "UINT8", "INT16"])
+def test_pieces_of_networks_whose_results_state_no_scale(kind: str, tmp_path: Path) -> None:
+    """Integers of the operand's kind keep its scale; floats are what the operand stands for."""
+    scale, zero = 0.05, 0 if kind == "INT16" else 3
+    x = Tensor("x", SHAPE, kind, None, (scale,), (zero,))
+    begin, size, order = (constant("c", np.array(one, np.int32)) for one in ((0, 1, 0, 2), (1, 3, 4, 2), (0, 2, 1, 3)))
+    size = Tensor("s", size.shape, size.kind, size.data)
+    moves: list[tuple[str, Sequence[Tensor], tuple[str, dict[str, Any]], Callable[[Array], Array]]] = [
+        ("SLICE", [begin, size], ("SliceOptions", {}), lambda a: a[:, 1:4, :, 2:4]),
+        ("TRANSPOSE", [order], ("TransposeOptions", {}), lambda a: a.transpose(0, 2, 1, 3)),
+    ]
+    a = stored(kind.lower(), *SHAPE)
+    for op, constants, options, moved in moves:
+        want = moved(a)
+        (got,) = compute(single(tmp_path, op, [x, *constants], Tensor("y", want.shape, kind), options), a)
+        np.testing.assert_array_equal(got, want, err_msg=op)
+        (got,) = compute(single(tmp_path, op, [x, *constants], Tensor("y", want.shape), options), a)
+        np.testing.assert_allclose(got, f32(scale) * (want.astype(np.float64) - zero), rtol=1e-6, err_msg=op)

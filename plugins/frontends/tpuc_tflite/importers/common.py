@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tpuc.api import F32, ForeignNode, FusesRelu, ImporterTable, Op, TensorType, Value
+from tpuc.api import ForeignNode, FusesRelu, ImporterTable, Op, TensorType, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Function
-from tpuc_ops.quant.casts import Dequantise
 
 from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
 
@@ -133,13 +132,6 @@ def constant_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Array:
     if array is None:
         raise build.refuse(node, f"its operand '{node.inputs[index]}' must be a constant")
     return array
-
-
-def real_value(build: TfliteBuilder, value: Value) -> Value:
-    """What a value stands for: quantised ones are dequantised."""
-    if not value.tensor.is_quantised:
-        return value
-    return build.build(Dequantise(), [value], f"{value.name}_real", [value.tensor.with_element(F32)])
 
 
 def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:

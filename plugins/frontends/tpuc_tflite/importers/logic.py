@@ -9,7 +9,7 @@ from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 
 from tpuc_tflite.building import Arranged, Results, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, in_order, real_value
+from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, in_order
 from tpuc_tflite.importers.reduction import remaining
 
 _COMPARISONS = {
@@ -28,7 +28,7 @@ _COMPARISONS = {
 def compare(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Quantised operands are compared by what they stand for."""
     operands, order = aligned(node, build, (0, 1))
-    operands = [real_value(build, operand) for operand in operands]
+    operands = [build.real_value(operand) for operand in operands]
     return Arranged(build.build(top.Compare(mode=_COMPARISONS[node.op_type]), operands, node.outputs[0]), order)
 
 

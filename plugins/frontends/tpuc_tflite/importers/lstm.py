@@ -14,7 +14,7 @@ from tpuc_ops.quant.casts import Quantise
 
 from tpuc_tflite.building import TfliteBuilder
 from tpuc_tflite.control import MOST_STEPS
-from tpuc_tflite.importers.common import TABLE, constant_of, real_value
+from tpuc_tflite.importers.common import TABLE, constant_of
 from tpuc_tflite.loading import INTERMEDIATES
 
 _TANH = 4
@@ -197,7 +197,7 @@ def _result_limits(node: ForeignNode, build: TfliteBuilder, clip: float) -> tupl
 
 def _whole(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Value:
     """One op. In integers, it goes on with its results before they are rounded, and its cell state has no limit."""
-    name, x = node.outputs[0], real_value(build, build.value(node.inputs[0]))
+    name, x = node.outputs[0], build.real_value(build.value(node.inputs[0]))
     bias = np.concatenate([*layer.biases.values(), np.zeros(len(layer.weight), np.float32)])
     operands = [
         x,
@@ -219,7 +219,7 @@ def _whole(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Value:
 def _written_out(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Value:
     """Step by step; all products with the inputs are one."""
     name, time = node.outputs[0], 0 if node.attributes.get("time_major", False) else 1
-    x = real_value(build, build.value(node.inputs[0]))
+    x = build.real_value(build.value(node.inputs[0]))
     steps, count = x.tensor.dims[time], x.tensor.dims[1 - time]
     if steps > MOST_STEPS:
         raise build.refuse(node, f"its steps are written out, at most {MOST_STEPS}, and it has {steps}")
@@ -238,7 +238,7 @@ def _written_out(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Valu
         h, c = step.run(_at(build, gates, time, number, at), h, c, at)
         extents = (1, count, layer.outputs) if time == 0 else (count, 1, layer.outputs)
         results.append(build.reshape(h, extents, f"{at}_result"))
-        h = real_value(build, h)
+        h = build.real_value(h)
     if steps == 1:
         return build.reshape(results[0], (*x.tensor.dims[:2], layer.outputs), name)
     return build.build(top.Concat(axis=time), results, name)
@@ -315,7 +315,7 @@ class _Step:
         if layer.projection is not None:
             if layer.projection.unit is not None:
                 type_ = value.tensor.with_element(layer.projection.unit)
-                value = real_value(self._build, make(Quantise(), [value], f"{name}_unit", [type_]))
+                value = self._build.real_value(make(Quantise(), [value], f"{name}_unit", [type_]))
             value = make(top.MatMul(), [value, *self._projection], f"{name}_projected")
         if layer.result_limits is not None:
             low, high = layer.result_limits

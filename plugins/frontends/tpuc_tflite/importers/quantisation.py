@@ -7,7 +7,7 @@ from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, real_value
+from tpuc_tflite.importers.common import TABLE
 
 
 @TABLE.imports("QUANTIZE")
@@ -34,7 +34,7 @@ def dequantize(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 def cast(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Computed tensors are floats in TOP, so only what a narrower type loses has to be computed."""
     order = build.order(node.inputs[0])
-    value = real_value(build, build.value(node.inputs[0], order))
+    value = build.real_value(build.value(node.inputs[0], order))
     source, target = (build.entry(name).kind for name in (node.inputs[0], node.outputs[0]))
     if target not in KINDS or source not in KINDS or build.is_quantised():
         raise build.refuse(node, f"a cast of computed values from {source} to {target} is not supported")

@@ -9,7 +9,7 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.quant.casts import Quantise
 
 from tpuc_tflite.building import Results, TfliteBuilder
-from tpuc_tflite.importers.common import TABLE, constant_of, finish, float_only, real_value
+from tpuc_tflite.importers.common import TABLE, constant_of, finish, float_only
 
 _ACTIVATIONS = {1: "Relu", 4: "Tanh"}
 """The format's numbers of those that a plain layer may have."""
@@ -49,7 +49,7 @@ def svdf(node: ForeignNode, build: TfliteBuilder) -> Results:
     feature, time = constant_of(node, build, 1), constant_of(node, build, 2)
     filters, memory = time.shape
     limits = _state_limits(node, build)
-    x, state = real_value(build, build.value(node.inputs[0])), build.value(node.inputs[4])
+    x, state = build.real_value(build.value(node.inputs[0])), build.value(node.inputs[4])
     batch = x.tensor.dims[0]
     if rank < 1 or filters % rank or feature.shape != (filters, *x.tensor.dims[1:]):
         raise build.refuse(node, f"{filters} filters of rank {rank} do not fit an operand of {list(x.tensor.dims)}")
