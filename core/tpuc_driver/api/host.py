@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tpuc_driver.confidence import CONFIDENCE, Interval, samples_needed, share_interval
 from tpuc_driver.data import (
+    CALIBRATED_ON,
     FRACTION_BITS,
     LOW_BITS,
     LOW_STEPS,
@@ -21,13 +22,17 @@ from tpuc_driver.data import (
     arranged,
     centre_crop,
     check_described,
+    fingerprint,
+    fingerprints,
     fit,
     inputs_of,
     labels_named,
     lines_of,
     open_samples,
     video_terms,
+    without_seen,
 )
+from tpuc_driver.session.calibrated_on import calibrated_on, seen_among
 from tpuc_driver.session.reports import (
     AccuracyReport,
     OutputCheck,
@@ -75,6 +80,7 @@ from tpuc_driver.written import (
 
 __all__ = [
     "ACCURACY",
+    "CALIBRATED_ON",
     "CHECK_SAMPLES",
     "CONFIDENCE",
     "FRACTION_BITS",
@@ -103,11 +109,14 @@ __all__ = [
     "SelfCheck",
     "Session",
     "arranged",
+    "calibrated_on",
     "centre_crop",
     "check_described",
     "cosine",
     "decibels",
     "euclidean",
+    "fingerprint",
+    "fingerprints",
     "finite_pair",
     "fit",
     "give_back_memory",
@@ -125,10 +134,12 @@ __all__ = [
     "remember_written",
     "samples_in",
     "samples_needed",
+    "seen_among",
     "share_interval",
     "shares",
     "small_units_of",
     "sqnr_db",
     "units_of",
     "video_terms",
+    "without_seen",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuc_driver.data.description import Preset, check_channels, check_described, described
+from tpuc_driver.data.fingerprints import CALIBRATED_ON, fingerprint, fingerprints, without_seen
 from tpuc_driver.data.frames import FrameReader, with_pictures
 from tpuc_driver.data.inputs import INPUT_LAYOUT, inputs_of, quantiser
 from tpuc_driver.data.labels import Labels, labels_named, lines_of
@@ -36,6 +37,7 @@ from tpuc_driver.data.video import (
 
 __all__ = [
     "ARRAYS",
+    "CALIBRATED_ON",
     "FRACTION_BITS",
     "INPUT_LAYOUT",
     "LOW_BITS",
@@ -62,6 +64,8 @@ __all__ = [
     "check_channels",
     "check_described",
     "described",
+    "fingerprint",
+    "fingerprints",
     "fit",
     "from_pixels",
     "inputs_of",
@@ -77,4 +81,5 @@ __all__ = [
     "sets_of",
     "video_terms",
     "with_pictures",
+    "without_seen",
 ]

@@ -68,7 +68,7 @@ class SampleInput:
 
 
 @dataclass(frozen=True)
-class _Part:
+class SamplePart:
     """Where one input of a sample comes from: a file, the array in it (npz) and the row of it."""
 
     file: Path
@@ -81,7 +81,7 @@ class SampleSource:
     """All samples in a fixed order; each is read when its turn comes, some rows per input are kept."""
 
     inputs: tuple[SampleInput, ...]
-    samples: tuple[tuple[_Part, ...], ...]
+    samples: tuple[tuple[SamplePart, ...], ...]
     registry: Registry = field(default_factory=Registry, compare=False, repr=False)
 
     def __len__(self) -> int:
@@ -113,7 +113,8 @@ class SampleSource:
     def of_rows(inputs: Sequence[SampleInput], rows: Sequence[Sequence[tuple[str, str, int]]]) -> SampleSource:
         """The samples that `rows` described."""
         parts = [
-            tuple(_Part(Path(file), array, None if row < 0 else row) for file, array, row in sample) for sample in rows
+            tuple(SamplePart(Path(file), array, None if row < 0 else row) for file, array, row in sample)
+            for sample in rows
         ]
         return SampleSource(tuple(inputs), tuple(parts))
 
@@ -123,27 +124,31 @@ class SampleReader:
 
     def __init__(self, source: SampleSource) -> None:
         self._source = source
-        self._kept: dict[str, tuple[_Part, ArrayRows]] = {}
+        self._kept: dict[str, tuple[SamplePart, ArrayRows]] = {}
 
     def read(self, index: int) -> Sample:
         """One sample; raises CalibrationError when it cannot be read or does not fit."""
         pairs = zip(self._source.inputs, self._source.samples[index], strict=True)
         return {one.name: self._read_part(one, part) for one, part in pairs}
 
-    def _read_part(self, one: SampleInput, part: _Part) -> Array:
+    def _read_part(self, one: SampleInput, part: SamplePart) -> Array:
         registry = self._source.registry
         if has_reader(registry, part.file):
             reader: Reader = registry.get(READERS, _suffix(part.file))
             return fit(one, reader.read(part.file, one.preprocess, one.shape), part.file)
         try:
-            before = self._kept.get(one.name)
-            if before is None or (before[0].file, before[0].array) != (part.file, part.array):
-                self._kept[one.name] = (part, ArrayRows(part.file, part.array))
-            rows = self._kept[one.name][1]
-            row = rows.whole() if part.row is None else rows[part.row]
+            row = self.stored(one, part)
         except ARCHIVE_ERRORS as error:
             raise _unreadable(part.file, error) from error
         return fit(one, arranged(one, row, part.file), part.file)
+
+    def stored(self, one: SampleInput, part: SamplePart) -> Array:
+        """An array as its file has it."""
+        before = self._kept.get(one.name)
+        if before is None or (before[0].file, before[0].array) != (part.file, part.array):
+            self._kept[one.name] = (part, ArrayRows(part.file, part.array))
+        rows = self._kept[one.name][1]
+        return rows.whole() if part.row is None else rows[part.row]
 
     def files(self, index: int) -> str:
         """What people call a sample."""
@@ -196,7 +201,7 @@ def open_samples(
     else:
         assert data_list is not None
         source, lines = data_list, _lines_of(data_list)
-    samples: list[tuple[_Part, ...]] = []
+    samples: list[tuple[SamplePart, ...]] = []
     for files in lines:
         if input_num and len(samples) >= input_num:
             break
@@ -249,7 +254,7 @@ def _locate(name: str, data_list: Path, number: int) -> Path:
     )
 
 
-def _samples_of(inputs: Sequence[SampleInput], files: list[Path], registry: Registry) -> list[tuple[_Part, ...]]:
+def _samples_of(inputs: Sequence[SampleInput], files: list[Path], registry: Registry) -> list[tuple[SamplePart, ...]]:
     """The samples of one line: one file with every input, or one file per input."""
     together = len(files) == 1
     if len(files) != len(inputs) and not (together and files[0].suffix.lower() == ".npz"):
@@ -265,11 +270,11 @@ def _samples_of(inputs: Sequence[SampleInput], files: list[Path], registry: Regi
     return list(zip(*columns, strict=True))
 
 
-def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[_Part]:
+def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[SamplePart]:
     """The samples of one input in one file, from the file's header alone."""
     if has_reader(registry, file):
         check_described(file, one.name, one.is_described or not is_picture(registry, file), registry)
-        return [_Part(file)]
+        return [SamplePart(file)]
     suffix = file.suffix.lower()
     if suffix in VIDEOS:
         raise CalibrationError(
@@ -282,7 +287,7 @@ def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[_Part]:
     name = _array_for(one, shapes, file) if suffix == ".npz" else ""
     count = _count_in(one, shapes[name], file, f"array {name!r} of shape" if name else "shape")
     rows = [None] if count == 0 else range(count)
-    return [_Part(file, name, row) for row in rows]
+    return [SamplePart(file, name, row) for row in rows]
 
 
 def rows_in(one: SampleInput, array: Array, source: Path) -> list[Array]:

@@ -32,7 +32,8 @@ Described: TypeAlias = Mapping[str, Preprocess]
 @dataclass(frozen=True)
 class Description:
     """What a compiled file says of one of its networks: its `inputs`, which commands are those of its `layers`, the
-    post-processing that is in it, the names of its classes, and its inputs and outputs where the container has others.
+    post-processing that is in it, the names of its classes, its inputs and outputs where the container has others, and
+    the fingerprints of the samples that it was calibrated on.
     """
 
     inputs: Described = field(default_factory=dict[str, Preprocess])
@@ -40,6 +41,7 @@ class Description:
     postprocess: FusedPostprocess | None = None
     labels: tuple[str, ...] = ()
     border: Border = field(default_factory=Border)
+    calibrated_on: tuple[str, ...] = ()
 
     @property
     def is_for_users(self) -> bool:
@@ -69,7 +71,7 @@ def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) 
 def artifact_files(chip: Chip, path: Path, data: bytes, *networks: Description) -> Mapping[Path, bytes]:
     """The files that `write_artifact` writes."""
     if chip.allows_trailer:
-        is_known = any(one.is_for_users or one.layers for one in networks)
+        is_known = any(one.is_for_users or one.layers or one.calibrated_on for one in networks)
         return {path: data + (_trailer(networks) if is_known else b"")}
     files = {path: data}
     is_folder = False
@@ -135,6 +137,8 @@ def _text(networks: Sequence[Description], digest: str = "") -> bytes:
     if any(network.border for network in networks):
         sides = [(one.border.inputs, one.border.outputs) for one in networks]
         whole["border"] = [[[tensor.to_json() for tensor in side] for side in pair] for pair in sides]
+    if any(network.calibrated_on for network in networks):
+        whole["calibrated_on"] = [" ".join(network.calibrated_on) for network in networks]
     return utf8(json.dumps(whole, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
@@ -168,7 +172,8 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
         posts = [FusedPostprocess(**one) if one else None for one in fused]
         labels = [tuple(map(str, names)) for names in whole.get("labels", [()] * len(networks))]
         borders = [_border(*pair) for pair in whole.get("border", [[[], []]] * len(networks))]
-        return tuple(Description(*one) for one in zip(inputs, layers, posts, labels, borders, strict=True))
+        seen = [tuple(str(text).split()) for text in whole.get("calibrated_on", [""] * len(networks))]
+        return tuple(Description(*one) for one in zip(inputs, layers, posts, labels, borders, seen, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise CorruptFile(
             f"{source}: its description of itself is damaged, or of another version of tpuc; compile the network again"

@@ -22,6 +22,7 @@ from tpuc_driver.data import Labels, SampleSource, check_channels, inputs_of, op
 from tpuc_driver.session.artifacts import Description, described_inputs, write_artifact
 from tpuc_driver.session.border import Border, as_network, border_of, name_outputs
 from tpuc_driver.session.boundary import Boundary
+from tpuc_driver.session.calibrated_on import calibrated_on
 from tpuc_driver.session.checking import fitted_labels, self_check
 from tpuc_driver.session.overflow import has_limits, seen_magnitudes
 from tpuc_driver.session.promise import meet_accuracy
@@ -221,7 +222,8 @@ def write(session: Session, finished: Finished, model: Path) -> None:
 def _described(built: Built, labels: Sequence[str], border: Border) -> Description:
     layers = () if built.memory_plan is None else built.memory_plan.layers
     inputs = described_inputs(inputs_of(built.module))
-    return Description(inputs, layers, fused_postprocess(built.module), tuple(labels), border)
+    post, seen = fused_postprocess(built.module), calibrated_on(built.module)
+    return Description(inputs, layers, post, tuple(labels), border, seen)
 
 
 def finish(session: Session, module: Module, model: Path, settings: DeploySettings) -> Finished:

@@ -29,6 +29,7 @@ from tpuc_driver.session import building
 from tpuc_driver.session.artifacts import Described, is_compiled_folder
 from tpuc_driver.session.boundary import Boundary
 from tpuc_driver.session.building import Built, Recipe, Shapes
+from tpuc_driver.session.calibrated_on import calibrated_on
 from tpuc_driver.session.checking import check_mode
 from tpuc_driver.session.combining import FIRST, Choice, CompiledFile
 from tpuc_driver.session.importing import keep_simplified, read_network, reads, verify_import
@@ -353,6 +354,14 @@ class Session:
         if path.suffix.lower() == ".mlir":
             return True
         return not self.is_network(path) and any(one.inputs for one in self.opened(path).descriptions)
+
+    def calibrated_on(self, path: Path) -> frozenset[str]:
+        """The fingerprints of the samples that a network was calibrated on, as far as its file says them."""
+        if path.suffix.lower() == ".mlir":
+            return frozenset(calibrated_on(self.load(path)))
+        if self.is_network(path):
+            return frozenset()
+        return frozenset(one for told in self.opened(path).descriptions for one in told.calibrated_on)
 
     def run(
         self,

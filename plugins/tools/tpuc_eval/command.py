@@ -23,6 +23,7 @@ from tpuc_driver.api.command import (
 )
 
 if TYPE_CHECKING:
+    from tpuc_eval.protocols import LabelledSamples
     from tpuc_eval.runnable import RunnableFile
 
 
@@ -101,6 +102,7 @@ def command(
     samples = form.open(DataRequest(dataset, label_file, annotation, count, label_offset), app.remark)
     if refusal := judge.refuse(samples.truth(0)):
         raise UsageError(refusal)
+    samples, told = _unseen(app, paths, samples)
     with open_pool(workers, cluster, app.registry) as pool:
         result = evaluate(
             _runnable(app, paths, preprocess, input_layout or "", trust),
@@ -118,7 +120,23 @@ def command(
         app.result_json(result.to_json())
         return
     app.result(columns(result.rows()))
-    app.result(f"{result.samples} samples of {result.dataset}")
+    app.result(f"{result.samples} samples of {result.dataset}{told}")
+
+
+def _unseen(app: App, paths: Sequence[Path], samples: LabelledSamples) -> tuple[LabelledSamples, str]:
+    """The samples that no network was calibrated on, or all where nothing else remains; and what is to be said."""
+    from tpuc_driver.api.host import Session
+
+    from tpuc_eval.protocols import Chosen
+
+    session = Session(app.registry)
+    seen = frozenset[str]().union(*map(session.calibrated_on, paths))
+    left = tuple(place for place in range(len(samples)) if not seen or samples.fingerprint(place) not in seen)
+    if len(left) == len(samples):
+        return samples, ""
+    if not left:
+        return samples, ", all of which a network was calibrated on: figures flatter it"
+    return Chosen(samples, left), f" ({len(samples) - len(left)} more were left out: a network was calibrated on them)"
 
 
 def _runnable(

@@ -88,6 +88,10 @@ class LabelledSamples(ABC):
     def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
         """One sample for a network with these inputs; raises CalibrationError when it cannot be read."""
 
+    def fingerprint(self, index: int) -> str:
+        """By which a network knows that it was calibrated on a sample; empty where nobody can tell."""
+        return ""
+
     @abstractmethod
     def truth(self, index: int) -> Any:
         """The class index of a sample, or its `Objects`."""
@@ -99,6 +103,38 @@ class LabelledSamples(ABC):
     def doubt(self, classes: int) -> str:
         """What a user should look at where nothing tells whether they are, as a sentence; empty if nothing."""
         return ""
+
+
+@dataclass(frozen=True)
+class Chosen(LabelledSamples):
+    """Some samples of a data set."""
+
+    source: LabelledSamples
+    places: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", self.source.classes)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def name(self, index: int) -> str:
+        return self.source.name(self.places[index])
+
+    def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
+        return self.source.read(self.places[index], inputs)
+
+    def fingerprint(self, index: int) -> str:
+        return self.source.fingerprint(self.places[index])
+
+    def truth(self, index: int) -> Any:
+        return self.source.truth(self.places[index])
+
+    def refuse(self, classes: int) -> str:
+        return self.source.refuse(classes)
+
+    def doubt(self, classes: int) -> str:
+        return self.source.doubt(classes)
 
 
 class DatasetType(ABC):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from tpuc.api.evaluation import Array, Interpreter, real_values, types_of
 from tpuc_driver.api.host import (
     CHECK_SAMPLES,
     SELF_CHECK,
+    SampleSource,
     SelfCheck,
     Session,
     cosine,
@@ -22,6 +23,7 @@ from tpuc_driver.api.host import (
     inputs_of,
     open_samples,
     pair_inputs,
+    without_seen,
 )
 
 if TYPE_CHECKING:
@@ -57,17 +59,25 @@ class Error:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """On some samples: `layers`, and `outputs` by their names in the float network, and the decisions that are kept."""
+    """On some samples: `layers`, and `outputs` by their names in the float network, and the predictions that agree.
+
+    `left_out` more were not taken, since the network was calibrated on them. `is_seen`: it was calibrated on all of
+    the data, and they had to be taken. None where the file does not say on which it was.
+    """
 
     dataset: str
     samples: int
+    left_out: int
+    is_seen: bool | None
     layers: Mapping[str, Error]
     outputs: Mapping[str, Error]
     check: SelfCheck | None
 
 
-def measure(session: Session, modules: Modules, dataset: Path, count: int) -> Accuracy:
-    """Run both networks on the first samples of a data set; raises UsageError where there are none."""
+def measure(session: Session, modules: Modules, dataset: Path, count: int, seen: Sequence[str] = ()) -> Accuracy:
+    """Run both networks on the first samples of a data set that are not those with the fingerprints `seen`, unless all
+    are; raises UsageError where there are none.
+    """
     exact, lowered = modules.exact, modules.lowered
     specs = [
         one if one.name == other.name else other
@@ -79,7 +89,11 @@ def measure(session: Session, modules: Modules, dataset: Path, count: int) -> Ac
     samples = 0
     own, types = types_of(exact), types_of(lowered)
     plain, quantised = Interpreter(exact), Interpreter(lowered)
-    for sample in session.progress(open_samples(specs, dataset, None, count, session.registry), "comparing", None):
+    every = open_samples(specs, dataset, None, 0, session.registry)
+    unseen = without_seen(every, seen)
+    is_seen = None if not seen else not unseen.samples
+    source = first(unseen if unseen.samples else every, count)
+    for sample in session.progress(source, "comparing", None):
         for_exact, for_lowered = pair_inputs(exact, lowered, sample)
         wanted, got = plain.run(for_exact, "all"), quantised.run(for_lowered, "all")
         samples += 1
@@ -93,13 +107,21 @@ def measure(session: Session, modules: Modules, dataset: Path, count: int) -> Ac
                 outputs.setdefault(one.name, Error()).add(*real)
     if not samples:
         raise UsageError(f"--dataset {dataset}: there is no sample in it; give a folder of images or arrays.")
-    return Accuracy(dataset.name, samples, found, outputs, _check(session, exact, lowered, dataset, count))
+    check = _check(session, exact, lowered, replace(source, inputs=tuple(inputs_of(exact))), is_seen)
+    left_out = len(every) - len(unseen) if unseen.samples else 0
+    return Accuracy(dataset.name, samples, left_out, is_seen, found, outputs, check)
 
 
-def _check(session: Session, exact: Module, lowered: Module, dataset: Path, count: int) -> SelfCheck | None:
-    """The decisions that the lowered network keeps; None where the two cannot be compared so."""
-    samples = open_samples(inputs_of(exact), dataset, None, count, session.registry)
+def first(source: SampleSource, count: int) -> SampleSource:
+    """So many samples of a source."""
+    return replace(source, samples=source.samples[:count])
+
+
+def _check(
+    session: Session, exact: Module, lowered: Module, samples: SampleSource, tuned: bool | None
+) -> SelfCheck | None:
+    """On how many predictions the two networks agree; None where they cannot be compared so."""
     context = session.context({CHECK_SAMPLES: samples, QUANTISED: lowered})
     definition = session.registry.get("tpuc.passes", "check-decisions")
-    session.manager(context).run(exact, [definition()], "verify")
+    session.manager(context).run(exact, [definition(tuned=tuned)], "verify")
     return context.find(SELF_CHECK)

@@ -29,7 +29,7 @@ from tpuc_driver.api.command import (
 @click.argument("file", type=FILE)
 @click.option("--work-dir", type=FILE, metavar="DIR", help="The folder that `compile --work-dir` kept.")
 @click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy) for the accuracy.")
-@click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="Maximum number of samples.")
+@click.option("--input-num", type=POSITIVE, default=100, show_default=True, help="Maximum number of samples.")
 @click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one by default.")
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE.html", help="The page to write.")
 @pass_app
@@ -45,7 +45,8 @@ def command(
     """Write a page about a compiled file to share.
 
     Cycles and memory are read from the file. What was decided, the error of every layer and the command that made the
-    file need the folder of intermediate files; accuracy needs samples too.
+    file need the folder of intermediate files; accuracy needs samples too, and those that the network was calibrated on
+    are left out.
     """
     check_inputs(file, work_dir, dataset)
     check_writable(output)
@@ -57,7 +58,9 @@ def command(
     origin = read_origin(app.registry, file, work_dir, chip.description.name)
     accuracy = None
     if dataset is not None:
-        accuracy = measure(open_session(app, chip=chip.description.name), origin.modules(dataset), dataset, input_num)
+        session = open_session(app, chip=chip.description.name)
+        seen = session.opened(file).description(0).calibrated_on
+        accuracy = measure(session, origin.modules(dataset), dataset, input_num, seen)
     subject = Subject(file.name, chip, loaded, timed(file, chip, loaded, profile_name), origin, accuracy)
     write_atomic(output, page_text(subject))
     app.remark(f"{output}: open it in a browser; it needs nothing else")

@@ -18,6 +18,7 @@ from tpuc_profile.analysis import Step
 from tpuc_profile.report import Report
 
 from tpuc_report import strips
+from tpuc_report.accuracy import Accuracy
 from tpuc_report.sources import Subject
 from tpuc_report.tables import paragraph, section, stored, table, tile
 
@@ -66,7 +67,9 @@ def page_text(subject: Subject) -> str:
 def _tiles(subject: Subject) -> Iterator[tuple[str, str]]:
     check, accuracy = _check_of(subject), subject.accuracy
     if check is not None:
-        yield f"{check.agreement:.1%}", "of decisions as in float, worst output"
+        low, high = check.interval
+        share = f"{check.agreement:.1%}" if check.shows else "unknown"
+        yield share, f"of predictions agree with float ({check.counted}; 95% interval {low:.1%} to {high:.1%})"
     if accuracy is not None and accuracy.outputs:
         worst = min(accuracy.outputs.values(), key=lambda one: one.sqnr_db)
         yield _decibels(worst.sqnr_db), "SQNR of the worst output"
@@ -81,9 +84,16 @@ def _tiles(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _check_of(subject: Subject) -> SelfCheck | None:
-    """The decisions that are kept: measured now, else by the compilation."""
-    if subject.accuracy is not None:
-        return subject.accuracy.check
+    """What held-out samples said: those measured now, else those of the compilation; only then any others."""
+    measured = None if subject.accuracy is None else subject.accuracy.check
+    told = _told_check(subject)
+    if measured is not None and (told is None or told.tuned is not False or measured.tuned is False):
+        return measured
+    return told
+
+
+def _told_check(subject: Subject) -> SelfCheck | None:
+    """By the compilation."""
     values: Any = subject.origin.report.get("self_check")
     if not values:
         return None
@@ -103,7 +113,8 @@ def _accuracy(subject: Subject) -> Iterator[str]:
         yield paragraph(WITHOUT_SAMPLES + (" What the compilation found:" if check is not None else ""))
     else:
         samples = f"{accuracy.samples} samples" if accuracy.samples > 1 else "1 sample"
-        yield paragraph(f"The lowered network beside the float one on {samples} of {accuracy.dataset}.")
+        source = f"{samples} of {accuracy.dataset}{_which(accuracy)}"
+        yield paragraph(f"The lowered network beside the float one on {source}.")
         rows = [
             (name, _decibels(one.sqnr_db), f"{one.cosine:.6f}", f"{one.largest:.5g}")
             for name, one in accuracy.outputs.items()
@@ -115,7 +126,14 @@ def _accuracy(subject: Subject) -> Iterator[str]:
             (one.name, f"{one.same} of {one.total}", f"{one.share:.1%}", _decibels(one.decibels))
             for one in check.outputs
         ]
-        yield table(("part of an output", "decisions kept", "share", "SQNR"), rows, (1, 2, 3))
+        yield table(("part of an output", "predictions as in float", "share", "SQNR"), rows, (1, 2, 3))
+
+
+def _which(accuracy: Accuracy) -> str:
+    """Whether the network was calibrated on the samples."""
+    if accuracy.is_seen:
+        return ", all of which it was calibrated on: figures flatter it"
+    return f" that it was not calibrated on ({accuracy.left_out} more were left out)" if accuracy.left_out else ""
 
 
 def _decibels(value: float) -> str:

@@ -41,6 +41,7 @@ def command(
     if output is not None:
         check_writable(output)
     from tpuc.api import read_module
+    from tpuc_driver.api.host import calibrated_on, inputs_of, seen_among
 
     from tpuc_visual.graph import layers_of
     from tpuc_visual.page import Networks
@@ -49,6 +50,8 @@ def command(
     from tpuc_visual.similarity import compare_networks
 
     one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantised))
+    if told := seen_among(inputs_of(one), inputs, calibrated_on(other), app.registry):
+        app.remark(told)
     networks = Networks(
         exact.name,
         quantised.name,

@@ -343,3 +343,40 @@ def test_arrays_with_classes_from_1(digits_onnx: Path, tmp_path: Path, capsys: p
 
 def test_a_network_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere.onnx: no such file" in sentence(capsys, "nowhere.onnx", "--dataset", EVALUATION, code=1)
+
+
+@pytest.mark.chip("bm1684x")
+def test_calibration_samples_are_left_out(
+    digits_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calibrated on the first 30 of the labelled samples: 24 of them, of which 6 were held out, are left out."""
+    monkeypatch.chdir(tmp_path)
+    words = ["--chip=bm1684x", "--quantize=int8", f"--dataset={EVALUATION}", "--input-num=30", "--work-dir=work"]
+    assert main(["compile", str(digits_onnx), *words, "-o", "digits.bmodel"]) == 0
+
+    def last_line(*arguments: str) -> str:
+        capsys.readouterr()
+        assert main(["eval", *arguments, EVALUATION]) == 0
+        return capsys.readouterr().out.splitlines()[-1]
+
+    assert last_line("digits.bmodel") == (
+        f"176 samples of {EVALUATION} (24 more were left out: a network was calibrated on them)"
+    )
+    assert last_line(str(digits_onnx)) == f"200 samples of {EVALUATION}"
+    with np.load(EVALUATION) as data:
+        np.savez("seen.npz", x=data["x"][:2], y=data["y"][:2])
+        np.savez("unseen.npz", x=data["x"][50:52])
+    capsys.readouterr()
+    assert main(["eval", "digits.bmodel", "seen.npz"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "2 samples of seen.npz, all of which a network was calibrated on: figures flatter it"
+    )
+    modules = next(Path("work").glob("*_tpu.mlir"))
+    exact = Path("work") / "digits.mlir"
+    remark = "the network was calibrated on all samples of the input: its errors are larger on others"
+    for data, told in (("seen.npz", True), ("unseen.npz", False)):
+        assert main(["compare", str(exact), str(modules), "--input", data]) == 0
+        assert (remark in capsys.readouterr().err) == told
+        page = ["--f32-mlir", str(exact), "--quant-mlir", str(modules), "--input", data, "-o", "page.html"]
+        assert main(["visual", *page]) == 0
+        assert (remark in capsys.readouterr().err) == told

@@ -58,11 +58,8 @@ def test_everything_is_told_of_a_file_with_its_folder(folder: Path, capsys: pyte
     assert f"{timed['cycles']:,} cycles, 'vendor'" in told
     for name, size in timed["memory_bytes"].items():
         assert re.search(rf"\b{name}\s+{size:,}\b", told), name
-    assert re.search(r"probabilities\s+[67]\d\.\d dB\s+(0\.99999\d|1\.000000)", told)
-    assert (
-        "self-check of bm1684x int8 on 8 samples: 8 of 8 predictions agree with float (100.0%, 95% interval 67.6% to"
-        in told
-    )
+    assert re.search(r"probabilities\s+5\d\.\d dB\s+0\.999\d{3}", told)
+    assert "on 100 held-out samples: 100 of 100 predictions agree with float (100.0%, 95% interval 96.3%" in told
     assert re.search(r"tables\s+[a-z ,]+ of \d compared: outputs", told)  # a remark of the calibration table
     assert "In floats: scores_floats, scores, probabilities." in told
     kept = json.loads((folder / "work" / "digits.bmodel.json").read_text())
@@ -79,6 +76,25 @@ def test_everything_is_told_of_a_file_with_its_folder(folder: Path, capsys: pyte
     first = page.read_bytes()
     assert main(words) == 0
     assert page.read_bytes() == first
+
+
+@pytest.mark.chip("bm1684x")
+def test_calibration_samples_are_left_out_or_the_headline_says_so(folder: Path, tmp_path: Path) -> None:
+    """The folder that the network was calibrated on has only held-out samples left; a part of it has none."""
+
+    def told(data: Path) -> str:
+        words = ["--work-dir", str(folder / "work"), "--dataset", str(data), "-o", str(tmp_path / "page.html")]
+        assert main(["report", str(folder / "digits.bmodel"), *words]) == 0
+        return text_of((tmp_path / "page.html").read_text("utf-8"))
+
+    text = told(DIGITS / "digits_calib.npz")
+    assert "20 samples of digits_calib.npz that it was not calibrated on (80 more were left out)" in text
+    assert "(20 held-out samples; 95% interval 83.9% to 100.0%)" in text
+    with np.load(DIGITS / "digits_calib.npz") as arrays:
+        np.save(tmp_path / "seen.npy", next(iter(arrays.values()))[:2])
+    text = told(tmp_path / "seen.npy")
+    assert "2 samples of seen.npy, all of which it was calibrated on: figures flatter it" in text
+    assert "(20 held-out samples; 95% interval 83.9% to 100.0%)" in text  # what the compilation said
 
 
 @pytest.mark.chip("bm1684x")
@@ -175,7 +191,7 @@ def subject(layers: int) -> Subject:
     timed = replace(report_of(layers), file="<b>net</b>.bin")
     names = [timed.step_name(step) for step in timed.analysis.steps]
     errors = {name: Error(1.0, 10 ** -(1 + 4 * number / layers)) for number, name in enumerate(names)}
-    accuracy = Accuracy("data", 3, errors, {names[-1]: errors[names[-1]]}, None)
+    accuracy = Accuracy("data", 3, 0, None, errors, {names[-1]: errors[names[-1]]}, None)
     chip = cast(Chip, SimpleNamespace(description=SimpleNamespace(name="chip")))
     origin = Origin({"command": ["tpuc", "compile", "a b.onnx"], "versions": {"tpuc": "1"}, "mode": "int8"})
     return Subject("<b>net</b>.bin", chip, Plain(), timed, origin, accuracy)

@@ -18,7 +18,7 @@ from tpuc.api import (
     Unsupported,
     UsageError,
 )
-from tpuc_driver.api.host import Session, inputs_of, samples_in
+from tpuc_driver.api.host import Session, calibrated_on, inputs_of, samples_in, seen_among
 from tpuc_lower.target.results import LATENCY
 
 from tpuc_quantize.analysis.stored_values import stored_layers
@@ -79,6 +79,8 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
     module = session.load(exact)
     rows = list(islice(samples_in(inputs_of(module), inputs, session.registry), count))
     tpu = session.load(quantised)
+    if told := seen_among(inputs_of(module), inputs, calibrated_on(tpu), session.registry):
+        session.remark(told)
     if has_scales(module):
         session.remark(
             f"{exact}: is quantised already, so its integers are compared by what they mean; reasons and remedies are "

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
-from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource, open_pool, open_samples
+from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource, fingerprints, open_pool, open_samples
 
 from tpuc_quantize.calibration.candidate_search import Refinement, kept_for
 from tpuc_quantize.calibration.engine import Engine
@@ -21,7 +21,7 @@ from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.observers.sample_checks import lint
 from tpuc_quantize.prequantized.common import computes_floats, has_scales
 from tpuc_quantize.prequantized.drop_dynamic_quantization import without_dynamic_quantisation
-from tpuc_quantize.tables.table import CalibrationTable, make_remarks
+from tpuc_quantize.tables.table import SEEN, CalibrationTable, fingerprint_lines, make_remarks
 
 DEFAULT = "kld"
 COMPARED = "percentile"
@@ -113,7 +113,10 @@ class Calibrate(Pass):
             found = engine.refine(without(progress, held_out), calibrator, names, options)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
-        table = CalibrationTable(found.entries, (*remarks, *found.reasons), found.notes)
+        seen = without(progress, held_out)
+        tuned_on = [one for place, one in enumerate(fingerprints(seen.samples)) if place not in seen.skipped]
+        notes = {**found.notes, SEEN: fingerprint_lines(tuned_on)}
+        table = CalibrationTable(found.entries, (*remarks, *found.reasons), notes)
         context.leave(CALIBRATION_TABLE, replace(table, origin=propagated(found.origin, module, table, context)))
         if held_out:
             context.leave(CHECK_SAMPLES, samples_at(progress, held_out))

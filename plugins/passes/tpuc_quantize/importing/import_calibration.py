@@ -19,6 +19,7 @@ from tpuc.api import (
     Value,
 )
 from tpuc.api.boundary import is_postprocess
+from tpuc_driver.api.host import CALIBRATED_ON
 
 from tpuc_quantize.importing.qat_scales import (
     give_scales,
@@ -86,6 +87,8 @@ class ImportCalibration(Pass):
         give_scales(module, table.learned_scales)
         module.main.update_type()
         module.attributes["module.state"] = StringAttr("TOP_CALIBRATED")
+        if table.calibrated_on:
+            module.attributes[CALIBRATED_ON] = StringAttr(table.calibrated_on)
         return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,8 @@ _LEAST_SHOWN = 1e-5
 COLUMNS = "# op_name    threshold    min    max"
 INT4, WEIGHTS, FP8 = "int4_th", "weight_scale", "weight_scale_fp8"
 SECTIONS = ("asym_op", INT4, WEIGHTS, FP8)  # what TPU-MLIR and its tools for training append below the table proper
-NOTES = ("bias_shift", "channel_threshold", "channel_factor", "weight_rounding")
+SEEN = "calibrated_on"
+NOTES = ("bias_shift", "channel_threshold", "channel_factor", "weight_rounding", SEEN)
 """Sections of our own, as remarks line by line, which TPU-MLIR reads over."""
 
 WORK_MODE = "work_mode:"
@@ -69,6 +70,11 @@ class CalibrationTable:
         return bool(self.work_mode or self.sections.get(WEIGHTS))
 
     @property
+    def calibrated_on(self) -> str:
+        """Fingerprints of the samples that thresholds were tuned on, between spaces; empty where nobody knows."""
+        return " ".join(self.sections.get(SEEN, ()))
+
+    @property
     def int4_entries(self) -> Mapping[str, TensorThreshold]:
         """Entries of values that a chip with int4 stores in 4 bits."""
         return dict(_parse_line(line, f"#{INT4}") for line in self.sections.get(INT4, ()))
@@ -85,6 +91,12 @@ class CalibrationTable:
     def write(self, path: Path) -> None:
         """Write the table as text, whole or not at all."""
         write_atomic(path, format_table(self))
+
+
+def fingerprint_lines(fingerprints: Iterable[str]) -> tuple[str, ...]:
+    """The section of a table that says which samples were seen, each once."""
+    known = [one for one in dict.fromkeys(fingerprints) if one]
+    return tuple(" ".join(known[place : place + 12]) for place in range(0, len(known), 12))
 
 
 def make_remarks(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from tpuc.api import CalibrationError, UsageError
 from tpuc.api.evaluation import Array, read_npz
-from tpuc_driver.api.host import SampleInput, arranged, fit
+from tpuc_driver.api.host import SampleInput, arranged, fingerprint, fit
 
 from tpuc_eval.datasets.labels import IndexRange, index_range, read_labels
 from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Sample
@@ -99,6 +99,9 @@ class LabelledArrays(LabelledSamples):
             parts = [row[start : start + self.window] for start in range(len(row) - self.window + 1)]
         rows = tuple({inputs[0].name: _as_input(inputs[0], part, source, flat=self.window > 0)} for part in parts)
         return Sample(rows, given=tuple(parts))
+
+    def fingerprint(self, index: int) -> str:
+        return fingerprint(self.samples[index])
 
     def truth(self, index: int) -> int:
         return self.labels[index]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import CalibrationError, Registry
-from tpuc_driver.api.host import SampleInput, check_described, fit
+from tpuc_driver.api.host import SampleInput, check_described, fingerprint, fit
 from tpuc_images.images import image_size, read_image
 from tpuc_images.placing import placement
 from tpuc_images.reader import SUFFIXES
@@ -32,6 +32,9 @@ class ImageFiles(LabelledSamples):
 
     def name(self, index: int) -> str:
         return str(self.files[index])
+
+    def fingerprint(self, index: int) -> str:
+        return fingerprint(self.files[index])
 
     def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
         return sample_of(self.files[index], inputs)

@@ -1,0 +1,30 @@
+"""Which samples a network was calibrated on, by their fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tpuc.ir import Module
+from tpuc.ir.attributes import StringAttr
+from tpuc.registry import Registry
+
+from tpuc_driver.data import CALIBRATED_ON, SampleInput, fingerprints, open_samples
+
+
+def calibrated_on(module: Module) -> tuple[str, ...]:
+    """What a module says of it; empty where nobody knows."""
+    told = module.attributes.get(CALIBRATED_ON)
+    return tuple(told.value.split()) if isinstance(told, StringAttr) else ()
+
+
+def seen_among(specs: Sequence[SampleInput], inputs: Sequence[Path], seen: Sequence[str], registry: Registry) -> str:
+    """A remark where some of the samples in files are among those that were `seen`; else empty."""
+    known = frozenset(seen)
+    sources = [open_samples(specs, path, None, 0, registry) for path in inputs] if known else []
+    found = [one for source in sources for one in fingerprints(source)]
+    count = sum(one in known for one in found)
+    if not count:
+        return ""
+    which = "all" if count == len(found) else f"{count} of {len(found)}"
+    return f"the network was calibrated on {which} samples of the input: its errors are larger on others"
