@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
-from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource, fingerprints, open_pool, open_samples
+from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource, open_pool, open_samples
 
 from tpuc_quantize.calibration.candidate_search import Refinement, kept_for
 from tpuc_quantize.calibration.engine import Engine
@@ -16,7 +16,7 @@ from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
 from tpuc_quantize.observers.class_coverage import unshown
 from tpuc_quantize.observers.collector import counting_of, inputs_to_count
 from tpuc_quantize.observers.duration import THREADED_SECONDS, seconds_of
-from tpuc_quantize.observers.held_out import choose_held_out, samples_at, without
+from tpuc_quantize.observers.held_out import choose_held_out, samples_at, seen_by_tuning, without
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.observers.sample_checks import lint
 from tpuc_quantize.prequantized.common import computes_floats, has_scales
@@ -113,9 +113,7 @@ class Calibrate(Pass):
             found = engine.refine(without(progress, held_out), calibrator, names, options)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
-        seen = without(progress, held_out)
-        tuned_on = [one for place, one in enumerate(fingerprints(seen.samples)) if place not in seen.skipped]
-        notes = {**found.notes, SEEN: fingerprint_lines(tuned_on)}
+        notes = {**found.notes, SEEN: fingerprint_lines(seen_by_tuning(progress, held_out))}
         table = CalibrationTable(found.entries, (*remarks, *found.reasons), notes)
         context.leave(CALIBRATION_TABLE, replace(table, origin=propagated(found.origin, module, table, context)))
         if held_out:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tpuc.api import Module
-from tpuc_driver.api.host import SampleSource
+from tpuc_driver.api.host import SampleSource, fingerprints
 
 from tpuc_quantize.observers.collector import Outputs
 from tpuc_quantize.observers.duration import seconds_of
@@ -69,6 +69,12 @@ def choose_held_out(samples: SampleSource, skipped: Container[int] = (), wanted:
 def without(progress: Progress, held_out: Collection[int]) -> Progress:
     """As if these samples could not be read; what was counted stays."""
     return replace(progress, skipped={**progress.skipped, **dict.fromkeys(held_out, "held out")})
+
+
+def seen_by_tuning(progress: Progress, held_out: Collection[int]) -> list[str]:
+    """The fingerprints of the samples that are not held out."""
+    skipped = without(progress, held_out).skipped
+    return [one for place, one in enumerate(fingerprints(progress.samples)) if place not in skipped]
 
 
 def samples_at(progress: Progress, places: Collection[int]) -> HeldOut:
