@@ -6,4 +6,4 @@
 // CHECK: "top.Conv"{{.*}} -> tensor<1x2x2x2xf32>
 // CHECK: float layers
 // CHECK-NEXT: 0 0.98
-// CHECK-NEXT: 1 0.99{{[0-9 .-]*}} c2
+// CHECK-NEXT: 1 0.99{{[0-9 .,-]*}} c2

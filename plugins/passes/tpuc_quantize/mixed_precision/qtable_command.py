@@ -24,6 +24,9 @@ from tpuc_driver.api.command import (
     pass_app,
 )
 
+SLOWER = 1.2
+"""Times as slow as without float layers: a table that costs more is remarked on."""
+
 
 @click.command(
     "qtable",
@@ -38,7 +41,7 @@ from tpuc_driver.api.command import (
 @click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy).")
 @click.option("--data-list", type=FILE, metavar="FILE", help="File that lists samples, one per line.")
 @click.option("--input-num", type=COUNT, default=10, show_default=True, help="Number of samples to use; 0: all.")
-@click.option("--float-mode", type=MODE, default="", help="f32, bf16 or f16; the chip's first if not given.")
+@click.option("--float-mode", type=MODE, default="", help="f32, bf16 or f16; the fastest by default.")
 @click.option(
     "--max-float-layers", type=POSITIVE, default=5, show_default=True, help="Maximum number of layers in floats."
 )
@@ -91,7 +94,8 @@ def command(
     found = search_quantise_table(session, session.load(mlir), calibration_table, latencies=timed, options=options)
     if loss_table is not None:
         write_atomic(loss_table, found.loss_text())
-    app.result(_front(found))
+    clock = session.chip.description.clock_hz
+    app.result(_front(found, clock))
     chosen = found.choose(min_cosine, max_latency)
     if chosen is None:
         limits = [f"cosine of at least {min_cosine:g}"] if min_cosine is not None else []
@@ -102,14 +106,26 @@ def command(
         )
     write_atomic(output, found.table_text(chosen))
     app.remark(f"{output}: {len(chosen.floats)} layers in {found.float_mode}, cosine {chosen.cosine:.6f}")
+    plain = found.points[0]
+    if chosen.milliseconds is not None and chosen.milliseconds > SLOWER * plain.milliseconds:
+        app.remark(
+            f"with it the network takes {_cycles(chosen, clock)} cycles instead of {_cycles(plain, clock)}, "
+            f"{chosen.milliseconds / plain.milliseconds:.2f} times as long, for {plain.loss - chosen.loss:.1f} dB; "
+            "--max-latency MS, --latency or a smaller --max-float-layers finds a faster one"
+        )
     return 0
 
 
-def _front(found: Any) -> str:
-    """The networks that no other beats in both accuracy and cost."""
-    rows = [("float layers", "cosine", "SQNR dB", "latency ms", "last added")]
-    for point in found.front():
+def _front(found: Any, clock: float) -> str:
+    """The network without float layers, and those that no other beats in both accuracy and cost."""
+    rows = [("float layers", "cosine", "SQNR dB", "cycles", "latency ms", "last added")]
+    for point in dict.fromkeys((found.points[0], *found.front())):
         time = "-" if point.milliseconds is None else f"{point.milliseconds:.3f}"
         last = point.floats[-1] if point.floats else ""
-        rows.append((str(len(point.floats)), f"{point.cosine:.6f}", f"{-point.loss:.2f}", time, last))
+        figures = (f"{point.cosine:.6f}", f"{-point.loss:.2f}", _cycles(point, clock), time)
+        rows.append((str(len(point.floats)), *figures, last))
     return columns(rows)
+
+
+def _cycles(point: Any, clock: float) -> str:
+    return "-" if point.milliseconds is None else f"{round(point.milliseconds * clock / 1000):,}"

@@ -23,7 +23,7 @@ from tpuc_quantize.mixed_precision.sensitivity import (
     ways,
 )
 from tpuc_quantize.observers.duration import seconds_of
-from tpuc_quantize.simulation.network import FakeNetwork
+from tpuc_quantize.simulation.network import KEEPS_VALUES, FakeNetwork
 
 MEASURING_SECONDS = 60.0
 FEWEST_MEASURED, MOST_MEASURED = 64, 1024
@@ -92,10 +92,20 @@ class Trials:
         asked = self.context.find(LATENCY)
         if asked is not None:
             return self._timed_points(cache(asked))
-        choices = [(), *self.quiet()]
+        choices = list(dict.fromkeys([(), *map(self._without_moves, self.quiet())]))
         return [
             Point(one, mixed.cosine, -mixed.sqnr_db) for one, mixed in zip(choices, self.mixed(choices), strict=True)
         ]
+
+    def _without_moves(self, choice: Choice) -> Choice:
+        """Without ops that keep values, unless all layers around them are float: alone they lose nothing."""
+        keeping = {step.operation.name for step in self.net.plan.steps if isinstance(step.operation.op, KEEPS_VALUES)}
+        chosen, values = set(choice), [set(touching) for touching in rounded(self.net).values()]
+
+        def is_needed(name: str) -> bool:
+            return all(touching - keeping <= chosen for touching in values if name in touching)
+
+        return tuple(name for name in choice if name not in keeping or is_needed(name))
 
     def _timed_points(self, time: Callable[[Choice], float | None]) -> list[Point]:
         layers = self.graph.layers
