@@ -29,7 +29,7 @@ from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_driver.work import one_blas_thread
 from tpuc_images.images import read_image
-from tpuc_quantize.analysis.runs import search_quantise_table
+from tpuc_quantize.mixed_precision.timed_search import search_quantise_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -27,8 +27,8 @@ from tpuc_driver.session import Session
 from tpuc_driver.work import one_blas_thread, open_pool
 from tpuc_lower.target.results import LATENCY
 from tpuc_ops import top
-from tpuc_quantize.analysis.runs import Timer
 from tpuc_quantize.mixed_precision.search_quantize_table import SearchQuantiseTable, sensitivity_job
+from tpuc_quantize.mixed_precision.timed_search import Timer
 from tpuc_quantize.mixed_precision.trials import Trials
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

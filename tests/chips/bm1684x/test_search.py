@@ -16,9 +16,9 @@ from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_quantize.analysis.layer_errors import CAUSES
-from tpuc_quantize.analysis.runs import search_quantise_table
 from tpuc_quantize.analysis.split_error import SplitError
 from tpuc_quantize.metrics.agreement import Agreement
+from tpuc_quantize.mixed_precision.timed_search import search_quantise_table
 
 from tests.models.networks import Network
 

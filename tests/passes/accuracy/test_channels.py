@@ -334,7 +334,7 @@ class TestNetwork:
         assert len({score for sample in together for score in sample}) == 2 * len(choices)
 
     def test_a_search_for_float_layers_uses_them(self, calibrated: Any, tmp_path: Path) -> None:
-        from tpuc_quantize.analysis.runs import search_quantise_table
+        from tpuc_quantize.mixed_precision.timed_search import search_quantise_table
 
         module, _, table = calibrated
         np.savez(tmp_path / "x.npz", v0=images(6, seed=2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from tpuc.api import TpucError, write_atomic
@@ -23,6 +23,9 @@ from tpuc_driver.api.command import (
     open_session,
     pass_app,
 )
+
+if TYPE_CHECKING:
+    from tpuc_driver.api.host import Session
 
 SLOWER = 1.2
 """Times as slow as without float layers: a table that costs more is remarked on."""
@@ -79,7 +82,7 @@ def command(
         if path is not None:
             check_writable(path)
     session = open_session(app, chip=chip, quantize=quantize)
-    from tpuc_quantize.analysis.runs import search_quantise_table
+    from tpuc_quantize.mixed_precision.timed_search import search_quantise_table
 
     options = {
         "dataset": str(dataset or ""),
@@ -94,8 +97,7 @@ def command(
     found = search_quantise_table(session, session.load(mlir), calibration_table, latencies=timed, options=options)
     if loss_table is not None:
         write_atomic(loss_table, found.loss_text())
-    clock = session.chip.description.clock_hz
-    app.result(_front(found, clock))
+    app.result(_front(found, session))
     chosen = found.choose(min_cosine, max_latency)
     if chosen is None:
         limits = [f"cosine of at least {min_cosine:g}"] if min_cosine is not None else []
@@ -109,23 +111,25 @@ def command(
     plain = found.points[0]
     if chosen.milliseconds is not None and chosen.milliseconds > SLOWER * plain.milliseconds:
         app.remark(
-            f"with it the network takes {_cycles(chosen, clock)} cycles instead of {_cycles(plain, clock)}, "
+            f"with it the network takes {_cycles(chosen, session)} cycles instead of {_cycles(plain, session)}, "
             f"{chosen.milliseconds / plain.milliseconds:.2f} times as long, for {plain.loss - chosen.loss:.1f} dB; "
             "--max-latency MS, --latency or a smaller --max-float-layers finds a faster one"
         )
     return 0
 
 
-def _front(found: Any, clock: float) -> str:
+def _front(found: Any, session: Session) -> str:
     """The network without float layers, and those that no other beats in both accuracy and cost."""
     rows = [("float layers", "cosine", "SQNR dB", "cycles", "latency ms", "last added")]
-    for point in dict.fromkeys((found.points[0], *found.front())):
+    for point in dict.fromkeys((*found.points[:1], *found.front())):
         time = "-" if point.milliseconds is None else f"{point.milliseconds:.3f}"
         last = point.floats[-1] if point.floats else ""
-        figures = (f"{point.cosine:.6f}", f"{-point.loss:.2f}", _cycles(point, clock), time)
+        figures = (f"{point.cosine:.6f}", f"{-point.loss:.2f}", _cycles(point, session), time)
         rows.append((str(len(point.floats)), *figures, last))
     return columns(rows)
 
 
-def _cycles(point: Any, clock: float) -> str:
-    return "-" if point.milliseconds is None else f"{round(point.milliseconds * clock / 1000):,}"
+def _cycles(point: Any, session: Session) -> str:
+    if point.milliseconds is None:
+        return "-"
+    return f"{round(point.milliseconds * session.chip.description.clock_hz / 1000):,}"
