@@ -69,10 +69,6 @@ class KeepsScale(ComputesIntegers):
     """One whose operands and result all have the same scale and zero point."""
 
 
-class MovesElements(KeepsScale):
-    """One whose results hold elements of its first operand as they are."""
-
-
 def is_quantised(node: Node) -> bool:
     """Is the op to compute with the integers?"""
     return node.result_type.is_quantised

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from tpuc.api import Bool, Commutative, Elementwise, F64Array, Node, Op, Types, Uniform
 
 from tpuc_ops import quantised
+from tpuc_ops.adjoints import sum_gradients
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
+from tpuc_ops.traits import Differentiable, KeepsSign
 
 
 @dataclass(frozen=True)
-class Add(ReluFields, Op, Elementwise, Commutative, quantised.Rescales):
+class Add(ReluFields, Op, Elementwise, Commutative, quantised.Rescales, KeepsSign, Differentiable):
     """``sum(coeff[i] * x[i])`` with broadcasting, then relu; `coeff` is 1 everywhere when left out.
 
     `is_scalar` only remarks that an operand has one element.
@@ -38,6 +40,9 @@ class Add(ReluFields, Op, Elementwise, Commutative, quantised.Rescales):
         for x in others:
             first = first + x
         return [self.activate(first, in_place=bool(others))]
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array]:
+        return sum_gradients(operands, gradient, self.coeff or (1.0,) * len(operands))
 
     def flops(self, node: Node) -> int:
         return node.result_type.size * (len(node.operand_types) - 1 + self.do_relu)

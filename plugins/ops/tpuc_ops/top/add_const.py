@@ -9,10 +9,11 @@ from tpuc.api import F64, Node
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import ReluFields, UnaryOp
+from tpuc_ops.traits import KeepsSign
 
 
 @dataclass(frozen=True)
-class AddConst(ReluFields, UnaryOp):
+class AddConst(ReluFields, UnaryOp, KeepsSign):
     """``x + const_val``, then relu."""
 
     name = "top.AddConst"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tpuc.api import Node
 
 from tpuc_ops import quantised
+from tpuc_ops.adjoints import pool_gradient
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.convolution import as_images
 from tpuc_ops.pooling import window_counts, window_sums
@@ -28,3 +29,6 @@ class AvgPool(Pool, quantised.Rescales):
         sums = window_sums(as_images(as_float(operands[0])), window, pad_value)
         mean = sums / window_counts(self.size(node), window, self.count_include_pad)
         return [self.activate(mean).reshape(node.result_type.dims)]
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array]:
+        return [pool_gradient(gradient / self.window().taps, operands[0].shape, self.window())]

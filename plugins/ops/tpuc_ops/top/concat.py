@@ -12,10 +12,11 @@ from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.shapes import concatenated
+from tpuc_ops.traits import Concatenates, NoLarger, Traceable
 
 
 @dataclass(frozen=True)
-class Concat(ReluFields, Op, quantised.Rescales):
+class Concat(ReluFields, Op, quantised.Rescales, Concatenates, NoLarger, Traceable):
     """All operands along `axis`, then relu."""
 
     name = "top.Concat"

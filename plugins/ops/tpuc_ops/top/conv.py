@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from tpuc.api import I64, Bool, I64Array, Node, Op, Str, TensorType, Types, Uniform
 
 from tpuc_ops import quantised
+from tpuc_ops.adjoints import image_gradient
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
 from tpuc_ops.convolution import as_images, convolve, insert_zeros
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.shapes import is_absent, show
+from tpuc_ops.traits import Differentiable, ExtractsFeatures, RowByRow
 from tpuc_ops.window import Pair, Window, pair, spatial
 
 
 @dataclass(frozen=True)
-class Conv(ReluFields, Op, quantised.Product):
+class Conv(ReluFields, Op, quantised.Product, RowByRow, ExtractsFeatures, Differentiable):
     """Cross-correlation of `x: [n, c, h, w]` with `weight: [oc, c / group, kh, kw]`, plus `bias: [oc]`, then relu.
 
     `pads` are top, left, bottom, right; `inserts` are zeros put between the rows and columns of `x` first. One spatial
@@ -74,6 +76,12 @@ class Conv(ReluFields, Op, quantised.Product):
         if bias and bias[0].size:
             sums += as_float(bias[0]).reshape(-1, *(1,) * (sums.ndim - 2))
         return self.activate(sums, in_place=True).reshape(node.result_type.dims)
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array | None] | None:
+        if self.inserts:
+            return None
+        x, weight, *others = operands
+        return [image_gradient(gradient, weight, x.shape, self.window(), self.group), None, *[None] * len(others)]
 
     def flops(self, node: Node) -> int:
         weight = node.operand_types[1].dims

@@ -14,11 +14,12 @@ from tpuc_ops.attributes import listed
 from tpuc_ops.convolution import as_images, convolve, insert_zeros
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.shapes import is_absent, show
+from tpuc_ops.traits import Differentiable, ExtractsFeatures
 from tpuc_ops.window import Pair, Window, spatial
 
 
 @dataclass(frozen=True)
-class Deconv(ReluFields, Op, quantised.Product):
+class Deconv(ReluFields, Op, quantised.Product, ExtractsFeatures, Differentiable):
     """Every element of `x: [n, c, h, w]` adds its multiple of the filter to the result, `strides` apart; then the bias,
     then relu. `weight: [oc / group, c, kh, kw]`.
 
@@ -101,6 +102,13 @@ class Deconv(ReluFields, Op, quantised.Product):
         outputs, channels, kh, kw = weight.shape
         groups = weight.reshape(outputs, self.group, channels // self.group, kh, kw).swapaxes(0, 1)
         return np.ascontiguousarray(groups.reshape(-1, channels // self.group, kh, kw)[:, :, ::-1, ::-1])
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array | None] | None:
+        x, weight, *others = operands
+        if self.group != 1 or gradient.ndim != 4:
+            return None
+        back = convolve(gradient, np.ascontiguousarray(weight.swapaxes(0, 1)), self.window())
+        return [back, None, *[None] * len(others)] if back.shape == x.shape else None
 
     def flops(self, node: Node) -> int:
         depth = node.operand_types[0].dims[1] // self.group * self.window().taps

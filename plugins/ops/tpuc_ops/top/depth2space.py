@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from tpuc.api import I64, Bool, Node, Op, Types
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import show
+from tpuc_ops.traits import Rearranges, TakesResultRange
 
 
 @dataclass(frozen=True)
-class Depth2Space(Op, MovesElements):
+class Depth2Space(Op, Rearranges, TakesResultRange):
     """`x: [n, c, h, w]` to `[n, c / (bh * bw), h * bh, w * bw]`; with `is_inversed` back.
 
     Channels are numbered from slowest to fastest as (channel, row, column of the block) when `is_CRD`, else as

@@ -11,10 +11,11 @@ from tpuc.api import SI32, Bool, Elementwise, Node, Op, Types
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type
+from tpuc_ops.traits import ComputedInFloat
 
 
 @dataclass(frozen=True)
-class Div(ReluFields, Op, Elementwise):
+class Div(ReluFields, Op, Elementwise, ComputedInFloat):
     """``x / y`` with broadcasting, ``y / x`` with `is_reverse`, then relu; a zero divisor gives infinity or NaN."""
 
     name = "top.Div"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
+from tpuc_ops.traits import Bounded
 
 
 @dataclass(frozen=True)
-class Erf(Activation):
+class Erf(Activation, Bounded):
     """``2 / sqrt(pi)`` times the integral of ``exp(-t * t)`` from 0 to ``x``."""
 
     name = "top.Erf"
@@ -20,3 +21,6 @@ class Erf(Activation):
 
     def function(self, x: Array) -> Array:
         return functions.erf(x)
+
+    def bounds(self) -> tuple[float, float]:
+        return (-1.0, 1.0)

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import I64, Node, Op, ShapeOnly, Types
+from tpuc.api import I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import positive_axis
+from tpuc_ops.traits import Reshapes
 
 
 @dataclass(frozen=True)
-class Flatten(Op, ShapeOnly, MovesElements):
+class Flatten(Op, Reshapes):
     """Dimensions `start_dim` to `end_dim`, both included, as one."""
 
     name = "top.Flatten"

@@ -9,10 +9,11 @@ from tpuc.api import F64
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
+from tpuc_ops.traits import Bounded
 
 
 @dataclass(frozen=True)
-class HardSigmoid(Activation):
+class HardSigmoid(Activation, Bounded):
     """``alpha * x + beta`` within 0 and 1."""
 
     name = "top.HardSigmoid"
@@ -27,3 +28,6 @@ class HardSigmoid(Activation):
 
     def coefficients(self) -> tuple[float, ...]:
         return (self.alpha, self.beta)
+
+    def bounds(self) -> tuple[float, float]:
+        return (0.0, 1.0)

@@ -11,10 +11,11 @@ from tpuc.api import F64, Node, Op, Str, Types, Uniform
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
+from tpuc_ops.traits import ExtractsFeatures
 
 
 @dataclass(frozen=True)
-class Interp(Op, quantised.KeepsScale):
+class Interp(Op, quantised.KeepsScale, ExtractsFeatures):
     """Rows and columns of `x: [n, c, h, w]` resampled to the declared result type, by `mode` nearest or linear.
 
     `coord_mode` says where result place i lies in the operand, with scale ``result / operand`` extent: half_pixel

@@ -12,10 +12,11 @@ from tpuc.api import F64, SI32, I64Array, Node, Op, Types
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
 from tpuc_ops.shapes import is_absent, positive_axis, show
+from tpuc_ops.traits import ComputedInFloat
 
 
 @dataclass(frozen=True)
-class LayerNorm(Op):
+class LayerNorm(Op, ComputedInFloat):
     """``(x - mean) / sqrt(variance + eps) * weight + bias`` over all dimensions from `axis` on.
 
     Operands: x, then weight and bias, each optional and of the extents from `axis` on.

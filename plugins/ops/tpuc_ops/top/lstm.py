@@ -15,10 +15,11 @@ from tpuc_ops.functions import sigmoid
 from tpuc_ops.products import matmul, right_factor
 from tpuc_ops.recurrent import sequence_sizes
 from tpuc_ops.shapes import show
+from tpuc_ops.traits import ComputedInFloat, ExtractsFeatures
 
 
 @dataclass(frozen=True)
-class LSTM(Op):
+class LSTM(Op, ComputedInFloat, ExtractsFeatures):
     """A recurrent layer over `x: [steps, n, inputs]`, with gates in the order input, output, forget, cell.
 
     Operands: x, filter `[d, 4 * hidden, inputs]`, recurrence `[d, 4 * hidden, hidden]`, then each optional: bias

@@ -9,15 +9,17 @@ import numpy as np
 from tpuc.api import I64, Bool, Node, Op, Str, Types
 
 from tpuc_ops import quantised
+from tpuc_ops.adjoints import matrix_gradient
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.product import ProductFields, product_flops, product_shape
 from tpuc_ops.products import matmul
+from tpuc_ops.traits import Differentiable, ExtractsFeatures
 
 
 @dataclass(frozen=True)
-class MatMul(ReluFields, ProductFields, Op, quantised.Product, quantised.Rescales):
+class MatMul(ReluFields, ProductFields, Op, quantised.Product, quantised.Rescales, ExtractsFeatures, Differentiable):
     """``left @ right + bias`` over the last two dimensions, then relu: `left: [..., m, k]`, `right: [..., k, n]`.
 
     Leading dimensions broadcast; each `*_transpose` exchanges the last two dimensions of that tensor. `bias` has `n`
@@ -54,6 +56,10 @@ class MatMul(ReluFields, ProductFields, Op, quantised.Product, quantised.Rescale
             sums = sums + as_float(bias[0])
         sums = np.swapaxes(sums, -1, -2) if self.output_transpose else sums
         return self.activate(sums).reshape(node.result_type.dims)
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array | None]:
+        left, right, *others = operands
+        return [*matrix_gradient(self, left, right, gradient), *[None] * len(others)]
 
     def flops(self, node: Node) -> int:
         return product_flops(self, node, self.do_relu)

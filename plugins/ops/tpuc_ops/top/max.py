@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpuc_ops.top.extreme import Extreme
+from tpuc_ops.traits import ChoosesElements
 
 
 @dataclass(frozen=True)
-class Max(Extreme):
+class Max(Extreme, ChoosesElements):
     """The largest of all operands at each place."""
 
     name = "top.Max"

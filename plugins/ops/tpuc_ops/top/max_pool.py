@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from tpuc.api import Node
 
 from tpuc_ops import quantised
+from tpuc_ops.adjoints import pool_gradient
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.convolution import as_images
 from tpuc_ops.pooling import window_maxima
 from tpuc_ops.top.pool import Pool
+from tpuc_ops.traits import KeepsGrid, PicksElements, TakesResultRange
 
 
 @dataclass(frozen=True)
-class MaxPool(Pool, quantised.KeepsScale):
+class MaxPool(Pool, PicksElements, TakesResultRange, KeepsGrid):
     """The largest element under each window; padding is below everything."""
 
     name = "top.MaxPool"
@@ -25,3 +27,6 @@ class MaxPool(Pool, quantised.KeepsScale):
             return [quantised.max_pool(self, node, operands)]
         result = window_maxima(as_images(as_float(operands[0])), self.window())
         return [self.activate(result).reshape(node.result_type.dims)]
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array]:
+        return [pool_gradient(gradient, operands[0].shape, self.window(), operands[0], result)]

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from tpuc.api import SI32, Commutative, Elementwise, Node, Op, Types, Uniform
 
 from tpuc_ops import quantised
+from tpuc_ops.adjoints import unbroadcast
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type
+from tpuc_ops.traits import Differentiable, KeepsSign
 
 
 @dataclass(frozen=True)
-class Mul(ReluFields, Op, Elementwise, Commutative, quantised.Rescales):
+class Mul(ReluFields, Op, Elementwise, Commutative, quantised.Rescales, KeepsSign, Differentiable):
     """The product of all operands with broadcasting, then relu; `multiplier` and `rshift` are for lowerings."""
 
     name = "top.Mul"
@@ -33,6 +35,12 @@ class Mul(ReluFields, Op, Elementwise, Commutative, quantised.Rescales):
         for x in others:
             first = first * x
         return [self.activate(first)]
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array] | None:
+        if len(operands) != 2:
+            return None
+        a, b = operands
+        return [unbroadcast(gradient * b, a.shape), unbroadcast(gradient * a, b.shape)]
 
     def flops(self, node: Node) -> int:
         return node.result_type.size * (len(node.operand_types) - 1 + self.do_relu)

@@ -11,10 +11,11 @@ from tpuc.api import F64, I64Array, Node, Op, Str, Types
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import padded
+from tpuc_ops.traits import KeepsGrid, KeepsRange, Traceable
 
 
 @dataclass(frozen=True)
-class Pad(Op, quantised.KeepsScale):
+class Pad(Op, quantised.KeepsScale, KeepsRange, KeepsGrid, Traceable):
     """`paddings` elements before and after each dimension: first all that come before, then all that come after.
 
     `mode`: constant fills with `val`; reflect mirrors without repeating the border; edge repeats the border. Negative
@@ -36,6 +37,12 @@ class Pad(Op, quantised.KeepsScale):
         if quantised.is_quantised(node):
             return [quantised.pad(self, node, operands, pad)]
         return [pad(operands[0], self.paddings, self.mode, self.val)]
+
+    def beyond(self, low: float, high: float, constants: Sequence[Array | None]) -> Sequence[float]:
+        return (self.val,) if self.mode == "constant" else ()
+
+    def without_fill(self) -> Pad:
+        return Pad(self.paddings, self.mode)
 
 
 def pad(x: Array, paddings: Sequence[int], mode: str, value: float) -> Array:

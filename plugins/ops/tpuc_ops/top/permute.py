@@ -9,12 +9,12 @@ import numpy as np
 from tpuc.api import I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import permuted
+from tpuc_ops.traits import Rearranges, Reorders, TakesResultRange
 
 
 @dataclass(frozen=True)
-class Permute(Op, MovesElements):
+class Permute(Op, Rearranges, TakesResultRange, Reorders):
     """Dimension `i` of the result is dimension `order[i]` of the operand."""
 
     name = "top.Permute"

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from tpuc.api import I64, Bool, I64Array, Node, Op, Str, Types
 
 from tpuc_ops.elementwise import ReluFields
+from tpuc_ops.traits import Differentiable, ExtractsFeatures, Homogeneous, KeepsSign, NoLarger, RowByRow
 from tpuc_ops.window import Extents, Window, spatial
 
 
 @dataclass(frozen=True)
-class Pool(ReluFields, Op):
+class Pool(ReluFields, Op, NoLarger, KeepsSign, Homogeneous, RowByRow, ExtractsFeatures, Differentiable):
     """A reduction of every channel under a sliding window over one to three dimensions; `pads` are all before, then
     all after: over images top, left, bottom, right.
 

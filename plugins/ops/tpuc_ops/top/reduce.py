@@ -11,12 +11,13 @@ from tpuc.api import Bool, I64Array, Node, Op, Str, Types, Uniform
 from tpuc_ops import quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import positive_axis
+from tpuc_ops.traits import Differentiable
 
 _MODES = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
 
 
 @dataclass(frozen=True)
-class Reduce(Op, quantised.Rescales):
+class Reduce(Op, quantised.Rescales, Differentiable):
     """The dimensions `axes` reduced by `mode`: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1 or
     ReduceL2. They stay with extent 1 when `keepdims`.
     """
@@ -64,6 +65,15 @@ class Reduce(Op, quantised.Rescales):
 
     def _axes(self, rank: int) -> tuple[int, ...]:
         return tuple(sorted({positive_axis(axis, rank) for axis in self.axes}))
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array] | None:
+        if self.mode not in ("ReduceMean", "ReduceSum"):
+            return None
+        x = operands[0]
+        axes = {axis % x.ndim for axis in self.axes}
+        dims = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+        share = gradient.size / x.size if self.mode == "ReduceMean" else 1.0
+        return [np.broadcast_to(gradient.reshape(dims) * np.float32(share), x.shape)]
 
     def flops(self, node: Node) -> int:
         return node.operand_types[0].size

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import I64, I64Array, Node, Op, ShapeOnly, Types
+from tpuc.api import I64, I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import reshaped
+from tpuc_ops.traits import Reshapes
 
 
 @dataclass(frozen=True)
-class Reshape(Op, ShapeOnly, MovesElements):
+class Reshape(Op, Reshapes):
     """The elements in the same order as `shape`, in which 0 keeps an extent and one -1 takes what remains.
 
     An empty `shape` leaves the choice to the declared result type. `flatten_start_dim` only remarks where it came from.

@@ -10,10 +10,11 @@ from tpuc.api import Node, Op, Types
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.shapes import is_absent, show
+from tpuc_ops.traits import Differentiable, RowByRow
 
 
 @dataclass(frozen=True)
-class Scale(ReluFields, Op):
+class Scale(ReluFields, Op, RowByRow, Differentiable):
     """``x * scale + bias``, then relu: `x: [n, c, ...]`, scale and optional bias with `c` elements."""
 
     name = "top.Scale"
@@ -32,6 +33,10 @@ class Scale(ReluFields, Op):
         if bias and bias[0].size:
             result = result + bias[0]
         return [self.activate(result)]
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array | None]:
+        factors = operands[1].reshape(-1, *(1,) * (gradient.ndim - 2))
+        return [gradient * factors, *[None] * (len(operands) - 1)]
 
     def flops(self, node: Node) -> int:
         return node.result_type.size * (2 + self.do_relu)

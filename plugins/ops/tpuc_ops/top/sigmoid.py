@@ -10,10 +10,11 @@ from tpuc.api import F64, Bool, Str
 from tpuc_ops import elementary, functions
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
+from tpuc_ops.traits import Bounded
 
 
 @dataclass(frozen=True)
-class Sigmoid(Activation):
+class Sigmoid(Activation, Bounded):
     """``scale / (1 + exp(-x)) + bias``; the logarithm of that with `log`."""
 
     name = "top.Sigmoid"
@@ -35,3 +36,7 @@ class Sigmoid(Activation):
         if (self.scale, self.bias) != (1.0, 0.0):
             return ""
         return "LOG_SIGMOID" if self.log else self.active
+
+    def bounds(self) -> tuple[float, float] | None:
+        low, high = sorted((self.bias, self.scale + self.bias))
+        return None if self.log else (low, high)

@@ -9,12 +9,12 @@ from tpuc.api import I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.attributes import listed
-from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import slice_ranges, sliced
+from tpuc_ops.traits import Rearranges, StridedView
 
 
 @dataclass(frozen=True)
-class Slice(Op, MovesElements):
+class Slice(Op, Rearranges, StridedView):
     """Elements `offset`, ``offset + steps``, ... of every dimension. Further operands, if any, are not used.
 
     How many is said by `ends`, which is beyond the last one, or by the declared result type when `ends` is left out

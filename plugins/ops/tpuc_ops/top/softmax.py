@@ -12,10 +12,11 @@ from tpuc_ops import elementary, quantised
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import FormerI64
 from tpuc_ops.shapes import positive_axis
+from tpuc_ops.traits import Bounded, ComputedInFloat, Differentiable
 
 
 @dataclass(frozen=True)
-class Softmax(Op, quantised.Rescales):
+class Softmax(Op, quantised.Rescales, Bounded, ComputedInFloat, Differentiable):
     """``exp(beta * x)`` divided by its sum along `axis`; the logarithm of that with `log`."""
 
     name = "top.Softmax"
@@ -33,6 +34,15 @@ class Softmax(Op, quantised.Rescales):
         if quantised.is_quantised(node):
             return [quantised.softmax(self, node, operands)]
         return [softmax(as_float(operands[0]), self.axis, self.beta, self.log)]
+
+    def bounds(self) -> tuple[float, float] | None:
+        return None if self.log else (0.0, 1.0)
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array] | None:
+        if self.log:
+            return None
+        mean = (gradient * result).sum(self.axis, keepdims=True)
+        return [np.float32(self.beta) * result * (gradient - mean)]
 
     def flops(self, node: Node) -> int:
         return 5 * node.result_type.size

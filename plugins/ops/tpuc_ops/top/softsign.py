@@ -8,10 +8,11 @@ import numpy as np
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
+from tpuc_ops.traits import Bounded
 
 
 @dataclass(frozen=True)
-class Softsign(Activation):
+class Softsign(Activation, Bounded):
     """``x / (1 + |x|)``."""
 
     name = "top.Softsign"
@@ -21,3 +22,6 @@ class Softsign(Activation):
 
     def function(self, x: Array) -> Array:
         return x / (1 + np.abs(x))
+
+    def bounds(self) -> tuple[float, float]:
+        return (-1.0, 1.0)

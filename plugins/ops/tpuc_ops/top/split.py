@@ -10,12 +10,12 @@ import numpy as np
 from tpuc.api import I64, SI32, I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import positive_axis
+from tpuc_ops.traits import Rearranges
 
 
 @dataclass(frozen=True)
-class Split(Op, MovesElements):
+class Split(Op, Rearranges):
     """`num` results, neighbours along `axis`: of the extents `split_size`, or equally large when that is left out."""
 
     name = "top.Split"

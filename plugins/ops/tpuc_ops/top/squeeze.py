@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import I64Array, Node, Op, ShapeOnly, Types
+from tpuc.api import I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import positive_axis, show
+from tpuc_ops.traits import Reshapes
 
 
 @dataclass(frozen=True)
-class Squeeze(Op, ShapeOnly, MovesElements):
+class Squeeze(Op, Reshapes):
     """Without the dimensions `axes`, which must have extent 1; without all such dimensions when `axes` is empty."""
 
     name = "top.Squeeze"

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from tpuc.api import Bool, Elementwise, F64Array, Node, Op, Types, Uniform
 
 from tpuc_ops import quantised
+from tpuc_ops.adjoints import sum_gradients
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
+from tpuc_ops.traits import Differentiable, KeepsSign
 
 
 @dataclass(frozen=True)
-class Sub(ReluFields, Op, Elementwise, quantised.Rescales):
+class Sub(ReluFields, Op, Elementwise, quantised.Rescales, KeepsSign, Differentiable):
     """``coeff[0] * x - coeff[1] * y`` with broadcasting, the other way round with `is_reverse`, then relu."""
 
     name = "top.Sub"
@@ -33,6 +35,9 @@ class Sub(ReluFields, Op, Elementwise, quantised.Rescales):
             return [quantised.add(self, node, operands, (-1, 1) if self.is_reverse else (1, -1))]
         x, y = weighted([as_float(operand) for operand in operands], self.coeff)
         return [self.activate(y - x if self.is_reverse else x - y)]
+
+    def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array]:
+        return sum_gradients(operands, gradient, self.coeff or (1.0, -1.0))
 
     def flops(self, node: Node) -> int:
         return node.result_type.size * (1 + self.do_relu)

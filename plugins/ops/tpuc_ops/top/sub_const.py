@@ -9,10 +9,11 @@ from tpuc.api import F64, Bool, Node
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import ReluFields, UnaryOp
+from tpuc_ops.traits import KeepsSign
 
 
 @dataclass(frozen=True)
-class SubConst(ReluFields, UnaryOp):
+class SubConst(ReluFields, UnaryOp, KeepsSign):
     """``x - const_val``, ``const_val - x`` with `is_reverse`, then relu."""
 
     name = "top.SubConst"

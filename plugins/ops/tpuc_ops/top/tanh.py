@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from tpuc_ops import elementary
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
+from tpuc_ops.traits import Bounded
 
 
 @dataclass(frozen=True)
-class Tanh(Activation):
+class Tanh(Activation, Bounded):
     """``tanh(x)``."""
 
     name = "top.Tanh"
@@ -20,3 +21,6 @@ class Tanh(Activation):
 
     def function(self, x: Array) -> Array:
         return elementary.tanh(x)
+
+    def bounds(self) -> tuple[float, float]:
+        return (-1.0, 1.0)

@@ -9,11 +9,11 @@ import numpy as np
 from tpuc.api import I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import MovesElements
+from tpuc_ops.traits import Rearranges, Repeats
 
 
 @dataclass(frozen=True)
-class Tile(Op, MovesElements):
+class Tile(Op, Rearranges, Repeats):
     """The whole tensor `tile[i]` times along dimension `i`."""
 
     name = "top.Tile"

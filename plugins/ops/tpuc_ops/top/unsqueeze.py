@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import I64Array, Node, Op, ShapeOnly, Types
+from tpuc.api import I64Array, Node, Op, Types
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import MovesElements
 from tpuc_ops.shapes import positive_axis
+from tpuc_ops.traits import Reshapes
 
 
 @dataclass(frozen=True)
-class Unsqueeze(Op, ShapeOnly, MovesElements):
+class Unsqueeze(Op, Reshapes):
     """With dimensions of extent 1 at the places `axes` of the result."""
 
     name = "top.Unsqueeze"

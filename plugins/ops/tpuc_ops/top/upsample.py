@@ -9,11 +9,11 @@ from tpuc.api import I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields
-from tpuc_ops.quantised import MovesElements
+from tpuc_ops.traits import ExtractsFeatures, Rearranges
 
 
 @dataclass(frozen=True)
-class Upsample(ReluFields, Op, MovesElements):
+class Upsample(ReluFields, Op, Rearranges, ExtractsFeatures):
     """Each element of `x: [n, c, h, w]` repeated `scale_h` by `scale_w` times, then relu."""
 
     name = "top.Upsample"

@@ -11,10 +11,11 @@ from tpuc.api import I64Array, Node, Op, Raw, Types
 from tpuc_ops.arrays import Array
 from tpuc_ops.attributes import listed
 from tpuc_ops.shapes import permuted
+from tpuc_ops.traits import Reorders
 
 
 @dataclass(frozen=True)
-class Permute(Op):
+class Permute(Op, Reorders):
     """Dimension `i` of the result is dimension `order[i]` of the operand. A second operand is for chips."""
 
     name = "tpu.Permute"

@@ -9,10 +9,11 @@ from tpuc.api import I64, I64Array, Node, Op, Raw, ShapeOnly, Types
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import reshaped
+from tpuc_ops.traits import Reorders
 
 
 @dataclass(frozen=True)
-class Reshape(Op, ShapeOnly):
+class Reshape(Op, ShapeOnly, Reorders):
     """The stored elements in the same order as `shape` (0 keeps an extent, one -1 takes what remains); an empty `shape`
     leaves the choice to the declared result type.
     """

@@ -10,10 +10,11 @@ from tpuc.api import I64Array, Node, Op, Raw, Types
 from tpuc_ops.arrays import Array
 from tpuc_ops.attributes import listed
 from tpuc_ops.shapes import slice_ranges, sliced
+from tpuc_ops.traits import StridedView
 
 
 @dataclass(frozen=True)
-class Slice(Op):
+class Slice(Op, StridedView):
     """As `top.Slice`, on stored elements; the declared result type decides when `ends` is left out."""
 
     name = "tpu.Slice"

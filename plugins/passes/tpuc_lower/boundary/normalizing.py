@@ -8,15 +8,13 @@ from tpuc.api.boundary import preprocess_of
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import is_integer, zero_point
+from tpuc_ops.traits import StridedView
 from tpuc_optimize.canonicalization.common import insert_before
 
 from tpuc_lower.boundary.building import PIXELS
 from tpuc_lower.boundary.images import ImageBytes, ImageTarget
 from tpuc_lower.boundary.lines import line_through
 from tpuc_lower.boundary.sensor import SensorFrames
-
-_MOVES = (tpu.Permute, tpu.Reshape, tpu.Slice)
-"""Ops that give elements as they are, whatever those are."""
 
 
 def fuse_image(module: Module, operation: Operation, format_name: str, target: ImageTarget) -> None:
@@ -43,7 +41,7 @@ def fuse_image(module: Module, operation: Operation, format_name: str, target: I
 def _casts_first(image: ImageBytes, value: Value) -> None:
     """What only moves pixels in front of a cast moves what the cast gives."""
     for move in list(value.users):
-        if not isinstance(move.op, _MOVES) or move.operands[0] is not value:
+        if not isinstance(move.op, StridedView) or move.operands[0] is not value:
             continue
         _casts_first(image, move.result)
         casts = list(move.result.users)

@@ -33,13 +33,12 @@ from tpuc.api import (
     cpu_function,
 )
 from tpuc.api.boundary import is_postprocess
-from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_ops.traits import Concatenates, StridedView, states
 
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import FLOAT_SUMS, MODE
 
-_MOVES = (ShapeOnly, top.Permute, top.Slice, top.Concat)
 COMPUTE_TYPE = "compute_type"
 """Attribute of an operation: the float mode that it is lowered in, whatever the mode of the network is."""
 
@@ -144,7 +143,7 @@ class Cells:
         return all(user is module.main.terminator or self._wants_f32(module, user, index) for user, index in uses)
 
     def _wants_f32(self, module: Module, user: Operation, index: int) -> bool:
-        if isinstance(user.op, _MOVES) and user.name not in self.modes:
+        if states(user.op, StridedView, Concatenates) and user.name not in self.modes:
             return self._read_as_f32(module, user)
         mode = self.mode_of(user)
         cell, node = self.lowering(user.op, mode), self.node(module, user, mode)

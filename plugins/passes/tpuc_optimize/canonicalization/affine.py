@@ -20,6 +20,7 @@ from tpuc_optimize.canonicalization.common import (
 from tpuc_optimize.canonicalization.masks import hides_channels
 
 AFFINE_OPS = (top.Add, top.AddConst, top.Mul, top.MulConst, top.Scale, top.Sub, top.SubConst)
+"""What `AffineIntoProduct` matches: `_affine` has a rule for each."""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from tpuc.api import Constant, Module, NetworkInput, NoneType, Op, Operation, ShapeOnly, Value
+from tpuc.api import Constant, Module, NetworkInput, NoneType, Op, Operation, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_ops.traits import Concatenates, ExtractsFeatures, Repeats, StridedView, states
 
 HIDDEN = 50.0
 """A number so far below 0 hides a place: exp(-50) is 2e-22. Swin hides with -100; learned position biases of trained
@@ -17,13 +18,12 @@ networks stay within 20. A larger number leaves masks in eight bits, a smaller o
 """
 FAR = -5000.0
 """A bias of channels that reaches so far hides some of them, whatever follows."""
-HEAVY = (top.Conv, top.Deconv, top.MatMul, top.LSTM, top.AvgPool, top.MaxPool, top.Upsample, top.Interp)
-"""Ops in which the work of a network is done."""
 _FEW = (top.AddConst, top.SubConst, top.MulConst, top.Cast, top.Clip, top.MaxConst, top.MinConst)
-"""Ops that a mask which is an input may pass on its way to the scores."""
-_MOVES = (ShapeOnly, top.Permute, top.Slice, top.Tile)
-_JOINS = (top.Add, top.Sub, top.Mul, top.Div, top.Where, top.Max, top.Min)
-_PATH = (*_FEW, *_MOVES, *_JOINS, top.Concat, top.Pad)
+"""What a mask that is an input may pass on its way to the scores, besides what moves it. This and `_JOINS` are the
+grammar of expressions that are recognized as masks, not facts about the ops.
+"""
+_JOINS = (top.Add, top.Sub, top.Mul, top.Div, top.Where, top.Max, top.Min, top.Pad)
+"""What joins parts of a mask, or a mask and scores, besides concatenation."""
 
 
 def masked_scores(module: Module) -> frozenset[Operation]:
@@ -63,7 +63,7 @@ def _inputs_of(value: Value) -> Iterator[Value]:
         return
     if isinstance(producer.op, NetworkInput):
         yield value
-    elif isinstance(producer.op, (*_FEW, *_MOVES, top.Add, top.Sub)) and not _is_large(producer.op):
+    elif (_passes(producer.op) or isinstance(producer.op, (top.Add, top.Sub))) and not _is_large(producer.op):
         for operand in producer.operands:
             yield from _inputs_of(operand)
 
@@ -81,7 +81,7 @@ def behind_heavy(module: Module) -> set[Operation]:
     behind: set[Operation] = set()
     for operation in module.main.operations:
         producers = [operand.defining for operand in operation.operands if operand.defining is not None]
-        if any(isinstance(producer.op, HEAVY) or producer in behind for producer in producers):
+        if any(isinstance(producer.op, ExtractsFeatures) or producer in behind for producer in producers):
             behind.add(operation)
     return behind
 
@@ -97,12 +97,21 @@ def _chooses(operation: Operation) -> bool:
             return False
 
 
+def _passes(op: Op) -> bool:
+    """Does it move a mask, or apply a number to it?"""
+    return isinstance(op, _FEW) or states(op, StridedView, Repeats)
+
+
+def _is_cheap(op: Op) -> bool:
+    return _passes(op) or isinstance(op, (*_JOINS, Concatenates))
+
+
 def _path(value: Value) -> Iterator[Operation]:
     """The cheap ops that lead to a value."""
     stack, seen = [value], set[Operation]()
     while stack:
         producer = stack.pop().defining
-        if producer is not None and producer not in seen and isinstance(producer.op, _PATH):
+        if producer is not None and producer not in seen and _is_cheap(producer.op):
             seen.add(producer)
             stack += producer.operands
             yield producer
@@ -152,7 +161,7 @@ def _constants(module: Module, values: tuple[Value, ...]) -> list[Array]:
 
 def _is_behind(value: Value, behind: set[Operation]) -> bool:
     producer = value.defining
-    return producer is not None and (producer in behind or isinstance(producer.op, HEAVY))
+    return producer is not None and (producer in behind or isinstance(producer.op, ExtractsFeatures))
 
 
 def _is_mask(module: Module, value: Value, joins_scores: bool) -> bool:
@@ -174,8 +183,8 @@ def _is_mask(module: Module, value: Value, joins_scores: bool) -> bool:
             return True
         if isinstance(op, top.Where) and _hides(module, producer, set()):
             return True
-        if not isinstance(op, _PATH):
+        if not _is_cheap(op):
             continue
-        is_input = is_input and isinstance(op, (*_FEW, *_MOVES))
+        is_input = is_input and _passes(op)
         stack += producer.operands
     return False

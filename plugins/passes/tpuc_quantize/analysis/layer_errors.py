@@ -11,10 +11,10 @@ from tpuc.api import Operation
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import finite_pair
 from tpuc_ops.factorisation import dot, energy
+from tpuc_ops.quantised import Product
 
 from tpuc_quantize.analysis.lowered_subgraph import Cone
 from tpuc_quantize.metrics.agreement import Agreement
-from tpuc_quantize.simulation.grids import PRODUCTS
 
 CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requantisation")
 REMEDIES = {
@@ -103,7 +103,7 @@ class LayerError:
         grids = [cone.grid(name) if name in cone.entries else None for name in names]
         exact: Mapping[str, Array] = {name: operands[names.index(name)] for name in cone.entries}
         filtered = list(operands)
-        filters = cone.filters() if isinstance(operation.op, PRODUCTS) else None
+        filters = cone.filters() if isinstance(operation.op, Product) else None
         if filters is not None and filters[0].shape == operands[1].shape:
             filtered[1] = filters[0]
             if filters[1] is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tpuc.api import CalibrationError, Calibrator, Module, PassContext
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Pool, PortableModule, SampleSource, small_units_of
+from tpuc_ops.quantised import Product
 
 from tpuc_quantize.calibration.candidate import Candidate
 from tpuc_quantize.calibration.candidate_search import Refined, Refinement, Refiner, kept_for
@@ -19,7 +20,6 @@ from tpuc_quantize.observers.collector import Counting, Kept, StatisticsJob, Uni
 from tpuc_quantize.observers.progress_file import Progress, fingerprint, load, save
 from tpuc_quantize.ranges.estimators import Max, limited_threshold
 from tpuc_quantize.scaling.move_factors import move_factors
-from tpuc_quantize.simulation.grids import PRODUCTS
 from tpuc_quantize.tables.history import Origin, Stage
 from tpuc_quantize.tables.table import TensorThreshold
 
@@ -183,6 +183,6 @@ def _depths(module: Module) -> dict[str, float]:
     """
     seen, places = 0, dict[str, int]()
     for operation in module.main.operations:
-        seen += isinstance(operation.op, PRODUCTS)
+        seen += isinstance(operation.op, Product)
         places |= {result.name: seen for result in operation.results}
     return {name: place / max(seen, 1) for name, place in places.items()}

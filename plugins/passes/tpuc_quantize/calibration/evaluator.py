@@ -17,7 +17,7 @@ from tpuc_quantize.metrics.output_heads import deciders_of
 from tpuc_quantize.metrics.scores import Verdict, halves
 from tpuc_quantize.metrics.taps import Measure, measure_of, slots_to_see
 from tpuc_quantize.simulation.network import FakeNetwork, State
-from tpuc_quantize.simulation.output_slots import REARRANGING
+from tpuc_quantize.simulation.output_slots import rearranges
 from tpuc_quantize.tables.table import TensorThreshold
 
 Entries = Mapping[str, TensorThreshold]
@@ -87,7 +87,7 @@ class Judge:
                 changed.add(names[slot])
         for operation in self.module.main.operations:
             parts = [operand.name for operand in operation.operands if operand.name in result]
-            if isinstance(operation.op, REARRANGING) and not changed.isdisjoint(parts):
+            if rearranges(operation.op) and not changed.isdisjoint(parts):
                 name = operation.result.name
                 result[name] = replace(result[name], threshold=max(result[part].threshold for part in parts))
                 changed.add(name)

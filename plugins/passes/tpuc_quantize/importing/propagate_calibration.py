@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tpuc.api import CALIBRATION_TABLE, Module, Operation, Pass, PassContext
+from tpuc_ops.traits import Reorders
 
 from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.importing.propagation import (
-    SAME_ELEMENTS,
-    TAKES_OVER,
     backward_join,
     backward_pad,
     backward_sum,
@@ -40,13 +39,13 @@ class PropagateCalibration(Pass):
         """See Pass."""
         operations = module.main.operations
         table = as_table(context.find(CALIBRATION_TABLE))
-        changed = [forward(module, operation, SAME_ELEMENTS) for operation in operations]
+        changed = [forward(module, operation, Reorders) for operation in operations]
         if table is not None and table.is_learned:
             module.main.update_type()
             return any(changed)
         changed += [keep_sign(operation) for operation in operations]
         changed += [_backward(module, operation) for operation in reversed(operations)]
-        changed += [forward(module, operation, TAKES_OVER) or forward_sum(operation) for operation in operations]
+        changed += [forward(module, operation) or forward_sum(operation) for operation in operations]
         changed += [keep_sign(operation) for operation in operations]
         module.main.update_type()
         return any(changed)

@@ -2,47 +2,11 @@
 
 from __future__ import annotations
 
-from tpuc.api import Calibrated, FusesRelu, Module, Operation, Return, ShapeOnly, TensorType, Value
+from tpuc.api import Calibrated, FusesRelu, Module, Operation, Return, TensorType, Value
 from tpuc_ops import top
+from tpuc_ops.traits import ChoosesElements, KeepsRange, KeepsSign, TakesResultRange, states
 
-from tpuc_quantize.importing.reach import stays_within
-from tpuc_quantize.simulation.output_slots import REARRANGING
-
-SAME_ELEMENTS = (ShapeOnly, top.Permute)
-JOINS = (top.Concat, top.Min, top.Max)
-SAME_ABOVE_ZERO = (top.Relu, top.MaxPool, top.Depth2Space, top.Abs)
-SLOPED_BELOW_ZERO = (top.LeakyRelu, top.PRelu)
-TAKES_OVER = (
-    *(
-        ShapeOnly,
-        top.Permute,
-        top.Relu,
-        top.MaxPool,
-        top.MinConst,
-        top.MaxConst,
-        top.Pad,
-        top.Tile,
-        top.Slice,
-        top.Split,
-        top.Upsample,
-        top.Depth2Space,
-        top.Abs,
-    ),
-    *SLOPED_BELOW_ZERO,
-)
-KEEPS_SIGN = (
-    top.AvgPool,
-    top.MaxPool,
-    top.Abs,
-    top.Add,
-    top.Sub,
-    top.Mul,
-    top.AddConst,
-    top.SubConst,
-    top.MulConst,
-    top.MinConst,
-    top.MaxConst,
-)
+from tpuc_quantize.simulation.output_slots import rearranges
 
 LOST = 16.0
 """What is so much smaller than the whole would keep four of its eight bits."""
@@ -71,19 +35,28 @@ def operands_of(operation: Operation) -> list[Value]:
     return [operand for operand in operation.operands if calibration(operand) is not None]
 
 
-def forward(module: Module, operation: Operation, kinds: tuple[type, ...]) -> bool:
+def forward(module: Module, operation: Operation, trait: type = KeepsRange) -> bool:
     """Results take the first operand's range, unless the op makes results beyond it."""
     sources = operands_of(operation)
-    if not isinstance(operation.op, kinds) or not sources or _has_relu(operation):
+    if not states(operation.op, trait) or not sources or _has_relu(operation):
         return False
     source = calibration(sources[0])
     assert source is not None
-    if not stays_within(module, operation, source.minimum, source.maximum) and not _is_mask(operation, source):
+    if not _stays_within(module, operation, source.minimum, source.maximum) and not _is_mask(operation, source):
         return False
     changed = [
         take_range(result, source.minimum, source.maximum) for result in operation.results if calibration(result)
     ]
     return any(changed)
+
+
+def _stays_within(module: Module, operation: Operation, low: float, high: float) -> bool:
+    """Does the op make no results outside of a range, 0 included, from values within it?"""
+    low, high = min(low, 0.0), max(high, 0.0)
+    if not isinstance(operation.op, KeepsRange):
+        return True
+    constants = [module.constant(operand) for operand in operation.operands]
+    return all(low <= value <= high for value in operation.op.beyond(low, high, constants))
 
 
 def _only_summand(operation: Operation) -> Value | None:
@@ -120,7 +93,7 @@ def backward_join(operation: Operation) -> bool:
     smaller keep theirs where the result is only given out, which may happen in floats.
     """
     result = calibration(operation.result) if operation.results else None
-    if not isinstance(operation.op, JOINS) or result is None or _has_relu(operation):
+    if not isinstance(operation.op, ChoosesElements) or result is None or _has_relu(operation):
         return False
     is_given_out = _is_given_out(operation.result)
     changed = [
@@ -135,8 +108,7 @@ def _is_given_out(value: Value) -> bool:
     """Do only outputs use it, as it is or put together with others?"""
     users = value.users
     return bool(users) and all(
-        isinstance(user.op, Return) or (isinstance(user.op, REARRANGING) and _is_given_out(user.result))
-        for user in users
+        isinstance(user.op, Return) or (rearranges(user.op) and _is_given_out(user.result)) for user in users
     )
 
 
@@ -151,20 +123,20 @@ def backward_unary(module: Module, operation: Operation) -> bool:
     A sloped op only raises it: what lies below zero must not be cut off before it is flattened. One that makes larger
     values of those below zero leaves it alone.
     """
-    kinds = (*SAME_ELEMENTS, *SAME_ABOVE_ZERO, *SLOPED_BELOW_ZERO)
-    if not isinstance(operation.op, kinds) or not operation.results or _has_relu(operation):
+    if not states(operation.op, TakesResultRange) or not operation.results or _has_relu(operation):
         return False
+    below_zero = operation.op.below_zero if isinstance(operation.op, TakesResultRange) else "kept"
     (operand, *_), result = operation.operands, calibration(operation.result)
     source = calibration(operand)
     if result is None or source is None or len(operand.uses) != 1:
         return False
     cuts_off = source.threshold > result.threshold or source.minimum < result.minimum
-    is_steep = not stays_within(module, operation, result.minimum, result.maximum)
-    if isinstance(operation.op, SLOPED_BELOW_ZERO) and (cuts_off or is_steep):
+    is_steep = not _stays_within(module, operation, result.minimum, result.maximum)
+    if below_zero == "sloped" and (cuts_off or is_steep):
         return False
-    if isinstance(operation.op, top.Abs):
+    if below_zero == "mirrored":
         return take_range(operand, -result.threshold, result.threshold)
-    if isinstance(operation.op, (*SAME_ELEMENTS, top.MaxPool, top.Depth2Space)) and not _fits_sign(operand, result):
+    if below_zero == "kept" and not _fits_sign(operand, result):
         return False
     return take_range(operand, result.minimum, result.maximum)
 
@@ -177,7 +149,7 @@ def backward_pad(module: Module, operation: Operation) -> bool:
         return False
     operand, result = operation.operands[0], calibration(operation.result)
     source = calibration(operand)
-    if source is None or result is None or stays_within(module, operation, source.minimum, source.maximum):
+    if source is None or result is None or _stays_within(module, operation, source.minimum, source.maximum):
         return False
     if _is_mask(operation, source) or (len(operand.uses) > 1 and _is_lost(operand, result)):
         return False
@@ -191,7 +163,7 @@ def _is_mask(operation: Operation, source: Calibrated) -> bool:
 
 def keep_sign(operation: Operation) -> bool:
     """A result of signed operands is signed too, unless a fused relu has cut off what is below zero."""
-    if not isinstance(operation.op, KEEPS_SIGN) or not operation.results or _has_relu(operation):
+    if not isinstance(operation.op, KeepsSign) or not operation.results or _has_relu(operation):
         return False
     result = calibration(operation.result)
     signed = any(_is_signed(operand) for operand in operands_of(operation))

@@ -9,15 +9,13 @@ import numpy as np
 from tpuc.api import QUANTISE_TABLE, Builder, CalibrationError, Module, NoneType, Operation, PassContext, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_ops.quantised import Product
+from tpuc_ops.traits import KeepsRange, states
 
-from tpuc_quantize.importing.propagation import SAME_ELEMENTS, TAKES_OVER
-from tpuc_quantize.prequantized.common import PRODUCTS
 from tpuc_quantize.tables.table import FP8, INT4, CalibrationTable, LearnedScales, TensorThreshold
 
 _SUFFIXES = {1: "weight", 2: "bias"}
 """What the tool appends to the name of a product for its operands."""
-
-_MOVES = (*SAME_ELEMENTS, *TAKES_OVER)
 
 
 def own_entries(table: CalibrationTable, names: Collection[str]) -> dict[str, TensorThreshold]:
@@ -41,7 +39,7 @@ def learned_entries(
     narrow = {own_name(name, names): entry for name, entry in table.int4_entries.items()}
     found = {**narrow, **entries}
     for operation in module.main.operations:
-        if isinstance(operation.op, _MOVES) and operation.operands[0].name in found:
+        if states(operation.op, KeepsRange) and operation.operands[0].name in found:
             for result in operation.results:
                 found.setdefault(result.name, found[operation.operands[0].name])
     return found
@@ -84,7 +82,7 @@ def give_scales(module: Module, scales: Mapping[str, LearnedScales]) -> None:
     Raises CalibrationError for a weight that the module does not have, and for a number of scales that it does not
     have channels for.
     """
-    products = {operation.name for operation in module.main.operations if isinstance(operation.op, PRODUCTS)}
+    products = {operation.name for operation in module.main.operations if isinstance(operation.op, Product)}
     named = {_own_weight(name, products): name for name in scales}
     left = dict(scales)
     for place in list(_places(module)):
@@ -138,7 +136,7 @@ class _Place:
 
 def _places(module: Module) -> Iterator[_Place]:
     for operation in module.main.operations:
-        if not isinstance(operation.op, PRODUCTS):
+        if not isinstance(operation.op, Product):
             continue
         for index in range(1, len(operation.operands)):
             operand = operation.operands[index]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuc.api import CALIBRATION_TABLE, QUANTISE_TABLE, Module, Pass, PassContext, ShapeOnly
+from tpuc.api import CALIBRATION_TABLE, QUANTISE_TABLE, Module, Pass, PassContext
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import MODE
-from tpuc_ops import top
+from tpuc_ops.traits import StridedView, states
 from tpuc_optimize.canonicalization.masks import masked_scores
 
 from tpuc_quantize.tables.table import as_table
-
-_MOVES = (ShapeOnly, top.Permute, top.Slice)
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class KeepMasksFloat(Pass):
         cells = Cells.of(context, self.name, mode)
         modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
         for operation in masked_scores(module):
-            if not isinstance(operation.op, _MOVES) and cells.computes(operation.op, chip.float_mode):
+            if not states(operation.op, StridedView) and cells.computes(operation.op, chip.float_mode):
                 modes.setdefault(operation.name, chip.float_mode)
         context.leave(QUANTISE_TABLE, modes)
         return False

@@ -12,10 +12,11 @@ from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Job, PortableModule, SampleReader, SampleSource, decibels, finite_pair
 from tpuc_ops import top
 from tpuc_ops.factorisation import dot
+from tpuc_ops.traits import KeepsGrid, states
 
 from tpuc_quantize.mixed_precision.search import Source
 from tpuc_quantize.remedies.channel_thresholds import eligible
-from tpuc_quantize.simulation.network import KEEPS_VALUES, FakeNetwork, Filters, State
+from tpuc_quantize.simulation.network import FakeNetwork, Filters, State
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def rounded(net: FakeNetwork) -> dict[int, tuple[str, ...]]:
     found: dict[int, list[str]] = {}
     for step in net.plan.steps:
         name = step.operation.name
-        keeps = isinstance(step.operation.op, KEEPS_VALUES)
+        keeps = states(step.operation.op, KeepsGrid)
         touched = [root[slot] for slot in step.operands if slot in root]
         for slot in step.results:
             if keeps and touched:

@@ -22,6 +22,7 @@ from tpuc_quantize.prequantized.moves import (
 )
 
 _STATED = (top.QuantizeLinear, top.DequantizeLinear, Dequantise)
+"""What states quantization: the ops that the pass takes away."""
 
 
 @dataclass(frozen=True)

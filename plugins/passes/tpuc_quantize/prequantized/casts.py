@@ -20,7 +20,7 @@ from tpuc.api import (
 from tpuc_ops import top
 from tpuc_ops.linear import integer_range
 from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_ops.quantised import MovesElements
+from tpuc_ops.traits import PicksElements
 from tpuc_optimize.canonicalization.common import Names, is_output
 
 from tpuc_quantize.prequantized.common import CHIP_BITS
@@ -182,7 +182,7 @@ def is_within(value: Value, low: float, high: float) -> bool:
         return low <= op.min and op.max <= high
     if isinstance(op, (top.HardSigmoid, top.Sigmoid)) or (isinstance(op, top.Softmax) and not op.log):
         return low <= 0 and high >= 1
-    if isinstance(op, (MovesElements, top.MaxPool)):
+    if isinstance(op, PicksElements):
         return is_within(producer.operands[0], low, high)
     return False
 

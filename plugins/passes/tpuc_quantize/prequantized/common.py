@@ -21,11 +21,8 @@ from tpuc_optimize.canonicalization.common import insert_before
 CHIP_BITS = 8
 """Of the integers that chips compute with."""
 
-PRODUCTS = (top.Conv, top.Deconv, top.MatMul)
-"""Ops with a filter and an int32 bias, whose scale is the product of the operands' scales."""
-
 STORED = (top.Conv, top.MatMul)
-"""Those whose integer lowerings take filters as the network stores them."""
+"""Products whose integer lowerings take filters as the network stores them: a fact about lowerings, not about ops."""
 
 
 def computed_values(module: Module) -> Iterator[Value]:

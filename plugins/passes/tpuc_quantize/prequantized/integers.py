@@ -15,7 +15,6 @@ from tpuc_optimize.canonicalization.common import Names, is_output, sole_produce
 from tpuc_optimize.canonicalization.relu import ReluIntoProducer
 
 from tpuc_quantize.prequantized.casts import NEAREST, is_weight
-from tpuc_quantize.prequantized.common import PRODUCTS
 
 BIAS = 2
 """Operand of a product; its scale is that of the sums."""
@@ -45,7 +44,7 @@ class ComputeIntegers(Pattern):
             return False
         if isinstance(producer.op, KeepsScale):
             operands = [self._in_scale(rewriter, value, target.element) for value in operands]
-        if isinstance(producer.op, PRODUCTS):
+        if isinstance(producer.op, Product):
             bias = _stored_bias(rewriter, producer.op, operands)
             if bias is None:
                 return False
@@ -88,7 +87,7 @@ def _stored(operation: Operation, index: int) -> Value | None:
     value = operation.operands[index]
     if isinstance(value.type, NoneType):
         return value
-    is_bias = isinstance(operation.op, PRODUCTS) and index == BIAS
+    is_bias = isinstance(operation.op, Product) and index == BIAS
     if is_weight(value):
         return value if is_bias and not value.tensor.is_quantised else None
     before = value.defining

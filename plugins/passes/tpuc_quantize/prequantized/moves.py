@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import (
-    Constant,
     Location,
     Op,
     Operation,
@@ -22,20 +21,13 @@ from tpuc.api import (
 )
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
-from tpuc_ops.quantised import MovesElements
+from tpuc_ops.traits import CommutesWithRounding, PicksElements
 from tpuc_optimize.canonicalization.common import Names, is_output
 
 from tpuc_quantize.prequantized.casts import is_weight
 
-MONOTONE = (top.Clip, top.MaxPool, top.Relu)
-"""Rounding before them gives what rounding behind them gives, because they do not change the order of numbers."""
-
-
 _ROUNDING = 1e-3
 """Of a step: what float32 leaves of a quotient of 16 bits."""
-
-_KEPT = (MovesElements, top.MaxPool)
-"""Their results are elements of their first operand."""
 
 
 class WeightsMoved(Pattern):
@@ -171,12 +163,12 @@ class WeightsAsFloats(Pattern):
 
 def _passes(op: Op) -> bool:
     relu: Any = getattr(op, "do_relu", False)
-    return isinstance(op, (MovesElements, *MONOTONE)) and not relu and not isinstance(op, Constant)
+    return isinstance(op, CommutesWithRounding) and not relu
 
 
 def _keeps(op: Op) -> bool:
     """Are its results elements of its first operand, or a constant around them?"""
-    return isinstance(op, top.Pad) or (isinstance(op, _KEPT) and _passes(op))
+    return isinstance(op, top.Pad) or (isinstance(op, PicksElements) and _passes(op))
 
 
 def _in_floats(op: Op, read: top.DequantizeLinear) -> Op:

@@ -10,7 +10,7 @@ from tpuc_ops.quant.arithmetic import dequantise
 from tpuc_ops.quant.casts import parameters, scales_of
 from tpuc_ops.quantised import Product
 
-from tpuc_quantize.prequantized.common import PRODUCTS, STORED
+from tpuc_quantize.prequantized.common import STORED
 
 
 def dequantise_weights(module: Module, *, but_filters: bool = False, but_biases: bool = False) -> None:
@@ -18,7 +18,7 @@ def dequantise_weights(module: Module, *, but_filters: bool = False, but_biases:
     not the integers of those that lowerings take as they are.
     """
     for operation in list(module.main.operations):
-        product = isinstance(operation.op, PRODUCTS) and operation.operands[0].tensor.is_quantised
+        product = isinstance(operation.op, Product) and operation.operands[0].tensor.is_quantised
         kept = {1: but_filters, 2: but_biases} if product and isinstance(operation.op, STORED) else {}
         # The bias first: its scale is said by the filter.
         for index, operand in reversed(list(enumerate(operation.operands))):

@@ -16,6 +16,7 @@ from tpuc_quantize.prequantized.stored_bytes import with_sign
 Stored: TypeAlias = Mapping[Value, Uniform]
 
 _SUMS = (top.Add, top.Sub)
+"""Ops that chips compute by adding stored integers of one sign: a fact about their lowerings."""
 _FLOATS = (Wants.FLOAT, Wants.INDEX, Wants.EXACT)
 
 

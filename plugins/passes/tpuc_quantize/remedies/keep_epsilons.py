@@ -16,18 +16,19 @@ from tpuc.api import (
     Operation,
     Pass,
     PassContext,
-    ShapeOnly,
     numpy_dtype,
 )
 from tpuc.api.evaluation import Array
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.results import MODE
 from tpuc_ops import top
+from tpuc_ops.traits import Repeats, StridedView, states
 
-_MOVES = (ShapeOnly, top.Permute, top.Slice, top.Tile)
-_STEPS = (*_MOVES, top.AddConst, top.MulConst, top.Sqrt, top.Pow, top.Rsqrt, top.Reciprocal, top.Clip, top.MaxConst)
-"""What an epsilon passes through on its way to what it protects."""
-_SUMS = (*_MOVES, top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulConst, top.Clip, top.MaxConst)
+_STEPS = (top.AddConst, top.MulConst, top.Sqrt, top.Pow, top.Rsqrt, top.Reciprocal, top.Clip, top.MaxConst)
+"""What an epsilon passes through on its way to what it protects, besides what moves it. This and `_SUMS` are the
+grammar of expressions that are recognized as divisors, not facts about the ops.
+"""
+_SUMS = (top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulConst, top.Clip, top.MaxConst)
 """What makes variances and norms, whose small values are small squares."""
 _UNSIGNED_STEPS = 255
 _FEW = 16
@@ -114,11 +115,15 @@ def _way(epsilon: Operation) -> tuple[list[Operation], float]:
             joins = power < 0 and isinstance(user.op, top.Mul)
             if isinstance(user.op, top.Log) or joins or _divides_by(user, index):
                 found[user], is_protected = None, True
-            elif user not in found and isinstance(user.op, _STEPS):
+            elif user not in found and _is_one_of(user.op, _STEPS):
                 found[user] = None
                 waiting.append((user.result, power * _exponent(user.op)))
                 is_protected |= waiting[-1][1] < 0
     return (list(found) if is_protected else []), lowest
+
+
+def _is_one_of(op: Op, kinds: tuple[type[Op], ...]) -> bool:
+    return isinstance(op, kinds) or states(op, StridedView, Repeats)
 
 
 def _exponent(op: Op) -> float:
@@ -136,7 +141,7 @@ def _sources(chain: Sequence[Operation]) -> list[Operation]:
     waiting = [operand.defining for operation in chain for operand in operation.operands]
     while waiting:
         operation = waiting.pop()
-        if operation is not None and operation not in found and isinstance(operation.op, _SUMS):
+        if operation is not None and operation not in found and _is_one_of(operation.op, _SUMS):
             found[operation] = None
             waiting += [operand.defining for operand in operation.operands]
     return list(found)

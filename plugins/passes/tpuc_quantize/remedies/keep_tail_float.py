@@ -20,12 +20,10 @@ from tpuc.api.boundary import is_postprocess
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of, runs_on_chip
 from tpuc_lower.target.results import FLOAT_SUMS, MODE
-from tpuc_ops import top
-from tpuc_optimize.canonicalization.masks import HEAVY, behind_heavy, masked_scores
+from tpuc_ops.traits import Concatenates, ExtractsFeatures, StridedView, states
+from tpuc_optimize.canonicalization.masks import behind_heavy, masked_scores
 
 from tpuc_quantize.tables.table import as_table
-
-_MOVES = (ShapeOnly, top.Permute, top.Slice)
 
 MOST_MOVED = 1 << 18
 """Elements that are copied as floats where bytes would do. The outputs of YOLOv5s at 640 pixels, 2.1 million, took 9 %
@@ -83,7 +81,7 @@ def _tail(module: Module) -> dict[Operation, None]:
     """From which only such ops lead to the outputs, the last one first."""
     tail: dict[Operation, None] = {}
     for operation in reversed(module.main.operations[:-1]):
-        if not runs_on_chip(operation) or isinstance(operation.op, HEAVY):
+        if not runs_on_chip(operation) or isinstance(operation.op, ExtractsFeatures):
             continue
         users = [user for result in operation.results for user in result.users]
         if all(user is module.main.terminator or user in tail for user in users):
@@ -92,7 +90,7 @@ def _tail(module: Module) -> dict[Operation, None]:
 
 
 def _keeps_type(operation: Operation) -> bool:
-    return isinstance(operation.op, _MOVES) or _joins_equals(operation)
+    return states(operation.op, StridedView) or _joins_equals(operation)
 
 
 def _float_sums(
@@ -114,7 +112,7 @@ def _float_sums(
     for operation in reversed(module.main.operations):
         if operation not in floating:
             continue
-        if isinstance(operation.op, (*_MOVES, top.Concat)) and operation.name not in table:
+        if states(operation.op, StridedView, Concatenates) and operation.name not in table:
             stays = isinstance(operation.op, ShapeOnly)
             fits = stays or sum(result.tensor.size for result in operation.results) <= MOST_MOVED
             is_float = fits and read_as_floats(operation)
@@ -134,6 +132,6 @@ def _float_sums(
 
 def _joins_equals(operation: Operation) -> bool:
     """Is it a Concat whose operands share one range? Then nothing is lost by joining them as they are."""
-    if not isinstance(operation.op, top.Concat):
+    if not isinstance(operation.op, Concatenates):
         return False
     return len({operand.tensor.element for operand in operation.operands}) == 1

@@ -24,11 +24,11 @@ from tpuc.api import (
 )
 from tpuc.api.evaluation import Array
 from tpuc_lower.target.results import MODE
+from tpuc_ops.quantised import Product
 
 from tpuc_quantize.remedies.scale_channels import MODES
 from tpuc_quantize.remedies.weight_rounding import changed_filters
 from tpuc_quantize.scaling.links import constant, set_constant
-from tpuc_quantize.simulation.grids import PRODUCTS
 from tpuc_quantize.simulation.network import FakeNetwork, Filters
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 
@@ -109,7 +109,7 @@ def _text(array: Array) -> str:
 
 
 def _has_filters(operation: Operation) -> bool:
-    return isinstance(operation.op, PRODUCTS) and operation.operands[1].is_constant
+    return isinstance(operation.op, Product) and operation.operands[1].is_constant
 
 
 def _has_scales(operation: Operation) -> bool:

@@ -11,9 +11,7 @@ import numpy as np
 from tpuc.api import Builder, FusesRelu, Module, Operation, Value
 from tpuc.api.evaluation import Array
 from tpuc_ops import elementary, top
-
-HOMOGENEOUS = (top.Relu, top.MaxPool, top.AvgPool, top.LeakyRelu, top.PRelu)
-"""Ops that commute with a positive factor per channel, as long as no relu has a limit."""
+from tpuc_ops.traits import Homogeneous
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ def find_links(module: Module, *, with_limits: bool = False) -> Iterator[Link]:
             continue
         between: list[Operation] = []
         value = operation.result
-        while len(value.uses) == 1 and value not in outputs and isinstance(value.users[0].op, HOMOGENEOUS):
+        while len(value.uses) == 1 and value not in outputs and isinstance(value.users[0].op, Homogeneous):
             if (_has_limit(value.users[0]) and not with_limits) or value.uses[0][1] != 0:
                 break
             between.append(value.users[0])

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from tpuc.api import Elementwise, NetworkInput, Node, ShapeOnly, TensorType
 from tpuc.api.evaluation import Plan, Step
-from tpuc_ops import top
+from tpuc_ops.traits import RowByRow
 
-ROW_BY_ROW = (top.Conv, top.MaxPool, top.AvgPool, top.Scale, Elementwise, NetworkInput, ShapeOnly)
-"""Ops that take no two indices of the first axis together, whatever their attributes are."""
 TOGETHER = 1 << 21
 """Elements of all values of the samples that run at once. Running small networks is little but calls of numpy."""
 
@@ -32,8 +30,10 @@ def node_together(step: Step, shared: Collection[int], count: int) -> Node | Non
     node = step.node
     own = [slot not in shared for slot in step.operands]
     pairs = list(zip(node.operand_types, own, strict=True))
-    fits = isinstance(step.operation.op, ROW_BY_ROW) and len(node.result_types) == 1 and any(own)
-    if not fits or not all(_is_row_by_row(step, type, is_own) for type, is_own in pairs):
+    op = step.operation.op
+    if not isinstance(op, (RowByRow, Elementwise, NetworkInput, ShapeOnly)) or len(node.result_types) != 1:
+        return None
+    if not any(own) or not all(_is_row_by_row(step, type, is_own) for type, is_own in pairs):
         return None
     types = tuple(_of_samples(type, count) if is_own else type for type, is_own in pairs)
     return replace(node, operand_types=types, result_types=(_of_samples(node.result_type, count),))

@@ -17,8 +17,6 @@ DIVISOR = 128
 """Steps from 0 to the threshold of a signed value, `ChipDescription.symmetric_divisor` where no chip is asked."""
 BLOCK_ELEMENTS = 1 << 18
 """Filters that are in float64 at a time: 2 MiB."""
-PRODUCTS = (top.Conv, top.Deconv, top.MatMul)
-"""Ops whose second operand, when constant, becomes int8 filters with one scale per output channel."""
 
 
 @dataclass(frozen=True)

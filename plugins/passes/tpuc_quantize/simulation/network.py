@@ -14,7 +14,6 @@ from tpuc.api import (
     NetworkInput,
     Node,
     Operation,
-    ShapeOnly,
     TensorType,
     UniformPerAxis,
     Value,
@@ -22,13 +21,13 @@ from tpuc.api import (
 )
 from tpuc.api.evaluation import ABSENT_SLOT, Array, Plan, Step, make_plan
 from tpuc_driver.api.host import Pool, shares
-from tpuc_ops import top
 from tpuc_ops.convolution import exact_dtype
+from tpuc_ops.quantised import Product
+from tpuc_ops.traits import ComputedInFloat, KeepsGrid, states
 from tpuc_optimize.canonicalization.masks import masked_scores
 
 from tpuc_quantize.simulation.batching import most_together, node_together
 from tpuc_quantize.simulation.grids import (
-    PRODUCTS,
     ChannelGrid,
     Grid,
     channel_axis,
@@ -37,22 +36,6 @@ from tpuc_quantize.simulation.grids import (
     scale_along,
     stored_filters,
 )
-
-KEEPS_VALUES = (
-    ShapeOnly,
-    top.Permute,
-    top.MaxPool,
-    top.Relu,
-    top.Slice,
-    top.Split,
-    top.Tile,
-    top.Upsample,
-    top.Depth2Space,
-    top.Pad,
-)
-"""Ops whose results are some of the operand's values (or zero): they keep its grid and add no error."""
-STAYS_FLOAT = (top.Softmax, top.LayerNorm, top.LSTM, top.Div, top.Gather)
-"""Ops that the chips compute in float whatever the mode is (SPEC 3.2)."""
 
 Filters = dict[int, tuple[Array, Array]]
 """By step: the int8 filters of a product, and the steps of their channels."""
@@ -165,7 +148,7 @@ class FakeNetwork:
     def can_be_integer(self, step: Step) -> bool:
         """Would the chip compute this op on integers, unless the quantise table says otherwise?"""
         op = step.operation.op
-        if isinstance(op, (*STAYS_FLOAT, NetworkInput)) or step.operation in self.masked:
+        if isinstance(op, (ComputedInFloat, NetworkInput)) or step.operation in self.masked:
             return False
         return any(self.grids.get(slot) is not None for slot in (*step.operands, *step.results))
 
@@ -174,7 +157,7 @@ class FakeNetwork:
         return tuple(
             index
             for index, step in enumerate(self.plan.steps)
-            if self.can_be_integer(step) and not isinstance(step.operation.op, KEEPS_VALUES)
+            if self.can_be_integer(step) and not states(step.operation.op, KeepsGrid)
         )
 
     def start(self, inputs: Mapping[str, Array]) -> State:
@@ -231,7 +214,7 @@ class FakeNetwork:
     def is_product(self, index: int) -> bool:
         """Is it a product with constant filters?"""
         step = self.plan.steps[index]
-        return isinstance(step.operation.op, PRODUCTS) and step.operands[1] in self.constants
+        return isinstance(step.operation.op, Product) and step.operands[1] in self.constants
 
     def filters(self, index: int) -> Array:
         """The int8 filters of a product, as floats."""
@@ -323,7 +306,7 @@ class FakeNetwork:
     def store(self, index: int, state: State, results: Sequence[Array], *, integer: bool) -> None:
         """Take the results of a step that was computed as its mode wants it."""
         step = self.plan.steps[index]
-        keeps = isinstance(step.operation.op, KEEPS_VALUES)
+        keeps = states(step.operation.op, KeepsGrid)
         for slot, array in zip(step.results, results, strict=True):
             grid = self.grids.get(slot) if integer else None
             if keeps:

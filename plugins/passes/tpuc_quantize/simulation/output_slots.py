@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from tpuc.api import Constant, Module, NetworkInput, Op, ShapeOnly, Value
+from tpuc.api import Constant, Module, NetworkInput, Op, Value
 from tpuc_ops import top
+from tpuc_ops.traits import Concatenates, Reorders, states
 
 from tpuc_quantize.simulation.network import FakeNetwork
 
-REARRANGING = (top.Concat, top.Permute, ShapeOnly)
-"""Ops whose results are their operands in another order or shape: boxes and scores in one tensor are two outputs."""
+
+def rearranges(op: Op) -> bool:
+    """Is the result made of the operands in another order or shape? Boxes and scores in one tensor are two outputs."""
+    return states(op, Reorders, Concatenates)
 
 
 def is_scaling(op: Op) -> bool:
@@ -31,7 +34,7 @@ def output_parts(module: Module, through: tuple[type[Op], ...] = ()) -> Iterator
             continue
         seen.add(value.name)
         yield value
-        if isinstance(producer.op, REARRANGING) or is_scaling(producer.op):
+        if rearranges(producer.op) or is_scaling(producer.op):
             stack += reversed(producer.operands)
         elif isinstance(producer.op, through):
             stack.append(producer.operands[0])
@@ -63,4 +66,4 @@ def output_slots(
 
 
 def _passes(op: Op) -> bool:
-    return isinstance(op, (top.Softmax, *REARRANGING)) or is_scaling(op)
+    return isinstance(op, top.Softmax) or rearranges(op) or is_scaling(op)

@@ -21,6 +21,7 @@ from tpuc_eval.protocols import Detections, Outputs, Sample
 from tpuc_eval.tail import Anchors, Candidates, Tail
 
 _DECODING = (top.Exp, top.Sigmoid, top.Add, top.AddConst, top.Sub, top.SubConst, top.Mul, top.MulConst)
+"""The arithmetic by which exported networks decode boxes themselves, step by step."""
 VARIANCES = (0.1, 0.1, 0.2, 0.2)
 """By which SSD scales offsets of centres and logarithms of sizes, as its PriorBox layers state them."""
 

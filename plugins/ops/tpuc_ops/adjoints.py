@@ -1,13 +1,14 @@
-"""Gradients of products and pools with respect to what they read: the same taps, walked backwards."""
+"""Gradients with respect to what ops read: of products and pools the same taps, walked backwards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tpuc.api.evaluation import Array
+
+from tpuc_ops.arrays import Array
 from tpuc_ops.convolution import as_images, convolve
 from tpuc_ops.products import matmul
 from tpuc_ops.window import Extents, Window
@@ -123,3 +124,23 @@ def _summed(gradient: Array, shape: tuple[int, ...]) -> Array:
     gradient = gradient.sum(axis=tuple(range(extra))) if extra > 0 else gradient
     axes = tuple(axis for axis, size in enumerate(shape) if size == 1 and gradient.shape[axis] != 1)
     return (gradient.sum(axis=axes, keepdims=True) if axes else gradient).reshape(shape)
+
+
+def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Of an operand of `shape` that was broadcast to the gradient's."""
+    extra = gradient.ndim - len(shape)
+    axes = (*range(extra), *(extra + axis for axis, size in enumerate(shape) if size == 1))
+    return gradient.sum(axis=axes, keepdims=True).reshape(shape) if axes else gradient
+
+
+def sum_gradients(operands: Sequence[Array], gradient: Array, factors: Sequence[float]) -> list[Array]:
+    """Of a sum of multiples of its operands."""
+    return [
+        unbroadcast(gradient * np.float32(factor), array.shape)
+        for factor, array in zip(factors, operands, strict=False)
+    ]
+
+
+def is_open(result: Array, limit: float) -> Array:
+    """Where a relu with this `result` lets changes pass."""
+    return (result > 0) & (result < limit) if limit > 0 else result > 0
