@@ -58,6 +58,14 @@ class Product(ComputesIntegers):
         """The type of a filter with its scale, or with one scale for each output channel."""
         return filters
 
+    def sums(self, x: Array, filters: Array, /, *, whole: bool = False) -> Array:
+        """Of the products alone; `whole`: of whole numbers, whose sums the operands' type holds exactly."""
+        raise NotImplementedError(f"{type(self).__name__} is a Product, so it must have sums() and finished()")
+
+    def finished(self, node: Node, sums: Array, bias: Sequence[Array], /) -> Array:
+        """The result from such sums: with the bias, and a relu if there is one."""
+        raise NotImplementedError(f"{type(self).__name__} is a Product, so it must have sums() and finished()")
+
     def takes_integers(self, operands: Types, result: Uniform) -> bool:
         source, filters = (type.element for type in operands[:2])
         if isinstance(filters, UniformPerAxis):
