@@ -25,8 +25,10 @@ from tpuc.api import Chip, LoadedModel, Module, PassContext
 from tpuc.registry import Registry
 from tpuc_plan.generate_code import GenerateCode
 
+from tests import nightly
 from tests.models import resnet8
 from tests.models.networks import network  # a fixture
+from tests.name_index import NameIndex
 
 __all__ = ["network"]
 
@@ -85,10 +87,12 @@ def pytest_configure(config: pytest.Config) -> None:
     patch.setenv("XDG_STATE_HOME", state)  # what tests compile is not remembered as the user's own
     if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
         _keep_bytecode_elsewhere(config)
+    if not hasattr(config, "workerinput") and not config.getoption("numprocesses", None) and hasattr(config, "cache"):
+        config.pluginmanager.register(NameIndex(config), "name-index")
 
 
 def _keep_bytecode_elsewhere(config: pytest.Config) -> None:
-    """The packages stay free of bytecode, and yet workers and processes that tests start do not all compile them anew.
+    """The packages stay free of bytecode, and yet neither this process nor those that it starts compile them anew.
 
     It lies in pytest's cache, so that the next run has it too, without that of modules that a test has written.
     """
@@ -103,6 +107,13 @@ def _keep_bytecode_elsewhere(config: pytest.Config) -> None:
     config.add_cleanup(patch.undo)
     patch.setenv("PYTHONPYCACHEPREFIX", str(folder))
     patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    patch.setattr(sys, "pycache_prefix", str(folder))
+    patch.setattr(sys, "dont_write_bytecode", False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    nightly.mark([item])
 
 
 @pytest.hookimpl(trylast=True)

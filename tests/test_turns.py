@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.turns import in_turn, quick_pairs, runs_in_turn
+from tests.turns import few_pairs, first_few, in_turn, one_of_each, quick_pairs, runs_in_turn
 
 CASES = {"add": "sum", "add_far": "sum", "add_wide": "sum", "conv": "window", "pool": "window"}
 MODES = ("f32", "f16", "int8")
@@ -33,3 +33,17 @@ def test_every_case_runs_in_floats_and_in_integers() -> None:
         *(("a", "one", "int8"), ("b", "two", "int8-asym"), ("c", "one", "int8")),
         *(("a", "one", "f32"), ("b", "two", "f16"), ("c", "one", "f32")),
     }
+
+
+def test_few_pairs_have_the_first_and_the_last_case_of_every_kind() -> None:
+    pairs = few_pairs(CASES, MODES, lambda kind: kind)
+    assert pairs == {("add", "f32"), ("add_wide", "int8"), ("conv", "f16"), ("pool", "f32")}
+    parameters = in_turn(CASES, MODES, lambda kind: kind, few_pairs)
+    assert len(parameters) == len(CASES) * len(MODES)
+    assert {parameter.values for parameter in parameters if not parameter.marks} == pairs
+
+
+def test_all_but_the_first_are_slow() -> None:
+    found = {parameter.values[0]: [mark.name for mark in parameter.marks] for parameter in one_of_each(CASES, str)}
+    assert found == {"add": [], "add_far": ["slow"], "add_wide": ["slow"], "conv": [], "pool": ["slow"]}
+    assert [len(parameter.marks) for parameter in first_few("abcd", 3)] == [0, 0, 0, 1]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 from _pytest.mark import ParameterSet
 
 T = TypeVar("T")
+Pairs: TypeAlias = Callable[
+    [Mapping[str, T], Sequence[str], Callable[[T], Hashable]],
+    frozenset[tuple[str, str]],
+]
+"""Chooses names of cases with a mode."""
 
 
 def quick_pairs(
@@ -25,14 +30,41 @@ def quick_pairs(
     )
 
 
-def in_turn(cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable]) -> list[ParameterSet]:
-    """Every case in every mode; all but the quick pairs are slow."""
-    quick = quick_pairs(cases, modes, kind)
+def few_pairs(
+    cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable]
+) -> frozenset[tuple[str, str]]:
+    """Names of cases with a mode: of every kind the first case and the last, in modes far apart, which take turns."""
+    kinds: dict[Hashable, list[str]] = {}
+    for name, case in cases.items():
+        kinds.setdefault(kind(case), []).append(name)
+    return frozenset(
+        (names[place], modes[(turn + far) % len(modes)])
+        for turn, names in enumerate(kinds.values())
+        for place, far in ((0, 0), (-1, (len(modes) + 1) // 2))
+    )
+
+
+def in_turn(
+    cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable], pairs: Pairs = quick_pairs
+) -> list[ParameterSet]:
+    """Every case in every mode; all but some pairs are slow."""
+    quick = pairs(cases, modes, kind)
     return [
         pytest.param(name, mode, marks=() if (name, mode) in quick else pytest.mark.slow, id=f"{name}-{mode}")
         for name in cases
         for mode in modes
     ]
+
+
+def one_of_each(cases: Mapping[str, T], kind: Callable[[T], Hashable]) -> list[ParameterSet]:
+    """Every case; all but the first of each kind are slow."""
+    first = {kind(case): name for name, case in reversed(cases.items())}
+    return [pytest.param(name, marks=() if first[kind(cases[name])] == name else pytest.mark.slow) for name in cases]
+
+
+def first_few(values: Iterable[Any], count: int) -> list[ParameterSet]:
+    """Every value; all but the first ones are slow."""
+    return [pytest.param(one, marks=pytest.mark.slow if at >= count else ()) for at, one in enumerate(values)]
 
 
 def runs_in_turn(cases: Collection[str], runs: Sequence[tuple[str, str]]) -> list[ParameterSet]:

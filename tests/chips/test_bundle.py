@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.chips.command_line import tpuc
+from tests.families import each
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 NAMES = "zero one two three four five six seven eight nine".replace(" ", "\n")
@@ -97,7 +98,7 @@ def test_a_chip_without_programs_says_so(tmp_path: Path) -> None:
     assert sorted(contents(tmp_path / "out")) == ["net.tar", "network.json"]
 
 
-@pytest.mark.parametrize(
+@each(
     "more",
     [("--chip", "bm1684x,cv180x"), ("--input-shapes", "1,1,8,8", "--input-shapes", "2,1,8,8"), ("--batch", "1,2")],
     ids=["chips", "shapes", "batches"],

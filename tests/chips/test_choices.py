@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.turns import runs_in_turn
 
 BRANCHES = {
@@ -51,7 +51,7 @@ def _network(branches: tuple[str, str]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize(("branches", "chip", "mode"), runs_in_turn(BRANCHES, RUNS))
+@each(("branches", "chip", "mode"), runs_in_turn(BRANCHES, RUNS))
 def test_choice_compiles_and_is_exact(branches: str, chip: str, mode: str, tmp_path: Path) -> None:
     onnx.save(_network(BRANCHES[branches]), tmp_path / "choice.onnx")
     samples = np.random.default_rng(0).normal(0, 1, (6, 5)).astype(np.float32)

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-import pytest
 from onnx import helper
 from tpuc_driver.session import Session
 from tpuc_ops import top
 
+from tests.families import each
 from tests.models.zoo.graph import Graph
 
 SHOWN = (top.DynamicQuantizeLinear(),)
@@ -29,7 +29,7 @@ the network computes with int8, two summands and their sum are rounded to 127ths
 """
 
 
-@pytest.mark.parametrize(("chip", "mode"), PLACES)
+@each(("chip", "mode"), PLACES)
 def test_integers_scale_and_zero_point(chip: str, mode: str, tmp_path: Path) -> None:
     path, graph = tmp_path / "net.onnx", Graph("dynamic")
     x = graph.input(*SHAPE)

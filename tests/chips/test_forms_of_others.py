@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
@@ -16,6 +15,8 @@ from tpuc_testing import uniform
 from tpuc_testing.kernel_conformance import Fixed, Sample, sample_module
 
 from tests.chips.lowered import own_ranges
+from tests.families import each
+from tests.turns import first_few
 
 CHIPS = {"bm1684x": ("f16", "int8", "int8-asym"), "cv181x": ("bf16", "int8"), "cv183x": ("bf16",), "c": ("f32", "int8")}
 WEIGHT, BIAS = (Fixed(np.random.default_rng(0).normal(size=dims).astype(np.float32)) for dims in ((8, 5), (5,)))
@@ -52,7 +53,7 @@ def noise(module: Module, inputs: dict[str, np.ndarray], chip: str, mode: str) -
     return 10 * np.log10(float((wanted**2).sum()) / error) if error else np.inf
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", first_few(CHIPS, 2))
 def test_pools_and_products(chip: str) -> None:
     """Pools without the pooled dimensions; a bias belongs to the columns of a product before they are exchanged."""
     found = {
@@ -63,7 +64,7 @@ def test_pools_and_products(chip: str) -> None:
     assert not {key: db for key, db in found.items() if db < LEAST_DB}
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", first_few(CHIPS, 2))
 def test_products_of_two_operands_in_text(chip: str, tmp_path: Path) -> None:
     """The text of a module may leave out the bias that there is none of."""
     plain = Sample(top.MatMul(), [uniform(3, 8), WEIGHT, None])

@@ -11,6 +11,8 @@ import tpuc
 from onnx import TensorProto, helper, numpy_helper
 from tpuc_driver.cli import main
 
+from tests.families import each
+
 SCALE = np.float32(1 / 255)
 MOVES = {
     "transposed": [helper.make_node("Transpose", ["in"], ["m"], perm=[0, 3, 1, 2])],
@@ -41,8 +43,8 @@ def network(moves: list[onnx.NodeProto]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize("moves", MOVES)
-@pytest.mark.parametrize("mode", ["int8", "bf16"])
+@each("moves", MOVES)
+@each("mode", ["int8", "bf16"])
 @pytest.mark.chip("cv181x")
 def test_bytes_give_what_normalised_pixels_give(moves: str, mode: str, tmp_path: Path) -> None:
     """Of pixels as parts of 255 int8 tables and bf16 lose at most a step of either."""

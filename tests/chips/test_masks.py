@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.chips.masked import LOWEST, Case, Masked, draw, errors
+from tests.families import each
 
 MOST = {"f32": 1e-3, "f16": 0.02, "bf16": 0.1, "int8": 0.4}
 """Of shares, and of other results as parts of the largest. Steps of the largest scores dominate int8."""
@@ -28,7 +29,7 @@ def _wrong(chip: str, mode: str, seed: int, count: int, tests: int) -> Iterator[
             yield f"{chip} {mode}, seed {seed}: {error:.3f} in {case.shown()}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("chip", "mode"),
     [
         pytest.param(chip, mode, marks=pytest.mark.chip(chip))

@@ -15,7 +15,10 @@ from tpuc_driver.session import Session
 
 from tests.chips.command_line import tpuc
 
-CHIPS = [pytest.param(name, marks=pytest.mark.chip(name)) for name in ("bm1684x", "cv183x")]
+CHIPS = [
+    pytest.param("cv183x", marks=pytest.mark.chip("cv183x")),
+    pytest.param("bm1684x", marks=[pytest.mark.chip("bm1684x"), pytest.mark.slow]),
+]
 INPUTS, HIDDEN, WIDTH, CLASSES, SAMPLES = 128, 512, 16, 10, 60
 LOUD, SHARE = 1000.0, 3.0
 RUINED = ("wide", "mixed", "y")
@@ -180,6 +183,7 @@ def test_what_was_asked_wrongly_is_said(tmp_path: Path) -> None:
         assert not (tmp_path / "net.bmodel").exists()
 
 
+@pytest.mark.slow  # the same search by another measure
 @pytest.mark.chip("bm1684x")
 def test_a_figure_of_labelled_data_counts_where_it_is_asked_for(tmp_path: Path) -> None:
     path = network(tmp_path)

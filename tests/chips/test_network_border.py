@@ -17,6 +17,8 @@ from tpuc.errors import TpucError, UsageError
 from tpuc_driver.cli import main
 from tpuc_driver.session import Session
 
+from tests.families import each
+
 Array = NDArray[Any]
 MODES = {"bm1684x": ("f32", "int8"), "cv181x": ("bf16", "int8"), "c": ("f32", "int8")}
 EACH = [
@@ -73,7 +75,7 @@ def fault_of(results: Mapping[str, Array], inputs: Mapping[str, Array]) -> str:
     return ", ".join(name for name, (one, other) in pairs.items() if np.abs(one - other).max() > 0.3)
 
 
-@pytest.mark.parametrize(("chip", "mode"), EACH)
+@each(("chip", "mode"), EACH)
 def test_every_way_in_and_out_is_that_of_the_network(chip: str, mode: str, tmp_path: Path) -> None:
     inputs, path = whole_numbers(), network(tmp_path)
     in_memory = compiled(path, chip, mode)
@@ -99,7 +101,7 @@ def test_every_way_in_and_out_is_that_of_the_network(chip: str, mode: str, tmp_p
         assert [(info.name, info.shape) for info in one.outputs] == list(OUTPUTS.items())
 
 
-@pytest.mark.parametrize("chip", [pytest.param(one, marks=pytest.mark.chip(one)) for one in MODES])
+@each("chip", [pytest.param(one, marks=pytest.mark.chip(one)) for one in MODES])
 def test_numbers_that_an_input_cannot_hold_are_refused(chip: str, tmp_path: Path) -> None:
     """Their bits are never read as other numbers."""
     session, inputs = Session(), whole_numbers()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from tpuc.api import F32, ChipDescription, LoweringNode, TensorType
 from tpuc.registry import Registry
 from tpuc_chip_parts.numbers import immediate
 from tpuc_ops import top
+
+from tests.families import each
 
 BM1684X, CV183X = (Registry().get("tpuc.chips", name).description for name in ("bm1684x", "cv183x"))
 LARGEST_BF16 = (2.0 - 2.0**-7) * 2.0**127
@@ -24,7 +25,7 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("chip", "mode", "value", "held"), NUMBERS)
+@each(("chip", "mode", "value", "held"), NUMBERS)
 def test_immediates_are_the_nearest_numbers_that_the_chip_holds(
     chip: ChipDescription, mode: str, value: float, held: float
 ) -> None:

@@ -14,6 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.errors import TpucError
 from tpuc_driver.session import Session
 
+from tests.families import each
+
 pytestmark = pytest.mark.chip("bm1684x")
 
 ONES = np.ones((1, 4), np.float32)
@@ -118,8 +120,8 @@ def test_calibrated_ranges_count_for_single_ops_in_f16(tmp_path: Path) -> None:
 LOWEST = float(np.finfo(np.float32).min)
 
 
-@pytest.mark.parametrize("mode", ["f16", "bf16"])
-@pytest.mark.parametrize("number", [LOWEST, -np.inf, -1e9, 1e9, -LOWEST])
+@each("mode", ["f16", "bf16"])
+@each("number", [LOWEST, -np.inf, -1e9, 1e9, -LOWEST])
 def test_only_infinite_constants_are_infinite(number: float, mode: str, tmp_path: Path) -> None:
     constant: NDArray[Any] = np.array([0, number, 0, number], np.float32)
     nodes = [helper.make_node("Add", ["x", "m"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]

@@ -17,6 +17,7 @@ from tpuc.api import Chip, ChipDescription
 from tpuc.registry import Registry
 from tpuc_driver.cli import main
 
+from tests.families import each
 from tests.frontends.tflite.files import RELU, SAME, Node, Tensor, constant, tflite_file
 
 Array = NDArray[Any]
@@ -175,7 +176,7 @@ def test_integers_of_16_bits_are_refused_in_a_sentence(
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("chip", "mode"),
     [
         pytest.param(chip, mode, id=f"{chip.name}-{mode}")

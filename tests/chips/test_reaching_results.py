@@ -14,9 +14,12 @@ import tpuc
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.families import each
+
 Array = NDArray[Any]
 
 CHIPS = ("bm1684x", "cv181x", "cv183x", "c")
+QUICK = ("bm1684x", "cv181x")
 SHAPES = ((2, 12), (2, 8, 7), (2, 3, 4, 5))
 STEPS = 2.0
 """Of the result: half of one, half of the operand's times the slope that made the range, and a multiplier of a byte."""
@@ -88,7 +91,13 @@ def offenders(seed: int, count: int, chip: str, folder: Path) -> list[str]:
     return bad
 
 
-@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in CHIPS])
+@each(
+    "chip",
+    [
+        pytest.param(chip, marks=[pytest.mark.chip(chip), *([] if chip in QUICK else [pytest.mark.slow])])
+        for chip in CHIPS
+    ],
+)
 def test_results_beyond_the_operands_range_are_not_cut_off(chip: str, tmp_path: Path) -> None:
     assert offenders(0, 30, chip, tmp_path) == []
 

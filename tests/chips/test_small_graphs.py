@@ -14,6 +14,7 @@ from tpuc.api import FLOAT_MODES
 from tpuc_driver.session import Session
 from tpuc_testing.values import build_exposed
 
+from tests.families import each
 from tests.fuzz.graphs.judge import RUNS, check_chip, check_import, judged
 from tests.fuzz.graphs.maker import SAMPLES, Maker
 from tests.fuzz.graphs.single import subject_of
@@ -95,7 +96,7 @@ GRAPHS: dict[str, Callable[[Maker], None]] = {
 REFUSED = {("strides_above_the_window", "bm1684x"): "a window of at least the stride"}
 
 
-@pytest.mark.parametrize(("name", "chip", "mode"), runs_in_turn(GRAPHS, RUNS))
+@each(("name", "chip", "mode"), runs_in_turn(GRAPHS, RUNS))
 def test_small_graphs_are_computed(name: str, chip: str, mode: str, tmp_path: Path) -> None:
     m = Maker(np.random.default_rng(1), 18)
     GRAPHS[name](m)
@@ -127,7 +128,7 @@ def values_of(m: Maker, chip: str, mode: str, folder: Path) -> dict[str, NDArray
     return session.chip.load(data).run({given.name: array})
 
 
-@pytest.mark.parametrize(("chip", "mode"), [pytest.param(*run, marks=pytest.mark.chip(run[0])) for run in RUNS])
+@each(("chip", "mode"), [pytest.param(*run, marks=pytest.mark.chip(run[0])) for run in RUNS])
 def test_an_index_marks_its_place_in_every_mode(chip: str, mode: str, tmp_path: Path) -> None:
     """Rounded to a byte, index 1 of 0 to 2 is 1.004, and equal to nothing."""
     m = Maker(np.random.default_rng(1), 18)

@@ -12,6 +12,8 @@ from onnx import TensorProto, helper
 from tpuc.errors import TpucError
 from tpuc_driver.session import Session
 
+from tests.families import each
+
 Array = NDArray[Any]
 NEGATIVE: Array = np.full((1, 8), -1, np.float32)
 
@@ -33,8 +35,8 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize(("chip", "mode"), CELLS)
-@pytest.mark.parametrize("reference", [None, "reference.npz"])
+@each(("chip", "mode"), CELLS)
+@each("reference", [None, "reference.npz"])
 def test_nan_in_a_compiled_network_fails_the_comparison(
     reference: str | None, chip: str, mode: str, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from tpuc.ir import Uniform
 from tpuc_driver.data import inputs_of, quantise
 from tpuc_driver.session import Boundary, Session
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node
 
 STEPS = {"bm1684x": 0, "c": 0, "cv183x": 1}
@@ -37,7 +38,7 @@ def three_answers(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("chip", [pytest.param(name, marks=pytest.mark.chip(name)) for name in STEPS])
+@each("chip", [pytest.param(name, marks=pytest.mark.chip(name)) for name in STEPS])
 def test_every_output_is_integers(chip: str, tmp_path: Path) -> None:
     session = Session(chip=chip, quantize="int8")
     module = session.transform(three_answers(tmp_path / "net.onnx"))

@@ -10,6 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc_driver.session import Session
 
+from tests.families import each
+
 FIRST = "f16 has steps of 5.96e-08 around 0, too coarse for value"
 WAY_OUT = (
     "they lose their digits or become 0; keep the ops around them in f32 or bf16 (quantise table), or all with "
@@ -44,6 +46,6 @@ def test_values_of_a_few_steps_are_named(factor: float, tmp_path: Path) -> None:
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize(("mode", "factor"), [("f16", 2e-6), ("f16", 0.0), ("bf16", 2e-9), ("f32", 2e-9)])
+@each(("mode", "factor"), [("f16", 2e-6), ("f16", 0.0), ("bf16", 2e-9), ("f32", 2e-9)])
 def test_others_are_not(mode: str, factor: float, tmp_path: Path) -> None:
     assert _remarks(tmp_path, "bm1684x", mode, factor) == []

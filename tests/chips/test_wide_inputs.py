@@ -10,6 +10,7 @@ import tpuc
 from tpuc.interpreter.values import real_values
 from tpuc.ir import TensorType
 
+from tests.families import each
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 
 SHAPE, SCALE = (4, 6, 8), 0.0137
@@ -24,8 +25,8 @@ FORMS = {
 
 
 @pytest.mark.filterwarnings("ignore::tpuc.Remark")
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("chip", [pytest.param(one, marks=pytest.mark.chip(one)) for one in ("bm1684x", "cv181x")])
+@each("form", FORMS)
+@each("chip", [pytest.param(one, marks=pytest.mark.chip(one)) for one in ("bm1684x", "cv181x")])
 def test_int16_inputs_become_floats(chip: str, form: str, tmp_path: Path) -> None:
     """Where the chip cannot read them, the file takes floats. bf16 has 8 bits for a number."""
     path = tmp_path / "wide.tflite"
@@ -38,8 +39,8 @@ def test_int16_inputs_become_floats(chip: str, form: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.filterwarnings("ignore::tpuc.Remark")
-@pytest.mark.parametrize("chip", [pytest.param(one, marks=pytest.mark.chip(one)) for one in ("bm1684x", "cv181x", "c")])
-@pytest.mark.parametrize("kind", ["INT8", "UINT8", "INT16"])
+@each("chip", [pytest.param(one, marks=pytest.mark.chip(one)) for one in ("bm1684x", "cv181x", "c")])
+@each("kind", ["INT8", "UINT8", "INT16"])
 def test_integers_of_the_network_mean_what_they_do_there(chip: str, kind: str, tmp_path: Path) -> None:
     """Compiled files take floats, or integers of another kind: those of the network's file are converted."""
     zero = 0 if kind == "INT16" else 3

@@ -151,11 +151,14 @@ QUICK = (
 
 
 def test_chips_are_looked_up_nowhere_else(tmp_path: Path) -> None:
-    """The slow test below in little: some tests without any chip, and another chip's way from a network to its file,
-    which tests of damaged files begin with.
-    """
+    """The slow tests below in little: some tests without any chip."""
+    assert re.search(r"[0-9]{2} passed", Trees(tmp_path).run(CHIPS, QUICK))
+
+
+@pytest.mark.slow
+def test_another_chip_compiles_without_each(tmp_path: Path) -> None:
+    """The way from a network to its file, which tests of damaged files begin with."""
     trees = Trees(tmp_path)
-    assert re.search(r"[0-9]{2} passed", trees.run(CHIPS, QUICK))
     for place, package in enumerate(CHIPS):
         trees.forget()
         gone = _with_dependents(package)

@@ -11,6 +11,7 @@ import pytest
 from tpuc.interpreter import Interpreter
 from tpuc_driver.work import one_blas_thread
 
+from tests.families import each
 from tests.models.decisions import deciding
 from tests.models.rows import calibrate, load, lower, run
 from tests.passes.calibration.stress import VARIANTS, Stressed
@@ -51,7 +52,7 @@ def _cases() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("name", "variant", "chip"), _cases())
+@each(("name", "variant", "chip"), _cases())
 def test_decisions_are_kept(name: str, variant: str, chip: str, model_data: Path, stressed: Make) -> None:
     one = deciding(name, model_data / "data")
     samples = one.row.samples(model_data / "data")

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 
+from tests.families import each
+
 Array = NDArray[Any]
 TINY = ("ad01_autoencoder_int8", "ic01_resnet8_int8", "kws01_dscnn_int8", "vww01_mobilenet025_96_int8")
 UNSIGNED = "mobilenet_v1_0.25_128_quant"
@@ -39,7 +41,7 @@ def answers(name: str, chip: str, model_data: Path) -> tuple[Array, Array]:
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("name", [*TINY, UNSIGNED])
+@each("name", [*TINY, UNSIGNED])
 def test_bm1684x_gives_what_litert_gives(name: str, model_data: Path) -> None:
     got, wanted = answers(name, "bm1684x", model_data)
     # Integers, but for the rounding of a division by the scale.
@@ -47,7 +49,7 @@ def test_bm1684x_gives_what_litert_gives(name: str, model_data: Path) -> None:
 
 
 @pytest.mark.chip("cv183x")
-@pytest.mark.parametrize("name", [*TINY, UNSIGNED])
+@each("name", [*TINY, UNSIGNED])
 def test_cv183x_gives_the_same_answers(name: str, model_data: Path) -> None:
     got, wanted = answers(name, "cv183x", model_data)
     noise = np.linalg.norm(got - wanted) / np.linalg.norm(wanted - wanted.mean())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from tpuc_driver.session import Session
 from tpuc_ops import top
 
+from tests.families import each
 from tests.tools.eval.test_fused import write_classifier
 
 SHOWN = (
@@ -25,7 +25,7 @@ SHOWN = (
 """What the networks below have, for the count of what is tested."""
 
 
-@pytest.mark.parametrize("mode", ["f32", "f16", "bf16", "int8", "int8-asym"])
+@each("mode", ["f32", "f16", "bf16", "int8", "int8-asym"])
 def test_rows_are_the_best_scores_with_their_classes(mode: str, tmp_path: Path) -> None:
     network, samples = write_classifier(tmp_path / "net.onnx", 2), tmp_path / "samples.npz"
     x = {"image": np.random.default_rng(1).normal(0, 3, (2, 1, 4, 4)).astype(np.float32)}

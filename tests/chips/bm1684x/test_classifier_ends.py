@@ -13,6 +13,7 @@ from tpuc_bm1684x.isa import LaneTransfer, MatrixCopy, TransferOp
 from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
+from tests.families import each
 
 SIZE, FILTERS, CLASSES = 97, 96, 200
 
@@ -54,7 +55,7 @@ def build(mode: str, work: Path) -> tuple[Session, Module, bytes, dict[str, np.n
     return session, final, data, inputs
 
 
-@pytest.mark.parametrize("mode", ["int8", "f16", "bf16", "f32"])
+@each("mode", ["int8", "f16", "bf16", "f32"])
 def test_scores_are_those_of_the_module(mode: str, tmp_path: Path) -> None:
     session, final, data, inputs = build(mode, tmp_path)
     [wanted] = Interpreter(final).run(inputs).values()

@@ -22,6 +22,7 @@ from tests.chips.bm1684x.layered_networks import TEXTS, read_layered, write_best
 from tests.chips.command_line import tpuc
 from tests.chips.pooled_regions import REGIONS
 from tests.chips.single_shot import read_detections
+from tests.families import each
 from tests.frontends.caffe.files import layer
 
 EMPTY_PARTS = ("behind each other", "reshaped between")
@@ -49,7 +50,7 @@ def with_layer(data: bytes, layer: CpuLayer | None) -> bytes:
     return replace(model, nets=(replace(model.nets[0], stages=(replace(stage, subnets=subnets),)),)).to_bytes()
 
 
-@pytest.mark.parametrize("case", TEXTS)
+@each("case", TEXTS)
 def test_parts_of_the_tpu_and_of_the_processor(case: str, tmp_path: Path) -> None:
     data, expected = built(case, tmp_path), Interpreter(read_layered(case, tmp_path)).run(REGIONS)
     letters = {SubNetMode.TPU: "T", SubNetMode.CPU: "C"}
@@ -63,7 +64,7 @@ def test_parts_of_the_tpu_and_of_the_processor(case: str, tmp_path: Path) -> Non
         assert np.array_equal(results[name], array) or case in EMPTY_PARTS
 
 
-@pytest.mark.parametrize("mode", ["f16", "bf16", "int8"])
+@each("mode", ["f16", "bf16", "int8"])
 def test_a_layer_works_on_floats_whatever_the_mode_is(mode: str, tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize=mode, cpu_ops=("ROIPooling",))
     module, table = read_layered("middle", tmp_path), None

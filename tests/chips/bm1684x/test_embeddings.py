@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc_driver.session import Session
 
+from tests.families import each
+
 onnxruntime = pytest.importorskip("onnxruntime")
 
 Array = NDArray[Any]
@@ -93,7 +95,7 @@ def compiled(mode: str, folder: Path) -> Path:
     return model
 
 
-@pytest.mark.parametrize("mode", LEAST_COSINE)
+@each("mode", LEAST_COSINE)
 def test_tokens_choose_their_rows(mode: str, tmp_path: Path) -> None:
     model = compiled(mode, tmp_path)
     options = onnxruntime.SessionOptions()

@@ -15,6 +15,7 @@ from tpuc_plan.tasks.plan import Plan, TilePlan
 
 from tests.chips.bm1684x.moved_networks import NETWORKS, SIZE
 from tests.conftest import RunVendor
+from tests.families import each
 from tests.turns import in_turn
 
 Arrays = dict[str, NDArray[Any]]
@@ -34,7 +35,7 @@ def build(name: str, mode: str, work: Path) -> tuple[Session, Module, bytes, Arr
     return session, final, data, inputs
 
 
-@pytest.mark.parametrize(("name", "mode"), in_turn({name: name for name in NETWORKS}, MODES, lambda _: "move"))
+@each(("name", "mode"), in_turn({name: name for name in NETWORKS}, MODES, lambda _: "move"))
 def test_what_is_moved_stays_in_local_memory(name: str, mode: str, tmp_path: Path) -> None:
     session, final, data, inputs = build(name, mode, tmp_path)
     names = [operation.name for operation in final.main.operations]

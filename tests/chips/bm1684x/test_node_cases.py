@@ -10,6 +10,7 @@ import pytest
 from onnx import numpy_helper
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.onnx.backend import Case, cases_of
 
 QUICK = ("GatherElements", "ScatterND", "Where", "TopK", "CumSum", "Pad")
@@ -82,9 +83,7 @@ def _with_constants(case: Case) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]
     return model, inputs
 
 
-@pytest.mark.parametrize(
-    "operator", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in OPERATORS]
-)
+@each("operator", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in OPERATORS])
 def test_the_simulator_gives_what_onnx_expects(operator: str, tmp_path: Path) -> None:
     count = 0
     session = Session(chip="bm1684x", quantize="f32")

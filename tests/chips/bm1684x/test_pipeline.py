@@ -15,6 +15,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 
 from tests.chips.command_line import tpuc, tpuc_apart
+from tests.families import each
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
 CALIBRATION = DIGITS / "digits_calib.npz"
@@ -108,7 +109,7 @@ def _damaged(tmp_path: Path, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@each(
     ("fault", "says"),
     [
         ("unknown op", ["Frobnicate"]),
@@ -167,7 +168,7 @@ def test_an_unwritable_output_is_refused_before_the_work(tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("size", [0, 40, 3000, 9000])
+@each("size", [0, 40, 3000, 9000])
 def test_a_truncated_file_is_refused(stages: Path, tmp_path: Path, size: int) -> None:
     path = tmp_path / "short.bmodel"
     path.write_bytes((stages / "d.bmodel").read_bytes()[:size])

@@ -18,6 +18,7 @@ from tpuc_driver.session import Boundary, Session
 
 from tests.chips.cv18.op_networks import Net
 from tests.conftest import RunVendor
+from tests.families import each
 
 VENDOR_CYCLES = 1220
 """Of the vendor's file until 144x152 gray pixels are a network's input."""
@@ -75,8 +76,8 @@ def test_a_gray_image_costs_half_of_what_the_vendor_needs(tmp_path: Path) -> Non
     assert cycles(loaded) - cycles(session.chip.load(plain)) <= VENDOR_CYCLES / 2
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("mode", ["int8", "f16"])
+@each("size", SIZES)
+@each("mode", ["int8", "f16"])
 def test_pixels_in_turn_have_the_numbers_of_the_module(size: tuple[int, int], mode: str, tmp_path: Path) -> None:
     session, final, data = build(tmp_path, size, mode, GRAY)
     assert_values(session, final, data, {"image_raw": pixels((1, 1, *size))}, mode == "int8")

@@ -19,7 +19,8 @@ from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.small_networks import pixels, write_images, write_two_headed
 from tests.chips.frames import host_frames
-from tests.turns import in_turn
+from tests.families import each
+from tests.turns import few_pairs, first_few, in_turn
 
 NORMALISED = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "resize_dims": (16, 20)}
 SHAPE = (2, 3, 12, 18)
@@ -62,7 +63,7 @@ def raw_shape(form: str, shape: tuple[int, ...], preprocess: dict[str, Any]) -> 
     return (shape[0], rows, columns, 3) if form.endswith("PACKED") else (*shape[:2], rows, columns)
 
 
-@pytest.mark.parametrize(("orders", "mode"), in_turn(ORDERS, ("int8", "f32"), lambda orders: orders[0]))
+@each(("orders", "mode"), in_turn(ORDERS, ("int8", "f32"), lambda orders: orders[0], few_pairs))
 def test_fused_values_are_those_of_the_host_bit_for_bit(orders: str, mode: str, tmp_path: Path) -> None:
     form, wanted = ORDERS[orders]
     preprocess = {**NORMALISED, "pixel_format": wanted}
@@ -81,7 +82,7 @@ def test_fused_values_are_those_of_the_host_bit_for_bit(orders: str, mode: str, 
             assert np.array_equal(simulated[name], unfused[name]), name
 
 
-@pytest.mark.parametrize("channel_means", [(103.9, 116.8, 123.7), (127.5, 127.5, 127.5), (0.0, 0.0, 0.0)])
+@each("channel_means", first_few([(103.9, 116.8, 123.7), (127.5, 127.5, 127.5), (0.0, 0.0, 0.0)], 1))
 def test_all_256_values_of_every_channel(channel_means: tuple[float, ...], tmp_path: Path) -> None:
     preprocess = {"mean": channel_means, "scale": (1 / 127.5, 0.9 / 127.5, 1 / 255), "pixel_format": "bgr"}
     shape = (1, 3, 16, 16)
@@ -176,7 +177,7 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
     assert all(np.array_equal(from_bytes[name], array) for name, array in from_file.items())
 
 
-@pytest.mark.parametrize(
+@each(
     ("preprocess", "form", "sentence"),
     [
         (

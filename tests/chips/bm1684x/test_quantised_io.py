@@ -17,6 +17,7 @@ from tpuc_driver.session import Boundary, Session
 from tpuc_ops import tpu
 
 from tests.chips.bm1684x.small_networks import write_two_headed
+from tests.families import each
 from tests.models.networks import Network
 
 STORED = Boundary(quant_input=True, quant_output=True)
@@ -122,9 +123,7 @@ def test_run_quantises_floats_with_a_remark_and_takes_integers_as_they_are(tmp_p
     assert all(np.array_equal(of_floats[name], of_integers[name]) for name in of_floats)
 
 
-@pytest.mark.parametrize(
-    ("storage", "scale", "zero_point"), [("i8", 0.0123, 0), ("u8", 1 / 255, 0), ("i8", 0.37, -5), ("u8", 2.0, 128)]
-)
+@each(("storage", "scale", "zero_point"), [("i8", 0.0123, 0), ("u8", 1 / 255, 0), ("i8", 0.37, -5), ("u8", 2.0, 128)])
 def test_quantising_outside_is_the_cast_inside(storage: str, scale: float, zero_point: int) -> None:
     element = Uniform(ScalarType(storage), F32, scale, zero_point)
     random = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from tpuc_bm1684x.machine import Machine
 from tests.chips.bm1684x.cases import GENERATORS, make_case
 from tests.chips.bm1684x.draw import WINDOW_BYTES, Case
 from tests.chips.regions import Memories, wrong_regions
+from tests.families import each
 
 DDR_BYTES = 1 << 20
 SEEDS = range(7000, 7004)
@@ -39,10 +40,8 @@ def prepare(machine: Machine, case: Case) -> None:
         machine.write(place.address, place.shape, place.strides, place.dtype, values)
 
 
-@pytest.mark.parametrize(
-    "seeds", [pytest.param(SEEDS, id="few"), pytest.param(MORE_SEEDS, id="more", marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("name", GENERATORS)
+@each("seeds", [pytest.param(SEEDS, id="few"), pytest.param(MORE_SEEDS, id="more", marks=pytest.mark.slow)])
+@each("name", GENERATORS)
 def test_regions_are_what_instructions_touch(name: str, seeds: range) -> None:
     machine = Machine(DDR_BYTES)
     smem = machine.smem.copy()

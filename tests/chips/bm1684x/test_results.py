@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-import pytest
 from onnx import helper
 from tpuc_driver.session import Session
 from tpuc_ops import top
 
+from tests.families import each
 from tests.models.zoo.graph import Graph
 
 SHOWN = (
@@ -32,7 +32,7 @@ def _network(path: Path) -> None:
     onnx.save(graph.model("maxima", "a", "b", "c", whole=["places"]), path)
 
 
-@pytest.mark.parametrize("mode", ["f32", "f16", "bf16", "int8", "int8-asym"])
+@each("mode", ["f32", "f16", "bf16", "int8", "int8-asym"])
 def test_maxima_with_places_and_parts(mode: str, tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     _network(path)

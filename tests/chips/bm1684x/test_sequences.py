@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc_driver.session import Session
 
-from tests.turns import in_turn
+from tests.families import each
+from tests.turns import few_pairs, in_turn
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -110,7 +111,16 @@ def recurrent(kind: str) -> onnx.ModelProto:
 NETWORKS = {"encoder": encoder, "vision": vision, "lstm": lambda: recurrent("LSTM"), "gru": lambda: recurrent("GRU")}
 
 
-@pytest.mark.parametrize(("name", "mode"), in_turn(NETWORKS, tuple(LEAST_COSINE), lambda _: "network"))
+SMALL = {name: make for name, make in NETWORKS.items() if name != "encoder"}
+
+
+@each(
+    ("name", "mode"),
+    [
+        *in_turn(SMALL, tuple(LEAST_COSINE), lambda _: "network", few_pairs),
+        *(pytest.param("encoder", mode, marks=pytest.mark.slow) for mode in LEAST_COSINE),
+    ],
+)
 def test_sequences_keep_their_direction(name: str, mode: str, tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     model = NETWORKS[name]()

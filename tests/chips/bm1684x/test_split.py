@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from onnx import TensorProto, helper
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.steps import check_steps
+from tests.families import each
 
 
 def write_split(path: Path) -> Path:
@@ -30,7 +30,7 @@ def write_split(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("mode", ["f32", "f16", "bf16", "int8", "int8-asym"])
+@each("mode", ["f32", "f16", "bf16", "int8", "int8-asym"])
 def test_every_part_of_a_split_is_right(mode: str, tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize=mode)
     module = session.transform(write_split(tmp_path / "split.onnx"))

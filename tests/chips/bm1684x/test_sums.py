@@ -9,9 +9,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-import pytest
 from tpuc.machine.windows import exact_product
 from tpuc_bm1684x.isa import elementwise, sums
+
+from tests.families import each
 
 Array = npt.NDArray[Any]
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
@@ -52,8 +53,8 @@ def drawn(rng: np.random.Generator, kind: np.dtype[Any], *shape: int, zeros: flo
     return values.astype(kind).astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", [F16, BF16])
-@pytest.mark.parametrize("depth", [1, 2, 31, 32, 33, 70, 200])
+@each("kind", [F16, BF16])
+@each("depth", [1, 2, 31, 32, 33, 70, 200])
 def test_an_aligned_sum_is_that_of_fractions(kind: np.dtype[Any], depth: int) -> None:
     rng = np.random.default_rng(depth)
     left, right = drawn(rng, kind, 3, depth, spread=3), drawn(rng, kind, depth, 4, spread=3)
@@ -79,9 +80,9 @@ def test_cut_towards_zero_on_both_sides() -> None:
     assert got.tolist() == [0, 1, 1, 1, 2, 0, -1, -2]
 
 
-@pytest.mark.parametrize("kind", [F16, BF16])
-@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.97])
-@pytest.mark.parametrize("spread", [0.0, 3.0])
+@each("kind", [F16, BF16])
+@each("zeros", [0.0, 0.5, 0.97])
+@each("spread", [0.0, 3.0])
 def test_the_quick_way_to_16_bits_is_the_exact_one(kind: np.dtype[Any], zeros: float, spread: float) -> None:
     rng = np.random.default_rng(int(10 * zeros + spread))
     for depth in (3, 32, 300):
@@ -137,7 +138,7 @@ def test_wide_matrices_are_summed_like_narrow_ones() -> None:
         assert np.array_equal(whole[:, column], one[:, 0])
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "iterations", "bits"),
     [(2.0, 1, 0x3F34F95E), (1.0, 3, 0x3F7FFFFF), (0.5, 3, 0x3FB504F4), (0.0, 3, 0x601AB3D4), (-1.0, 3, 0x7F800000)],
 )
@@ -147,7 +148,7 @@ def test_reciprocal_roots_seen_on_the_vendors_model(value: float, iterations: in
     assert root.view(np.uint32)[0] == bits
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right", "bits"),
     [
         (1.0, 0.0, 0x7F800000),

@@ -16,6 +16,7 @@ from tpuc_ops import top
 from tpuc_quantize.remedies.keep_tail_float import KeepTailFloat
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 HEAD = """module @net attributes {module.state = "TOP_F32"} {
@@ -117,8 +118,8 @@ def test_sums_become_bytes_where_somebody_wants_them() -> None:
     assert _sums(both, f"({ROWS}, {ROWS})", {1}) == set()
 
 
-@pytest.mark.parametrize("mode", ["int8", "int8-asym"])
-@pytest.mark.parametrize("do_relu", [False, True])
+@each("mode", ["int8", "int8-asym"])
+@each("do_relu", [False, True])
 def test_answers_are_sums_times_one_factor_per_channel(mode: str, do_relu: bool) -> None:
     random = np.random.default_rng(3)
     filters = random.normal(size=(4, 3, 1, 1)).astype(np.float32)

@@ -17,6 +17,7 @@ from tpuc_bm1684x.transposition import transposition
 from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
+from tests.families import each
 
 SHAPE = (3, 70, 5, 130)
 ORDERS = [(0, 2, 3, 1), (0, 3, 1, 2), (0, 3, 2, 1), (3, 1, 2, 0), (2, 3, 0, 1), (0, 1, 3, 2)]
@@ -33,7 +34,7 @@ def addresses(start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> N
     return places
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "source", "target"),
     [
         ((1, 1, 85, 6400), (1, 1, 6400, 1), (1, 1, 1, 85)),  # rows in the source
@@ -58,7 +59,7 @@ def test_a_transposed_copy_moves_each_element_to_its_place(
     assert sorted(pairs) == sorted(wanted)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "source", "target"),
     [
         ((1, 4, 6, 8), (192, 48, 8, 1), (384, 96, 16, 1)),  # rows stay rows

@@ -20,6 +20,7 @@ from tpuc_testing.op_conformance import Typed
 
 from tests.chips.c import general_samples
 from tests.chips.c.programs import needs_compiler
+from tests.families import each
 
 ROUND_MODES = tuple(ROUNDINGS)
 
@@ -234,7 +235,7 @@ SUBJECTS: Mapping[str, Callable[[], Mapping[str, Sample]]] = {
 
 
 @needs_compiler
-@pytest.mark.parametrize("subject", SUBJECTS)
+@each("subject", SUBJECTS)
 def test_functions_equal_the_evaluation(subject: str) -> None:
     registry = Registry()
     compiled = compile_kernels(SUBJECTS[subject](), "c", registry)
@@ -277,7 +278,7 @@ def test_every_function_is_among_the_samples() -> None:
     assert {str(op) for op in TABLE.cells} == shown
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "operands", "result", "sentence"),
     [
         (tpu.MulShift(multiplier=1, rshift=63), ["i8"], "i8", "shifts from -31 to 62, this one is 63"),

@@ -6,7 +6,6 @@ import functools
 from pathlib import Path
 
 import numpy as np
-import pytest
 from tpuc.api import Module, PlannedBuffer, PoolInfo
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
@@ -15,6 +14,7 @@ from tpuc_plan.planners.arena import Lived, buffer_list, make_plan
 from tpuc_plan.planners.greedy import GREEDY
 
 from tests.chips.c.programs import DIGITS, needs_compiler, needs_lowerings
+from tests.families import each
 
 pytestmark = needs_lowerings
 PLANNERS = ("greedy", "hill-climb{moves=50}", "exact", "reference-count")
@@ -65,8 +65,8 @@ def test_one_plan_never_takes_more_than_two() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("pools", [None, POOLS], ids=["one pool", "two pools"])
-@pytest.mark.parametrize("planner", PLANNERS)
+@each("pools", [None, POOLS], ids=["one pool", "two pools"])
+@each("planner", PLANNERS)
 def test_every_planner_gives_a_program_with_the_same_results(planner: str, pools: dict[str, str] | None) -> None:
     session, plan = built(planner, pools)
     assert plan.memory_plan is not None

@@ -7,10 +7,11 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
-import pytest
 import tpuc
 from onnx import TensorProto, helper
 from tpuc_plan.usmp.c_source import MOST_LETTERS, identifier, model_identifier
+
+from tests.families import each
 
 NAMES = ("pow", "main", "int", "a.b", "n" * MOST_LETTERS, "n" * (MOST_LETTERS + 1), "n" * 150)
 
@@ -27,7 +28,7 @@ def test_names_in_c() -> None:
     assert {len(one) for one in long} == {MOST_LETTERS}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_networks_of_any_name(name: str, tmp_path: Path) -> None:
     """Seven compilations of one op; an input and an output are keywords of C."""
     ends = [helper.make_tensor_value_info(one, TensorProto.FLOAT, [1, 4]) for one in ("int", "default")]

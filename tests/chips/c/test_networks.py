@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 from PIL import Image
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 
 from tests.chips.c.programs import needs_compiler, needs_lowerings
+from tests.families import each
 
 pytestmark = [needs_lowerings, needs_compiler]
 Array: TypeAlias = npt.NDArray[Any]
@@ -96,7 +96,7 @@ def table_of(session: Session, module: Module, rows: Array, folder: Path) -> Any
     return session.calibrate(module, dataset=folder / "samples.npz", method="max", options=options)
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@each("name", SUBJECTS)
 def test_outputs_are_those_of_the_evaluation(name: str, model_data: Path, tmp_path: Path) -> None:
     subject = SUBJECTS[name]
     session = Session(chip="c", quantize=None if subject.exact else "int8")

@@ -12,7 +12,6 @@ import pytest
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc.support import read_forms
-from tpuc_c import model
 from tpuc_c.chip import CHIP
 from tpuc_driver.session import Session
 from tpuc_testing.kernel_conformance import check_array, sample_module
@@ -60,12 +59,6 @@ def judged(forms: Mapping[str, Form], folder: Path) -> list[str]:
     loaded = session.chip.load(session.build(session.transform(folder / "forms.onnx")).data)
     got = loaded.run({info.name: inputs[info.name].reshape(info.shape) for info in loaded.inputs})
     return list(differences(got, wanted))
-
-
-@pytest.fixture(autouse=True)
-def unoptimized(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The C compiler takes most of the time."""
-    monkeypatch.setattr(model, "FLAGS", tuple(flag for flag in model.FLAGS if flag != "-O2"))
 
 
 def test_every_form_gives_what_the_runtime_gives(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.c.programs import COMPILERS, DIGITS, FLOAT, build, compile_digits, needs_compiler, needs_lowerings, run
 from tests.passes.test_stated_on_chips import residual, steps_off
+from tests.turns import first_few
 
 
 def images() -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +39,7 @@ def test_two_compilations_write_the_same_bytes(mode: tuple[str, ...] | None, tmp
 
 @needs_lowerings
 @needs_compiler
-@pytest.mark.parametrize("mode", [None, FLOAT], ids=["int8", "f32"])
+@pytest.mark.parametrize("mode", [None, pytest.param(FLOAT, marks=pytest.mark.slow)], ids=["int8", "f32"])
 def test_archive_and_folder_run_and_know_the_digits(mode: tuple[str, ...] | None, tmp_path: Path) -> None:
     x, labels = images()
     np.savez(tmp_path / "x.npz", image=x)
@@ -50,7 +51,7 @@ def test_archive_and_folder_run_and_know_the_digits(mode: tuple[str, ...] | None
 
 @needs_lowerings
 @needs_compiler
-@pytest.mark.parametrize("name", COMPILERS)
+@pytest.mark.parametrize("name", first_few(COMPILERS, 1))
 def test_the_program_of_the_example_gives_the_evaluation(name: str, tmp_path: Path) -> None:
     """With the outputs as they are stored, every bit; the program takes many samples, one behind the other."""
     whole = ("--output-names", "flat", "--quant-output")
@@ -133,7 +134,7 @@ def test_what_has_no_meaning_for_source_is_refused() -> None:
 
 @needs_lowerings
 @needs_compiler
-@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize("kind", first_few([np.int8, np.uint8], 1))
 def test_networks_that_come_quantised_give_what_the_runtime_gives(kind: type[np.integer[Any]], tmp_path: Path) -> None:
     """Unsigned filters have nine bits without their zero point, also those of one channel each."""
     off = steps_off("c", residual(tmp_path, kind), 0.08)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,11 +25,18 @@ from tests.chips.c.programs import (
     quantised,
     run,
 )
+from tests.families import each
 
 pytestmark = [needs_lowerings, needs_compiler]
 VARIANTS = [(name, flags) for name in COMPILERS for flags in (("-O3",), SANITIZED)]
-FEW = [VARIANTS[0], VARIANTS[-1]]
-"""One compiler's optimised code, and the other's that checks itself; u3 has all four."""
+
+
+def variants(quick: int) -> list[Any]:
+    """Compilers and their options, one of which is quick; optimized code is built in `test_pipeline` too."""
+    chosen = VARIANTS[quick]
+    return [pytest.param(one, marks=() if one == chosen else pytest.mark.slow, id=str(one)) for one in VARIANTS]
+
+
 PINNED = (
     *("--executor=aot", "--target=accel,c", "--usmp-workspace-pools=dtcm,sram", "--usmp-parameter-pools=itcm,flash"),
     *("--usmp-workspace-pool-dtcm=", "target=c;size=1000", "--usmp-workspace-pool-sram=", "target=c,accel"),
@@ -49,7 +57,7 @@ def expected(folder: Path) -> bytes:
     """The output of the network by the example in its folder."""
     names = sorted(path.name for path in folder.glob("*_lib0.c"))
     model = names[0].removesuffix("_lib0.c")
-    return run(build(folder, (names[0], f"{model}_operators.c", "main.c"), "-O1", name="cc"), sample())
+    return run(build(folder, (names[0], f"{model}_operators.c", "main.c"), "-O0", name="cc"), sample())
 
 
 def compiled(folder: Path, model: str, *options: str, mode: tuple[str, ...] | None = None) -> bytes:
@@ -68,7 +76,7 @@ def application(folder: Path, text: str, models: tuple[str, ...], variant: tuple
     return build(folder, ["application.c", *sources], *places, *flags, name=name)
 
 
-@pytest.mark.parametrize("variant", FEW, ids=str)
+@pytest.mark.parametrize("variant", variants(-1))
 def test_u1_the_most_simple_use_case(variant: tuple[str, tuple[str, ...]], tmp_path: Path) -> None:
     wanted = compiled(tmp_path, "my_model", "--executor=aot", "--output-format=mlf", "--target=c")
     text = f"""
@@ -88,7 +96,7 @@ int main(void) {{
     assert run(application(tmp_path, text, ("my_model",), variant), sample()) == wanted
 
 
-@pytest.mark.parametrize("variant", FEW, ids=str)
+@pytest.mark.parametrize("variant", variants(1))
 def test_u2_two_networks_share_a_workspace(variant: tuple[str, tuple[str, ...]], tmp_path: Path) -> None:
     options = ("--executor=aot", "--output-format=mlf", "--target=accel,c", "--usmp-workspace-pools=sram")
     options += ("--usmp-workspace-pool-sram=", "target=c:rw,accel:rw")
@@ -137,7 +145,7 @@ static TVM_ALIGNED(16) %s_t %s;
 """
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@each("variant", variants(-1))
 def test_u3_pools_in_several_memories(variant: tuple[str, tuple[str, ...]], tmp_path: Path) -> None:
     """Constants are copied to where the application wants them; bytes around every workspace stay as they were."""
     wanted = compiled(tmp_path, "my_model", *PINNED)
@@ -214,7 +222,7 @@ def test_pools_with_sections_are_held_by_the_generated_source(tmp_path: Path) ->
     assert ".flash" in sections
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "sentence"),
     [
         (("--usmp-workspace-pool-sram=size=1000",), "fits none of its pools, 'sram' of 1000 bytes; enlarge 'sram'"),

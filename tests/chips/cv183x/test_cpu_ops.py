@@ -20,6 +20,7 @@ from tpuc_driver.session import Session
 from tests.chips.command_line import tpuc
 from tests.chips.cv18.op_networks import Array, Net
 from tests.chips.pooled_regions import REGIONS, ROI_POOLING
+from tests.families import each
 from tests.frontends.caffe.files import inputs, layer, read
 
 X = np.random.default_rng(3).integers(-9, 9, (2, 5, 12)).astype(np.float32)
@@ -52,7 +53,7 @@ def test_a_network_with_a_function_in_its_middle_has_three_parts(largest: int, t
     assert (call.function, call.inputs[0].shape, call.outputs[0].shape) == ("topk", (2, 5, 12, 1), (2, 5, 4, 1))
 
 
-@pytest.mark.parametrize(
+@each(
     ("cpu_ops", "axis", "outputs", "way_out"),
     [
         (

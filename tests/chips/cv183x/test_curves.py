@@ -8,12 +8,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import pytest
 from tpuc.api import BF16, TensorType
 from tpuc.registry import Registry
 from tpuc_ops import tpu
 from tpuc_testing import Typed
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
+
+from tests.families import each
 
 HALVES = np.arange(-8.0, 8.0, 1 / 128).astype(ml_dtypes.bfloat16).reshape(1, 16, 16, 8)
 FUNCTIONS: dict[str, Callable[[float], float]] = {
@@ -29,7 +30,7 @@ MOST = 1.1
 """The error's energy, by that of rounding the exact value to bf16 once: small parts are rounded too, before."""
 
 
-@pytest.mark.parametrize("mode", FUNCTIONS)
+@each("mode", FUNCTIONS)
 def test_curves_are_hardly_worse_than_one_rounding(mode: str) -> None:
     registry = Registry()
     sample = Sample(tpu.Active(mode=mode), [Typed(HALVES, TensorType(HALVES.shape, BF16))], BF16)

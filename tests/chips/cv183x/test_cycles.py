@@ -18,6 +18,7 @@ from tpuc_driver.session import Boundary, Session
 
 from tests.chips.cv18.op_networks import Net
 from tests.chips.cv183x.test_networks import write_resnet50
+from tests.families import each
 from tests.models.resnet8 import from_tflite
 
 # Microseconds of the vendor's files by its own estimator, int8 and bf16, casts of inputs and outputs included.
@@ -61,10 +62,8 @@ def _compiled(name: str, mode: str, model_data: Path, work: Path) -> LoadedModel
     return session.chip.load(session.build(module, table).data)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "resnet50" else ()) for name in VENDOR]
-)
+@each("mode", MODES)
+@each("name", [pytest.param(name, marks=pytest.mark.slow if name == "resnet50" else ()) for name in VENDOR])
 def test_networks_take_about_as_long_as_the_vendors(name: str, mode: str, model_data: Path, tmp_path: Path) -> None:
     loaded = _compiled(name, mode, model_data, tmp_path)
     microseconds = loaded.timeline("vendor").cycles / 650

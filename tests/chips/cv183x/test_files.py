@@ -177,7 +177,7 @@ class TestRunning:
         assert seen == ["dma.load", "tensor.mul", "dma.store"]
         assert np.array_equal(simulator.read(gmem(3), SHAPE, np.dtype(np.int8)), values())
 
-    @pytest.mark.parametrize(
+    @each(
         ("inputs", "message"),
         [
             ({}, "cvimodel: input 'x' is missing; give all of x"),

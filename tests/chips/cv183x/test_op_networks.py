@@ -14,7 +14,8 @@ from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.op_networks import NETWORKS, Array
 from tests.chips.cv18.steps import check_steps
-from tests.turns import in_turn
+from tests.families import each
+from tests.turns import few_pairs, in_turn
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -73,7 +74,7 @@ def cosine(got: Array, wanted: Array) -> float:
     return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
-@pytest.mark.parametrize(("name", "mode"), in_turn(NETWORKS, ("int8", "bf16"), lambda _: "network"))
+@each(("name", "mode"), in_turn(NETWORKS, ("int8", "bf16"), lambda _: "network", few_pairs))
 def test_networks_give_what_their_ops_say_and_what_the_float_network_does(name: str, mode: str, tmp_path: Path) -> None:
     built = build_network(name, mode, tmp_path)
     check_network(built, lambda data: built.session.chip.load(data).run(built.inputs), LEAST_COSINE[name, mode])

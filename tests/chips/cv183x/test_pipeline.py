@@ -19,13 +19,14 @@ from tpuc_driver.data import quantise
 from tpuc_driver.session import Boundary, Session
 
 from tests.chips.command_line import tpuc, tpuc_apart
+from tests.families import each
 from tests.models.networks import Network
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
 MODES = {"int8": ("--quantize", "int8", "--dataset", DIGITS / "digits_calib.npz"), "bf16": ("--quantize", "bf16")}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["bf16", pytest.param("int8", marks=pytest.mark.slow)])
 def test_two_runs_in_different_folders_write_the_same_bytes(mode: str, tmp_path: Path) -> None:
     """One of them is a process of its own, with its own order of sets. The record of a run says in which folder."""
     written: list[dict[str, bytes]] = []
@@ -60,7 +61,7 @@ def test_the_file_runs_from_the_command_line(mode: str, tmp_path: Path) -> None:
         assert word in shown.stdout
 
 
-@pytest.mark.parametrize("mode", ["f32", "f16", "int8-asym"])
+@each("mode", ["f32", "f16", "int8-asym"])
 def test_modes_that_the_chip_lacks_are_refused_before_any_work(mode: str) -> None:
     done = tpuc("compile", DIGITS / "digits.onnx", "--chip", "cv183x", "--quantize", mode, "-o", "missing.cvimodel")
     assert done.returncode == 2
@@ -123,7 +124,7 @@ def _many_headed(path: Path, heads: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("heads", [4, 5, 9])
+@each("heads", [4, 5, 9])
 def test_inputs_and_outputs_beyond_five_lie_in_the_programs_own_memory(heads: int, tmp_path: Path) -> None:
     """Five memories are left for one tensor each; the others share one where nothing else lies."""
     session = Session(chip="cv183x", quantize="bf16")
@@ -149,7 +150,7 @@ def whole(network: Callable[[str], Network]) -> bytes:
     return Session(chip="cv183x", quantize="bf16").build(network("digits").module).data
 
 
-@pytest.mark.parametrize("size", [0, 10, 60, 3000])
+@each("size", [0, 10, 60, 3000])
 def test_a_truncated_file_is_refused(size: int, whole: bytes, tmp_path: Path) -> None:
     path = tmp_path / "short.cvimodel"
     path.write_bytes(whole[:size])

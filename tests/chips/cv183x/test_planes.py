@@ -19,6 +19,7 @@ from tpuc_driver.session.building import Built
 
 from tests.chips.cv18.op_networks import Net
 from tests.conftest import RunVendor
+from tests.families import each
 
 CHIPS = ["cv183x", "cv181x", "cv180x"]
 VENDOR_CYCLES = 5368
@@ -70,14 +71,14 @@ def test_a_gray_image_costs_half_of_what_the_vendor_needs(tmp_path: Path) -> Non
     assert cycles[GRAY] - cycles[QUANTISED] <= VENDOR_CYCLES / 2
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("chip", CHIPS)
+@each("shape", SHAPES)
+@each("chip", CHIPS)
 def test_strips_have_the_numbers_of_the_module(chip: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     assert_values(*built(chip, tmp_path, shape, GRAY), {"image_raw": pixels(shape)})
 
 
-@pytest.mark.parametrize("ops", [1, 2])
-@pytest.mark.parametrize("chip", CHIPS)
+@each("ops", [1, 2])
+@each("chip", CHIPS)
 def test_tables_in_strips_have_the_numbers_of_the_module(chip: str, ops: int, tmp_path: Path) -> None:
     shape = (1, 1, 49, 10)
     session, result = built(chip, tmp_path, shape, QUANTISED, ops)
@@ -93,7 +94,7 @@ def test_strips_begin_at_vectors_where_rows_allow_it() -> None:
     assert strips_of(1, 37, 1, CV183X) is None
 
 
-@pytest.mark.parametrize("rows", [(0, 6), (1, 6), (1, 2), (2, 4), (3, 5)])
+@each("rows", [(0, 6), (1, 6), (1, 2), (2, 4), (3, 5)])
 def test_any_rows_come_together(rows: tuple[int, int]) -> None:
     strips, element = Strips(6, 20, rows=2, lanes=8), ScalarType("ui8")
     plane = np.arange(120).reshape(6, 20)

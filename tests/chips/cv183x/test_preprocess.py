@@ -12,6 +12,7 @@ from tpuc_testing.values import build_exposed
 
 from tests.chips.cv18.op_networks import Net
 from tests.chips.frames import frames, host_frames
+from tests.families import each
 
 NORMALISED: dict[str, Any] = {
     "mean": (103.9, 116.8, 123.7),
@@ -29,8 +30,17 @@ def write_network(path: Path) -> Path:
     return net.save(path, {"image": (2, 3, 12, 18)}, ["y"])
 
 
-@pytest.mark.parametrize("form", ["RGB_PLANAR", "BGR_PACKED"])
-@pytest.mark.parametrize("preprocess", [NORMALISED, {**NORMALISED, "mean": (9.0,), "scale": (0.01,)}, None])
+@each("form", ["RGB_PLANAR", "BGR_PACKED"])
+@each(
+    "preprocess",
+    [
+        NORMALISED,
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ({**NORMALISED, "mean": (9.0,), "scale": (0.01,)}, None)
+        ),
+    ],
+)
 def test_bytes_give_what_normalised_floats_give(preprocess: dict[str, Any] | None, form: str, tmp_path: Path) -> None:
     preprocess = preprocess or {"pixel_format": "rgb"}
     session = Session(chip="cv183x", quantize="bf16")
@@ -54,9 +64,7 @@ def test_bytes_give_what_normalised_floats_give(preprocess: dict[str, Any] | Non
     assert np.array_equal(got, wanted)
 
 
-@pytest.mark.parametrize(
-    "form", ["YUV_NV12", "YUV_NV21", "YUV420_PLANAR", pytest.param("RGBA_PACKED", marks=pytest.mark.slow)]
-)
+@each("form", ["YUV_NV12", "YUV_NV21", "YUV420_PLANAR", pytest.param("RGBA_PACKED", marks=pytest.mark.slow)])
 def test_frames_of_cameras(form: str, tmp_path: Path) -> None:
     preprocess = {**NORMALISED, "pixel_format": "bgr"}
     session = Session(chip="cv183x", quantize="bf16")
@@ -70,7 +78,7 @@ def test_frames_of_cameras(form: str, tmp_path: Path) -> None:
     assert np.array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("form", ["YUV_NV12", "YUV420_PLANAR"])
+@pytest.mark.parametrize("form", ["YUV_NV12", pytest.param("YUV420_PLANAR", marks=pytest.mark.slow)])
 def test_every_byte_of_a_frame_gives_what_it_gives_on_the_host(form: str, tmp_path: Path) -> None:
     """Of brightness, of both colours, and half of all pairs of colours: 256x512 pixels."""
     preprocess, shape = {"pixel_format": "rgb", "scale": (1.0,), "mean": (0.0,)}, (1, 3, 256, 512)

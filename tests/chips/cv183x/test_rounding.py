@@ -25,6 +25,8 @@ from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 from tpuc_testing.kernel_conformance import Sample, sample_module
 from tpuc_testing.values import build_exposed
 
+from tests.families import each
+
 Array = NDArray[Any]
 I8, U8 = ScalarType("i8"), ScalarType("u8")
 
@@ -43,7 +45,7 @@ def test_a_factor_keeps_15_bits_and_needs_no_second_rounding_unless_it_is_tiny(f
     assert abs(said / Fraction(factor) - 1) <= Fraction(1, 1 << 15)
 
 
-@pytest.mark.parametrize("factor", [0.9037, 0.3011, 0.2103, 0.1207, 1.003e-3, 3.01e-5])
+@each("factor", [0.9037, 0.3011, 0.2103, 0.1207, 1.003e-3, 3.01e-5])
 def test_rounding_leaves_no_bias(factor: float) -> None:
     """Sums evenly spread; two roundings with a shift of 2 would leave an eighth of a step away from 0."""
     reach = round(100 / factor)
@@ -151,7 +153,7 @@ def test_scales_stay_where_a_join_copies() -> None:
     assert not may_move_scale(joined)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "bits"),
     [
         (-np.inf, 0xFF7F),

@@ -20,6 +20,7 @@ from tpuc_testing.values import build_exposed
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv183x.test_kernels import FLOATS, INTEGERS
 from tests.core.fakes import offer
+from tests.families import each
 from tests.models.networks import Network
 
 NARROW = replace(CV183X, name="narrow", lanes=8, clock_hz=500_000_000, record_magic=0xA7, number=0x1822)
@@ -32,6 +33,7 @@ def _registry() -> Registry:
     return Registry(offers=[*installed_offers(), *own])
 
 
+@pytest.mark.slow  # every kernel, of which files of the chip itself and of its family are quick
 @pytest.mark.parametrize("samples", [INTEGERS, FLOATS], ids=["integers", "floats"])
 def test_kernels_compute_what_the_ops_say(registry: Registry, samples: dict[str, Sample]) -> None:
     compiled = compile_kernels(samples, "narrow", registry)
@@ -62,6 +64,6 @@ def test_files_and_cycles_are_those_of_the_chip(registry: Registry) -> None:
     assert chip.load(data).timeline("vendor").cycles > Cv18Chip(CV183X).load(wide).timeline("vendor").cycles
 
 
-@pytest.mark.parametrize(("columns", "split"), [(10, (1, 10)), (100, (7, 16)), (129, (5, 32)), (1000, (8, 128))])
+@each(("columns", "split"), [(10, (1, 10)), (100, (7, 16)), (129, (5, 32)), (1000, (8, 128))])
 def test_columns_lie_over_the_lanes_of_the_chip(columns: int, split: tuple[int, int]) -> None:
     assert split_columns(columns, DType.INT8, NARROW) == split

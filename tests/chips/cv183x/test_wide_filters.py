@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tpuc_cv18.lowerings.wide_filters import byte_count, some_split, split
 
+from tests.families import each
 
-@pytest.mark.parametrize(("low", "high", "count"), [(-128, 127, 1), (-129, 100, 2), (-90, 165, 2), (0, 255, 3)])
+
+@each(("low", "high", "count"), [(-128, 127, 1), (-129, 100, 2), (-90, 165, 2), (0, 255, 3)])
 def test_parts_are_bytes_that_add_up(low: int, high: int, count: int) -> None:
     filters = np.random.default_rng(0).integers(low, high, (5, 7, 3, 2), endpoint=True).astype(np.float32)
     filters[0, 0, 0], filters[0, 1, 0] = low, high

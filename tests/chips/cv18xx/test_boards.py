@@ -15,6 +15,7 @@ from tpuc_cv18xx.chip import CV180X
 
 from tests.chips.command_line import tpuc
 from tests.chips.cv18xx import NAMES
+from tests.families import each
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits.onnx"
 GOLDENS = Path(__file__).parent / "goldens"
@@ -42,7 +43,7 @@ def _with_activations(path: Path, size: int) -> Path:
 
 
 class TestBoards:
-    @pytest.mark.parametrize("name", BOARDS)
+    @each("name", BOARDS)
     def test_a_board_has_a_chip_and_memory(self, name: str) -> None:
         chip, mib = BOARDS[name]
         board = Registry().get("tpuc.boards", name)
@@ -98,7 +99,7 @@ class TestBoards:
 
 
 class TestRuntimes:
-    @pytest.mark.parametrize("chip", [*NAMES, "cv183x"])
+    @each("chip", [*NAMES, "cv183x"])
     def test_a_file_states_the_version_of_the_runtime(self, chip: str, tmp_path: Path) -> None:
         stated: dict[str, bytes] = {}
         for version in ("1.3", "1.4", "1.9", "2.0"):

@@ -15,6 +15,7 @@ from tpuc_cv18.isa import Segment, Target, decode_cmdbuf, decode_dmabuf, encode_
 from tpuc_cv18.loaded import load_model
 
 from tests.chips.cv18xx import NAMES, TARGETS
+from tests.families import each
 
 GOLDENS = Path(__file__).parent / "goldens"
 FILES = [
@@ -68,7 +69,7 @@ class TestFiles:
             assert stored.stream(engine) == segment.stream(engine)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=NAMES)
+@each("target", TARGETS, ids=NAMES)
 def test_files_of_another_chip_of_the_package_are_refused(target: Target) -> None:
     for other in TARGETS:
         if other is target:

@@ -15,6 +15,7 @@ from tpuc.api import ImageFrame, LoadedModel, Unsupported, UsageError
 from tpuc_driver.session import Boundary, Session
 
 from tests.chips.cv18.op_networks import Net
+from tests.families import each
 
 NORMALISED: dict[str, Any] = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "pixel_format": "rgb"}
 BYTES = {
@@ -118,7 +119,7 @@ class Case:
         return cls(data, chip.load(data), video_frames(video, PLANES[key], BYTES[key]), wanted)
 
 
-@pytest.mark.parametrize(("chip", "form"), BYTES)
+@each(("chip", "form"), BYTES)
 def test_frames_give_what_normalised_floats_give(chip: str, form: str, tmp_path: Path) -> None:
     case = Case.of(chip, form, tmp_path)
     (got,) = case.loaded.run({"image_raw": case.frames}).values()

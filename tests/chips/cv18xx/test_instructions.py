@@ -84,7 +84,7 @@ def test_instructions_come_back_from_their_bytes(target: Target, name: str) -> N
         assert list(again.writes()) == list(instruction.writes())
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=NAMES)
+@each("target", TARGETS, ids=NAMES)
 def test_addresses_in_gmem_begin_at_0(target: Target) -> None:
     copy = TensorCopy(source=gmem(3, 0x40), destination=0x80, shape=(1, 1, 1, 8), dtype=INT8).on(target)
     fields = target.layouts(Engine.DMA).unpack(copy.encode(1, 0))
@@ -106,7 +106,7 @@ def _depthwise(target: Target) -> Depthwise:
     ).on(target)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=NAMES)
+@each("target", TARGETS, ids=NAMES)
 def test_what_the_chips_lack_is_refused(target: Target) -> None:
     total = ChannelSum(result=Operand(0x100, INT8, Layout.COMPACT), input=Operand(0, INT8), input_shape=(1, 2, 4, 4))
     with pytest.raises(IllegalCommand, match=f"{target.name} has none; use average pooling"):

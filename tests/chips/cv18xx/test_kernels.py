@@ -18,20 +18,25 @@ from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18xx import NAMES, TARGETS
 from tests.chips.cv18xx.kernel_cases import BYTE_ROWS, FLOAT_ROWS, ROWS, SEPARATE, STRIDES
+from tests.families import each
 
 FEWEST_LANES = "cv180x"
 RUNS = [
-    *(pytest.param(chip, ROWS, id=f"{chip}-rows") for chip in NAMES),
+    *(
+        pytest.param(chip, ROWS, id=f"{chip}-rows", marks=() if chip == FEWEST_LANES else pytest.mark.slow)
+        for chip in NAMES
+    ),
     pytest.param(FEWEST_LANES, BYTE_ROWS, id=f"{FEWEST_LANES}-byte-rows"),
     pytest.param(FEWEST_LANES, FLOAT_ROWS, id=f"{FEWEST_LANES}-float-rows"),
     pytest.param(FEWEST_LANES, SEPARATE, id=f"{FEWEST_LANES}-separate"),
     *(pytest.param(chip, STRIDES, id=f"{chip}-strides") for chip in NAMES),
-    pytest.param(FEWEST_LANES, INTEGERS, id=f"{FEWEST_LANES}-integers"),
-    pytest.param(FEWEST_LANES, FLOATS, id=f"{FEWEST_LANES}-floats"),
+    # The kernels are those of cv183x, whose quick tests run these.
+    pytest.param(FEWEST_LANES, INTEGERS, id=f"{FEWEST_LANES}-integers", marks=pytest.mark.slow),
+    pytest.param(FEWEST_LANES, FLOATS, id=f"{FEWEST_LANES}-floats", marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize(("chip", "samples"), RUNS)
+@each(("chip", "samples"), RUNS)
 def test_the_simulator_equals_the_evaluation(chip: str, samples: Mapping[str, Sample]) -> None:
     registry = Registry()
     compiled = compile_kernels(samples, chip, registry)
@@ -41,7 +46,7 @@ def test_the_simulator_equals_the_evaluation(chip: str, samples: Mapping[str, Sa
     assert integers + floats == sum(1 + len(sample.tilings) for sample in samples.values())
 
 
-@pytest.mark.parametrize(
+@each(
     ("chip", "samples", "products"),
     [
         *(("cv180x", {"row": ROWS["row"]}, True), ("cv181x", {"row": ROWS["row"]}, False)),
@@ -63,7 +68,7 @@ def test_few_rows_use_the_matrix_product_where_a_convolution_is_slower(
         assert (" matmul " in text) == products
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=NAMES)
+@each("target", TARGETS, ids=NAMES)
 def test_planes_of_bytes_are_looked_up_in_all_lanes(target: Target) -> None:
     plane = TensorType((1, 1, 144, 152), ScalarType("i8"))
     space = flat_space(LaneKernel[Any](target).lanes, Node(tpu.Lut(), (plane,), (plane,), "table"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tpuc.api import F32
 from tpuc.registry import Registry
 from tpuc_ops import top
@@ -10,11 +9,12 @@ from tpuc_testing import uniform
 from tpuc_testing.kernel_conformance import Fixed, Sample, sample_module
 
 from tests.chips.cv18xx import NAMES
+from tests.families import each
 from tests.models.rows import lower
 
 
-@pytest.mark.parametrize(("stride", "moves"), [(31, False), (32, True)])
-@pytest.mark.parametrize("chip", NAMES)
+@each(("stride", "moves"), [(31, False), (32, True)])
+@each("chip", NAMES)
 def test_strides_up_to_31_are_those_of_a_convolution(chip: str, stride: int, moves: bool) -> None:
     conv = top.Conv(kernel_shape=(3, 3), strides=(stride, stride), pads=(0, 0, 0, 0))
     sample = Sample(conv, [uniform(1, 2, 64, 64), Fixed(uniform(4, 2, 3, 3)), None], F32)
@@ -23,7 +23,7 @@ def test_strides_up_to_31_are_those_of_a_convolution(chip: str, stride: int, mov
     assert ("tpu.Permute" in names) == moves
 
 
-@pytest.mark.parametrize("chip", NAMES)
+@each("chip", NAMES)
 def test_means_of_float_inputs_larger_than_a_lane_are_those_of_bf16(chip: str) -> None:
     norm = Sample(top.InstanceNorm(), [uniform(1, 1, 40000), None, None])
     module, _ = sample_module({"norm": norm}, Registry())

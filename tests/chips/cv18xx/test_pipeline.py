@@ -6,18 +6,18 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 from tpuc_driver.session import Session
 
 from tests.chips.command_line import tpuc
 from tests.chips.cv18xx import NAMES
+from tests.families import each
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
 MODES = {"int8": ("--quantize", "int8", "--dataset", DIGITS / "digits_calib.npz"), "bf16": ("--quantize", "bf16")}
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("chip", NAMES)
+@each("mode", MODES)
+@each("chip", NAMES)
 def test_the_file_runs_from_the_command_line(chip: str, mode: str, tmp_path: Path) -> None:
     path = tmp_path / "digits.cvimodel"
     done = tpuc("compile", DIGITS / "digits.onnx", "--chip", chip, "-o", path, *MODES[mode])
@@ -59,8 +59,8 @@ def test_tools_show_the_chip(tmp_path: Path) -> None:
     assert re.search(r"^top\.Conv +tpuc \(cv18\) +tpuc \(cv18\)$", matrix.stdout, re.MULTILINE), matrix.stdout[:500]
 
 
-@pytest.mark.parametrize("mode", ["f32", "f16", "int8-asym"])
-@pytest.mark.parametrize("chip", NAMES)
+@each("mode", ["f32", "f16", "int8-asym"])
+@each("chip", NAMES)
 def test_modes_that_the_chips_lack_are_refused_before_any_work(chip: str, mode: str) -> None:
     done = tpuc("compile", DIGITS / "digits.onnx", "--chip", chip, "--quantize", mode, "-o", "missing.cvimodel")
     assert done.returncode == 2

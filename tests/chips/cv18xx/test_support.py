@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from tpuc.registry import Registry
 from tpuc_testing.coverage import uncovered
 
 from tests.chips.cv18.support_cases import cases
 from tests.chips.cv18xx import NAMES
+from tests.families import each
 
 
-@pytest.mark.parametrize("chip", NAMES)
+@each("chip", NAMES)
 def test_every_supported_op_is_shown(chip: str) -> None:
     assert not uncovered(chip, cases(chip), Registry())
 

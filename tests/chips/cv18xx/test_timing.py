@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from tpuc_cv18.base import Cv18Chip
 from tpuc_cv18.isa import DType, Fill, Target, TensorCopy, gmem
 from tpuc_cv18.timing import cycles
 
 from tests.chips.cv18xx import NAMES, TARGETS
+from tests.families import each
 
 INT8 = DType.INT8
 SHAPE = (1, 1, 1, 4096)
@@ -25,20 +25,20 @@ BOARD = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=NAMES)
+@each("target", TARGETS, ids=NAMES)
 def test_transfers_of_a_board_start_as_on_a_measured_chip(target: Target) -> None:
     assert (cycles(LOAD.on(target), "board"), cycles(STORE.on(target), "board")) == BOARD[target.name]
     whole = 4096 * target.clock_hz // (1886_000_000 * 4)
     assert cycles(LOAD.on(target), "vendor") == cycles(STORE.on(target), "vendor") == whole
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=NAMES)
+@each("target", TARGETS, ids=NAMES)
 def test_copies_in_local_memory_start_at_once_and_fills_take_nothing_but_the_start(target: Target) -> None:
     assert cycles(LOCAL.on(target), "board") == 4096 * target.clock_hz // target.profiles["board"].ddr_bytes_per_second
     assert cycles(FILL.on(target), "board") == 98 * target.clock_hz // 650_000_000
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=NAMES)
+@each("target", TARGETS, ids=NAMES)
 def test_plans_are_made_for_the_board(target: Target) -> None:
     chip = Cv18Chip(target)
     assert chip.profiles == ("board", "vendor")

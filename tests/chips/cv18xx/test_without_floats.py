@@ -12,6 +12,8 @@ from tpuc.registry import Registry
 from tpuc_cv18xx.chip import CV181X_CHIP
 from tpuc_lower.convert_top_to_tpu import ConvertTopToTpu
 
+from tests.families import each
+
 VALUES = "tensor<1x8x4x4x!quant.calibrated<f32<-4.0:4.0>>>"
 RESULT = VALUES.replace("4x4", "4x1")
 NETWORK = """module @net attributes {module.state = "TOP_CALIBRATED"} {
@@ -45,8 +47,6 @@ def test_an_op_that_is_computed_in_floats_is_refused_where_there_are_none() -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("op", "modes"), [(LARGEST, ("int8",)), (LARGEST, ("int8", "bf16")), (LENGTH, ("int8", "bf16"))]
-)
+@each(("op", "modes"), [(LARGEST, ("int8",)), (LARGEST, ("int8", "bf16")), (LENGTH, ("int8", "bf16"))])
 def test_everything_else_is_lowered(op: str, modes: list[str]) -> None:
     _lower(op, *modes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from tpuc.registry import Registry
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
@@ -19,9 +20,10 @@ def test_the_simulator_equals_the_evaluation(subject: str) -> None:
     _check(SUBJECTS[subject], subject)
 
 
+@each("count", [8, pytest.param(24, marks=pytest.mark.slow)])
 @each("kind", KINDS)
-def test_generated_samples_equal_the_evaluation(kind: str) -> None:
-    _check(generated(kind, 24), kind)
+def test_generated_samples_equal_the_evaluation(kind: str, count: int) -> None:
+    _check(generated(kind, count), kind)
 
 
 def _check(cases: Mapping[str, Sample], source: str) -> None:

@@ -19,7 +19,7 @@ from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.layer_cases import POSITIVE, LayerCase, X
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges, path_of, sample_of
 from tests.families import each
-from tests.turns import in_turn
+from tests.turns import few_pairs, in_turn, one_of_each
 
 Y = uniform(1, 70, 5, 6, low=-2, high=2, seed=1)
 CHANNEL = Fixed(uniform(1, 70, 1, 1, seed=2))
@@ -228,8 +228,8 @@ IN_SHORT_FLOATS = ("hard_swish",)
 """Computed in f16 and bf16 step by step: three roundings, where other kernels round what they have in f32."""
 
 
-TURNS = in_turn(CASES, [*FLOAT_MODES, "int8-asym"], path_of)
-"""Symmetric integers, which networks use most, are computed in every case."""
+TURNS = in_turn(CASES, [*FLOAT_MODES, "int8-asym"], path_of, few_pairs)
+"""Symmetric integers, which networks use most, are computed for every op."""
 
 
 @each(("name", "mode"), [turn for turn in TURNS if turn.values[1] in FLOAT_MODES])
@@ -256,7 +256,7 @@ def test_asymmetric_forms_compute_the_op(name: str, mode: str) -> None:
     assert np.abs(real_values(result, type_) - wanted).max() <= 0.03 * spread  # seven steps of 255
 
 
-@each("name", CASES)
+@each("name", one_of_each(CASES, path_of))
 def test_integer_forms_stay_within_their_steps(name: str) -> None:
     case = CASES[name]
     module, inputs, values = _module(case)

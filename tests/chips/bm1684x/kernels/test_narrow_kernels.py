@@ -14,6 +14,10 @@ _EXACT = ("add", "sub", "mul", "relu", "clip", "leaky", "prelu", "max", "concat"
 """Data movements and arithmetic with one rounding."""
 
 
+TURNS = 4
+QUICK = {("f16", 0), ("bf16", 2)}
+
+
 class TestAsymmetric(KernelConformance):
     chip = "bm1684x"
     samples = ASYMMETRIC
@@ -21,13 +25,17 @@ class TestAsymmetric(KernelConformance):
 
 @pytest.mark.parametrize(
     ("kind", "turn"),
-    [("f16", 0), ("bf16", 1), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in (("f16", 1), ("bf16", 0)))],
+    [
+        pytest.param(kind, turn, marks=() if (kind, turn) in QUICK else pytest.mark.slow)
+        for kind in ("f16", "bf16")
+        for turn in range(TURNS)
+    ],
 )
 def test_narrow_floats_equal_the_evaluation(kind: str, turn: int) -> None:
-    """Every second sample, so that the quick run takes each in one of the two kinds."""
-    errors = _run(dict(list(narrow(kind).items())[turn::2]))
+    """Every fourth sample; the quick run takes half of them, each in one of the two kinds."""
+    errors = _run(dict(list(narrow(kind).items())[turn::TURNS]))
     exact = {name: error for name, error in errors.items() if name.startswith(_EXACT)}
-    assert len(exact) > 15
+    assert len(exact) > 7
     assert not any(exact.values()), exact
 
 

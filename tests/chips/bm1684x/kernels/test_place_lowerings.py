@@ -20,7 +20,7 @@ from tpuc_testing.values import build_exposed
 from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, lowered_ops, path_of
 from tests.families import each
-from tests.turns import in_turn
+from tests.turns import few_pairs, in_turn
 
 FLOATS, INTEGERS = ("f32", "f16", "bf16"), ("int8", "int8-asym")
 MODES = (*FLOATS, *INTEGERS)
@@ -227,7 +227,7 @@ def test_ops_are_lowered_alike_in_every_mode_of_floats(name: str) -> None:
 
 @each(
     ("name", "mode"),
-    [*in_turn(OTHERS, MODES, path_of), *in_turn(SAME, ("f32", *INTEGERS), path_of)],
+    [*in_turn(OTHERS, MODES, path_of), *in_turn(SAME, ("f32", *INTEGERS), path_of, few_pairs)],
 )
 def test_the_lowered_op_means_the_same(name: str, mode: str) -> None:
     case = CASES[name]

@@ -27,6 +27,8 @@ from tpuc_bm1684x.isa.stream import decode_fields
 from tpuc_bm1684x.isa.tables import identify
 from tpuc_bm1684x.timing import cycles, timeline
 
+from tests.families import each
+
 FILE = Path(__file__).parents[1] / "goldens" / "cycles.json.gz"
 MEASURED: list[tuple[int, str, int]] = json.loads(gzip.decompress(FILE.read_bytes()))
 
@@ -73,7 +75,7 @@ def test_a_broadcast_without_strides_counts_rows_apart(h: int, w: int, dtype: DT
     assert (cycles(copy), cycles(stated)) == (plain, strided)
 
 
-@pytest.mark.parametrize(("channels", "expected"), [(300, 2843), (512, 4853), (513, 3241), (1024, 4853)])
+@each(("channels", "expected"), [(300, 2843), (512, 4853), (513, 3241), (1024, 4853)])
 def test_a_transpose_without_strides_spreads_as_if_planes_were_aligned(channels: int, expected: int) -> None:
     shape = (1, channels, 1, 1)
     assert cycles(TransposeNC(source=DDR_BASE, destination=isa.lmem(0), shape=shape, dtype=DType.F32)) == expected
@@ -87,7 +89,7 @@ def test_arithmetic_in_place_takes_twice_as_long(result: int, expected: int) -> 
     assert cycles(add) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("size", "expected"),
     [
         (1, 64 * 256 * 4),  # short lines cost 256 bytes each, and all start in one page: a quarter of the speed
