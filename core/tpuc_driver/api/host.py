@@ -41,6 +41,7 @@ from tpuc_driver.session.reports import (
 from tpuc_driver.session.results import (
     ACCURACY,
     CHECK_SAMPLES,
+    SEEN_SAMPLES,
     SELF_CHECK,
 )
 from tpuc_driver.session.running import (
@@ -86,6 +87,7 @@ __all__ = [
     "FRACTION_BITS",
     "LOW_BITS",
     "LOW_STEPS",
+    "SEEN_SAMPLES",
     "SELF_CHECK",
     "SENSOR_FORMATS",
     "SENSOR_VALUES",

@@ -27,7 +27,7 @@ from tpuc_driver.session.checking import fitted_labels, self_check
 from tpuc_driver.session.overflow import has_limits, seen_magnitudes
 from tpuc_driver.session.promise import meet_accuracy
 from tpuc_driver.session.reports import CompileReport, SelfCheck
-from tpuc_driver.session.results import CHECK_SAMPLES
+from tpuc_driver.session.results import CHECK_SAMPLES, SEEN_SAMPLES
 from tpuc_driver.session.running import compile_report, compiled_mode, needs_calibration, takes_calibration
 from tpuc_driver.session.settings import (
     CalibrationSettings,
@@ -78,10 +78,11 @@ class Recipe:
 
 
 class Calibrated(NamedTuple):
-    """A table of ranges with `write(path)`, and the samples for its check, if some were held out."""
+    """A table of ranges with `write(path)`, and the samples for its check: held out, or seen by tuning."""
 
     table: Any
     held_out: SampleSource | None
+    seen: SampleSource | None = None
 
 
 def calibrate(session: Session, module: Module, settings: CalibrationSettings) -> Calibrated:
@@ -98,7 +99,7 @@ def calibrate(session: Session, module: Module, settings: CalibrationSettings) -
     }
     with session.timed("calibrate"):
         session.manager(context).run(network_alone(module), [definition(**options)], "calibrate")
-    return Calibrated(context.result(CALIBRATION_TABLE), context.find(CHECK_SAMPLES))
+    return Calibrated(context.result(CALIBRATION_TABLE), context.find(CHECK_SAMPLES), context.find(SEEN_SAMPLES))
 
 
 def calibrate_and_check(
@@ -106,8 +107,8 @@ def calibrate_and_check(
 ) -> tuple[Any, SelfCheck | None]:
     """A table, and what a network that is quantised by it decides; see `self_check`."""
     options = {**(settings.get("options") or {}), "hold_out": True}
-    table, held_out = calibrate(session, module, {**settings, "options": options})
-    samples = _all_samples(session, module, settings) if held_out is None else held_out
+    table, held_out, seen = calibrate(session, module, {**settings, "options": options})
+    samples = held_out or seen or _all_samples(session, module, settings)
     least = settings.get("min_agreement") or 0.0
     return table, self_check(session, network_alone(module), None, table, samples, tuned=held_out is None, least=least)
 
@@ -149,7 +150,7 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
             )
         method = settings.get("calibration_method", "kld")
         options = {"lint": True, "hold_out": True}
-        table, held_out = calibrate(session, module, {**source, "method": method, "options": options})
+        table, held_out, _ = calibrate(session, module, {**source, "method": method, "options": options})
         deploy["tuned"] = held_out is None
         if held_out is not None:
             deploy["check_samples"] = held_out

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 CHECK_SAMPLES: ResultKey[SampleSource] = ResultKey("check_samples")
 """Samples for the self-check of a quantised network: those that calibration has held out, if there are any."""
+SEEN_SAMPLES: ResultKey[SampleSource] = ResultKey("seen_samples")
+"""Samples for it where calibration has held out none."""
 SELF_CHECK: ResultKey[SelfCheck] = ResultKey("self_check")
 """What a quantised network still decides as the float one."""
 ACCURACY: ResultKey[AccuracyReport] = ResultKey("accuracy")

@@ -13,7 +13,7 @@ import pytest
 from tpuc.api import CALIBRATION_TABLE, Module, PassContext, Value
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc_driver.api.host import CHECK_SAMPLES
+from tpuc_driver.api.host import CHECK_SAMPLES, SEEN_SAMPLES
 from tpuc_driver.data import SampleReader, SampleSet, SampleSource, inputs_of, open_samples
 from tpuc_driver.session import Session
 from tpuc_driver.session.reports import OutputCheck, SelfCheck
@@ -214,6 +214,18 @@ class TestHeldOut:
             assert list(known) == list(wanted)
             assert all(np.array_equal(known[name], wanted[name]) for name in wanted)
 
+    def test_the_outputs_of_what_is_checked_are_known_where_none_are_held_out(self, samples: Path) -> None:
+        context, module = PassContext(Registry()), classifier()
+        Calibrate(dataset=(str(samples),), input_num=12, hold_out=True, tune_num=0).run(module, context)
+        assert context.find(CHECK_SAMPLES) is None
+        seen = context.result(SEEN_SAMPLES)
+        assert isinstance(seen, HeldOut)
+        host, reader = Interpreter(module), SampleReader(seen)
+        assert len(seen.known) == len(seen) == 12
+        for place, known in enumerate(seen.known):
+            wanted = host.run(reader.read(place))
+            assert all(np.array_equal(known[name], wanted[name]) for name in wanted)
+
     def test_the_judge_does_not_run_the_float_network_again(
         self, samples: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -230,7 +242,7 @@ class TestHeldOut:
             monkeypatch.setattr(refine, "MOST_KEPT", most)
             context = PassContext(Registry())
             Calibrate(dataset=(str(samples),), hold_out=True).run(classifier(spread=3.0), context)
-            tables.append(context.result(CALIBRATION_TABLE))  # pyright: ignore[reportArgumentType]
+            tables.append(context.result(CALIBRATION_TABLE))
         assert known[-1] is False
         assert known[0] is True
         first, second = (table.entries for table in tables)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
-from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource, open_pool, open_samples
+from tpuc_driver.api.host import SampleSet, SampleSource, open_pool, open_samples
 
 from tpuc_quantize.calibration.candidate_search import Refinement, kept_for
 from tpuc_quantize.calibration.engine import Engine
@@ -16,7 +16,7 @@ from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
 from tpuc_quantize.observers.class_coverage import unshown
 from tpuc_quantize.observers.collector import counting_of, inputs_to_count
 from tpuc_quantize.observers.duration import THREADED_SECONDS, seconds_of
-from tpuc_quantize.observers.held_out import choose_held_out, samples_at, seen_by_tuning, without
+from tpuc_quantize.observers.held_out import choose_held_out, leave_samples, seen_by_tuning, without
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.observers.sample_checks import lint
 from tpuc_quantize.prequantized.common import computes_floats, has_scales
@@ -93,7 +93,7 @@ class Calibrate(Pass):
             files = _path(self.resume), _path(self.statistics)
             counting = counting_of(module, self.histogram_bin_num, counting=calibrator.needs_histogram)
             engine = Engine(module, context, pool, counting, *files, self.strict)
-            kept = kept_for(module, Progress(samples, counting), self._held_out(samples))
+            kept = kept_for(module, Progress(samples, counting), self._held_out(samples), checks=self.hold_out)
             looked = lint(engine.network, samples, pool, context, counting, kept) if self.lint else None
             if looked is not None:
                 self._check(looked.findings, context)
@@ -116,8 +116,8 @@ class Calibrate(Pass):
         notes = {**found.notes, SEEN: fingerprint_lines(seen_by_tuning(progress, held_out))}
         table = CalibrationTable(found.entries, (*remarks, *found.reasons), notes)
         context.leave(CALIBRATION_TABLE, replace(table, origin=propagated(found.origin, module, table, context)))
-        if held_out:
-            context.leave(CHECK_SAMPLES, samples_at(progress, held_out))
+        if self.hold_out:
+            leave_samples(context, progress, held_out, module)
         return False
 
     def _held_out(self, samples: SampleSource, skipped: Container[int] = ()) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from tpuc_quantize.metrics.scores import CLEAR_GAIN_DB, CLEARLY_DB, Favour, Verd
 from tpuc_quantize.metrics.taps import slots_to_see
 from tpuc_quantize.observers.collector import Kept
 from tpuc_quantize.observers.duration import seconds_of
-from tpuc_quantize.observers.held_out import MOST_OUTPUTS, spread, without
+from tpuc_quantize.observers.held_out import MOST_OUTPUTS, spread, to_check, without
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.remedies.bias_correction import SHIFTS, ProductMeans, filter_shifts, find_shifts
 from tpuc_quantize.remedies.channel_thresholds import (
@@ -452,17 +452,19 @@ def _judging(progress: Progress, module: Module) -> list[int]:
     return _spread(progress, count, skip_first=True)
 
 
-def kept_for(module: Module, progress: Progress, held_out: Sequence[int] = ()) -> Kept:
-    """What the run that counts values should keep for the judge, and for some of those that will be held out if all
-    samples can be read; nothing where that is much.
+def kept_for(module: Module, progress: Progress, held_out: Sequence[int] = (), *, checks: bool = False) -> Kept:
+    """What the run that counts values should keep for the judge, for some of those that will be held out if all samples
+    can be read, and where a check follows without such for the samples that it looks at; nothing where that is much.
     """
+    checked = to_check(progress.samples, module) if checks and not held_out else ()
     net = FakeNetwork(module)
     slots = slots_to_see(net)
     places = frozenset([*_judging(without(progress, held_out), module), *held_out[:MOST_OUTPUTS]])
     names = frozenset(net.plan.names[slot] for slot in slots if slot in net.plan.names)
     steps = [step for step in net.plan.steps if not names.isdisjoint(value.name for value in step.operation.results)]
     size = sum(value.tensor.size for step in steps for value in step.operation.results)
-    return Kept(places, names) if len(places) * size <= MOST_KEPT else Kept()
+    found = (Kept(one, names) for one in (places.union(checked), places) if len(one) * size <= MOST_KEPT)
+    return next(found, Kept())
 
 
 def _larger(one: TensorThreshold, other: TensorThreshold) -> TensorThreshold:

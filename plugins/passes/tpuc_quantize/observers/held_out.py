@@ -6,8 +6,8 @@ from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tpuc.api import Module
-from tpuc_driver.api.host import SampleSource, fingerprints
+from tpuc.api import Module, PassContext
+from tpuc_driver.api.host import CHECK_SAMPLES, SEEN_SAMPLES, SampleSource, fingerprints
 
 from tpuc_quantize.observers.collector import Outputs
 from tpuc_quantize.observers.duration import seconds_of
@@ -50,6 +50,11 @@ def spread(count: int, chosen: int) -> list[int]:
     return [int((place + 0.5) * count / chosen) for place in range(chosen)]
 
 
+def to_check(samples: SampleSource, module: Module) -> tuple[int, ...]:
+    """The places of the samples that a check looks at where none are held out."""
+    return tuple(spread(len(samples), affordable(module)))
+
+
 def choose_held_out(samples: SampleSource, skipped: Container[int] = (), wanted: int = 0) -> tuple[int, ...]:
     """The places of the samples to hold out, spread over the data, and none of those that are `skipped`; a sample that
     counts several times with all of them, the first of its places first. `wanted` of them, or half of all; 0: as usual.
@@ -83,3 +88,11 @@ def samples_at(progress: Progress, places: Collection[int]) -> HeldOut:
     known = {source.samples[place]: outputs for place, outputs in progress.outputs.items()}
     chosen = tuple(dict.fromkeys(source.samples[place] for place in places))
     return HeldOut(source.inputs, chosen, source.registry, known)
+
+
+def leave_samples(context: PassContext, progress: Progress, held_out: Collection[int], module: Module) -> None:
+    """For the self-check: those that are held out, or else those that it looks at."""
+    if held_out:
+        context.leave(CHECK_SAMPLES, samples_at(progress, held_out))
+    else:
+        context.leave(SEEN_SAMPLES, samples_at(progress, to_check(progress.samples, module)))
