@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, Value
 from tpuc_chip_parts.lowering import (
     FunctionFloat,
@@ -15,6 +16,7 @@ from tpuc_chip_parts.lowering import (
     quantised_constant,
     result_with_sign,
     slope_refusal,
+    table_of,
 )
 from tpuc_chip_parts.numbers import ClipFloat, LeakyReluFloat
 from tpuc_ops import top, tpu
@@ -23,6 +25,7 @@ from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.kernels.powers import ActiveKernel
 from tpuc_cv18.lowerings.common import (
+    Array,
     bf16_operands,
     may_move_scale,
     short_factor,
@@ -101,15 +104,22 @@ class PReluBf16(Lowering[top.PRelu]):
 @TABLE.lowers(top.PRelu, "int8")
 class PReluInt8(Lowering[top.PRelu]):
     """Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below; Sy is
-    the nearest scale for which a byte says Sx / Sy exactly.
+    the nearest scale for which a byte says Sx / Sy exactly. Tables where the network itself states the result.
     """
 
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return is_stated(node)
+
     def refuse(self, node: LoweringNode) -> str | None:
-        return slope_refusal(node)
+        slope = node.constants[1]
+        is_single = is_stated(node) and slope is not None and slope.size == 1
+        return None if is_single else slope_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
+        if is_stated(node) or zero_point(node.operands[0].tensor):
+            return [self._table(slope, node, build)]
         result = result_with_sign(node, unsigned=False)
         if node.operands[0].tensor.storage.is_unsigned:
             return FunctionTable().lower(dataclasses.replace(node, op=top.LeakyRelu(alpha=1.0)), build)
@@ -122,6 +132,14 @@ class PReluInt8(Lowering[top.PRelu]):
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
         return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
+
+    def _table(self, slopes: Array, node: LoweringNode, build: LoweringBuilder) -> Value:
+        """What the network states of every byte, channel by channel."""
+        value, result = node.operands[0], node.quantised_result_type()
+        rows = [table_of(top.LeakyRelu(alpha=float(slope)), value.tensor, result) for slope in slopes.reshape(-1)]
+        element = "ui8" if result.storage.is_unsigned else "si8"
+        table = build.weight("table", np.stack(rows).reshape(1, -1, 1, 256), element)
+        return build(tpu.Lut(), [value, table], result)
 
 
 @TABLE.lowers(top.Relu, "bf16", "int8")

@@ -22,20 +22,22 @@ class CastAny(Lowering[tpu.Cast]):
     bytes, with a bf16 product for the scale; float32 to bf16 rounds half away from zero.
 
     The runtime does not know uint8: bytes of images pass bf16 unchanged, also as parts of 255, other values lose no
-    more than int8 would. Integers with a zero point become bf16 by a table.
+    more than int8 would. Integers with a zero point become bf16 by a table, and so do those that the network states
+    (the cast rounds halves to even), which the chip would multiply by a rounded scale.
     """
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         (value,) = node.operands
-        return [cast(value, node.result_type, node.name, build)]
+        nearest = node.op.round_mode == "HalfToEven" and value.tensor.is_quantised
+        return [cast(value, node.result_type, node.name, build, nearest=nearest)]
 
 
-def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
-    """`value` as `wanted`, by an op that is called `name`."""
+def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder, *, nearest: bool = False) -> Value:
+    """`value` as `wanted`, by an op that is called `name`; integers as the `nearest` floats where that is wanted."""
     source = value.tensor
     if not source.is_quantised and not wanted.is_quantised:
         return build(tpu.Cast(round_half=wanted.storage == BF16), [value], wanted, name)
-    if source.is_quantised and zero_point(source):
+    if source.is_quantised and (zero_point(source) or (nearest and not _is_of_runtime(source, wanted))):
         table = dequantise(
             np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage)),
             source.uniform.scale,
@@ -47,7 +49,12 @@ def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) ->
         value = build(tpu.Lut(), operands, half, name if last else f"{name}_half")
         return value if last else cast(value, wanted, name, build)
     stored, plain = (source, wanted) if source.is_quantised else (wanted, source)
-    if plain.storage == F32 and not stored.storage.is_unsigned:
+    if _is_of_runtime(stored, plain):
         return build(tpu.Cast(), [value], wanted, name)
     op = tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=source.storage == F32)
     return build(op, [value], wanted, name)
+
+
+def _is_of_runtime(stored: TensorType, plain: TensorType) -> bool:
+    """Does the runtime cast between these integers and floats?"""
+    return plain.storage == F32 and not stored.storage.is_unsigned

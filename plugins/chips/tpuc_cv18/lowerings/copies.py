@@ -17,7 +17,8 @@ def stored_constant(constant: Array, wanted: TensorType, name: str, build: Lower
         return build(tpu.MulConst(const_val=1.0), [weight], wanted, name)
     element = "ui8" if wanted.storage.is_unsigned else "si8"
     dtype = numpy_dtype(wanted.storage)
-    stored = quantise_float(constant, wanted.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+    uniform = wanted.uniform
+    stored = quantise_float(constant, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
     every = np.arange(256, dtype=np.uint8).view(dtype).reshape(1, 1, 1, 256)
     operands = [build.weight(f"{name}_i8", stored, element), build.weight(f"{name}_table", every, element)]
     return build(tpu.Lut(), operands, wanted, name)

@@ -13,6 +13,7 @@ from tpuc_chip_parts.lowering import result_with_sign, stored_operands
 from tpuc_chip_parts.numbers import AddConstFloat, MulConstFloat
 from tpuc_ops import top, tpu
 
+from tpuc_cv18.lowerings.affine import affine_product, is_affine
 from tpuc_cv18.lowerings.casts import cast
 from tpuc_cv18.lowerings.common import (
     QDM,
@@ -23,7 +24,7 @@ from tpuc_cv18.lowerings.common import (
     may_move_scale,
     with_scale,
 )
-from tpuc_cv18.lowerings.constant_sums import adds_constant, sum_with_constant
+from tpuc_cv18.lowerings.factors import has_points, multiplies_two, product_by_tables
 from tpuc_cv18.lowerings.gates import gate_of, gated
 from tpuc_cv18.lowerings.relu_apart import with_relu_apart
 from tpuc_cv18.lowerings.residual import is_product, sum_as_product
@@ -116,15 +117,15 @@ class SumInt8(Lowering[Any]):
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
-        return is_product(node) or adds_constant(node)
+        return is_product(node) or is_affine(node)
 
     @with_relu_apart
     def lower(self, node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
         if is_product(node) and len({value.tensor.storage for value in node.operands}) == 1:
             return [sum_as_product(node, build)]
-        if adds_constant(node):
-            return [sum_with_constant(node, build)]
+        if is_affine(node):
+            return [affine_product(node, build)]
         result = node.quantised_result_type()
         coefficients = list(op.coeff or (1.0,) * len(node.operands))
         if isinstance(op, top.Sub):
@@ -144,16 +145,22 @@ class SumInt8(Lowering[Any]):
 @TABLE.lowers(top.Mul, "int8")
 class MulInt8(Lowering[top.Mul]):
     """The product of all scales over the result's as a 31-bit multiplier and a shift, in bf16 where it is 1 or more. A
-    tensor times a function of it is a table where the network itself states what is between.
+    tensor times a function of it is a table where the network itself states what is between, one times a constant a
+    product with 1 by channels. Operands with zero points are looked up as bf16.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
-        return gate_of(node) is not None
+        return gate_of(node) is not None or is_affine(node) or multiplies_two(node)
 
+    @with_relu_apart
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         gate = gate_of(node)
         if gate is not None:
             return [gated(node, gate, build)]
+        if is_affine(node):
+            return [affine_product(node, build)]
+        if has_points(node):
+            return [product_by_tables(node, build)]
         terms = terms_of(node, build)
         unsigned = all(term.value.tensor.storage.is_unsigned for term in terms)
         result = result_with_sign(node, unsigned=unsigned)
@@ -181,6 +188,21 @@ class MulInt8(Lowering[top.Mul]):
         values.sort(key=lambda value: value.is_constant)
         op = tpu.Mul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit)
         return build(op, values, node.result_type.with_element(BF16))
+
+
+@TABLE.lowers(top.Scale, "int8")
+class ScaleInt8(Lowering[top.Scale]):
+    """Of a network that states its result; other scales are convolutions."""
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return is_affine(node)
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return None if is_affine(node) else "it is a convolution of every channel"
+
+    @with_relu_apart
+    def lower(self, node: LoweringNode[top.Scale], build: LoweringBuilder) -> Sequence[Value]:
+        return [affine_product(node, build)]
 
 
 TABLE.lowers(top.MulConst, "bf16")(MulConstFloat)

@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import F32, Calibrated, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, Uniform, Value, Wants
+from tpuc.api import (
+    BF16,
+    F32,
+    Calibrated,
+    Lowering,
+    LoweringBuilder,
+    LoweringNode,
+    Node,
+    TensorType,
+    Uniform,
+    Value,
+    Wants,
+)
 from tpuc_chip_parts.lowering import bytes_of, is_stated, pool2d, pooled_in_strips, result_with_sign, strip_count
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
@@ -18,11 +30,13 @@ from tpuc_cv18.lowerings.common import (
     QDM,
     Array,
     as_bf16,
+    bf16,
     decompose_qdm,
     may_move_scale,
     short_factor,
     with_scale,
 )
+from tpuc_cv18.lowerings.factors import steps_by_table, stored_steps
 from tpuc_cv18.lowerings.qdm import stored_qdm
 from tpuc_cv18.lowerings.relu_apart import with_relu_apart
 from tpuc_cv18.lowerings.table import TABLE
@@ -126,6 +140,15 @@ def _is_product(node: LoweringNode[top.AvgPool]) -> bool:
     return stated and counts and small and len(op.kernel_shape) == 2
 
 
+def _is_corrected(node: LoweringNode[top.AvgPool]) -> bool:
+    """Is it one of integers that the network states, and padding does not count?"""
+    source = node.operand_types[0]
+    if len(node.op.kernel_shape) != 2 or not isinstance(source.element, (Calibrated, Uniform)):
+        return False
+    stated = is_stated(node) or zero_point(source) != 0
+    return stated and strip_count(node, WIDEST_BYTES) == 1 and _correction(node) is not None
+
+
 def _lean(node: LoweringNode[top.AvgPool]) -> int:
     """To which side halves go: where no scale changes, runtimes round integers away from 0, else floats to even."""
     if node.op.round_mode == "HalfToEven" or node.operand_types[0].element != node.result_type.element:
@@ -139,9 +162,10 @@ def _strides(node: LoweringNode[top.AvgPool]) -> tuple[int, ...]:
     return tuple(1 if size == kernel else step for size, kernel, step in sizes)
 
 
-def _average_product(node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
+def product_of_ones(node: LoweringNode[top.AvgPool], build: LoweringBuilder, taps: int) -> Value:
+    """The sums over all windows of an average, over `taps`."""
     op, value, result = node.op, node.operands[0], node.quantised_result_type()
-    channels, taps = value.tensor.dims[1], op.kernel_shape[0] * op.kernel_shape[1]
+    channels = value.tensor.dims[1]
     filters = np.ones((channels, 1, *op.kernel_shape), np.float32)
     product = stored_qdm(filters, np.ones(1), None, value.tensor.uniform, result.uniform, taps, _lean(node))
     operands = [value, build.weight("filter_i8", product.filters, "si8"), build.none()]
@@ -162,6 +186,22 @@ def _average_product(node: LoweringNode[top.AvgPool], build: LoweringBuilder) ->
     return build(lowered, operands, result)
 
 
+def _corrected_average(node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
+    """In bf16: a byte that is rounded before it is multiplied would be off by several steps."""
+    correction, result = _correction(node), node.quantised_result_type()
+    assert correction is not None
+    steps = steps_by_table(node.operands[0], 1.0 / result.uniform.scale, f"{node.name}_steps", build)
+    value, op = pad_apart(steps, _whole(node), 0.0, node.name, build)
+    pool = dataclasses.replace(pool2d(op, "Avg"), do_relu=False, relu_limit=-1.0)
+    wide = result.with_element(BF16).at(None)
+    value = build(pool, [value], wide, f"{node.name}_counted")
+    taps = op.kernel_shape[0] * op.kernel_shape[1]
+    factors = build.weight("correction_bf16", as_bf16(correction / (taps * bf16(1 / taps))), "bf16")
+    limit = node.op.relu_limit / result.uniform.scale if node.op.relu_limit > 0 else -1.0
+    product = tpu.Mul(do_relu=node.op.do_relu, relu_limit=limit)
+    return stored_steps(build(product, [value, factors], wide, f"{node.name}_corrected"), result, node.name, build)
+
+
 @TABLE.lowers(top.AvgPool, "int8")
 class AvgPoolInt8(Lowering[top.AvgPool]):
     """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays.
@@ -169,11 +209,11 @@ class AvgPoolInt8(Lowering[top.AvgPool]):
     The result's scale is the nearest one that a byte says exactly: averages are sums of many values, which the same
     error in all of them would leave. Where padding does not count, the result times bytes per place. Planes that a
     lane does not hold are averaged in bf16, in strips. Where the network itself states the scales, the average is a
-    convolution with filters of ones, whose multiplier has 31 bits.
+    convolution with filters of ones, whose multiplier has 31 bits; bf16 where padding does not count.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
-        return _is_product(node)
+        return _is_product(node) or _is_corrected(node)
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS if strip_count(node, WIDEST_BYTES) > 1 else Wants.MODE,)
@@ -186,7 +226,9 @@ class AvgPoolInt8(Lowering[top.AvgPool]):
         op = node.op
         source = node.operands[0].tensor
         if _is_product(node):
-            return [_average_product(node, build)]
+            return [product_of_ones(node, build, op.kernel_shape[0] * op.kernel_shape[1])]
+        if _is_corrected(node):
+            return [_corrected_average(node, build)]
         if strip_count(node, WIDEST_BYTES) > 1:
             value = Bf16Composer(node, build).operand()
             return AvgPoolBf16().lower(dataclasses.replace(node, mode="bf16", operands=(value,)), build)

@@ -10,6 +10,7 @@ import numpy as np
 from tpuc.api import BF16, Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
 
+from tpuc_cv18.lowerings.affine import is_affine
 from tpuc_cv18.lowerings.casts import cast
 from tpuc_cv18.lowerings.common import as_bf16
 from tpuc_cv18.lowerings.elementwise import MulBf16, MulInt8
@@ -37,6 +38,9 @@ class DivAny(Lowering[top.Div]):
         if divisor is not None and not divisor.all():
             return "a constant divisor must not contain 0"
         return None
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return is_affine(node)
 
     def lower(self, node: LoweringNode[top.Div], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op

@@ -106,7 +106,7 @@ class ConcatAny(ShapeLowering):
         types = [v.tensor for v, constant in zip(node.operands, node.constants, strict=True) if constant is None]
         has_constants = len(types) < len(node.operands)
         stored = all(type_.is_quantised for type_ in types)
-        if stored and is_stated(node) and not has_constants:
+        if stored and is_stated(node) and (node.mode == "int8" or not has_constants):
             wanted = node.quantised_result_type().element
         elif stored and len({type_.element for type_ in types}) == 1 and not has_constants:
             wanted = types[0].element

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tpuc.api import (
@@ -76,6 +76,7 @@ class Lowerer:
         self.exact = cells.chip.compute_type
         self.body: list[Operation] = []
         self.values: dict[Value, Value] = {}
+        self.stated: set[Value] = set()  # integers whose type the network says itself
         self.casts: dict[tuple[Value, Any, tpu.Cast], Value] = {}
         self.names = {name for one in module.main.operations for name in one.location.names}
 
@@ -102,6 +103,7 @@ class Lowerer:
                 self._leave(operation)
             else:
                 self._lower(choice, choice.cell)
+            self.stated.update(self.values[result] for result in operation.results if _is_stated(result))
         results = [self._result(value, index) for index, value in enumerate(outputs)]
         terminator.set_operands(results)
         for operation in self.body:
@@ -227,9 +229,7 @@ class Lowerer:
         """What stands for a result whose type the network states: that type, whatever the lowering gave. Rounding and
         saturation belong to the meaning of such a value; a folded relu is nothing else.
         """
-        if self.mode in FLOAT_MODES or not isinstance(result.type, TensorType):
-            return value
-        if not isinstance(result.tensor.element, Uniform):
+        if self.mode in FLOAT_MODES or not _is_stated(result):
             return value
         wanted = self.chip.quantise(result.tensor, self.mode, result.name)
         if _same_numbers(value.tensor.element, wanted.element):
@@ -344,6 +344,8 @@ class Lowerer:
         cell = self.cells.lowering(op, self.mode)
         if cell is None:
             return build(op, [value], wanted)
+        if value in self.stated and not wanted.is_quantised:
+            op = replace(op, round_mode="HalfToEven")
         node = LoweringNode(op, (value.tensor,), (wanted,), name, (value,), (None,), self.mode, self.chip)
         reason = cell.refuse(node)
         if reason is not None:
@@ -387,6 +389,10 @@ def _same_numbers(element: ElementType, wanted: ElementType) -> bool:
 def _rounding(op: Op) -> RoundMode:
     """How a stated value that is computed in floats is rounded: to even, but for TFLite's integers."""
     return "HalfAwayFromZero" if isinstance(op, Rescales) and op.round_mode != "HalfToEven" else "HalfToEven"
+
+
+def _is_stated(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.element, Uniform)
 
 
 def _is_elementwise(value: Value) -> bool:

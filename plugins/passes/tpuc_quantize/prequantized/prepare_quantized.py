@@ -20,10 +20,12 @@ from tpuc.api import (
     Value,
     free_name,
 )
+from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of, runs_on_chip
 from tpuc_lower.target.results import FILE_INPUTS, MODE
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
+from tpuc_quantize.prequantized.between_casts import computed_from_integers
 from tpuc_quantize.prequantized.common import (
     changes_to_products,
     computed_values,
@@ -45,8 +47,8 @@ class PrepareQuantised(Pass):
 
     With zero points every value keeps its scale, bytes are unsigned where none is below 0, and inputs become floats
     that are quantised first, as everywhere else. Ops of the network that compute with floats get the chip's float mode,
-    but for those whose results were calibrated: they compute with integers, too. What inputs were in
-    the file is the result `file_inputs`.
+    but for those whose results were calibrated, and those between casts that the chip computes as they state it: they
+    compute with integers, too. What inputs were in the file is the result `file_inputs`.
     """
 
     name = "prepare-quantised"
@@ -71,7 +73,8 @@ class PrepareQuantised(Pass):
         context.leave(FILE_INPUTS, _file_inputs(module))
         table = dict(context.find(QUANTISE_TABLE, {}))
         if chip.float_mode is not None:
-            table |= dict.fromkeys(_floats(module), chip.float_mode)
+            whole = computed_from_integers(module, Cells.of(context, self.name, chip.quantised_mode))
+            table |= dict.fromkeys((name for name in _floats(module) if name not in whole), chip.float_mode)
         context.leave(QUANTISE_TABLE, table)
         mode = chip.quantised_mode
         context.leave(MODE, mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tpuc.api import (
@@ -21,6 +21,7 @@ from tpuc_lower.lowering.cells import Cells
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Quantise
 
+from tpuc_quantize.prequantized.between_casts import computed_from_integers
 from tpuc_quantize.prequantized.common import (
     bypass_casts,
     changes_to_products,
@@ -54,10 +55,11 @@ class RequantiseSymmetric(Pass):
             return False
         changes_to_products(module)
         dequantise_weights(module, but_filters=context.chip is not None)
-        floats, given = _made_of_floats(module), given_as_stored(module, context)
+        cells = None if context.chip is None else Cells.of(context, self.name, "int8")
+        whole = set[str]() if cells is None else computed_from_integers(module, cells)
+        floats, given = _made_of_floats(module, whole), given_as_stored(module, context)
         bypass_casts(module)
         kept: dict[Value, Uniform] = {}
-        cells = None if context.chip is None else Cells.of(context, self.name, "int8")
         if cells is not None:
             kept = kept_elements(module, cells, floats - given.keys())
         for operation in network_inputs(module):
@@ -120,12 +122,14 @@ def _round_moved_averages(module: Module, kept: Mapping[Value, Uniform]) -> None
             operation.op = replace(operation.op, round_mode="HalfDown")
 
 
-def _made_of_floats(module: Module) -> set[Value]:
-    """Values that a cast from floats makes integers, or will."""
+def _made_of_floats(module: Module, whole: Collection[str]) -> set[Value]:
+    """Values that a cast from floats makes integers, or will; ops of these names give integers at once."""
     inputs = {*module.main.inputs}
     for operation in module.main.operations:
         if isinstance(operation.op, NetworkInput):
             inputs.add(operation.result)
         elif isinstance(operation.op, Quantise) and not operation.operands[0].tensor.is_quantised:
-            inputs.add(operation.operands[0])
+            made = operation.operands[0].defining
+            if made is None or made.name not in whole:
+                inputs.add(operation.operands[0])
     return inputs

@@ -113,21 +113,31 @@ def _reads_floats(operation: Operation, index: int, module: Module, cells: Cells
 
 
 def _of_one_sign(operations: Collection[Operation], moved: Stored) -> dict[Value, Uniform]:
-    """Values that become signed because what passes their integers on also has signed ones, on the way to floats."""
-    signed = {value for value, stored in moved.items() if not stored.storage.is_unsigned}
+    """Values that get the sign of those that pass their integers on, or that they are passed to: none where sums of
+    computed values are among them, else one where some become floats.
+    """
     passing = [
         {value for value in (*operation.operands, *operation.results) if value in moved}
         for operation in operations
         if isinstance(operation.op, KeepsScale)
     ]
-    while beside := {value for values in passing if values & signed for value in values} - signed:
-        signed |= beside
-    return {value: with_sign(moved[value], unsigned=False) for value in signed}
+    around = {value for one in operations if _adds_two(one) for value in (*one.operands, *one.results)}
+    summed = _passed(around & moved.keys(), passing)
+    signed = _passed({value for value, stored in moved.items() if not stored.storage.is_unsigned}, passing) - summed
+    return {value: with_sign(moved[value], unsigned=value in summed) for value in signed | summed}
+
+
+def _passed(values: set[Value], passing: Collection[set[Value]]) -> set[Value]:
+    """With those beside them, and beside these."""
+    found = set(values)
+    while beside := {value for one in passing if one & found for value in one} - found:
+        found |= beside
+    return found
 
 
 def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterator[Value]:
     """Values with a zero point beside others that are not stored like them: those of ops that pass integers on,
-    operands of sums, which are of one sign, and those that are joined or multiplied with what is calibrated.
+    operands of sums, which are of one sign, and those that are joined with what is calibrated.
     """
     values = [value for value in (*operation.operands, *operation.results) if _is_integer(value)]
     if not any(value in moved for value in values):
@@ -137,7 +147,7 @@ def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterato
     elif _adds_two(operation):
         stored = [moved.get(value) or plain.get(value) for value in values]
         alike = all(one is not None and one.storage.is_unsigned for one in stored)
-    elif isinstance(operation.op, (top.Concat, top.Mul)):
+    elif isinstance(operation.op, top.Concat):
         alike = all(value in moved or value in plain for value in values)
     else:
         return

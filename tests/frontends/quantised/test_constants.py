@@ -1,4 +1,4 @@
-"""Sums of stated values and constants of any shape: ONNX Runtime's integers, whatever the scales are."""
+"""Sums and products of stated values and constants of any shape: ONNX Runtime's integers, whatever the scales are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_driver.session import Session
 from tpuc_driver.session.running import as_stored
 
 from tests.frontends.quantised.clipped import compared
-from tests.frontends.quantised.clipping import Cases, Graph, Stored
+from tests.frontends.quantised.clipping import Array, Cases, Graph, Stored
 
 SHAPES = (
     ((2, 12), (1, 12)),
@@ -23,38 +23,55 @@ SHAPES = (
     ((2, 5, 6), (1, 1, 6)),
     ((1, 2, 3, 4, 3), (1, 2, 1, 4, 1)),
 )
+OPS = ("Add", "Sub", "Mul", "Div", "BatchNormalization")
 CHIPS = pytest.mark.parametrize(
     "chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv181x", "cv183x")]
 )
 
 
-def sums(seed: int) -> Cases:
-    """One of every shape, with both orders of a difference; inputs lie on their steps."""
+def affine(seed: int) -> Cases:
+    """One of every shape, with both orders of a difference, and a normalization; inputs lie on their steps."""
     rng = np.random.default_rng(seed)
     cases = Cases(Graph(), {}, [], {}, [])
     for index, (dims, shape) in enumerate(SHAPES):
         graph, x, y = cases.graph, f"v{index}x0", f"v{index}y0"
         scale, zero = np.float32(rng.uniform(0.01, 0.1)), np.uint8(rng.integers(1, 255))
-        cases.inputs[x] = (rng.integers(0, 256, dims) - float(zero)).astype(np.float32) * scale
+        array = (rng.integers(0, 256, dims) - float(zero)).astype(np.float32) * scale
+        read, op = graph.stored(x, float(scale), zero), str(rng.choice(OPS))
+        reach = _write(op, graph, read, y, (array, shape), rng)
+        step = np.float32(max(reach, 0.1) / 255 * rng.uniform(0.2, 2))
+        cases.inputs[x] = array
         cases.values.append(Stored(x, "input", (x,), float(scale), dims))
-        operands = [
-            graph.stored(x, float(scale), zero),
-            graph.weight(f"{y}_k", rng.normal(0, 3, shape).astype(np.float32), None, "int8"),
-        ]
-        op = str(rng.choice(["Add", "Sub"]))
-        graph.do(op, operands[:: int(rng.choice([-1, 1]))], y)
-        step = np.float32(float(scale) * rng.uniform(0.05, 3))
         cases.values.append(Stored(y, op, (f"{x}_dq",), float(step), dims))
         cases.outputs[graph.stored(y, float(step), np.uint8(rng.integers(0, 256)))] = dims
         cases.ops.append(op)
     return cases
 
 
+def _write(
+    op: str, graph: Graph, read: str, name: str, given: tuple[Array, tuple[int, ...]], rng: np.random.Generator
+) -> float:
+    """An op on what is read, whose values are `given` with the shape of a constant; how far its results reach."""
+    array, shape = given
+    if op == "BatchNormalization":
+        numbers = [rng.normal(0, 1, array.shape[1]).astype(np.float32) for _ in range(4)]
+        numbers[0][0], numbers[3] = rng.choice([0.0, 1e-7, 1.0]), np.abs(numbers[3]) + np.float32(0.5)
+        graph.do(op, [read, *(graph.constant(f"{name}_n{index}", one) for index, one in enumerate(numbers))], name)
+        return float(np.abs(array).max()) * 2
+    constant = rng.normal(0, 3 if op in ("Add", "Sub") else 1, shape).astype(np.float32)
+    if op == "Div":
+        constant = np.copysign(np.abs(constant) + np.float32(0.3), constant)
+    plain = graph.constant(f"{name}_k", constant)
+    operands = [read, plain if rng.random() < 0.5 else graph.weight(f"{name}_w", constant, None, "int8")]
+    graph.do(op, operands if op == "Div" else operands[:: int(rng.choice([-1, 1]))], name)
+    return float(np.abs(array).max() + np.abs(constant).max())
+
+
 def far(chip: str, seeds: range, folder: Path) -> list[str]:
-    """Sums that are more than one step off, and those that the simulated file computes otherwise."""
+    """Results that are more than one step off, and those that the simulated file computes otherwise."""
     found: list[str] = []
     for seed in seeds:
-        cases, path = sums(seed), folder / "sums.onnx"
+        cases, path = affine(seed), folder / "affine.onnx"
         onnx.save(cases.model(), path)
         session = Session(chip=chip, quantize="int8")
         built = session.build(session.transform(path))
@@ -70,11 +87,11 @@ def far(chip: str, seeds: range, folder: Path) -> list[str]:
 
 
 @CHIPS
-def test_sums_with_constants_are_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
+def test_ops_with_constants_give_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
     assert far(chip, range(2), tmp_path) == []
 
 
 @pytest.mark.slow
 @CHIPS
-def test_three_hundred_sums_with_constants_are_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
+def test_three_hundred_ops_with_constants_give_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
     assert far(chip, range(10, 60), tmp_path) == []

@@ -1,0 +1,164 @@
+"""Sums and products of a tensor and constants in a network that is quantised already: a depthwise product with 1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tpuc.api import ABSENT, Calibrated, LoweringBuilder, LoweringNode, TensorType, Value
+from tpuc_chip_parts.lowering import STEPS, is_stated
+from tpuc_ops import top, tpu
+from tpuc_ops.integers import zero_point
+
+from tpuc_cv18.lowerings.common import QDM, Array
+from tpuc_cv18.lowerings.qdm import stored_qdm
+
+_MOST_CHANNELS = 4096
+"""Biases are read for every tile of their channels."""
+_COARSER = 2.5
+"""Steps of values that lose their zero point are up to so many times as large."""
+_FURTHEST = 512
+"""Steps of the result; what a summand brings beyond these saturates."""
+_MOST_BIAS = 1 << 30
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """Operand `place` times `factor` plus `summand`, constants as they broadcast."""
+
+    place: int
+    factor: Array
+    summand: Array
+
+
+def is_affine(node: LoweringNode[Any]) -> bool:
+    """Is it a tensor times and plus constants within it, whose result has a stated scale, or lost it and the tensor has
+    not?
+    """
+    affine = _affine(node)
+    if affine is None:
+        return False
+    type_ = node.operand_types[affine.place]
+    if is_stated(node):
+        if not reaches(node, type_, float(np.abs(affine.factor).max(initial=0.0))):
+            return False
+    elif not (type_.is_quantised and zero_point(type_)):
+        return False
+    dims = np.broadcast_shapes(affine.factor.shape, affine.summand.shape)
+    is_within = type_.dims == node.result_type.dims and len(dims) <= len(type_.dims)
+    return is_within and _split(dims, type_.dims)[1] <= _MOST_CHANNELS
+
+
+def affine_product(node: LoweringNode[Any], build: LoweringBuilder) -> Value:
+    """A depthwise convolution: the dimensions that the constants extend over are channels with multipliers and biases
+    of their own.
+    """
+    op, affine = node.op, _affine(node)
+    assert affine is not None
+    value, result = node.operands[affine.place], node.quantised_result_type()
+    dims = value.tensor.dims
+    own = np.broadcast_shapes(affine.factor.shape, affine.summand.shape)
+    images, channels, size = _split(own, dims)
+    image = (images, channels, size, 1)
+    factor, summand = (_over(one, own, dims) for one in (affine.factor, affine.summand))
+    source, target = value.tensor.uniform, result.uniform
+    vanishes = np.abs(factor) * (source.scale * _MOST_BIAS) < _FURTHEST * STEPS * target.scale
+    scales = np.where(vanishes, target.scale / source.scale / 2, np.abs(factor) / STEPS)
+    filters = np.where(vanishes, 0, np.copysign(STEPS, factor)).astype(np.float32).reshape(channels, 1, 1, 1)
+    reach = (_FURTHEST * target.scale) + np.abs(factor) * (source.scale * _FURTHEST)
+    product = stored_qdm(filters, scales, summand.clip(-reach, reach), source, target)
+    assert product.bias is not None
+    if image != dims:
+        plain = value.tensor.with_shape(image).at(None)
+        value = build(tpu.Reshape(shape=image), [value], plain, f"{node.name}_image")
+    operands = [
+        value,
+        build.weight("filter_i8", product.filters, "si8"),
+        build.weight("bias_i32", product.bias.reshape(1, -1, 1, 1)),
+    ]
+    lowered = tpu.Conv2D(
+        kernel_shape=(1, 1),
+        group=channels,
+        multiplier=product.multipliers,
+        rshift=product.right_shifts,
+        with_bias=True,
+        offset_in_bias=bool(zero_point(result)),
+        do_relu=op.do_relu and not zero_point(result),
+        relu_limit=op.relu_limit,
+        **QDM,
+    )
+    if image == result.dims:
+        return build(lowered, operands, result)
+    total = build(lowered, operands, result.with_shape(image), f"{node.name}_sum")
+    return build(tpu.Reshape(shape=result.dims), [total], result)
+
+
+def reaches(node: LoweringNode[Any], type_: TensorType, factor: float) -> bool:
+    """Is a step of the operand times a factor, also where it loses its stated integers later, one that a filter of a
+    byte has room for in the result's?
+    """
+    wanted = node.quantised_result_type().uniform.scale
+    if type_.is_quantised:
+        return type_.uniform.scale * factor < STEPS / _COARSER * wanted
+    if node.chip is None or not isinstance(type_.element, Calibrated):
+        return False
+    return node.chip.quantise(type_, node.mode, node.name).uniform.scale * factor < STEPS * wanted
+
+
+def _affine(node: LoweringNode[Any]) -> _Affine | None:
+    op, types, constants = node.op, node.operand_types, node.constants
+    if isinstance(op, top.Scale):
+        return _scale(node)
+    if len(types) != 2 or sum(constant is None for constant in constants) != 1:
+        return None
+    if any(factor != 1.0 for factor in getattr(op, "coeff", None) or ()):
+        return None
+    place = 0 if constants[0] is None else 1
+    constant = constants[1 - place]
+    assert constant is not None
+    array, plain = constant.astype(np.float64), np.zeros(())
+    match op:
+        case top.Mul():
+            return _Affine(place, array, plain)
+        case top.Div():
+            divides = place == (1 if op.is_reverse else 0) and array.all()
+            return _Affine(place, 1.0 / array, plain) if divides else None
+        case top.Sub():
+            signs = (-1, 1) if op.is_reverse else (1, -1)
+            return _Affine(place, np.full((), signs[place], np.float64), array * signs[1 - place])
+        case _:
+            return _Affine(place, np.ones(()), array)
+
+
+def _scale(node: LoweringNode[top.Scale]) -> _Affine | None:
+    factor = node.constants[1]
+    has_bias = len(node.operand_types) > 2 and node.operand_types[2] is not ABSENT
+    summand = node.constants[2] if has_bias else np.zeros(())
+    rank = len(node.operand_types[0].dims)
+    if factor is None or summand is None or rank < 2:
+        return None
+    column = (-1, *(1,) * (rank - 2))
+    summand = summand.astype(np.float64)
+    return _Affine(0, factor.astype(np.float64).reshape(column), summand.reshape(column) if has_bias else summand)
+
+
+def _over(array: Array, dims: tuple[int, ...], whole: tuple[int, ...]) -> Array:
+    """A constant for every channel, where those of `dims` that are more than 1 lie between the first and the last."""
+    own = np.broadcast_to(array, dims)
+    own = own.reshape(*(1,) * (len(whole) - own.ndim), *own.shape)
+    first, last = _extent(own.shape)
+    return np.broadcast_to(own, (*own.shape[:first], *whole[first:last], *own.shape[last:])).reshape(-1)
+
+
+def _extent(dims: tuple[int, ...]) -> tuple[int, int]:
+    """From where to where dimensions are more than 1."""
+    places = [index for index, size in enumerate(dims) if size > 1]
+    return (places[0], places[-1] + 1) if places else (0, 0)
+
+
+def _split(own: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int, int]:
+    """The numbers of elements before, within and behind the dimensions that constants of a shape extend over."""
+    first, last = _extent((*(1,) * (len(dims) - len(own)), *own))
+    return math.prod(dims[:first]), math.prod(dims[first:last]), math.prod(dims[last:])
