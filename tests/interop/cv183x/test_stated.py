@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from tpuc.interpreter import Interpreter
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
+from tpuc_driver.session.running import as_stored
 
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.conftest import RunVendor
+from tests.frontends.quantised.clipping import Cases, draw_cases
+from tests.frontends.quantised.test_constants import affine
 from tests.passes.test_stated_on_chips import gated, joined, nearly_bytes, residual
 
 
@@ -38,3 +42,23 @@ def test_the_vendors_model_equals_simulator_and_evaluation(kind: str, run_vendor
     assert_same_bits(session.chip.load(built.data).run(sample), vendor)
     (wanted,), (got,) = Interpreter(built.module).run(sample).values(), vendor.values()
     np.testing.assert_array_equal(got.reshape(wanted.shape), wanted)
+
+
+TWO = ("Mul", "ReduceMin", "ReduceSum", "PRelu", "AveragePool", "Concat", "Relu", "Conv")
+"""Ops whose forms are products of two tensors by tables, opposites, tables by channel, and relus behind."""
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("kind", ["affine", "mixed"])
+def test_ops_between_casts_are_those_of_the_vendors_model(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
+    cases: Cases = affine(3) if kind == "affine" else draw_cases(11, 8, TWO)
+    onnx.save(cases.model(), tmp_path / "network.onnx")
+    session = Session(chip="cv183x", quantize="int8")
+    built = session.build(session.transform(tmp_path / "network.onnx"))
+    path = tmp_path / "network.cvimodel"
+    path.write_bytes(built.data)
+    given = as_stored(inputs_of(built.module), dict(cases.inputs))
+    vendor = run_vendor(path, given)
+    assert_same_bits(session.chip.load(built.data).run(given), vendor)
+    for name, wanted in Interpreter(built.module).run(given).items():
+        np.testing.assert_array_equal(vendor[name].reshape(wanted.shape), wanted)

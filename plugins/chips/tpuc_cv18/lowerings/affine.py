@@ -115,7 +115,7 @@ def _affine(node: LoweringNode[Any]) -> _Affine | None:
         return None
     if any(factor != 1.0 for factor in getattr(op, "coeff", None) or ()):
         return None
-    place = 0 if constants[0] is None else 1
+    place = next(index for index, constant in enumerate(constants) if constant is None)
     constant = constants[1 - place]
     assert constant is not None
     array, plain = constant.astype(np.float64), np.zeros(())
@@ -133,10 +133,9 @@ def _affine(node: LoweringNode[Any]) -> _Affine | None:
 
 
 def _scale(node: LoweringNode[top.Scale]) -> _Affine | None:
-    factor = node.constants[1]
+    factor, rank = node.constants[1], len(node.operand_types[0].dims)
     has_bias = len(node.operand_types) > 2 and node.operand_types[2] is not ABSENT
     summand = node.constants[2] if has_bias else np.zeros(())
-    rank = len(node.operand_types[0].dims)
     if factor is None or summand is None or rank < 2:
         return None
     column = (-1, *(1,) * (rank - 2))

@@ -14,8 +14,9 @@ from tpuc_ops.integers import zero_point
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_cv18.lowerings.affine import reaches
+from tpuc_cv18.lowerings.averages import MOST_TAPS, product_of_ones
 from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
-from tpuc_cv18.lowerings.pools import MOST_TAPS, WIDEST_BYTES, AvgPoolBf16, AvgPoolInt8, MaxPoolAny, product_of_ones
+from tpuc_cv18.lowerings.pools import WIDEST_BYTES, AvgPoolBf16, AvgPoolInt8, MaxPoolAny
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.operands import MAX_EXTENT
 
