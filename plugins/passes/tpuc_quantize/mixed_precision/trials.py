@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from tpuc.api import PassContext
 from tpuc_driver.api.host import Pool, units_of
 from tpuc_lower.target.results import LATENCY
+from tpuc_ops.traits import KeepsGrid, states
 
 from tpuc_quantize.mixed_precision.pareto_front import MOST_LAYERS, Choice, Front, Graph, graph_of
 from tpuc_quantize.mixed_precision.search import LayerLoss, Point, Source, quiet
@@ -23,7 +24,7 @@ from tpuc_quantize.mixed_precision.sensitivity import (
     ways,
 )
 from tpuc_quantize.observers.duration import seconds_of
-from tpuc_quantize.simulation.network import KEEPS_VALUES, FakeNetwork
+from tpuc_quantize.simulation.network import FakeNetwork
 
 MEASURING_SECONDS = 60.0
 FEWEST_MEASURED, MOST_MEASURED = 64, 1024
@@ -99,7 +100,7 @@ class Trials:
 
     def _without_moves(self, choice: Choice) -> Choice:
         """Without ops that keep values, unless all layers around them are float: alone they lose nothing."""
-        keeping = {step.operation.name for step in self.net.plan.steps if isinstance(step.operation.op, KEEPS_VALUES)}
+        keeping = {step.operation.name for step in self.net.plan.steps if states(step.operation.op, KeepsGrid)}
         chosen, values = set(choice), [set(touching) for touching in rounded(self.net).values()]
 
         def is_needed(name: str) -> bool:
