@@ -1,4 +1,4 @@
-"""A stranger's pass, front end, calibrator, planner, command and hooks, each used as a user would."""
+"""A stranger's pass, front end, calibrator, proposer, planner, command and hooks, each used as a user would."""
 
 from __future__ import annotations
 
@@ -153,6 +153,16 @@ class Seen:
 def test_the_calibrator_drops_ten_values(counts: list[int], threshold: float, registry: Registry) -> None:
     method = registry.get("tpuc.calibrators", "trimmed")()
     assert method.threshold(Seen(np.array(counts, np.int64))) == threshold
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_proposer_takes_part_in_calibrations(count: int, network: Path, samples: Path, registry: Registry) -> None:
+    session = Session(registry)
+    methods = {1: "percentile", 2: "kld"}  # the default is compared with another one, and both have a mean
+    table = session.calibrate(session.transform(network), dataset=samples, method=methods[count])
+    (tables,) = [one for one in table.origin.rounds if one.name == "tables"]
+    proposed = [one.name for one in tables.entrants if one.proposer == "mean-of-methods"]
+    assert proposed == ["mean of the methods"] * (count - 1)
 
 
 def test_the_calibrator_serves_a_table(network: Path, samples: Path, registry: Registry) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.errors import CalibrationError
 from tpuc.ir import Module
+from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_ops import top
+from tpuc_quantize.calibration.race import RACE, UNSEEN_RACE, UNTUNED_RACE
 from tpuc_quantize.tables.history import Origin, Stage
 from tpuc_quantize.tables.table import CalibrationTable
 
@@ -51,7 +54,7 @@ def test_the_history_begins_with_the_samples_and_ends_with_the_table(tmp_path: P
         assert last.after == entry.threshold
     places = [one.place for one in table.origin.history("v0")]
     assert places[:2] == ["largest magnitude of 12 samples", "network inputs keep their largest magnitude"]
-    assert places[2:] == ["input cut off halfway to most values", "input cut off where most values end"]
+    assert places[2:] == ["input clipped halfway to most values", "input clipped where most values end"]
     (output,) = (value.name for value in network().main.outputs)
     assert table.origin.history(output)[-1].place == "outputs 1.05 times as large"
 
@@ -60,11 +63,19 @@ def test_the_race_names_every_candidate_and_the_one_that_was_taken(tmp_path: Pat
     table = calibrated(tmp_path)
     rounds = {one.name: one for one in table.origin.rounds}
     assert {"tables", "inputs", "biases"} <= rounds.keys()
-    assert {"kld", "percentile", "thresholds by outputs"} <= {one.name for one in rounds["tables"].entrants}
+    assert {("range-estimators", "percentile"), ("output-error", "thresholds by outputs")} <= {
+        (one.proposer, one.name) for one in rounds["tables"].entrants
+    }
+    assert {one.runs for one in rounds["tables"].entrants} <= {6, 12}  # half of the samples where that is hopeless
     for one in rounds.values():
         assert [entrant.selected for entrant in one.entrants].count(True) == 1
     said = next(one.name for one in rounds["tables"].entrants if one.selected)
     assert any(remark.startswith(f"tables: {said}, of ") for remark in table.remarks)
+
+
+def test_the_race_names_every_proposer_of_ours() -> None:
+    named = {name for stage in (*RACE, *UNSEEN_RACE, *UNTUNED_RACE) for name in stage.proposers}
+    assert named == set(Registry().names("tpuc.proposers"))
 
 
 def test_a_method_alone_compares_nothing(tmp_path: Path) -> None:
@@ -98,9 +109,10 @@ def test_the_command_prints_either(tmp_path: Path) -> None:
     done = tpuc(*command, "--explain=v0")
     assert done.returncode == 0, done.stderr
     assert "v0: threshold 0.99" in done.stdout
-    assert "input cut off where most values end" in done.stdout
+    assert "input clipped where most values end" in done.stdout
     done = tpuc(*command, "--explain")
     assert "tables: " in done.stdout
-    assert "* " in done.stdout
+    assert re.search(r"^  \* \S+ +\S.* 12 runs  outputs \d", done.stdout, re.MULTILINE)
+    assert "tables: selects the best score; budget: 12 network evaluations for each" in done.stdout
     done = tpuc(*command, "--explain=v00")
     assert (done.returncode, "no value 'v00' has a threshold; did you mean 'v0'?" in done.stderr) == (1, True)

@@ -99,7 +99,7 @@ def test_an_interrupted_calibration_keeps_its_statistics(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Engine, "refine", interrupted)
+    monkeypatch.setattr(Engine, "search", interrupted)
     statistics = folder / "s.npz"
     with pytest.raises(KeyboardInterrupt):
         Session().calibrate(module, dataset=folder / "good.npz", options={"statistics": str(statistics)})

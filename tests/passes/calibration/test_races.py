@@ -15,13 +15,15 @@ from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_driver.work import open_pool
 from tpuc_ops import top
-from tpuc_quantize.calibration import candidate_search as refine
 from tpuc_quantize.calibration import equalization as equalised
+from tpuc_quantize.calibration import search
+from tpuc_quantize.calibration.candidate import Candidate
 from tpuc_quantize.calibration.equalization import Equalised, equalised_where_better
-from tpuc_quantize.calibration.evaluator import Judge
-from tpuc_quantize.metrics.scores import Verdict
+from tpuc_quantize.calibration.evaluator import Evaluator
+from tpuc_quantize.metrics.scores import Score
 from tpuc_quantize.observers.collector import Counting
 from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.proposers import bias_shifts, rounded_weights
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable
 
@@ -51,13 +53,13 @@ class TestBiases:
     def taken(self, decibels: Mapping[float, float], folder: Path, monkeypatch: pytest.MonkeyPatch) -> float:
         """The correction that is chosen where outputs are worth so much with each."""
 
-        def judge(judge: Judge, entries: object, shifts: Mapping[str, Array], best: object = None) -> Verdict:
-            found = decibels[float(shifts["v3"][0]) if shifts else 0.0]
-            return Verdict(found, found)
+        def evaluate(evaluator: Evaluator, candidate: Candidate, best: object = None) -> Score:
+            found = decibels[float(candidate.shifts["v3"][0]) if candidate.shifts else 0.0]
+            return Score(found, found)
 
-        monkeypatch.setattr(Judge, "judge", judge)
-        monkeypatch.setattr(refine, "filter_shifts", lambda _: self.LOST)
-        monkeypatch.setattr(refine, "find_shifts", lambda *_: self.LEFT)
+        monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+        monkeypatch.setattr(search, "filter_shifts", lambda _: self.LOST)
+        monkeypatch.setattr(bias_shifts, "find_shifts", lambda *_: self.LEFT)
         np.savez(folder / "x.npz", v0=images(8))
         table: CalibrationTable = Session().calibrate(product(), dataset=folder / "x.npz")
         lines = table.sections.get("bias_shift", ())
@@ -100,12 +102,12 @@ class TestEqualised:
         """What is chosen where outputs gain so much in each round, and the samples of each run."""
         runs: list[int] = []
 
-        def verdict(form: object, context: object, pool: object, samples: Sequence[object]) -> Verdict:
+        def scored(form: object, context: object, pool: object, samples: Sequence[object]) -> Score:
             runs.append(len(samples))
             gain = gains[(len(runs) - 1) // 2] if len(runs) % 2 == 0 else 0.0
-            return Verdict(20.0 + gain, 20.0 + gain)
+            return Score(20.0 + gain, 20.0 + gain)
 
-        monkeypatch.setattr(equalised, "_verdict", verdict)
+        monkeypatch.setattr(equalised, "_scored", scored)
         np.savez(folder / "x.npz", v0=images(24))
         module = self.module()
         progress = Progress(open_samples(inputs_of(module), folder / "x.npz"), Counting(64))
@@ -153,18 +155,19 @@ class TestInputs:
 
 def test_candidates_that_compute_the_same_are_judged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, ...]] = []
-    judge = Judge.judge
+    evaluate = Evaluator.evaluate
 
-    def watched(self: Judge, entries: refine.Entries, shifts: Mapping[str, Array], best: Any = None) -> Verdict:
+    def watched(self: Evaluator, candidate: Candidate, best: Any = None) -> Score:
+        entries, shifts = candidate.entries, candidate.shifts
         whole = [entries[name].threshold for name in sorted(entries)]
         seen.append((*whole, *(float(one) for name in sorted(shifts) for one in shifts[name])))
-        return judge(self, entries, shifts, best)
+        return evaluate(self, candidate, best)
 
     module = product()
     filters = next(name for name in module.weights.names() if module.weights[name].ndim == 4)
     whole = FakeNetwork(module).filters(1)  # integers already, so that there is nothing to correct
     module.weights[filters] = whole
-    monkeypatch.setattr(Judge, "judge", watched)
+    monkeypatch.setattr(Evaluator, "evaluate", watched)
     np.savez(tmp_path / "x.npz", v0=images(8))
     Session().calibrate(module, dataset=tmp_path / "x.npz")
     plain = [one for one in seen if not any(one[2:])]
@@ -177,8 +180,8 @@ def test_filters_are_rounded_by_their_operands_where_that_is_quick_or_asked_for(
     seconds: float, asked: bool, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(refine, "QUICK_SECONDS", seconds)
-    monkeypatch.setattr(refine, "find_rounding", lambda _, samples, __: seen.append(len(samples)) or {})
+    monkeypatch.setattr(rounded_weights, "QUICK_SECONDS", seconds)
+    monkeypatch.setattr(rounded_weights, "find_rounding", lambda _, samples, __: seen.append(len(samples)) or {})
     np.savez(tmp_path / "x.npz", v0=images(24))
     Session().calibrate(product(), dataset=tmp_path / "x.npz", options={"round_weights": asked})
     assert len(seen) == runs

@@ -15,7 +15,8 @@ from tpuc.errors import CalibrationError
 from tpuc_driver.session import Session
 from tpuc_driver.work import open_pool
 from tpuc_ops import top
-from tpuc_quantize.calibration.evaluator import MANY_SAMPLES, Judge
+from tpuc_quantize.calibration.candidate import Candidate, Entries
+from tpuc_quantize.calibration.evaluator import MANY_SAMPLES, Evaluator
 from tpuc_quantize.calibration.output_sensitivity import (
     BINS,
     Importance,
@@ -26,7 +27,7 @@ from tpuc_quantize.calibration.output_sensitivity import (
 )
 from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.importing.propagate_calibration import PropagateCalibration
-from tpuc_quantize.metrics.scores import Verdict
+from tpuc_quantize.metrics.scores import Score
 from tpuc_quantize.observers.duration import seconds_of
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
@@ -79,16 +80,20 @@ def samples(count: int = 12) -> NDArray[np.float32]:
     return np.random.default_rng(1).standard_normal((count, 1, 3, 8, 8)).astype(np.float32)
 
 
-class TestJudge:
-    def judge(self, module: Module, count: int = 4) -> Judge:
-        def quantised(entries: Any) -> FakeNetwork:
+def candidate(entries: Entries) -> Candidate:
+    return Candidate("any", entries)
+
+
+class TestEvaluator:
+    def judge(self, module: Module, count: int = 4) -> Evaluator:
+        def quantized(candidate: Candidate) -> FakeNetwork:
             copy = module.clone()
-            context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: CalibrationTable(entries)})
+            context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: CalibrationTable(candidate.entries)})
             ImportCalibration().run(copy, context)
             PropagateCalibration().run(copy, context)
             return FakeNetwork(copy)
 
-        return Judge(module, [{"v0": one} for one in samples(count)], quantised, open_pool(1))
+        return Evaluator(module, [{"v0": one} for one in samples(count)], quantized, open_pool(1))
 
     def test_what_is_hopeless_runs_on_half_of_the_samples(self, module: Module, tmp_path: Path) -> None:
         np.savez(tmp_path / "x.npz", v0=samples())
@@ -96,14 +101,14 @@ class TestJudge:
         table = Session().calibrate(module, dataset=tmp_path / "x.npz", method="max", options=options)
         judge, good = self.judge(module), dict(table.entries)
         bad = {name: dataclasses.replace(one, threshold=one.threshold / 4) for name, one in good.items()}
-        half = Judge(module, judge.samples[:2], judge.quantised, judge.pool)
-        best, whole = judge.judge(good, {}), judge.judge(bad, {})
-        assert best.half == pytest.approx(half.judge(good, {}).decibels)
-        given_up = judge.judge(bad, {}, best)
-        assert given_up.half == pytest.approx(half.judge(bad, {}).decibels) != whole.decibels
+        half = Evaluator(module, judge.samples[:2], judge.quantized, judge.pool)
+        best, whole = judge.evaluate(candidate(good)), judge.evaluate(candidate(bad))
+        assert best.half == pytest.approx(half.evaluate(candidate(good)).decibels)
+        given_up = judge.evaluate(candidate(bad), best)
+        assert given_up.half == pytest.approx(half.evaluate(candidate(bad)).decibels) != whole.decibels
         assert best.half - given_up.half > 1
         assert best.decibels - given_up.decibels == pytest.approx(best.half - given_up.half)
-        assert judge.judge(good, {}, whole) == best
+        assert judge.evaluate(candidate(good), whole) == best
 
     def test_a_quarter_of_many_samples_tells_what_is_far_below(self, module: Module, tmp_path: Path) -> None:
         np.savez(tmp_path / "x.npz", v0=samples())
@@ -111,10 +116,13 @@ class TestJudge:
         table = Session().calibrate(module, dataset=tmp_path / "x.npz", method="max", options=options)
         judge, good = self.judge(module, MANY_SAMPLES), dict(table.entries)
         bad = {name: dataclasses.replace(one, threshold=one.threshold / 4) for name, one in good.items()}
-        quarter = Judge(module, judge.samples[: MANY_SAMPLES // 4], judge.quantised, judge.pool)
-        best, given_up = judge.judge(good, {}), judge.judge(bad, {}, judge.judge(good, {}))
-        assert best.quarter == pytest.approx(quarter.judge(good, {}).decibels)
-        assert given_up.quarter == pytest.approx(quarter.judge(bad, {}).decibels)
+        quarter = Evaluator(module, judge.samples[: MANY_SAMPLES // 4], judge.quantized, judge.pool)
+        best, given_up = (
+            judge.evaluate(candidate(good)),
+            judge.evaluate(candidate(bad), judge.evaluate(candidate(good))),
+        )
+        assert best.quarter == pytest.approx(quarter.evaluate(candidate(good)).decibels)
+        assert given_up.quarter == pytest.approx(quarter.evaluate(candidate(bad)).decibels)
         assert math.isnan(given_up.half)
         assert best.decibels - given_up.decibels == pytest.approx(best.quarter - given_up.quarter)
         assert best.quarter - given_up.quarter > 2
@@ -144,7 +152,7 @@ class TestFarLogits:
 
     def test_their_thresholds_and_those_of_what_joins_them_are_as_large_as_they_have_to_be(self) -> None:
         module = self.module()
-        judge = Judge(module, self.images()[:6], lambda _: FakeNetwork(module), open_pool(1))
+        judge = Evaluator(module, self.images()[:6], lambda _: FakeNetwork(module), open_pool(1))
         names = [one.result.name for one in module.main.operations if one.results and one.result.name.startswith("v")]
         found = judge.saturated({name: TensorThreshold(36000.0, -36000.0, 4.0) for name in names})
         cut = [
@@ -174,12 +182,12 @@ def test_behind_products_logits_that_reach_far_are_judged_as_floats(
     module = net.finish(net.op(top.Sigmoid(), logits))
     seen: list[frozenset[str]] = []
 
-    def spy(judge: Judge, *arguments: Any) -> Verdict:
-        seen.append(judge.quantised(arguments[0]).floats)
+    def spy(judge: Evaluator, *arguments: Any) -> Score:
+        seen.append(judge.quantized(arguments[0]).floats)
         return judge_as_it_is(judge, *arguments)
 
-    judge_as_it_is = Judge.judge
-    monkeypatch.setattr(Judge, "judge", spy)
+    judge_as_it_is = Evaluator.evaluate
+    monkeypatch.setattr(Evaluator, "evaluate", spy)
     np.savez(tmp_path / "x.npz", v0=np.random.default_rng(3).uniform(-1, 1, (24, 1, 1, 20, 20)).astype(np.float32))
     Session().calibrate(module, dataset=tmp_path / "x.npz")
     tail = {one.name for one in module.main.operations if one.results and one.name.startswith("v")} - {"v0", near.name}
@@ -191,8 +199,8 @@ def test_calibration_with_tuning_is_nearer_than_the_method_alone(module: Module,
     np.savez(tmp_path / "x.npz", v0=samples(24))
     plain = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"tune_num": 0, "bias_num": 0})
     tuned = Session().calibrate(module, dataset=tmp_path / "x.npz", options={"bias_num": 0})
-    judge = TestJudge().judge(module)
-    assert judge.judge(tuned.entries, {}).decibels > judge.judge(plain.entries, {}).decibels - 0.1
+    judge = TestEvaluator().judge(module)
+    assert judge.evaluate(candidate(tuned.entries)).decibels > judge.evaluate(candidate(plain.entries)).decibels - 0.1
 
 
 def test_a_tensor_of_zeros_and_one_of_a_single_value_get_usable_thresholds(tmp_path: Path) -> None:

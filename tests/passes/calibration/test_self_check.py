@@ -18,10 +18,10 @@ from tpuc_driver.data import SampleReader, SampleSet, SampleSource, inputs_of, o
 from tpuc_driver.session import Session
 from tpuc_driver.session.reports import OutputCheck, SelfCheck
 from tpuc_ops import top
-from tpuc_quantize.calibration import candidate_search as refine
+from tpuc_quantize.calibration import search as refine
 from tpuc_quantize.calibration.calibrate import Calibrate
 from tpuc_quantize.calibration.engine import Engine
-from tpuc_quantize.calibration.evaluator import Judge
+from tpuc_quantize.calibration.evaluator import Evaluator
 from tpuc_quantize.metrics.output_heads import deciders_of
 from tpuc_quantize.observers.collector import Counting
 from tpuc_quantize.observers.held_out import HeldOut, choose_held_out, samples_at
@@ -184,13 +184,13 @@ class TestHeldOut:
 
     def test_tuning_does_not_see_them(self, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[Progress] = []
-        refine = Engine.refine
+        search = Engine.search
 
         def spy(engine: Engine, progress: Progress, *arguments: object) -> object:
             seen.append(progress)
-            return refine(engine, progress, *arguments)  # pyright: ignore[reportArgumentType]
+            return search(engine, progress, *arguments)  # pyright: ignore[reportArgumentType]
 
-        monkeypatch.setattr(Engine, "refine", spy)
+        monkeypatch.setattr(Engine, "search", spy)
         context = PassContext(Registry())
         Calibrate(dataset=(str(samples),), hold_out=True).run(classifier(), context)
         (progress,) = seen
@@ -231,13 +231,13 @@ class TestHeldOut:
     ) -> None:
         tables: list[CalibrationTable] = []
         known: list[bool] = []
-        start = Judge.__post_init__
+        start = Evaluator.__post_init__
 
-        def spy(judge: Judge, floats: Sequence[State] | None) -> None:
+        def spy(judge: Evaluator, floats: Sequence[State] | None) -> None:
             known.append(floats is not None)
             start(judge, floats)
 
-        monkeypatch.setattr(Judge, "__post_init__", spy)
+        monkeypatch.setattr(Evaluator, "__post_init__", spy)
         for most in (refine.MOST_KEPT, 0):
             monkeypatch.setattr(refine, "MOST_KEPT", most)
             context = PassContext(Registry())
@@ -249,7 +249,7 @@ class TestHeldOut:
         assert first == second
 
     def test_large_outputs_are_not_kept(self, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("tpuc_quantize.calibration.candidate_search.MOST_KEPT", CLASSES)
+        monkeypatch.setattr("tpuc_quantize.calibration.search.MOST_KEPT", CLASSES)
         context, module = PassContext(Registry()), classifier()
         assert module.main.outputs[0].tensor.size == CLASSES
         Calibrate(dataset=(str(samples),), hold_out=True, tune_num=0).run(module, context)

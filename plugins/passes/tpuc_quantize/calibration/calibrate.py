@@ -9,8 +9,8 @@ from pathlib import Path
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
 from tpuc_driver.api.host import SampleSet, SampleSource, open_pool, open_samples
 
-from tpuc_quantize.calibration.candidate_search import Refinement, kept_for
 from tpuc_quantize.calibration.engine import Engine
+from tpuc_quantize.calibration.search import Settings, kept_for
 from tpuc_quantize.importing.propagate_calibration import propagated
 from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
 from tpuc_quantize.observers.class_coverage import unshown
@@ -106,15 +106,14 @@ class Calibrate(Pass):
                 context.remark(sentence(gaps))
             tune_num = self.tune_num if calibrator.needs_histogram else 0
             headroom = self.headroom or self._needed_headroom(progress, context, tunes=tune_num > 0)
-            others = _others(calibrator, context)
-            options = Refinement(tune_num, self.tune_candidates, self.bias_num, others, headroom, self.round_weights)
+            settings = Settings(tune_num, self.tune_candidates, self.bias_num, headroom, self.round_weights)
             names = frozenset(one.name for one in inputs)
             held_out = self._held_out(progress.samples, progress.skipped)
-            found = engine.refine(without(progress, held_out), calibrator, names, options)
+            found = engine.search(without(progress, held_out), _methods(calibrator, context), names, settings)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
         notes = {**found.notes, SEEN: fingerprint_lines(seen_by_tuning(progress, held_out))}
-        table = CalibrationTable(found.entries, (*remarks, *found.reasons), notes)
+        table = CalibrationTable(found.best.entries, (*remarks, *found.reasons), notes)
         context.leave(CALIBRATION_TABLE, replace(table, origin=propagated(found.origin, module, table, context)))
         if self.hold_out:
             leave_samples(context, progress, held_out, module)
@@ -141,9 +140,10 @@ class Calibrate(Pass):
             context.remark(finding)
 
 
-def _others(calibrator: Calibrator, context: PassContext) -> tuple[Calibrator, ...]:
+def _methods(calibrator: Calibrator, context: PassContext) -> tuple[Calibrator, ...]:
     """The default method is compared with another one; who names a method gets it."""
-    return (context.registry.get("tpuc.calibrators", COMPARED)(),) if calibrator.name == DEFAULT else ()
+    others = (context.registry.get("tpuc.calibrators", COMPARED)(),) if calibrator.name == DEFAULT else ()
+    return (calibrator, *others)
 
 
 def _path(text: str) -> Path | None:

@@ -8,24 +8,34 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from tpuc.api.evaluation import Array
 
+from tpuc_quantize.simulation.network import Filters
 from tpuc_quantize.tables.history import Stage
 from tpuc_quantize.tables.table import TensorThreshold
 
 Entries = Mapping[str, TensorThreshold]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
-    """Thresholds and bias shifts, and how they were made: a name, and every stage from the statistics on."""
+    """Thresholds, bias shifts, thresholds per channel, rounded filters, and every stage from the statistics on.
+
+    `channels` and `rounding` are those of the best candidate so far where they are None. One with a `handicap` is taken
+    where it scores so many decibels more than those without.
+    """
 
     name: str
     entries: Entries
     shifts: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    channels: Mapping[str, Array] | None = None
+    rounding: Filters | None = None
+    handicap: float = 0.0
     stages: tuple[Stage, ...] = ()
 
     def is_like(self, other: Candidate) -> bool:
         """Does it compute the same? Filters that were rounded before leave nothing to correct."""
-        return self.entries == other.entries and all(
+        if self.channels is not other.channels or self.rounding is not other.rounding or self.entries != other.entries:
+            return False
+        return all(
             np.array_equal(self.shifts.get(name, 0.0), other.shifts.get(name, 0.0))
             or not (np.any(self.shifts.get(name, 0.0)) or np.any(other.shifts.get(name, 0.0)))
             for name in {*self.shifts, *other.shifts}
@@ -43,6 +53,14 @@ class Candidate:
         stages = (*self.stages, Stage(place, changed)) if changed else self.stages
         return replace(self, entries=entries, stages=stages)
 
-    def named(self, name: str, shifts: Mapping[str, Array] | None = None) -> Candidate:
+    def named(self, name: str, shifts: Mapping[str, Array] | None = None, handicap: float = 0.0) -> Candidate:
         """The same thresholds under another name, with these bias shifts."""
-        return replace(self, name=name, shifts={} if shifts is None else shifts)
+        return replace(self, name=name, shifts={} if shifts is None else shifts, handicap=handicap)
+
+    def beside(self, best: Candidate) -> Candidate:
+        """With the thresholds per channel and the rounding of the best one so far, unless it has its own."""
+        return replace(
+            self,
+            channels=best.channels if self.channels is None else self.channels,
+            rounding=best.rounding if self.rounding is None else self.rounding,
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,18 +13,46 @@ from tpuc_driver.api.host import Pool, PortableModule, SampleSource, small_units
 from tpuc_ops.quantised import Product
 
 from tpuc_quantize.calibration.candidate import Candidate
-from tpuc_quantize.calibration.candidate_search import Refined, Refinement, Refiner, kept_for
 from tpuc_quantize.calibration.equalization import equalised_where_better
-from tpuc_quantize.calibration.range_margins import with_headroom, with_output_headroom
+from tpuc_quantize.calibration.race import Race
+from tpuc_quantize.calibration.range_margins import with_whole_scores
+from tpuc_quantize.calibration.search import Search, Settings, kept_for
 from tpuc_quantize.observers.collector import Counting, Kept, StatisticsJob, UnitResult, merge_histograms
 from tpuc_quantize.observers.progress_file import Progress, fingerprint, load, save
 from tpuc_quantize.ranges.estimators import Max, limited_threshold
-from tpuc_quantize.scaling.move_factors import move_factors
+from tpuc_quantize.remedies.bias_correction import SHIFTS
+from tpuc_quantize.remedies.channel_thresholds import CHANNEL_THRESHOLDS
+from tpuc_quantize.remedies.round_weights import ROUNDING, rounding_lines
+from tpuc_quantize.remedies.weight_rounding import changes_of
+from tpuc_quantize.scaling.move_factors import FACTORS, move_factors
+from tpuc_quantize.simulation.network import FakeNetwork
+from tpuc_quantize.tables.annotations import note_lines
 from tpuc_quantize.tables.history import Origin, Stage
 from tpuc_quantize.tables.table import TensorThreshold
 
 SAVE_EVERY = 32
 """Units between two writings of the statistics file."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best candidate, samples that tuning used, what decided, and where it comes from. `factors` are those per
+    channel that were moved before, `rounding` how integers of filters differ from the nearest.
+    """
+
+    best: Candidate
+    tuned: int
+    reasons: tuple[str, ...]
+    origin: Origin
+    factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    rounding: Mapping[str, Array] = field(default_factory=dict[str, Array])
+
+    @property
+    def notes(self) -> dict[str, tuple[str, ...]]:
+        """Sections of a table, of numbers per channel."""
+        found = {FACTORS: self.factors, SHIFTS: self.best.shifts, CHANNEL_THRESHOLDS: self.best.channels}
+        notes = {name: note_lines(values) for name, values in found.items() if values}
+        return notes | ({ROUNDING: rounding_lines(self.rounding)} if self.rounding else {})
 
 
 @dataclass(frozen=True)
@@ -124,18 +152,20 @@ class Engine:
         )
         return Candidate(calibrator.name, chosen, stages=stages)
 
-    def refine(self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement) -> Refined:
+    def search(
+        self, progress: Progress, methods: Sequence[Calibrator], given: frozenset[str], settings: Settings
+    ) -> Found:
         """What keeps the outputs best, with equalised filters where they are clearly nearer to float so. These are
         rounded by what they are multiplied with, too, however long that takes.
         """
-        if not options.tune_num:
-            return self.refined(progress, calibrator, given, options)
+        if not settings.tune_num:
+            return self.searched(progress, methods, given, settings)
         equalised = equalised_where_better(self.module, self.context, self.pool, progress)
         if not equalised.factors:
-            found = self.refined(progress, calibrator, given, options)
+            found = self.searched(progress, methods, given, settings)
         else:
             engine, progress = self._with_factors(progress, equalised.factors)
-            found = engine.refined(progress, calibrator, given, replace(options, round_weights=True))
+            found = engine.searched(progress, methods, given, replace(settings, round_weights=True))
         rounds = (*equalised.rounds, *found.origin.rounds)
         reasons = (*equalised.reasons, *found.reasons)
         return replace(found, factors=equalised.factors, reasons=reasons, origin=replace(found.origin, rounds=rounds))
@@ -153,28 +183,23 @@ class Engine:
         )
         return engine, replace(again, skipped=progress.skipped)
 
-    def refined(
-        self, progress: Progress, calibrator: Calibrator, given: frozenset[str], options: Refinement
-    ) -> Refined:
+    def searched(
+        self, progress: Progress, methods: Sequence[Calibrator], given: frozenset[str], settings: Settings
+    ) -> Found:
         """Of the network as it is. Values that count things keep their largest magnitude, as those in `given`."""
         counts = frozenset(name for name, one in progress.histograms.items() if one.counts_things)
-        methods = [self.thresholds(progress, one, given, counts) for one in (calibrator, *options.others)]
-        refiner = Refiner(self.module, self.context, self.pool, progress, options)
-        found = methods[0]
-        if options.tune_num:
-            found = refiner.tune(methods, given | counts)
-        elif options.headroom:
-            free = {name: entry for name, entry in found.entries.items() if name not in given | counts}
-            wide = {**found.entries, **with_headroom(free, self.module, options.headroom)}
-            found = found.through(f"for values {options.headroom:g} times as large as the samples'", wide)
-        shifts = refiner.shifts(found.entries) if options.bias_num else {}
-        if options.tune_num:
-            found = with_output_headroom(found, self.module, options.headroom)
-        origin = Origin(found.stages, tuple(refiner.rounds))
-        reasons = tuple(refiner.reasons)
-        return Refined(
-            found.entries, refiner.channels, shifts, refiner.tuned, reasons, origin, rounding=refiner.rounding
+        tables = [self.thresholds(progress, one, given, counts) for one in methods]
+        if settings.tune_num:
+            tables = [with_whole_scores(one, self.module) for one in tables]
+        search = Search(
+            self.module, self.context, self.pool, progress, settings, tables, given | counts, best=tables[0]
         )
+        race = Race(search, self.context.registry)
+        best = race.run()
+        best = best.through("thresholds per channel beside it", best.entries, best.channels or {})
+        rounding = changes_of(FakeNetwork(self.module), best.rounding) if best.rounding else {}
+        tuned = len(search.spread(settings.tune_num)) if settings.tune_num else 0
+        return Found(best, tuned, tuple(race.reasons), Origin(best.stages, tuple(race.rounds)), rounding=rounding)
 
 
 def _depths(module: Module) -> dict[str, float]:

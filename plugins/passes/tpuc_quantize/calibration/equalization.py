@@ -11,9 +11,10 @@ from tpuc.api import CALIBRATION_TABLE, Module, PassContext
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Pool, SampleReader
 
-from tpuc_quantize.calibration.evaluator import Judge
+from tpuc_quantize.calibration.candidate import Candidate
+from tpuc_quantize.calibration.evaluator import Evaluator
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
-from tpuc_quantize.metrics.scores import Verdict
+from tpuc_quantize.metrics.scores import Score
 from tpuc_quantize.metrics.taps import slots_to_see
 from tpuc_quantize.observers.held_out import affordable, samples_at, spread
 from tpuc_quantize.observers.progress_file import Progress
@@ -51,15 +52,21 @@ def equalised_where_better(module: Module, context: PassContext, pool: Pool, pro
     factors = equalise(equalised)
     if not factors:
         return Equalised()
-    said, ran = "", Round("network", ())
+    said, ran = "", Round("network", "", "", ())
     for count, gain in ((FIRST, FIRST_GAIN_DB), (LOOKED_AT, CLEARLY_NEARER_DB)):
         samples = _some(progress, min(count, affordable(module)))
-        before, after = (_verdict(form, context, pool, samples) for form in (module, equalised))
+        before, after = (_scored(form, context, pool, samples) for form in (module, equalised))
         said = f"outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB"
         context.log(f"filters equalised: {said}")
-        is_no_better = after.score < before.score + gain or (count > FIRST and after.is_clearly_worse_than(before))
-        forms = (Entrant("as it is", str(before), is_no_better), Entrant("equalized", str(after), not is_no_better))
-        ran = Round(f"network, thresholds at the largest magnitudes, samples: {len(samples)}", forms)
+        is_no_better = after.combined < before.combined + gain or (
+            count > FIRST and after.is_clearly_worse_than(before)
+        )
+        forms = (
+            Entrant("", "as it is", before.runs, str(before), is_no_better),
+            Entrant("cross-layer-equalization", "equalized", after.runs, str(after), not is_no_better),
+        )
+        rule = f"what is {gain:g} dB better with thresholds at the largest magnitudes"
+        ran = Round("network", rule, f"{len(samples)} network evaluations for each", forms)
         if is_no_better:
             return Equalised(rounds=(ran,))
     reasons = (f"filters equalised, by factors of {len(factors)} values: {said} at the largest values",)
@@ -74,7 +81,7 @@ def _some(progress: Progress, count: int) -> Samples:
     return [reader.read(place) for place in range(len(chosen))]
 
 
-def _verdict(module: Module, context: PassContext, pool: Pool, samples: Samples) -> Verdict:
+def _scored(module: Module, context: PassContext, pool: Pool, samples: Samples) -> Score:
     """On the network with thresholds at the largest magnitudes."""
     exact = FakeNetwork(module)
     names = exact.plan.names
@@ -89,11 +96,11 @@ def _verdict(module: Module, context: PassContext, pool: Pool, samples: Samples)
         state.values = [value if slot in seen else None for slot, value in enumerate(state.values)]
         floats += exact.apart([state])
 
-    def quantised(entries: Mapping[str, TensorThreshold]) -> FakeNetwork:
-        table = {CALIBRATION_TABLE: CalibrationTable(entries)}
+    def quantized(candidate: Candidate) -> FakeNetwork:
+        table = {CALIBRATION_TABLE: CalibrationTable(candidate.entries)}
         return FakeNetwork(calibrated_copy(module, dataclasses.replace(context, results=table)))
 
-    return Judge(module, samples, quantised, pool, floats).judge(entries, {})
+    return Evaluator(module, samples, quantized, pool, floats).evaluate(Candidate("", entries))
 
 
 def _widened(entry: TensorThreshold | None, value: Array) -> TensorThreshold:

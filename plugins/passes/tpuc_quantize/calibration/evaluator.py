@@ -12,15 +12,14 @@ from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Pool, decibels
 from tpuc_ops.factorisation import error_energy, finite_energy
 
+from tpuc_quantize.calibration.candidate import Candidate, Entries
 from tpuc_quantize.metrics.agreement import Agreement, Decider, Outputs, Remembering
 from tpuc_quantize.metrics.output_heads import deciders_of
-from tpuc_quantize.metrics.scores import Verdict, halves
+from tpuc_quantize.metrics.scores import Score, halves
 from tpuc_quantize.metrics.taps import Measure, measure_of, slots_to_see
 from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.simulation.output_slots import rearranges
 from tpuc_quantize.tables.table import TensorThreshold
-
-Entries = Mapping[str, TensorThreshold]
 
 MANY_SAMPLES = 16
 """Of so many, a quarter says which tables are hopeless."""
@@ -34,19 +33,24 @@ class _Run:
     outputs: list[Outputs]
     measured: list[list[Array]]
 
+    @property
+    def end(self) -> int:
+        """Behind the last of its samples."""
+        return self.first + len(self.outputs)
+
     def __add__(self, other: _Run) -> _Run:
         return _Run(self.first, self.outputs + other.outputs, self.measured + other.measured)
 
 
 @dataclass
-class Judge:
-    """Runs samples through calibrated networks, here in `pool`. `quantised` makes one of thresholds; all should share
+class Evaluator:
+    """Runs samples through calibrated networks, here in `pool`. `quantized` makes one of a candidate; all should share
     their int8 filters. `floats` are the samples' finished states in the module as it is, where these are known.
     """
 
     module: Module
     samples: Sequence[Mapping[str, Array]]
-    quantised: Callable[[Entries], FakeNetwork]
+    quantized: Callable[[Candidate], FakeNetwork]
     pool: Pool
     floats: InitVar[Sequence[State] | None] = None
     exact: FakeNetwork = field(init=False)
@@ -93,43 +97,43 @@ class Judge:
                 changed.add(name)
         return result
 
-    def judge(self, entries: Entries, shifts: Mapping[str, Array], best: Verdict | None = None) -> Verdict:
-        """What the outputs are worth with these thresholds and biases. What is hopeless against `best` runs on half of
+    def evaluate(self, candidate: Candidate, best: Score | None = None) -> Score:
+        """What the outputs are worth with its thresholds and biases. What is hopeless against `best` runs on half of
         the samples or a quarter, and gets as many decibels less than `best` as it has there, in every figure.
         """
-        net, middle, count = self._network(entries, shifts), self._middle, len(self.samples)
+        net, middle, count = self._network(candidate), self._middle, len(self.samples)
         early = middle // 2 if count >= MANY_SAMPLES else 0
         first = self._run(net, 0, early)
         quarter = _decibels(self._energies(first)) if early else math.nan
         if best is not None and best.is_early_far_above(quarter):
-            verdict = self._verdict(first, math.nan, quarter)
-            if verdict.is_hopeless_against(best):
-                return verdict.beside(best, best.quarter - quarter)
+            score = self._scored(first, math.nan, quarter)
+            if score.is_hopeless_against(best):
+                return score.beside(best, best.quarter - quarter)
         first += self._run(net, early, middle)
         half = _decibels(self._energies(first))
         if best is not None and best.is_far_above(half):
-            verdict = self._verdict(first, half)
-            if verdict.is_hopeless_against(best):
-                return verdict.beside(best, best.half - half)
-        return self._verdict(first + self._run(net, middle, count), half, quarter)
+            score = self._scored(first, half)
+            if score.is_hopeless_against(best):
+                return score.beside(best, best.half - half)
+        return self._scored(first + self._run(net, middle, count), half, quarter)
 
-    def _network(self, entries: Entries, shifts: Mapping[str, Array]) -> FakeNetwork:
-        net = self.quantised(entries)
-        net.shift_biases(shifts)
+    def _network(self, candidate: Candidate) -> FakeNetwork:
+        net = self.quantized(candidate)
+        net.shift_biases(candidate.shifts)
         return net
 
     @property
     def _middle(self) -> int:
         return len(self.samples) // 2
 
-    def _verdict(self, run: _Run, half: float, quarter: float = math.nan) -> Verdict:
+    def _scored(self, run: _Run, half: float, quarter: float = math.nan) -> Score:
         """On the samples of a run; `half` and `quarter` are the means over the outputs on so many of all."""
         wanted = self.wanted.outputs[run.first : run.first + len(run.outputs)]
         pairs = list(zip(wanted, run.outputs, strict=True))
         meanings = [np.array([decider.energies(*pair) for pair in pairs]).reshape(-1, 2) for decider in self.deciders]
         kept = sum((decider.agreement(wanted, run.outputs) for decider in self.deciders), Agreement())
         mean = _decibels(self._energies(run))
-        return Verdict(mean, half, tuple(halves(one) for one in meanings), kept, len(self.samples), quarter)
+        return Score(mean, half, tuple(map(halves, meanings)), kept, len(self.samples), quarter, run.end)
 
     def _energies(self, run: _Run) -> Array:
         """Signal and noise of each output over some samples: `[outputs, 2]`."""

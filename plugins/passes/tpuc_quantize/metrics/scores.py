@@ -28,7 +28,7 @@ NO_NOISE_DB = 120.0
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Score:
     """The mean over the outputs of their signal-to-noise ratio: over all samples, over the first half, and over the
     first quarter where that was looked at. For each decider how near what it means is on both halves, in decibels; and
     how many decisions are kept.
@@ -40,6 +40,7 @@ class Verdict:
     kept: Agreement = field(default_factory=Agreement)
     samples: int = 0
     quarter: float = math.nan
+    runs: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         lowest = min((min(one) for one in self.meanings), default=math.inf)
@@ -47,7 +48,7 @@ class Verdict:
         return f"outputs {self.decibels:.2f} dB, {kept}, what the worst one means {lowest:.2f} dB"
 
     @property
-    def score(self) -> float:
+    def combined(self) -> float:
         """Of the outputs and of what they mean, in decibels. What is not sure in few samples says little, so the second
         counts with their number.
         """
@@ -57,7 +58,7 @@ class Verdict:
         mean = sum(_bounded(sum(one) / 2) for one in self.meanings) / len(self.meanings)
         return (self.decibels + weight * mean) / (1.0 + weight)
 
-    def lost_against(self, other: Verdict) -> float:
+    def lost_against(self, other: Score) -> float:
         """By how many decibels one figure is lower than in `other`, on both halves: the mean over the outputs, or what
         one of them means; that of which it is most.
         """
@@ -67,7 +68,7 @@ class Verdict:
             lost.append(min(_bounded(a) - _bounded(b) for a, b in zip(theirs, own, strict=True)))
         return max(*lost, 0.0)
 
-    def keeps_fewer_than(self, other: Verdict) -> float:
+    def keeps_fewer_than(self, other: Score) -> float:
         """By how much the share of kept decisions is lower, beyond what chance makes of it; 0 if it is not."""
         count = min(self.kept.total, other.kept.total)
         if not count:
@@ -84,15 +85,15 @@ class Verdict:
         """As `is_far_above`, on the first quarter; not where that was not looked at."""
         return math.isfinite(self.quarter) and quarter < self.quarter - HOPELESS_EARLY_DB
 
-    def is_hopeless_against(self, best: Verdict) -> bool:
-        """Of a verdict on the first half or quarter of samples alone: are all figures lower than those of `best`?"""
+    def is_hopeless_against(self, best: Score) -> bool:
+        """Of a score on the first half or quarter of samples alone: are all figures lower than those of `best`?"""
         is_far = best.is_far_above(self.half) or best.is_early_far_above(self.quarter)
         pairs = zip(best.meanings, self.meanings, strict=True)
         gains = (sum(map(_bounded, b)) / 2 - _bounded(a) for (a, _), b in pairs)
         return is_far and max(gains, default=0.0) <= 0.0 and self.kept.share <= best.kept.share
 
-    def beside(self, best: Verdict, lost: float) -> Verdict:
-        """Of a verdict on the first half or quarter of samples alone, `lost` decibels below `best` there: as much below
+    def beside(self, best: Score, lost: float) -> Score:
+        """Of a score on the first half or quarter of samples alone, `lost` decibels below `best` there: as much below
         it on all of them, also in what outputs mean. Figures of few samples are not compared with those of all.
         """
         meanings = list[tuple[float, float]]()
@@ -101,36 +102,24 @@ class Verdict:
             meanings.append((_bounded(first) + less, _bounded(second) + less))
         return replace(self, decibels=best.decibels - lost, meanings=tuple(meanings))
 
-    def is_clearly_worse_than(self, other: Verdict) -> bool:
+    def is_clearly_worse_than(self, other: Score) -> bool:
         """Does any of these figures find it so?"""
         return self.lost_against(other) > CLEARLY_DB or self.keeps_fewer_than(other) > 0
 
 
-@dataclass(frozen=True)
-class Favour:
-    """The first `count` tables are taken unless another one keeps clearly more decisions, has a figure that is higher
-    by more than `tolerance` on both halves, or a score that is higher by `margin`, all in decibels.
+def best_of(scores: Sequence[Score], handicaps: Sequence[float] = (), tolerance: float = CLEARLY_DB) -> int:
+    """The place of the best one: kept decisions count first, then the figure that is lowest beside another one's, by
+    more than `tolerance` decibels; then what both come to, less a handicap. The first of equal ones.
     """
-
-    count: int
-    margin: float = CLEAR_GAIN_DB
-    tolerance: float = CLEARLY_DB
-
-
-def best_of(verdicts: Sequence[Verdict], favour: Favour | None = None) -> int:
-    """The place of the best one: kept decisions count first, then the figure that is lowest beside another one's, each
-    where that is clear; then the score. The first of equal ones.
-    """
-    favour = favour or Favour(len(verdicts))
+    known = handicaps or [0.0] * len(scores)
 
     def rank(place: int) -> tuple[float, float, float, int]:
-        one = verdicts[place]
-        fewer = max(one.keeps_fewer_than(other) for other in verdicts)
-        lost = max(one.lost_against(other) for other in verdicts)
-        handicap = 0.0 if place < favour.count else favour.margin
-        return fewer, max(lost - favour.tolerance, 0.0), handicap - one.score, place
+        one = scores[place]
+        fewer = max(one.keeps_fewer_than(other) for other in scores)
+        lost = max(one.lost_against(other) for other in scores)
+        return fewer, max(lost - tolerance, 0.0), known[place] - one.combined, place
 
-    return min(range(len(verdicts)), key=rank)
+    return min(range(len(scores)), key=rank)
 
 
 def halves(energies: Array) -> tuple[float, float]:

@@ -28,18 +28,24 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Entrant:
-    """One candidate of a round, and what it scored."""
+    """One candidate of a round: who proposed it, in how many network evaluations it was scored, and how."""
 
+    proposer: str
     name: str
+    runs: int
     score: str
     selected: bool = False
 
 
 @dataclass(frozen=True)
 class Round:
-    """Candidates that were compared with each other, in the order in which they ran."""
+    """Candidates that were compared with each other, in the order in which they ran, how one is selected, and what each
+    may cost.
+    """
 
     name: str
+    rule: str
+    budget: str
     entrants: tuple[Entrant, ...]
 
 
@@ -84,7 +90,9 @@ class Origin:
         if not self.rounds:
             yield "no candidates were compared: thresholds are those of the method"
         for one in self.rounds:
-            yield f"{one.name}: {len(one.entrants)} candidates"
-            width = max(len(entrant.name) for entrant in one.entrants)
-            for entrant in one.entrants:
-                yield f"  {'*' if entrant.selected else ' '} {entrant.name:<{width}}  {entrant.score}"
+            yield f"{one.name}: selects {one.rule}; budget: {one.budget}"
+            rows = [(each.proposer, each.name, f"{each.runs} runs", each.score) for each in one.entrants]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            for each, row in zip(one.entrants, rows, strict=True):
+                shown = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+                yield f"  {'*' if each.selected else ' '} {shown.rstrip()}"

@@ -1,0 +1,193 @@
+"""The race of candidates: which proposers run in which order, and how one candidate of each round is selected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from tpuc.api import Registry
+
+from tpuc_quantize.calibration.candidate import Candidate
+from tpuc_quantize.calibration.proposer import Proposer
+from tpuc_quantize.calibration.search import Search
+from tpuc_quantize.metrics.scores import CLEAR_GAIN_DB, CLEARLY_DB, Score, best_of
+from tpuc_quantize.tables.history import Entrant, Round
+
+
+class Rule(Enum):
+    """How one candidate of a round is selected."""
+
+    BEST = "the best score"
+    BEST_WITH_MARGIN = "the best score, but what headroom costs is no loss"
+    IMPROVEMENT = "each that is clearly better than the one before"
+    SIMPLIFICATION = "the simpler one, unless it is clearly worse"
+    ALWAYS = "the last one, without being compared"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Proposers in the order in which they run, and the rule."""
+
+    name: str
+    proposers: tuple[str, ...]
+    rule: Rule = Rule.BEST
+
+
+_CHANNELS = Stage("channels", ("channel-thresholds",), Rule.ALWAYS)
+"""They are there while tables are compared: without those that need them all tables are equally bad."""
+_BEHIND = (
+    Stage("channels", ("tensor-thresholds",), Rule.SIMPLIFICATION),
+    Stage("biases", ("bias-shifts",)),
+    Stage("margins", ("output-margin",), Rule.ALWAYS),
+)
+RACE = (
+    Stage("filters", ("rounded-weights",), Rule.IMPROVEMENT),
+    _CHANNELS,
+    Stage("tables", ("per-op-error", "output-error", "deep-clipping", "saturated-logits", "range-estimators")),
+    Stage("inputs", ("clipped-inputs",), Rule.IMPROVEMENT),
+    *_BEHIND,
+)
+UNSEEN_RACE = (
+    _CHANNELS,
+    Stage("tables", ("unseen-range", "deep-clipping", "range-estimators"), Rule.BEST_WITH_MARGIN),
+    *_BEHIND,
+)
+"""Where samples do not show what the network looks for: thresholds have headroom."""
+UNTUNED_RACE = (Stage("ranges", ("scaled-range",), Rule.ALWAYS), Stage("biases", ("bias-shifts",)))
+"""Of a method that gets no tuning."""
+
+
+def race_of(search: Search) -> tuple[Stage, ...]:
+    """The stages for a network and its samples."""
+    if not search.settings.tune_num:
+        return UNTUNED_RACE
+    return UNSEEN_RACE if search.settings.headroom else RACE
+
+
+@dataclass
+class Race:
+    """Runs the stages; `rounds` and `reasons` say what was compared and what decided."""
+
+    search: Search
+    registry: Registry
+
+    def __post_init__(self) -> None:
+        self.rounds: list[Round] = []
+        self.reasons: list[str] = []
+        self._ran: list[tuple[str, Candidate, Score]] = []
+
+    def run(self) -> Candidate:
+        """The candidate that is selected in the last round."""
+        stages = race_of(self.search)
+        strangers = self._strangers(
+            {name for stage in (*RACE, *UNSEEN_RACE, *UNTUNED_RACE) for name in stage.proposers}
+        )
+        placed = set[str]()
+        for stage in stages:
+            more = strangers.get(stage.name, ()) if stage.name not in placed and stage.rule is not Rule.ALWAYS else ()
+            placed |= {stage.name} if more else set()
+            self._play(replace(stage, proposers=(*stage.proposers, *more)))
+        return self.search.best
+
+    def _strangers(self, known: set[str]) -> Mapping[str, tuple[str, ...]]:
+        """Proposers that the race does not name, by their round."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, proposer in self.registry.usable("tpuc.proposers"):
+            if name not in known:
+                found[proposer.round] = (*found.get(proposer.round, ()), name)
+        return found
+
+    def _play(self, stage: Stage) -> None:
+        self._ran = []
+        match stage.rule:
+            case Rule.ALWAYS:
+                for _, one in self._proposals(stage.proposers):
+                    self.search.best, self.search.score = one, None
+            case Rule.IMPROVEMENT:
+                for name in stage.proposers:
+                    self._improve(stage.name, name)
+            case Rule.SIMPLIFICATION:
+                for name, one in self._proposals(stage.proposers):
+                    self._simplify(name, one)
+            case Rule.BEST | Rule.BEST_WITH_MARGIN:
+                self._select(stage)
+        if self._ran:
+            self._tell(stage)
+
+    def _proposals(self, names: Iterable[str]) -> Iterator[tuple[str, Candidate]]:
+        for name in names:
+            proposer: Proposer = self.registry.get("tpuc.proposers", name)()
+            for one in proposer.propose(self.search):
+                yield name, one.beside(self.search.best)
+
+    def _evaluate(self, proposer: str, one: Candidate, against: Score | None) -> Score:
+        found = self.search.evaluator.evaluate(one, against)
+        self._ran.append((proposer, one, found))
+        return found
+
+    def _score(self) -> Score:
+        """Of the best candidate so far."""
+        if self.search.score is None:
+            self.search.score = self._evaluate("", self.search.best, None)
+        else:
+            self._ran.append(("", self.search.best, self.search.score))
+        return self.search.score
+
+    def _improve(self, stage: str, proposer: str) -> None:
+        for _, one in self._proposals([proposer]):
+            score = self.search.score if self._ran and self.search.score is not None else self._score()
+            found = self._evaluate(proposer, one, score)
+            if not _is_better(found, score):
+                return
+            said = f"outputs {found.decibels:.2f} dB instead of {score.decibels:.2f} dB"
+            self.reasons.append(f"{stage}: {one.name}: {said}")
+            self.search.best, self.search.score = one, found
+
+    def _simplify(self, proposer: str, one: Candidate) -> None:
+        score = self._score()
+        found = self._evaluate(proposer, one, score)
+        if not _is_better(score, found):
+            self.search.best, self.search.score = one, found
+
+    def _select(self, stage: Stage) -> None:
+        """The best of all. What is equal is evaluated once; the best one so far runs last where its score is known."""
+        proposed = list(self._proposals(stage.proposers))
+        if not proposed:
+            return
+        known = [] if self.search.score is None else [("", self.search.best, self.search.score)]
+        alike = [pair for pair in proposed if known and pair[1].is_like(self.search.best)]
+        if alike:
+            proposed.remove(alike[-1])
+            known = [(*alike[-1], known[0][2])]
+        for name, one in proposed:
+            seen = [*self._ran, *known]
+            same = next((score for _, other, score in seen if one.is_like(other)), None)
+            if same is not None:
+                self._ran.append((name, one, same))
+            else:
+                scores = [score for _, _, score in seen]
+                self._evaluate(name, one, scores[best_of(scores)] if scores else None)
+        self._ran += known
+        factor = self.search.settings.headroom if stage.rule is Rule.BEST_WITH_MARGIN else 1.0
+        scores = [score for _, _, score in self._ran]
+        place = best_of(
+            scores, [one.handicap for _, one, _ in self._ran], CLEARLY_DB + 20 * math.log10(max(factor, 1.0))
+        )
+        _, self.search.best, self.search.score = self._ran[place]
+        taken = f"{self.search.best.name}, of {len(scores)} compared: {self.search.score}"
+        self.reasons.append(f"{stage.name}: {taken}")
+
+    def _tell(self, stage: Stage) -> None:
+        for _, one, score in self._ran:
+            self.search.context.log(f"{stage.name}: {one.name}: {score}")
+        best = self.search.best
+        entrants = [Entrant(by, one.name, score.runs, str(score), one is best) for by, one, score in self._ran]
+        budget = f"{len(self.search.evaluator.samples)} network evaluations for each"
+        self.rounds.append(Round(stage.name, stage.rule.value, budget, tuple(entrants)))
+
+
+def _is_better(one: Score, than: Score) -> bool:
+    """Clearly, and clearly worse in nothing."""
+    return one.combined >= than.combined + CLEAR_GAIN_DB and not one.is_clearly_worse_than(than)

@@ -1,0 +1,254 @@
+"""What proposers know of a network: its samples, the methods' tables, observations, and the evaluator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+from tpuc.api import CALIBRATION_TABLE, Module, PassContext
+from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import Pool, PortableModule, SampleReader, SampleSource, units_of
+
+from tpuc_quantize.calibration.candidate import Candidate, Entries
+from tpuc_quantize.calibration.evaluator import Evaluator, Score, states_of
+from tpuc_quantize.calibration.observation import Observation, ObserveJob, Tuning
+from tpuc_quantize.calibration.output_sensitivity import Importance, choose_by_outputs, merged
+from tpuc_quantize.calibration.per_op_search import Candidates, Tuner, candidates_of, choose, total
+from tpuc_quantize.calibration.range_margins import scores_of
+from tpuc_quantize.importing.propagate_calibration import calibrated_copy
+from tpuc_quantize.metrics.taps import slots_to_see
+from tpuc_quantize.observers.collector import Kept
+from tpuc_quantize.observers.duration import seconds_of
+from tpuc_quantize.observers.held_out import MOST_OUTPUTS, spread, to_check, without
+from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.remedies.bias_correction import ProductMeans, filter_shifts
+from tpuc_quantize.remedies.channel_thresholds import channel_elements, eligible
+from tpuc_quantize.remedies.keep_tail_float import float_tail
+from tpuc_quantize.simulation.network import FakeNetwork, Filters
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
+
+JUDGES, MOST_JUDGES = 4, 200
+JUDGE_SECONDS = 0.25
+"""Samples on which whole tables are compared: as many as take about so long, within these limits. With 200 instead of
+48 five small networks were 1 dB nearer on data of their own in the median (-0.2 to 6.5).
+"""
+FILTER_SAMPLES = 8
+"""Of those for biases: what filters alone take from means hardly differs between samples."""
+LEAST_SAMPLES = 4
+SAMPLE_SECONDS = 0.8
+"""Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
+DISTANCE_SECONDS = 0.2
+"""Of those for tuning, no more tell distances, which take longest, than one run over takes so long; as many at least.
+"""
+MOST_KEPT = 1 << 23
+"""Elements that are kept from the run that counts values, 32 MiB."""
+T = TypeVar("T")
+_WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Samples for tuning and for biases (0: none), and thresholds per value.
+
+    With `headroom` thresholds are made for values so many times larger than the samples'; what is best on the samples
+    does not count then. With `round_weights` filters of networks that take long are rounded by what they are
+    multiplied with, too.
+    """
+
+    tune_num: int = 10
+    tune_candidates: int = 10
+    bias_num: int = 16
+    headroom: float = 0.0
+    round_weights: bool = False
+
+
+class Observed(NamedTuple):
+    """Of the float network: distances of results by threshold, what the outputs depend on, and means of products on the
+    samples at the places `biased`.
+    """
+
+    tuner: Tuner
+    tuning: Sequence[Observation]
+    products: Sequence[Mapping[str, ProductMeans]]
+    biased: Sequence[int]
+
+
+@dataclass
+class Search:
+    """One network's search for a table. `methods` are the tables of range estimators; values in `given` (inputs, and
+    what counts things) keep their largest magnitude. `best` is the candidate selected so far, `score` its score where
+    it is known.
+    """
+
+    module: Module
+    context: PassContext
+    pool: Pool
+    progress: Progress
+    settings: Settings
+    methods: Sequence[Candidate]
+    given: frozenset[str]
+    best: Candidate
+    score: Score | None = None
+    _stored: dict[bool, Filters] = field(default_factory=dict[bool, Filters])
+    _made: dict[Any, Any] = field(default_factory=dict[Any, Any])
+
+    def once(self, make: Callable[[Search], T]) -> T:
+        """What a function makes of this search, made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]
+
+    def samples(self, places: Sequence[int]) -> list[Mapping[str, Array]]:
+        """The samples at these places."""
+        source = self._source(places)
+        reader = SampleReader(source)
+        return [reader.read(index) for index in range(len(source))]
+
+    def spread(self, count: int) -> list[int]:
+        """The places of so many samples, evenly over the data set, or fewer of a network that takes long."""
+        return _spread(self.progress, min(count, max(LEAST_SAMPLES, int(SAMPLE_SECONDS / seconds_of(self.module)))))
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Scores candidates on samples of its own."""
+        places = _evaluated(self.progress, self.module)
+        known = states_of(FakeNetwork(self.module), (self.progress.outputs.get(place) for place in places))
+        return Evaluator(self.module, self.samples(places), self.quantized, self.pool, known)
+
+    def quantized(self, candidate: Candidate) -> FakeNetwork:
+        """The network with a candidate's thresholds and rounding, its biases as they are."""
+        calibrated = self._calibrated(candidate.entries)
+        floats = float_tail(calibrated) if self.evaluator.measure.is_far else frozenset[str]()
+        net = FakeNetwork(calibrated, stored=self._filters(candidate.rounding), floats=floats)
+        net.set_elements(channel_elements(eligible(calibrated), candidate.channels or {}))
+        return net
+
+    def _filters(self, rounding: Filters | None) -> Filters:
+        """The int8 filters that all networks with this rounding share, which runs add to."""
+        if bool(rounding) not in self._stored:
+            self._stored[bool(rounding)] = {**self._stored.get(False, {}), **(rounding or {})}
+        return self._stored[bool(rounding)]
+
+    def _calibrated(self, entries: Entries) -> Module:
+        context = dataclasses.replace(self.context, results={CALIBRATION_TABLE: CalibrationTable(entries)})
+        return calibrated_copy(self.module, context)
+
+    @cached_property
+    def lowest(self) -> Entries:
+        """The lowest threshold of any method, by value."""
+        first, *_ = self.methods
+        return {
+            name: min((one.entries[name] for one in self.methods), key=lambda entry: entry.threshold)
+            for name in first.entries
+        }
+
+    @cached_property
+    def observed(self) -> Observed:
+        """One float run over the samples for tuning and those for biases."""
+        tuned = self.spread(self.settings.tune_num)
+        biased = self.spread(self.settings.bias_num)
+        places = sorted({*tuned, *biased})
+        plain = self._calibrated(dict.fromkeys(self.progress.histograms, _WHATEVER))
+        choices = candidates_of(self.lowest, self.settings.tune_candidates) if tuned else {}
+        at = {place: index for index, place in enumerate(places)}
+        job = ObserveJob(
+            PortableModule(plain, self.context.registry),
+            self._source(places),
+            frozenset(at[place] for place in biased),
+            self._tuning([at[place] for place in tuned], plain, choices) if tuned else None,
+            self._filters(self.best.rounding),
+        )
+        units = units_of(len(places), 1)  # there are few samples, and each is much work
+        results = self.context.progress(self.pool.map(job, units), "calibrating: tuning", len(units))
+        seen = [one for unit in results for one in unit]
+        tuner = Tuner(FakeNetwork(self.module), self.lowest, choices)
+        return Observed(tuner, [seen[at[one]] for one in tuned], [seen[at[one]].products for one in biased], biased)
+
+    def _tuning(self, tuned: Sequence[int], plain: Module, choices: Mapping[str, Candidates]) -> Tuning:
+        limits = {name: max(-one.minimum, one.maximum) for name, one in self.lowest.items()}
+        distant = max(LEAST_SAMPLES, int(DISTANCE_SECONDS / seconds_of(self.module)))
+        found = self.progress.histograms if self.progress.counting.counting else {}
+        powers = {name: one.statistics().mean_square for name, one in found.items()}
+        return Tuning(
+            tuple(tuned),
+            frozenset(tuned[place] for place in spread(len(tuned), distant)),
+            self.evaluator.measure,
+            self.lowest,
+            choices,
+            {name: limit for name, limit in limits.items() if limit > 0},
+            {**powers, **self.evaluator.powers()},
+            frozenset(value.name for value in eligible(plain)),
+        )
+
+    @cached_property
+    def importance(self) -> dict[str, Importance]:
+        """What the outputs depend on, by value, over all samples for tuning."""
+        return merged(one.importance for one in self.observed.tuning)
+
+    @cached_property
+    def free(self) -> dict[str, Importance]:
+        """Of the values whose thresholds are not settled beforehand."""
+        settled = self.given | scores_of(self.module)
+        return {name: one for name, one in self.importance.items() if name not in settled}
+
+    @cached_property
+    def filter_shifts(self) -> Mapping[str, Array]:
+        """What biases lose by rounding filters alone, whatever the thresholds."""
+        products = self.observed.products
+        return filter_shifts(products[:: max(len(products) // FILTER_SAMPLES, 1)])
+
+    @cached_property
+    def tuned_per_op(self) -> list[Candidate]:
+        """Each method's table with the thresholds that change results of single ops least."""
+        tuner, distances = self.observed.tuner, total(one.distances for one in self.observed.tuning)
+        return [
+            one.through("tuned op by op", choose(tuner, distances, self.lowest, one.entries), tuner.candidates)
+            for one in self.methods
+        ]
+
+    @cached_property
+    def last(self) -> Candidate:
+        """What tuning by outputs starts from: the last method's table, tuned op by op where there is one method."""
+        return self.methods[-1] if len(self.methods) > 1 else self.tuned_per_op[-1]
+
+    def by_outputs(self, importance: Mapping[str, Importance], headroom: float, *, deep: bool = False) -> Entries:
+        """The last method's thresholds with those that cost the outputs least, of values in `importance`."""
+        return choose_by_outputs(self.last.entries, importance, headroom, deep=deep)
+
+    def _source(self, places: Sequence[int]) -> SampleSource:
+        samples = self.progress.samples
+        return dataclasses.replace(samples, samples=tuple(samples.samples[place] for place in places))
+
+
+def _spread(progress: Progress, count: int, *, skip_first: bool = False) -> list[int]:
+    """So many samples that can be read, evenly over the data set; `skip_first`: from the middles between those."""
+    usable = [index for index in range(len(progress.samples)) if index not in progress.skipped]
+    step = max(len(usable) / count, 1.0) if count else 0.0
+    first = step / 2 if skip_first else 0.0
+    places = [int(first + step * place) for place in range(min(count, len(usable)))]
+    return [usable[place % len(usable)] for place in places]
+
+
+def _evaluated(progress: Progress, module: Module) -> list[int]:
+    """The places of the samples on which tables are compared."""
+    count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(module))))
+    return _spread(progress, count, skip_first=True)
+
+
+def kept_for(module: Module, progress: Progress, held_out: Sequence[int] = (), *, checks: bool = False) -> Kept:
+    """What the run that counts values should keep for the evaluator, for some of those that will be held out if all
+    samples can be read, and where a check follows without such for the samples that it looks at; nothing where that is
+    much.
+    """
+    checked = to_check(progress.samples, module) if checks and not held_out else ()
+    net = FakeNetwork(module)
+    slots = slots_to_see(net)
+    places = frozenset([*_evaluated(without(progress, held_out), module), *held_out[:MOST_OUTPUTS]])
+    names = frozenset(net.plan.names[slot] for slot in slots if slot in net.plan.names)
+    steps = [step for step in net.plan.steps if not names.isdisjoint(value.name for value in step.operation.results)]
+    size = sum(value.tensor.size for step in steps for value in step.operation.results)
+    found = (Kept(one, names) for one in (places.union(checked), places) if len(one) * size <= MOST_KEPT)
+    return next(found, Kept())

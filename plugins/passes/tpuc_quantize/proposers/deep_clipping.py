@@ -1,0 +1,46 @@
+"""Proposes thresholds far below the largest values, where these mean no more to the outputs than others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tpuc_quantize.calibration.output_sensitivity import lowest_of
+from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
+from tpuc_quantize.proposers.output_error import by_outputs
+from tpuc_quantize.proposers.unseen_range import for_unseen
+
+MUCH_UNSEEN = 1.6
+"""Thresholds that are cut far down reckon with values so much larger: what is looked for is rare."""
+FAR = 4.0
+"""Only what gains so much resolution is cut: samples rarely show how far values reach where something is found."""
+NAME = "thresholds by scores, far below the methods'"
+
+
+class DeepClipping(Proposer):
+    """Values of which nearly all squared gradients lie far below the largest magnitude, as masks and logits of what is
+    nowhere have them (decision 0009). With and without corrected biases: the means of such values are mostly chance.
+    """
+
+    name = "deep-clipping"
+
+    def propose(self, search: Search) -> Iterator[Candidate]:
+        unseen = search.settings.headroom > 0
+        made = search.once(for_unseen if unseen else by_outputs)
+        deep = _cut(search, made)
+        if deep.entries != made.entries:
+            yield deep.named(NAME, search.filter_shifts, math.inf if unseen else 0.0)
+            if not unseen:
+                yield deep.named(f"{NAME}, plain biases")
+
+
+def _cut(search: Search, made: Candidate) -> Candidate:
+    """With thresholds far below its own where that is possible, and logits no larger than they have to be."""
+    own, last = made.entries, search.last.entries
+    may_be_far = {
+        name: one for name, one in search.free.items() if lowest_of(one, last[name]) * FAR < own[name].threshold
+    }
+    deep = search.by_outputs(may_be_far, MUCH_UNSEEN, deep=True)
+    far = {name: deep[name] for name in may_be_far if deep[name].threshold * FAR < own[name].threshold}
+    cut = made.through("clipped far below the largest values", {**own, **far})
+    return cut.through("logits clipped where they are saturated", search.evaluator.saturated(cut.entries))

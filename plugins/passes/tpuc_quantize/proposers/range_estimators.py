@@ -1,0 +1,23 @@
+"""Proposes the tables of the range estimators as they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
+from tpuc_quantize.metrics.scores import CLEAR_GAIN_DB
+
+
+class RangeEstimators(Proposer):
+    """The thresholds of each method, such as the smallest divergence of histograms (Migacz, "8-bit inference with
+    TensorRT", 2017). They are no refinement of anything, and have to be clearly better than what is.
+    """
+
+    name = "range-estimators"
+
+    def propose(self, search: Search) -> Iterator[Candidate]:
+        unseen = search.settings.headroom > 0
+        shifts, handicap = (search.filter_shifts, math.inf) if unseen else (None, CLEAR_GAIN_DB)
+        for one in search.methods:
+            yield one.named(one.name, shifts, handicap)
