@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from PIL import Image
+from tpuc.api import install_command
 from tpuc_driver.cli import main
 
 from tests.frontends.onnx.networks import network, node
@@ -74,6 +75,6 @@ def test_without_opencv_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "cv2", None)
     (line,) = said(capsys, halved, clip, "--preprocess=none", code=1)
     assert line == (
-        f"tpuc: {clip}: reading videos needs OpenCV, which is not installed: `pip install 'tpuc[video]'`, or take the "
+        f"tpuc: {clip}: reading videos needs OpenCV, which is not installed: {install_command('video')}, or take the "
         "frames out with `ffmpeg -i clip.avi frames/%05d.png` and give their folder."
     )
