@@ -122,7 +122,7 @@ class Mutant:
 def mutants(source: str, count: int, seed: int) -> list[Mutant]:
     """So many changes of a source, drawn without repetition."""
     found = list(dict.fromkeys((node.lineno, node.col_offset, ast.unparse(node)) for node in places(ast.parse(source))))
-    drawn = np.random.default_rng(seed).permutation(len(found))[:count]
+    drawn: list[int] = np.random.default_rng(seed).permutation(len(found))[:count].tolist()
     return [_mutant(source, found[index]) for index in sorted(drawn)]
 
 

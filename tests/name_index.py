@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,9 @@ class NameIndex:
     def __init__(self, config: pytest.Config) -> None:
         assert config.cache is not None
         self._cache = config.cache
-        self._words = words(config.getoption("keyword"))
+        self._words = words(str(config.getoption("keyword") or ""))
         self._stamp = stamp(ROOT)
-        kept = self._cache.get(KEY, {})
+        kept: dict[str, Any] = self._cache.get(KEY, {})  # pyright: ignore[reportUnknownMemberType]
         self._names: dict[str, list[str]] = kept["names"] if kept.get("stamp") == self._stamp else {}
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:

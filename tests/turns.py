@@ -45,7 +45,7 @@ def few_pairs(
 
 
 def in_turn(
-    cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable], pairs: Pairs = quick_pairs
+    cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable], pairs: Pairs[T] = quick_pairs
 ) -> list[ParameterSet]:
     """Every case in every mode; all but some pairs are slow."""
     quick = pairs(cases, modes, kind)
@@ -58,7 +58,7 @@ def in_turn(
 
 def one_of_each(cases: Mapping[str, T], kind: Callable[[T], Hashable]) -> list[ParameterSet]:
     """Every case; all but the first of each kind are slow."""
-    first = {kind(case): name for name, case in reversed(cases.items())}
+    first = {kind(cases[name]): name for name in reversed([*cases])}
     return [pytest.param(name, marks=() if first[kind(cases[name])] == name else pytest.mark.slow) for name in cases]
 
 

@@ -11,13 +11,14 @@ from tpuc_driver.session import Session
 from tests.chips.command_line import tpuc
 from tests.chips.cv18xx import NAMES
 from tests.families import each
+from tests.turns import first_few
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
 MODES = {"int8": ("--quantize", "int8", "--dataset", DIGITS / "digits_calib.npz"), "bf16": ("--quantize", "bf16")}
 
 
 @each("mode", MODES)
-@each("chip", NAMES)
+@each("chip", first_few(NAMES, 1))
 def test_the_file_runs_from_the_command_line(chip: str, mode: str, tmp_path: Path) -> None:
     path = tmp_path / "digits.cvimodel"
     done = tpuc("compile", DIGITS / "digits.onnx", "--chip", chip, "-o", path, *MODES[mode])

@@ -193,7 +193,7 @@ def test_regions_are_computed_by_the_host() -> None:
 
 
 @pytest.mark.chip("bm1684x")
-@each("name", WHOLE)
+@each("name", [pytest.param(name, marks=pytest.mark.slow if name == "multipliers" else ()) for name in WHOLE])
 def test_whole_numbers_stay_exact(name: str) -> None:
     written, compiled, given, found = built(WHOLE[name], "f32")
     check(compiled, given, found)

@@ -18,6 +18,7 @@ from tests.families import each
 from tests.models.rows import lower, run
 from tests.passes.calibration.stress import VARIANTS, Stressed
 from tests.passes.graphs import Network
+from tests.turns import first_few
 
 Array = NDArray[Any]
 CHIPS = ("bm1684x", "cv183x")
@@ -94,7 +95,7 @@ def test_the_detector_detects() -> None:
     assert [len(cells) for cells in found] == [int(index % 10 > 0) for index in range(SAMPLES)]
 
 
-@each("chip", CHIPS)
+@each("chip", first_few(CHIPS, 1))
 @each("name", VARIANTS)
 def test_decisions_are_kept(name: str, chip: str, calibrated: Any) -> None:
     check(*calibrated(name), chip)
