@@ -255,7 +255,7 @@ def _parameter_table(parameters: Sequence[click.Parameter]) -> Iterator[str]:
         assert isinstance(option, click.Option)
         value = "" if option.is_flag else f" {_metavar(option)}"
         names = ", ".join(option.opts)
-        help_text = (option.help or "").replace("|", "\\|")
+        help_text = (option.help or "").replace("|", "\\|").replace("{presets}", "see [preprocessing](preprocess.md)")
         repeated = " May be repeated." if option.multiple else ""
         yield f"| `{names}{value}` | {_default(option)} | {help_text}{repeated} |"
 

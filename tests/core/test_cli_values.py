@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,20 @@ def test_whole_numbers_beyond_any_network_are_refused() -> None:
     """`--batch 9223372036854775808` does not even fit the fields of network files."""
     with pytest.raises(click.BadParameter, match="is not in the range 1<=x<=2147483647"):
         POSITIVE.convert("9223372036854775808", None, None)
+
+
+def test_the_help_of_compile_has_sections_and_no_needless_numbers() -> None:
+    """Every option stands in it once; presets are those that are installed."""
+    from click.testing import CliRunner
+    from tpuc_driver.cli.commands.compile import command
+
+    told = CliRunner().invoke(command, ["--help"], terminal_width=100).output
+    headings = [line[:-1] for line in told.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings[:2] == ["Target and files", "Network"]
+    assert headings[-2:] == ["General", "Examples"]
+    assert "2147483647" not in told
+    assert "imagenet-torch" in told
+    for parameter in command.params:
+        for name in parameter.opts:
+            if name.startswith("--"):
+                assert len(re.findall(rf"(?<![\w-]){name}(?![\w-])", told.partition("Examples:")[0])) >= 1, name

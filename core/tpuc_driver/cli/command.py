@@ -10,6 +10,7 @@ import click
 from tpuc_driver.cli.app import App
 from tpuc_driver.cli.foreign import translated
 from tpuc_driver.cli.outputs import check_outputs
+from tpuc_driver.cli.sections import write_options
 from tpuc_driver.cli.text import option_name
 
 CONTEXT_SETTINGS: dict[str, Any] = {
@@ -103,6 +104,11 @@ class Command(click.Command):
         super().__init__(*arguments, **settings)
         self.params += global_options()
         self.section, self.examples = section, tuple(examples)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Under headings, where options have some."""
+        if not write_options(self, ctx, formatter):
+            super().format_options(ctx, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, and what click writes there."""

@@ -10,14 +10,25 @@ import click
 from click.core import ParameterSource
 from tpuc.errors import UsageError
 
+from tpuc_driver.cli.app import App
 from tpuc_driver.cli.values import EMPTY, INTEGERS, NUMBERS, OUTPUT, SAMPLES, WORDS
 
 R = TypeVar("R")
 Function = Callable[..., R]
 
+
+class _PresetOption(click.Option):
+    """Its help lists the presets that are installed."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        names = ctx.ensure_object(App).make_registry().names("tpuc.presets")
+        return None if record is None else (record[0], record[1].replace("{presets}", ", ".join(names)))
+
+
 _PREPROCESS = {
     "preset": click.option(
-        "--preprocess", "preset", metavar="PRESET", help="Preset: imagenet-torch, yolo, and others; see the docs."
+        "--preprocess", "preset", cls=_PresetOption, metavar="PRESET", help="One of the presets: {presets}."
     ),
     "resize_dims": click.option(
         "--resize-dims", type=INTEGERS, default=EMPTY, help="Resize images to this size first: 256,256."

@@ -199,6 +199,13 @@ class WholeType(click.IntRange):
 
     name = "whole number"
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        found = int(super().convert(value, param, ctx))
+        if found > LARGEST:  # the help need not say it
+            self.fail(f"{found} is not in the range {self.min}<=x<={LARGEST}.", param, ctx)
+        return found
+
 
 class OutputType(click.Path):
     """A file that the command writes; it must not be one that the command reads."""
@@ -218,5 +225,5 @@ MODE = ModeType()
 SAMPLES = SampleSetType()
 FILE = click.Path(path_type=Path)  # whether it is there is the operating system's answer, not the command line's
 OUTPUT = OutputType(path_type=Path)
-COUNT, POSITIVE = WholeType(min=0, max=LARGEST), WholeType(min=1, max=LARGEST)
+COUNT, POSITIVE = WholeType(min=0), WholeType(min=1)
 EMPTY: tuple[Any, ...] = ()

@@ -22,6 +22,7 @@ from tpuc_driver.cli.options import (
     runtime_option,
 )
 from tpuc_driver.cli.pools import PoolChoice, PoolsCommand, pool_options
+from tpuc_driver.cli.sections import in_section
 from tpuc_driver.cli.session import (
     check_belongings,
     check_bundle,
@@ -51,66 +52,81 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("network", metavar="MODEL", type=FILE)
-@click.option("--model-data", type=FILE, metavar="FILE", help="Weights of the network, if they are in a separate file.")
-@click.option("--random-weights", is_flag=True, help="Initialize missing weights randomly.")
-@click.option(
-    "--chip", help="What to compile for (`tpuc plugins` lists them), several between commas, or one of --target."
+@in_section(
+    "Target and files",
+    click.option(
+        "--chip", help="What to compile for (`tpuc plugins` lists them), several between commas, or one of --target."
+    ),
+    click.option(
+        "--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide."
+    ),
+    click.option(
+        "-o", "--model", "output", type=OUTPUT, metavar="FILE", help="The compiled file; named after MODEL by default."
+    ),
+    runtime_option,
+    click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report as JSON."),
+    bundle_option,
+    click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here."),
 )
-@click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
-@dataset_option("Folder of samples to calibrate with.")
-@click.option("--data-list", type=FILE, metavar="FILE", help="File that lists samples, one per line.")
-@click.option("--input-num", type=COUNT, default=0, show_default=True, help="Number of samples to use; 0: all.")
-@click.option("--calibration-table", type=FILE, metavar="FILE", help="Use an existing table instead of samples.")
-@click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, found by `tpuc qtable`.")
-@click.option("--calibration-method", default="kld", show_default=True, help="Method that chooses thresholds.")
-@click.option(
-    "--input-shapes",
-    type=SHAPES,
-    multiple=True,
-    help="Shapes of dynamic inputs: [[1,3,224,224]]; one file for all that are given.",
+@in_section(
+    "Network",
+    click.option("--model-data", type=FILE, metavar="FILE", help="Weights of the network, if in a separate file."),
+    click.option("--random-weights", is_flag=True, help="Initialize missing weights randomly."),
+    click.option(
+        "--input-shapes",
+        type=SHAPES,
+        multiple=True,
+        help="Shapes of dynamic inputs: [[1,3,224,224]]; one file for all that are given.",
+    ),
+    click.option(
+        "--batch", "batches", type=COUNTS, default=EMPTY, help="Batch size of every input; one file for several: 1,4."
+    ),
+    click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values."),
+    post_option,
+    labels_option,
 )
-@click.option(
-    "--batch", "batches", type=COUNTS, default=EMPTY, help="Batch size of every input; one file for several: 1,4."
+@in_section(
+    "Calibration (int8)",
+    dataset_option("Folder of samples to calibrate with."),
+    click.option("--data-list", type=FILE, metavar="FILE", help="File that lists samples, one per line."),
+    click.option("--input-num", type=COUNT, default=0, show_default=True, help="Number of samples to use; 0: all."),
+    click.option("--calibration-table", type=FILE, metavar="FILE", help="Use an existing table instead of samples."),
+    click.option("--calibration-method", default="kld", show_default=True, help="Method that chooses thresholds."),
+    click.option("--quantize-table", type=FILE, metavar="FILE", help="Modes of single ops, found by `tpuc qtable`."),
+    click.option(
+        "--symmetric-divisor", type=POSITIVE, help="Divisor of signed symmetric scales; the chip's own by default."
+    ),
 )
-@click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
-@layout_option
-@preprocess_options
-@post_option
-@boundary_options
-@labels_option
-@click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy, or image.")
-@click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison.")
-@click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Minimum cosine and Euclidean similarity: 0.9,0.7.")
-@agreement_option
-@click.option(
-    "--min-accuracy",
-    metavar="FIGURE",
-    help="Find the fastest network with at least this accuracy: 0.99, or relative to float's: 99%.",
+@in_section("Pictures", preprocess_options, layout_option)
+@in_section("Inputs and outputs of the file", boundary_options)
+@in_section(
+    "Accuracy",
+    agreement_option,
+    click.option(
+        "--min-accuracy",
+        metavar="FIGURE",
+        help="Find the fastest network with at least this accuracy: 0.99, or relative to float's: 99%.",
+    ),
+    click.option(
+        "--measure", metavar="NAME", help="Measure of accuracy: decisions (default), or labels{option=value,...}."
+    ),
+    click.option(
+        "--max-trials", type=POSITIVE, help="Maximum number of networks to try for --min-accuracy; 40 by default."
+    ),
+    click.option(
+        "--accept-point-estimate",
+        is_flag=True,
+        default=None,
+        help="Let --min-accuracy go by the figure on few held-out samples, however uncertain.",
+    ),
 )
-@click.option(
-    "--measure", metavar="NAME", help="Measure of accuracy: decisions (default), or labels{option=value,...}."
+@in_section(
+    "Comparison of the stages",
+    click.option("--test-input", type=PATHS, default=EMPTY, help="Compare every stage on this npz, npy, or image."),
+    click.option("--excepts", type=NAMES, default=EMPTY, help="Values to leave out of the comparison."),
+    click.option("--tolerance", type=NUMBERS, default=EMPTY, help="Minimum cosine and Euclidean similarity: 0.9,0.7."),
 )
-@click.option(
-    "--max-trials", type=POSITIVE, help="Maximum number of networks to try for --min-accuracy; 40 by default."
-)
-@click.option(
-    "--accept-point-estimate",
-    is_flag=True,
-    default=None,
-    help="Let --min-accuracy go by the figure on few held-out samples, however uncertain.",
-)
-@click.option(
-    "--symmetric-divisor", type=POSITIVE, help="Divisor of signed symmetric scales; the chip's own by default."
-)
-@runtime_option
-@planning_options
-@pool_options
-@click.option(
-    "-o", "--model", "output", type=OUTPUT, metavar="FILE", help="The compiled file; named after MODEL by default."
-)
-@click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report as JSON.")
-@bundle_option
-@click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here.")
+@in_section("Planning and memory", planning_options, pool_options)
 @pass_app
 def command(
     app: App,
