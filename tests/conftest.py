@@ -66,6 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         help="a skip whose reason is not in the file (tests/allowed_skips.toml) is a failure",
     )
+    group.addoption("--interop-third", type=int, choices=range(3), help="one in three of the comparisons with --oracle")
     group.addoption("--pictures", metavar="DIR", type=Path, help="keep pictures of the pages that tests look at there")
     group.addoption("--slow", action="store_true", help="also the tests marked slow, some of which take minutes")
     group.addoption("--update-golden", action="store_true", help="rewrite expected texts instead of comparing them")
@@ -119,10 +120,18 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests are left out, unless `--slow` asks for them or nothing else is asked for."""
+    third: int | None = config.getoption("--interop-third")
+    if third is not None:
+        _deselect(config, items, [item for item in items if not nightly.is_in_third(item, third)])
     slow = [item for item in items if item.get_closest_marker("slow")]
     if slow and len(slow) < len(items) and not config.getoption("--slow"):
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        _deselect(config, items, slow)
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
 
 
 class StrictSkips:

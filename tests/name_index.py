@@ -26,7 +26,8 @@ class NameIndex:
         self._cache = config.cache
         self._words = words(str(config.getoption("keyword") or ""))
         self._stamp = stamp(ROOT)
-        kept: dict[str, Any] = self._cache.get(KEY, {})  # pyright: ignore[reportUnknownMemberType]
+        cache: Any = self._cache
+        kept: dict[str, Any] = cache.get(KEY, {})
         self._names: dict[str, list[str]] = kept["names"] if kept.get("stamp") == self._stamp else {}
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:

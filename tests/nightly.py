@@ -1,4 +1,4 @@
-"""Tests that are slow by the list in `nightly.toml`, which says of each family why its quick tests are enough."""
+"""Tests that run at night: those in `nightly.toml`, with the reason why quick ones are enough, and most comparisons."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -26,3 +27,8 @@ def mark(items: Iterable[pytest.Item]) -> None:
         why = reasons.get(item.nodeid) or reasons.get(item.nodeid.partition("[")[0])
         if why is not None:
             item.add_marker(pytest.mark.slow(why))
+
+
+def is_in_third(item: pytest.Item, third: int) -> bool:
+    """Of comparisons with the vendor's tools one in three is; other tests always are."""
+    return item.get_closest_marker("interop") is None or crc32(item.nodeid.encode()) % 3 == third

@@ -45,6 +45,17 @@ def test_every_listed_test_exists_and_has_a_reason() -> None:
     assert len(listed) == sum(len(family["tests"]) for family in families)
 
 
+def test_every_comparison_is_in_one_third_and_other_tests_in_all() -> None:
+    def item(number: int, mark: str) -> Any:
+        return SimpleNamespace(nodeid=f"a.py::t[{number}]", get_closest_marker=lambda name: name == mark or None)
+
+    for number in range(30):
+        thirds = [nightly.is_in_third(item(number, "interop"), third) for third in range(3)]
+        assert sum(thirds) == 1
+        assert all(nightly.is_in_third(item(number, "slow"), third) for third in range(3))
+    assert {number for number in range(30) if nightly.is_in_third(item(number, "interop"), 0)}
+
+
 def test_cases_of_listed_tests_are_marked(monkeypatch: Any) -> None:
     monkeypatch.setattr(nightly, "listed", lambda: {"tests/a.py::one": "a reason", "tests/a.py::two[x]": "another"})
     marked: list[str] = []

@@ -13,6 +13,7 @@ from tpuc_driver.cli import main
 from tpuc_driver.session import Session
 from tpuc_driver.session.combining import combine, extract
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node
 
 SUFFIXES = {"bm1684x": ".bmodel", "cv183x": ".cvimodel"}
@@ -134,7 +135,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == "tpuc: nothing to combine; name at least two compiled files.\n"
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_several_batches_are_shapes_of_one_network(chip: str, tmp_path: Path) -> None:
     both = tmp_path / f"both{SUFFIXES[chip]}"
     said = ("--chip", chip, "--batch", "1,4,1", "--input-shapes", "1,3,8,8", "-o", str(both))

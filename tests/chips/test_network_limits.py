@@ -11,6 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tpuc.errors import Unsupported
 from tpuc_driver.session import Session
 
+from tests.families import each
+
 pytestmark = pytest.mark.chip("bm1684x")
 
 
@@ -22,7 +24,7 @@ def save(folder: Path, node: onnx.NodeProto, x: tuple[int, ...], y: tuple[int, .
     return path
 
 
-@pytest.mark.parametrize("rank", [8, 9])
+@each("rank", [8, 9])
 def test_eight_dimensions_at_most(rank: int, tmp_path: Path) -> None:
     path = save(tmp_path, helper.make_node("Relu", ["x"], ["y"]), (1,) * rank, (1,) * rank)
     session, target = Session(chip="bm1684x"), tmp_path / "net.bmodel"

@@ -10,10 +10,11 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 
 from tests.chips.processor_networks import Drawn
+from tests.families import each
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("seed", [3, 33])
+@each("seed", [3, 33])
 def test_networks_of_several_images_compute_what_top_says(seed: int, tmp_path: Path) -> None:
     drawn, session = Drawn(seed, 3), Session(chip="bm1684x", quantize="f32", cpu_ops=("ROIPooling",))
     module = drawn.read(tmp_path)

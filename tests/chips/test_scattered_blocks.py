@@ -10,9 +10,11 @@ import onnx
 import pytest
 import tpuc
 
+from tests.families import each
+
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("mode", ["f32", "f16"])
+@each("mode", ["f32", "f16"])
 def test_blocks_of_constants_are_scattered(mode: str, tmp_path: Path) -> None:
     """Constants that a lowering takes in another shape are constants of that shape."""
     generator, faults = np.random.default_rng(0), list[str]()

@@ -9,12 +9,13 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 from tpuc_ops import top
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 MATRIX_BYTES = 192 * 192 * 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("chip", "mode"),
     [
         pytest.param("bm1684x", "f16", marks=pytest.mark.chip("bm1684x")),

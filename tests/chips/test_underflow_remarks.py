@@ -37,7 +37,7 @@ def _remarks(folder: Path, chip: str, mode: str, factor: float) -> list[str]:
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("factor", [2e-9, 5e-7])
+@each("factor", [2e-9, 5e-7])
 def test_values_of_a_few_steps_are_named(factor: float, tmp_path: Path) -> None:
     (said,) = _remarks(tmp_path, "bm1684x", "f16", factor)
     assert said.startswith(FIRST)

@@ -18,6 +18,8 @@ from tpuc_driver.cli import main
 from tpuc_driver.cli.app import App
 from tpuc_driver.cli.streams import Remarks, Shown, shown_streams
 
+from tests.families import each
+
 COMMAND = (sys.executable, "-m", "tpuc")
 EVIL = "\x1b[31m\r\x07\u202e\x9b2J\u2028\udcff"
 LINES = "a\n\nb"
@@ -118,7 +120,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("name", [EVIL[:-1], LINES], ids=["control characters", "line breaks"])
+@each("name", [EVIL[:-1], LINES], ids=["control characters", "line breaks"])
 def test_names_of_a_network_act_on_no_terminal(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ def test_the_old_file_is_there_until_the_new_one_is_complete(tmp_path: Path) -> 
     assert target.read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("error", [ValueError("a bug"), KeyboardInterrupt()], ids=lambda e: type(e).__name__)
+@each("error", [ValueError("a bug"), KeyboardInterrupt()], ids=lambda e: type(e).__name__)
 def test_a_failure_leaves_nothing_new(tmp_path: Path, error: BaseException) -> None:
     target = tmp_path / "out.bin"
     target.write_bytes(b"old")

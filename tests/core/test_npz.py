@@ -21,7 +21,7 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("compressed", [False, True])
+@each("compressed", [False, True])
 def test_arrays_survive_and_numpy_reads_them(tmp_path: Path, compressed: bool) -> None:
     path = tmp_path / "w.npz"
     write_npz(path, ARRAYS, compressed=compressed)

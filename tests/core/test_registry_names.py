@@ -106,7 +106,7 @@ def test_two_packages_with_one_name_conflict_on_use_not_on_listing() -> None:
     )
 
 
-@pytest.mark.parametrize("spelling", ["dup-plugin", "Dup_Plugin"])
+@each("spelling", ["dup-plugin", "Dup_Plugin"])
 def test_prefer_settles_a_conflict(spelling: str) -> None:
     registry = Registry(prefer=[spelling], offers=DOUBLE)
     assert registry.offer("tpuc.chips", "newchip").package == "dup-plugin"

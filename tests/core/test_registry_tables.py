@@ -79,7 +79,7 @@ def test_the_same_cell_from_two_packages_conflicts_on_use_only() -> None:
     )
 
 
-@pytest.mark.parametrize(("package", "winner"), [("rival", "rival newchip.top.fast"), ("chips", "chips newchip.top")])
+@each(("package", "winner"), [("rival", "rival newchip.top.fast"), ("chips", "chips newchip.top")])
 def test_prefer_settles_a_cell(package: str, winner: str) -> None:
     registry = Registry(prefer=[package], enabled=["rival"], offers=[*CHIP_PACKAGE, RIVAL])
     assert value(registry, "top", CONV) == winner

@@ -14,6 +14,7 @@ from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, Pass, PassContext, PassManager
 
 from tests.core.fakes import Rename, offer
+from tests.families import each
 
 
 class Net(Module):
@@ -103,9 +104,7 @@ def test_a_run_that_changes_nothing_says_so() -> None:
     assert not manager.report.changed
 
 
-@pytest.mark.parametrize(
-    ("verify_each", "where"), [(False, "pipeline 'tidy'"), (True, "pass 'rename'")], ids=["per stage", "per pass"]
-)
+@each(("verify_each", "where"), [(False, "pipeline 'tidy'"), (True, "pass 'rename'")], ids=["per stage", "per pass"])
 def test_an_invalid_module_names_what_made_it_so(verify_each: bool, where: str) -> None:
     manager = PassManager(context(), pipelines={"tidy": ["rename{to=invalid}"]}, verify_each=verify_each)
     with pytest.raises(VerifyError) as caught:

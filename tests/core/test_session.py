@@ -219,7 +219,7 @@ def test_truth_values_and_narrow_floats_are_compared_too() -> None:
     assert compare("a and b", {"n": narrow}, {"n": narrow}, (1.0, 1.0)).tensors == 1
 
 
-@pytest.mark.parametrize("name", ["../OUT/pwned", "/tmp/pwned"])
+@each("name", ["../OUT/pwned", "/tmp/pwned"])
 def test_intermediate_files_stay_in_the_work_folder(name: str, tmp_path: Path) -> None:
     work = tmp_path / "deep" / "work"
     session = Session(Registry(offers=[]), work_dir=work)

@@ -217,7 +217,7 @@ def test_products_and_sums_of_integers_give_tables_of_normalised_pixels(dtype: t
     assert np.array_equal(np.clip(halves_up + point, limits.min, limits.max), table)
 
 
-@pytest.mark.parametrize("power", [2.0, 0.5])
+@each("power", [2.0, 0.5])
 def test_tables_that_lie_on_no_line(power: float) -> None:
     curve = (127 * (np.arange(256) / 255) ** power).astype(np.int8)
     assert line_through(curve, 0) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tpuc.api import Module, Value
 from tpuc_ops import top
 from tpuc_optimize.canonicalize import Canonicalize
@@ -104,7 +103,7 @@ def test_what_reads_nothing_at_all_stays() -> None:
     assert canonicalized(net.finish(last)) == ["Conv", "Conv"]
 
 
-@pytest.mark.parametrize(("relu", "expected"), [(False, ["Softmax"]), (True, ["Softmax", "Relu"])])
+@each(("relu", "expected"), [(False, ["Softmax"]), (True, ["Softmax", "Relu"])])
 def test_the_identity_is_nothing(relu: bool, expected: list[str]) -> None:
     net = Network(1, 3, 5, 6)
     same = net.build.weight("same", np.eye(3, dtype=np.float32)[:, :, None, None])

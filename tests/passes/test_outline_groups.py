@@ -309,7 +309,7 @@ def _is_free(operation: Operation) -> bool:
     return any(mark in operation.extra_attributes for mark in ("alias", "concat_alias", "slice_view"))
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_a_value_that_is_sent_away_is_loaded_again(chip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LEVELS, 2, (Settings(),))  # slices of rows would send nothing away
     path = tmp_path / "drawn.onnx"
@@ -345,7 +345,7 @@ def test_a_saved_module_runs(chip: str, drawn: Callable[[str, str], Outlined], t
         np.testing.assert_array_equal(got[value], array)
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_code_is_generated_from_the_module_before(chip: str, drawn: Callable[[str, str], Outlined]) -> None:
     case = drawn("residual", chip)
     wanted = r"^the module has groups: take the one before the pass outline-groups for generate-code$"
@@ -404,7 +404,7 @@ def test_a_module_without_runs_stays_as_it_is(tmp_path: Path) -> None:
     assert print_module(module) == text
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_it_needs_a_chip_and_addresses(chip: str, tmp_path: Path) -> None:
     path = tmp_path / "one.onnx"
     path.write_bytes(model([node("Relu", "x", "y")], [1, 4, 8, 8], ["y"]).SerializeToString())
@@ -418,7 +418,7 @@ def test_it_needs_a_chip_and_addresses(chip: str, tmp_path: Path) -> None:
         OutlineGroups().run(module, PassContext(Registry()))
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_operands_that_only_tpu_mlir_has_are_absent(chip: str, tmp_path: Path) -> None:
     made = model(
         [

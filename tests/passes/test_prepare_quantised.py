@@ -15,6 +15,7 @@ from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_driver.session.running import as_stored
 
+from tests.families import each
 from tests.frontends.tflite.files import SAME, Node, Tensor, constant, tflite_file
 
 Array = NDArray[Any]
@@ -92,7 +93,7 @@ def compiled(path: Path, chip: str, remarks: list[str] | None = None) -> tuple[M
     return top, session.build(top)[0]
 
 
-@pytest.mark.parametrize("kind", ["INT8", "UINT8"])
+@each("kind", ["INT8", "UINT8"])
 @pytest.mark.chip("bm1684x")
 def test_integers_with_zero_points_stay_what_they_are(kind: str, tmp_path: Path) -> None:
     top, tpu = compiled(network(tmp_path, kind), "bm1684x")
@@ -140,7 +141,7 @@ def test_requantise_symmetric_by_itself(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
+@each("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
 def test_float_parts_stay_float(chip: str, tmp_path: Path) -> None:
     top, tpu = compiled(network(tmp_path, floats=True), chip)
     x = np.random.default_rng(1).uniform(-3, 3, (1, 4, 4, 4)).astype(np.float32)

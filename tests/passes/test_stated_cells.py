@@ -23,6 +23,7 @@ from tpuc_testing.kernel_conformance import Operand, Sample, sample_module
 from tests.chips import layer_cases
 from tests.chips.cv18 import more_lowering_cases
 from tests.chips.lowered import sample_of
+from tests.families import each
 
 REGISTRY = Registry()
 CLIPPED = 3
@@ -163,7 +164,7 @@ def cases() -> Mapping[str, tuple[Op, Stated]]:
     return found
 
 
-@pytest.mark.parametrize("chip", [pytest.param(name, marks=pytest.mark.chip(name)) for name in CHIPS])
+@each("chip", [pytest.param(name, marks=pytest.mark.chip(name)) for name in CHIPS])
 def test_lowerings_keep_to_stated_types(chip: str, cases: Mapping[str, tuple[Op, Stated]]) -> None:
     steps = {name: steps_off(case, op, chip) for name, (op, case) in cases.items()}
     taken = {name: off for name, off in steps.items() if off is not None}

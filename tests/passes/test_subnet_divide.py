@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 from tpuc.api import Operation
 from tpuc_driver.session import Session
 from tpuc_plan.subnet_divide import HOST, TPU, crossings, fewest_crossings
@@ -61,7 +60,7 @@ def test_an_order_that_cannot_be_better_stays(tmp_path: Path) -> None:
     assert fewest_crossings(operations, dict.fromkeys(computed, TPU)) is operations
 
 
-@pytest.mark.parametrize(("chip", "mode"), [("bm1684x", "f32"), ("cv183x", "bf16")])
+@each(("chip", "mode"), [("bm1684x", "f32"), ("cv183x", "bf16")])
 def test_parallel_functions_are_one_part(chip: str, mode: str, tmp_path: Path) -> None:
     session = Session(chip=chip, quantize=mode, cpu_ops=("all",))
     loaded = session.chip.load(session.build(read_layered("parallel", tmp_path)).data)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from tpuc_quantize.prequantized.wide_differences import differences_to_floats
 
+from tests.families import each
 from tests.frontends.tflite.files import Tensor, constant
 from tests.frontends.tflite.networks import compute, single, stored
 
@@ -15,7 +15,7 @@ SHAPE = (2, 40)
 X, Y = Tensor("x", SHAPE, "INT8", None, (0.05,), (3,)), Tensor("y", SHAPE, "INT8", None, (0.2,), (-100,))
 
 
-@pytest.mark.parametrize("is_constant", [False, True])
+@each("is_constant", [False, True])
 def test_differences_are_rounded_once(is_constant: bool, tmp_path: Path) -> None:
     a, b = stored("int8", *SHAPE), stored("int8", *SHAPE, seed=1)
     w = constant("w", b, [0.031], [-14]) if is_constant else Tensor("w", SHAPE, "INT8", None, (0.031,), (-14,))

@@ -78,7 +78,7 @@ def test_what_needs_a_weight_asks_for_the_file(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("name", ["count-flops", "canonicalize"])
+@each("name", ["count-flops", "canonicalize"])
 def test_shapes_that_are_not_known_are_named(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, _ = _written(tmp_path)
     result = re.search(r'"top.Conv".*', text)

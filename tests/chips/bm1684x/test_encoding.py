@@ -42,7 +42,7 @@ def test_reference_encodings_match_bit_for_bit(row: tuple[str, dict[str, int], s
     assert reencoded(table, data) == data
 
 
-@pytest.mark.parametrize("kind", [isa.RowGather, isa.RowScatter])
+@each("kind", [isa.RowGather, isa.RowScatter])
 def test_rows_need_no_extents_that_others_give(kind: type[isa.RowGather | isa.RowScatter]) -> None:
     """The vendor's compiler leaves the destination's 0; its model ran both kinds alike with other numbers there."""
     sizes = {"source_size": (1, 20, 6), "destination_size": (5, 7, 6)}

@@ -70,7 +70,7 @@ class Told:
         return self.written
 
 
-@pytest.mark.parametrize("side", ["reads", "writes"])
+@each("side", ["reads", "writes"])
 def test_a_region_that_is_one_byte_short_is_found(side: str) -> None:
     machine = Machine(DDR_BYTES)
     case = make_case("compare", SEEDS[0])

@@ -93,7 +93,7 @@ def permutations(work: Path, mode: str) -> tuple[Session, bytes, dict[str, NDArr
     return session, session.build(session.transform(path)).data, inputs
 
 
-@pytest.mark.parametrize("mode", ["f32", "f16"])
+@each("mode", ["f32", "f16"])
 def test_the_simulator_permutes_as_numpy(mode: str, tmp_path: Path) -> None:
     session, data, inputs = permutations(tmp_path, mode)
     loaded = session.chip.load(data)

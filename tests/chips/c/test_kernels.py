@@ -243,7 +243,7 @@ def test_functions_equal_the_evaluation(subject: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize(
+@each(
     ("subject", "right", "wrong"),
     [
         ("integers", b"case TPUC_HALF_UP: return (v + half) >> shift;", b"case TPUC_HALF_UP: return v >> shift;"),

@@ -19,6 +19,7 @@ from tpuc_testing.kernel_conformance import check_array, sample_module
 from tests.chips.c.op_forms import FAMILIES, Array, Form, network
 from tests.chips.c.programs import needs_compiler, needs_lowerings
 from tests.chips.lowered import own_ranges
+from tests.families import each
 from tests.support_forms import forms
 
 ort = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
@@ -90,7 +91,7 @@ def compiling(mode: str) -> list[str]:
     return [f"{op} {form}" for op, _, form in names if form not in known.refusals(op, mode)]
 
 
-@pytest.mark.parametrize("mode", ["int8", "int8-asym"])
+@each("mode", ["int8", "int8-asym"])
 def test_one_form_of_every_op_equals_its_lowered_form(mode: str) -> None:
     by_op = {name.partition(" ")[0]: name for name in compiling(mode)}
     chosen = [name for index, name in enumerate(by_op.values()) if index % 2 == (mode == "int8")]

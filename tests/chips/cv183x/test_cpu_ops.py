@@ -39,7 +39,7 @@ def write_best(path: Path, axis: int = 2, outputs: tuple[str, ...] = ("y",), lar
     return net.save(path, {"x": X.shape}, outputs)
 
 
-@pytest.mark.parametrize("largest", [0, 1])
+@each("largest", [0, 1])
 def test_a_network_with_a_function_in_its_middle_has_three_parts(largest: int, tmp_path: Path) -> None:
     session = Session(chip="cv183x", quantize="bf16", cpu_ops=("TopK",))
     data = session.build(session.transform(write_best(tmp_path / "net.onnx", largest=largest))).data
@@ -130,7 +130,7 @@ def test_detections_of_feature_maps(tmp_path: Path) -> None:
     assert [call.arguments[name] for name in ("tiny", "yolo_v4", "spp_net")] == [True, False, False]
 
 
-@pytest.mark.parametrize("likely", [200, 201])
+@each("likely", [200, 201])
 def test_more_likely_boxes_than_the_runtime_has_room_for(likely: int, tmp_path: Path) -> None:
     maps = yolo_maps(likely)
     session = Session(chip="cv183x", quantize="bf16", cpu_ops=("all",))

@@ -231,7 +231,7 @@ class TestRefusing:
         with pytest.raises(HazardError, match="segment 0: compute command 1 and DMA command 1 wait for ids that are"):
             Simulator.from_bytes(file_of(commands).to_bytes(), CV183X)
 
-    @pytest.mark.parametrize(("at", "name", "value"), [(0, "outstanding_en", 1), (1, "cmd_id_en", 0)])
+    @each(("at", "name", "value"), [(0, "outstanding_en", 1), (1, "cmd_id_en", 0)])
     def test_fields_that_would_change_the_order_of_commands_are_refused(self, at: int, name: str, value: int) -> None:
         """The proof over waits holds for transfers that do not overlap, and for commands that heed their ids."""
         commands = numbered(small_program.negate())

@@ -8,6 +8,7 @@ from tests.chips.cv18.lowered import check_layers, compile_layers
 from tests.chips.cv18.more_lowering_cases import LAYERS
 from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18xx import NAMES
+from tests.families import each
 
 QUICK = ("cv180x", "lines")
 RUNS = [
@@ -17,8 +18,8 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("mode", ["int8", "bf16"])
-@pytest.mark.parametrize(("chip", "group"), RUNS)
+@each("mode", ["int8", "bf16"])
+@each(("chip", "group"), RUNS)
 def test_lowered_ops_are_close_and_the_file_computes_them(chip: str, group: str, mode: str) -> None:
     layers = dict(LAYERS)[group]
     compiled = compile_layers(layers, mode, 1, chip)

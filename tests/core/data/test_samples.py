@@ -222,7 +222,7 @@ class TestRefusals:
         with refuse("a.npz: not a readable array file"):
             list(open_samples([X], tmp_path))
 
-    @pytest.mark.parametrize("save", [np.save, np.savez], ids=["npy", "npz"])
+    @each("save", [np.save, np.savez], ids=["npy", "npz"])
     def test_files_cut_short(self, tmp_path: Path, save: Callable[..., None]) -> None:
         whole = tmp_path / "whole"
         save(whole, ramp(50, 2, 3))

@@ -45,7 +45,7 @@ class TestText:
         (tmp_path / "faces=3").mkdir()
         assert SampleSet.of_text(str(tmp_path / "faces=3")) == SampleSet(tmp_path / "faces=3")
 
-    @pytest.mark.parametrize("weight", ["0", "-2"])
+    @each("weight", ["0", "-2"])
     def test_weights_below_one_are_refused(self, weight: str) -> None:
         with pytest.raises(UsageError, match=rf"^data set 'faces' has weight {weight}; give a whole number from 1"):
             SampleSet.of_text(f"faces={weight}")

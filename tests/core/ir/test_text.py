@@ -109,7 +109,7 @@ def round_trip(text: str) -> Module:
     return module
 
 
-@pytest.mark.parametrize("resolver", [unknown, resolve])
+@each("resolver", [unknown, resolve])
 def test_a_module_with_groups_calls_and_locations_prints_as_it_was_read(resolver) -> None:
     assert print_module(parse_module(GROUPED, resolver)) == GROUPED
 

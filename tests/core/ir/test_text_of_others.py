@@ -132,7 +132,7 @@ def test_results_that_nobody_uses_may_be_of_type_none() -> None:
     assert [value.type for value in pair.results] == [TensorType((4,), F32)] * 2
 
 
-@pytest.mark.parametrize("word", ["F32", "FLOAT"])
+@each("word", ["F32", "FLOAT"])
 def test_a_word_that_means_another_is_read_as_that(word: str) -> None:
     module = read(WITHOUT.replace(" :", f' {{word = "{word}"}} :', 1))
     assert listed(module).word == "FLOAT"

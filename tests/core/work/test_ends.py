@@ -45,7 +45,7 @@ def until(condition: object, what: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@each("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_parent_leaves_no_workers_and_no_files(how: signal.Signals, tmp_path: Path) -> None:
     marks, temporary, script = tmp_path / "marks", tmp_path / "tmp", tmp_path / "long.py"
     marks.mkdir()
@@ -175,7 +175,7 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("how", ["wrapped", "torn_down"])
+@each("how", ["wrapped", "torn_down"])
 def test_ctrl_c_that_somebody_else_catches_is_one_line(how: str) -> None:
     done = subprocess.run([sys.executable, "-c", SWALLOWED, how], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "tpuc: interrupted\n")

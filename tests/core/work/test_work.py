@@ -71,7 +71,7 @@ class TestThreads:
             assert list(pool.map(job, units_of(16))) == [sum(range(8)), sum(range(8, 16))]
         assert len(job.prepared) == 2
 
-    @pytest.mark.parametrize("threads", [1, 3])
+    @each("threads", [1, 3])
     def test_work_here_comes_in_order(self, threads: int) -> None:
         with ThreadPool(threads) as pool:
             assert list(pool.here(lambda n: n * n, range(50))) == [n * n for n in range(50)]

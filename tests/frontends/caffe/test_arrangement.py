@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.families import each
 from tests.frontends.caffe import reference
@@ -73,7 +72,7 @@ def test_reorg(tmp_path: Path) -> None:
     check(layer("Reorg", "reorg_param { stride: 2 }"), tmp_path, reference.reorg(x, 2), x=x)
 
 
-@pytest.mark.parametrize("said", ["scale: 2", "scale: 1 stride: 2"])
+@each("said", ["scale: 2", "scale: 1 stride: 2"])
 def test_upsample(said: str, tmp_path: Path) -> None:
     check(layer("Upsample", f"upsample_param {{ {said} }}"), tmp_path, X.repeat(2, 2).repeat(2, 3))
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.families import each
 from tests.frontends.caffe import reference
@@ -53,7 +52,7 @@ def test_convolution_without_bias_and_with_holes(tmp_path: Path) -> None:
     check(layer("Convolution", body), tmp_path, reference.convolution(X, w, (1, 1), (0, 0), 2), [w])
 
 
-@pytest.mark.parametrize("type", ["DepthwiseConvolution", "ConvolutionDepthwise"])
+@each("type", ["DepthwiseConvolution", "ConvolutionDepthwise"])
 def test_depthwise_convolution_needs_no_group(type: str, tmp_path: Path) -> None:
     w = values(6, 1, 3, 3)
     body = "convolution_param { num_output: 6 bias_term: false kernel_size: 3 pad: 1 }"
@@ -101,7 +100,7 @@ def test_pooling_rounds_down_where_forks_say_so(tmp_path: Path) -> None:
         check(text, tmp_path, X[:, :, :6, :4].reshape(2, 6, 3, 2, 2, 2).max((3, 5)))
 
 
-@pytest.mark.parametrize("method", ["MAX", "AVE"])
+@each("method", ["MAX", "AVE"])
 def test_global_pooling(method: str, tmp_path: Path) -> None:
     wanted = X.max((2, 3), keepdims=True) if method == "MAX" else X.mean((2, 3), keepdims=True)
     check(layer("Pooling", f"pooling_param {{ pool: {method} global_pooling: true }}"), tmp_path, wanted)

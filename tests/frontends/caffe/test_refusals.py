@@ -345,7 +345,7 @@ def test_shapes_for_other_inputs(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "expected"),
     [
         (

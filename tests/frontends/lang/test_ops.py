@@ -206,7 +206,7 @@ def test_layer_and_group_norm(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("group", [1, 2])
+@each("group", [1, 2])
 def test_deconv(group: int, tmp_path: Path) -> None:
     x, w = floats(*SHAPE), numbers(4, 6 // group, 3, 3)  # by input channel, as the reference takes it
     ours = w.swapaxes(0, 1)

@@ -225,7 +225,7 @@ def test_conv_depthwise_when_all_channels_are_groups(tmp_path: Path) -> None:
     np.testing.assert_allclose(result(y, [x], tmp_path), wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(6,), (1, 6, 1, 1)])
+@each("shape", [(6,), (1, 6, 1, 1)])
 def test_conv_bias(shape: tuple[int, ...], tmp_path: Path) -> None:
     x, bias = floats(*X), numbers(6)
     y = tl.conv_v2(x, const(numbers(*W)), const(bias.reshape(shape)))

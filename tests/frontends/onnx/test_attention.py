@@ -139,7 +139,7 @@ def test_packed(tmp_path: Path) -> None:
         np.testing.assert_allclose(got, run_onnx(model, {"x": first})["y"], atol=2e-5)
 
 
-@pytest.mark.parametrize("mask", ["", "mask"])
+@each("mask", ["", "mask"])
 def test_of_integers(mask: str, tmp_path: Path) -> None:
     """QAttention; the only rounding is that of the input and of float sums."""
     random = np.random.default_rng(0)

@@ -196,7 +196,7 @@ def test_bounds_on_standard_casts_of_mqbench(tmp_path: Path) -> None:
     np.testing.assert_allclose(Interpreter(module).run({"x": x})["y"], wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("by_column", [False, True])
+@each("by_column", [False, True])
 def test_products_with_a_bias_behind_them_compute_with_integers(by_column: bool, tmp_path: Path) -> None:
     """As exporters write a layer of three dimensions: the matrix transposed, the bias as a sum of its own."""
     scale = np.linspace(0.05, 0.1, 5).astype(np.float32).reshape(5, 1) if by_column else np.array(0.1, np.float32)
@@ -253,7 +253,7 @@ def sums_by_formula(x: Array, signed: int) -> Array:
     return np.einsum("chwij,ocij->ohw", windows, weights)[None]
 
 
-@pytest.mark.parametrize("signed", [0, 1])
+@each("signed", [0, 1])
 def test_a_network_of_qonnx_computes_with_its_integers(signed: int, tmp_path: Path) -> None:
     """Sums are exact, so the answer is that of the formulas but where a sum lies between two numbers."""
     module = read(network_of_qonnx(signed), tmp_path)

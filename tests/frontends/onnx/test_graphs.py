@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.api import ImportOptions, IntegerAttr, Module, StringAttr
 from tpuc_ops import top
 
+from tests.families import each
 from tests.frontends.onnx.networks import assert_same, network, node, ops, read, values
 
 I64 = np.int64
@@ -134,7 +134,7 @@ def test_module_says_where_it_comes_from(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("shape", "is_image"), [([1, 3, 6, 8], True), ([1, 48], False)])
+@each(("shape", "is_image"), [([1, 3, 6, 8], True), ([1, 48], False)])
 def test_preprocessing_is_noted_on_images(shape: list[int], is_image: bool, tmp_path: Path) -> None:
     options = ImportOptions(preprocess={"mean": (1.0, 2.0, 3.0), "pixel_format": "rgb"})
     module = read(network([node("Relu", "x", "y")], {"x": shape}, ["y"]), tmp_path, options)

@@ -146,7 +146,7 @@ def test_pools_over_three_dimensions(op: str, attributes: dict[str, Any], made: 
     assert not {"Conv", "Reshape"} & set(found)
 
 
-@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@each("op", ["MaxPool", "AveragePool"])
 def test_dilated_pools_over_three_dimensions(op: str, tmp_path: Path) -> None:
     window = {"kernel_shape": [2, 2, 2], "dilations": [2, 1, 3], "ceil_mode": 1, "strides": [2, 2, 2]}
     check(network([node(op, "x", "y", **window)], {"x": [1, 2, 5, 6, 7]}, ["y"], opset=19), tmp_path)
@@ -317,7 +317,7 @@ def test_lstm_of_8_bits_needs_constant_weights(tmp_path: Path) -> None:
         read(model, tmp_path)
 
 
-@pytest.mark.parametrize("per_gate", [False, True])
+@each("per_gate", [False, True])
 def test_lstm_of_8_bits(per_gate: bool, tmp_path: Path) -> None:
     """What ONNX Runtime's quantize_dynamic makes of LSTM: the same as of floats over what the weights mean."""
     shared = (1,) if per_gate else (1, 2)
@@ -369,7 +369,7 @@ def branch(name: str, operator: onnx.NodeProto) -> onnx.GraphProto:
     return helper.make_graph([operator], name, [], [onnx.ValueInfoProto(name=operator.output[0])])
 
 
-@pytest.mark.parametrize("known", [False, True])
+@each("known", [False, True])
 def test_if(known: bool, tmp_path: Path) -> None:
     branches = {
         "then_branch": branch("then", node("Add", "x one", "sum")),
@@ -402,7 +402,7 @@ def body(steps: str) -> onnx.GraphProto:
     )
 
 
-@pytest.mark.parametrize("limit", [2, 9])
+@each("limit", [2, 9])
 def test_loop(limit: int, tmp_path: Path) -> None:
     weights = {"limit": np.array(limit), "true": np.array(True), "three": np.array(3)}
     loop = node("Loop", "limit true x", "y all", body=body("three"))

@@ -12,6 +12,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 from tpuc_importing.obstacles import ImportRefused
 
+from tests.families import each
 from tests.frontends.onnx.networks import assert_same, network, node, ops, read, values
 
 RATIO = np.float32(0.999)
@@ -75,7 +76,7 @@ def test_loops_up_to_the_limit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(_optimised(model, tmp_path).run({"x": values(2, 3)})["y"], rows[-1])
 
 
-@pytest.mark.parametrize("steps", [1025, 1 << 62])
+@each("steps", [1025, 1 << 62])
 def test_loops_beyond_the_limit(steps: int, tmp_path: Path) -> None:
     with pytest.raises(ImportRefused, match=r"\(Loop\): it runs more than 1024 steps, which are too many to write out"):
         read(_loop(steps), tmp_path)

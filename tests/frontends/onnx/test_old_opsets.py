@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from onnx.reference import ReferenceEvaluator
 from tpuc.interpreter import Interpreter
 
@@ -88,7 +87,7 @@ def test_reductions_of_every_opset(kind: str, opset: int, tmp_path: Path) -> Non
     assert_same(model, read(model, tmp_path))
 
 
-@pytest.mark.parametrize("opset", [13, 18])
+@each("opset", [13, 18])
 def test_logarithms_of_sums_of_large_exponentials(opset: int, tmp_path: Path) -> None:
     """``exp(200)`` is beyond float32; the logarithm of the sum is not."""
     attributes: dict[str, Any] = {"axes": [1]} if opset < 18 else {}
@@ -117,7 +116,7 @@ def test_affine_grids_of_constant_size(size: tuple[int, ...], align_corners: int
     assert_same(model, read(model, tmp_path))
 
 
-@pytest.mark.parametrize("size", [(1, 1, 1, 4), (2, 1, 3, 1, 2)], ids=str)
+@each("size", [(1, 1, 1, 4), (2, 1, 3, 1, 2)], ids=str)
 def test_single_corner_pixels_of_affine_grids(size: tuple[int, ...], tmp_path: Path) -> None:
     """Runtimes disagree about them; ONNX's own reference says -1."""
     rank = len(size) - 2

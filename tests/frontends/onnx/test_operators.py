@@ -66,7 +66,7 @@ def test_average_pool_that_counts_its_padding(ceil_mode: int, strides: list[int]
     check(network([pool], {"x": [1, 2, 8, 7]}, ["y"], opset=19), tmp_path)
 
 
-@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@each("op", ["MaxPool", "AveragePool"])
 def test_pool_over_one_dimension(op: str, tmp_path: Path) -> None:
     pool = node(op, "x", "y", kernel_shape=[3], strides=[2], pads=[1, 0], ceil_mode=1)
     assert check(network([pool], {"x": [1, 2, 10]}, ["y"]), tmp_path)[::2] == ["Reshape", "Reshape"]
@@ -320,7 +320,7 @@ def test_nothing_around_and_nothing_behind_is_nothing(tmp_path: Path) -> None:
     assert check(model, tmp_path) == ["Relu", "MulConst"]
 
 
-@pytest.mark.parametrize("axis", [1, -1])
+@each("axis", [1, -1])
 def test_concat(axis: int, tmp_path: Path) -> None:
     weights = {"w": values(1, 3, 4)}
     check(
@@ -334,7 +334,7 @@ def test_tile_and_expand(tmp_path: Path) -> None:
     check(network(nodes, {"x": [1, 2]}, ["y"], weights), tmp_path)
 
 
-@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+@each("mode", ["DCR", "CRD"])
 def test_depth_to_space_and_back(mode: str, tmp_path: Path) -> None:
     nodes = [node("DepthToSpace", "x", "d", blocksize=2, mode=mode), node("SpaceToDepth", "d", "y", blocksize=2)]
     check(network(nodes, {"x": [1, 8, 3, 4]}, ["y", "d"]), tmp_path)

@@ -176,7 +176,7 @@ def test_integers_that_are_moved_stay_integers(tmp_path: Path) -> None:
     assert_within_a_step(Interpreter(module).run(x)["y"], run_onnx(model, x)["y"], STEP)
 
 
-@pytest.mark.parametrize("pad", [130, 7])
+@each("pad", [130, 7])
 def test_pads_and_parts_of_integers_stay_integers(pad: int, tmp_path: Path) -> None:
     """What is put around integers is an integer itself: that of zero, or another one."""
     nodes = [
@@ -266,7 +266,7 @@ def test_casts_of_onnx_runtime(kind: int, tmp_path: Path) -> None:
     assert ops(module) == (["Clip"] if bits == 16 else ["quant.qcast", "Clip", "quant.dcast"])
 
 
-@pytest.mark.parametrize("scale", ["ms", "mrc"])
+@each("scale", ["ms", "mrc"])
 def test_weights_that_are_moved_stay_integers(scale: str, tmp_path: Path) -> None:
     """Exporters transpose the weights of a layer, and give scalars or rows another shape."""
     nodes = [

@@ -51,7 +51,7 @@ def test_file_of_another_kind(content: bytes, tmp_path: Path) -> None:
     assert text.endswith("Export or download it again.")
 
 
-@pytest.mark.parametrize(("opset", "way_out"), [(6, 13), (29, 28)])
+@each(("opset", "way_out"), [(6, 13), (29, 28)])
 def test_opset(opset: int, way_out: int, tmp_path: Path) -> None:
     nodes = [node("Add", "x x", "y")]
     assert sentence(network(nodes, {"x": [2]}, ["y"], opset=opset), tmp_path) == (
@@ -140,7 +140,7 @@ def test_output_names_that_are_not_there(tmp_path: Path) -> None:
     assert text == "m.onnx: has no tensor named 'yy' (--output-names). Did you mean 'y'?"
 
 
-@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinite values")])
+@each(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinite values")])
 def test_weights_that_are_no_numbers(value: float, what: str, tmp_path: Path) -> None:
     weight = values(3, 4)
     weight[1, 2] = value

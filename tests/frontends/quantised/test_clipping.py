@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tpuc.registry import Registry
 
+from tests.families import each
 from tests.frontends.quantised.clipped import Off, judged
 from tests.frontends.quantised.clipping import MAKERS, draw_cases
 
@@ -41,7 +42,7 @@ def beyond(chip: str, seeds: range, folder: Path) -> tuple[list[Off], list[Off]]
     return values, [*unknown, *(off for off in values if off.steps > most(off, is_exact=is_exact))]
 
 
-@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv181x")])
+@each("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv181x")])
 def test_clipped_values_are_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
     values, wrong = beyond(chip, range(5), tmp_path)
     assert len(values) > 80

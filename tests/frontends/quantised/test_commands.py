@@ -126,7 +126,7 @@ def test_transform_compares_integers_with_integers(
     assert f"{len(common)} of integers that differ by one step at most" in out  # `y` is what integers mean
 
 
-@pytest.mark.parametrize("form", ["network", "module"])
+@each("form", ["network", "module"])
 def test_run_gives_the_values_of_onnxruntime(form: str, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     output = files.folder / "out.npz"
     model = files.network if form == "network" else files.top

@@ -12,6 +12,8 @@ import pytest
 import tpuc
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.families import each
+
 SHAPE = (1, 6, 8, 8)
 SCALE = 0.02
 MADE: dict[str, dict[str, Any]] = {
@@ -51,9 +53,7 @@ def network() -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore::tpuc.Remark")  # of the mode that the network states
-@pytest.mark.parametrize(
-    "chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv181x", "cv183x", "c")]
-)
+@each("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv181x", "cv183x", "c")])
 def test_products_with_what_is_made_of_an_operand(chip: str, tmp_path: Path) -> None:
     path = tmp_path / "gates.onnx"
     path.write_bytes(network())

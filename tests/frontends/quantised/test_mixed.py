@@ -15,6 +15,7 @@ from tpuc.registry import Registry
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node
 from tests.frontends.quantised.networks import by_onnxruntime
 
@@ -95,7 +96,7 @@ def test_the_rest_is_calibrated(chip: str, folder: Path) -> None:
         assert noise < 1e-3  # 30 dB; the eight bits of one layer give 40
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_without_a_table_the_rest_is_floats(chip: str, folder: Path) -> None:
     session = Session(Registry(), chip=chip, quantize="int8")
     lowered: list[Module] = []

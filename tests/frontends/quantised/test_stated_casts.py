@@ -206,7 +206,7 @@ def test_limits_of_16_bits_are_those_of_onnxruntime(
         assert np.abs(evaluated(module, x) - wanted).max() < 2e-3 * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("kind", [np.int16, np.uint16])
+@each("kind", [np.int16, np.uint16])
 def test_wide_integers_at_the_ends_are_whole_numbers(kind: type[np.integer[Any]], tmp_path: Path) -> None:
     nodes = [
         node("DequantizeLinear", "x s z", "d"),

@@ -60,7 +60,7 @@ def test_merge_is_dead_when_control_or_all_inputs_are(a: bool, b: bool, control:
     assert is_dead(text, registry, 3) == (not control or not (a or b))
 
 
-@pytest.mark.parametrize(("a", "b", "expected"), [(True, False, 0), (False, True, 1)])
+@each(("a", "b", "expected"), [(True, False, 0), (False, True, 1)])
 def test_merge_says_which_input_was_live(a: bool, b: bool, expected: int, registry: Registry) -> None:
     text = "\n".join([_START, operand("a", a), operand("b", b), "%r, %i, %kr = tf_executor.Merge %a, %b : f32"])
     text += "\ntf_executor.fetch %r, %i : f32, tensor<*xi32>"
@@ -130,7 +130,7 @@ def test_the_order_of_firing_does_not_matter(seed: int, registry: Registry) -> N
     assert (count, power) == (3, 256)
 
 
-@pytest.mark.parametrize("is_taken", [True, False])
+@each("is_taken", [True, False])
 def test_a_loop_in_a_branch_that_is_not_taken_is_dead(is_taken: bool, registry: Registry) -> None:
     """Its frame is entered by a dead value, so no step runs and what leaves it is dead."""
     loop = COUNT_UP.partition("{\n%g:2 = tf_executor.graph {")[2].partition("tf_executor.fetch")[0]

@@ -69,7 +69,7 @@ def expected_small(x: NDArray[np.float32]) -> NDArray[Any]:
     return powers / powers.sum()
 
 
-@pytest.mark.parametrize("suffix", ["pb", "pbtxt"])
+@each("suffix", ["pb", "pbtxt"])
 def test_a_small_network(suffix: str, registry: Registry) -> None:
     x = np.random.default_rng(1).standard_normal((1, 8, 8, 3)).astype(np.float32)
     module = read(FILES / f"small.{suffix}", registry)
@@ -89,7 +89,7 @@ def test_loops_of_version_1(steps: int, registry: Registry, tmp_path: Path) -> N
     np.testing.assert_array_equal(run(read(written(tmp_path, power_loop(steps)), registry), x), x * 2**steps)
 
 
-@pytest.mark.parametrize("x", [[1, 2, 3], [-1, -2, 1]])
+@each("x", [[1, 2, 3], [-1, -2, 1]])
 def test_branches_of_version_1(x: list[float], registry: Registry) -> None:
     array = np.array(x, np.float32)
     expected = array * 2 if sum(x) > 0 else 1 - array
@@ -122,7 +122,7 @@ def grouped() -> GraphWriter:
 F32 = np.dtype(np.float32)
 
 
-@pytest.mark.parametrize("form", ["NHWC", "NCHW"])
+@each("form", ["NHWC", "NCHW"])
 def test_images_in_both_orders(form: str, registry: Registry, tmp_path: Path) -> None:
     """A grouped convolution of 1x1: two groups of two channels each."""
     g = grouped()

@@ -41,7 +41,7 @@ def in_graph(operations: str) -> str:
     return in_function(body, "%x: tensor<*xf32>, %y: tensor<*xf32>", "tensor<*xf32>", "%r")
 
 
-@pytest.mark.parametrize(("x", "expected"), [(1.0, 1.0), (-1.0, -2.0)])
+@each(("x", "expected"), [(1.0, 1.0), (-1.0, -2.0)])
 def test_a_function_of_the_tf_dialect(x: float, expected: float, registry: Registry) -> None:
     """Added = 2x, mul = 3x; where added < mul the result is mul - added, else added."""
     text = listings.CALLED + corrected(listings.SOME_FUNCTION, listings.CORRECTIONS)

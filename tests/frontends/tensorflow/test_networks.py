@@ -35,7 +35,7 @@ def test_a_saved_model(name: str, made: Mapping[str, Made], registry: Registry) 
     assert worst_difference(module, one) < CLOSE
 
 
-@pytest.mark.parametrize("name", TWICE)
+@each("name", TWICE)
 def test_functional_control_flow(name: str, made: Mapping[str, Made], registry: Registry) -> None:
     """The same network with functions instead of the executor's Switch and Merge."""
     one = made[name]

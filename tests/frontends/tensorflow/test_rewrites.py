@@ -30,7 +30,7 @@ def functional(text: str, registry: Registry) -> Module:
     return module
 
 
-@pytest.mark.parametrize("goes_back", [False, True])
+@each("goes_back", [False, True])
 def test_a_loop_in_functional_form_and_back(goes_back: bool, registry: Registry) -> None:
     module = functional(COUNT_UP, registry)
     assert print_module(module).count("tf.WhileRegion") == 1
@@ -67,7 +67,7 @@ def test_branches_in_branches(x: float, y: float, way: str, registry: Registry) 
     assert run(module, np.float32(x), np.float32(y)) == list(branches(x, y))
 
 
-@pytest.mark.parametrize(("start", "expected"), [(5, 4), (1, -1)])
+@each(("start", "expected"), [(5, 4), (1, -1)])
 def test_the_loop_of_the_document_in_functional_form(start: int, expected: int, registry: Registry) -> None:
     """Its loop goes on where the predicate is false."""
     text = f"func.func @main(%count.init: i32) -> i32 {{\n{listings.LOOP}\nreturn %fetches : i32\n}}"

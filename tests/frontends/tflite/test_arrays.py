@@ -77,7 +77,7 @@ def transformed(model: Path) -> Path:
     return result
 
 
-@pytest.mark.parametrize("form", ["network", "module"])
+@each("form", ["network", "module"])
 def test_the_order_is_known_by_the_shape(form: str, tmp_path: Path) -> None:
     model = scaled(tmp_path / "n.tflite", (1, 4, 6, 3))
     if form == "module":

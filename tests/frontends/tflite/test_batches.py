@@ -28,7 +28,7 @@ def to_batch(x: Array, blocks: tuple[int, int], pads: list[tuple[int, int]], fil
     return np.concatenate([x[:, i :: blocks[0], j :: blocks[1]] for i in range(blocks[0]) for j in range(blocks[1])])
 
 
-@pytest.mark.parametrize(("blocks", "pads"), [((2, 3), [(1, 0), (1, 1)]), ((3, 1), [(0, 0), (0, 0)])])
+@each(("blocks", "pads"), [((2, 3), [(1, 0), (1, 1)]), ((3, 1), [(0, 0), (0, 0)])])
 def test_to_batch_and_back(blocks: tuple[int, int], pads: list[tuple[int, int]], tmp_path: Path) -> None:
     x = values(2, 9, 7, 5)
     there = to_batch(x, blocks, pads)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tpuc.api import InvalidModel, Unsupported
 
+from tests.families import each
 from tests.frontends.tflite.files import Node, Subgraph, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import compute, ops_of, read, values
 
@@ -21,7 +22,7 @@ def way(op: str, shape: tuple[int, ...] = (1, 4)) -> Subgraph:
     return Subgraph([Tensor("x", (1, 4)), Tensor("r", shape)], [Node(op, ["x"], ["r"])], ["x"], ["r"])
 
 
-@pytest.mark.parametrize("chosen", [True, False])
+@each("chosen", [True, False])
 def test_a_known_condition_chooses(chosen: bool, tmp_path: Path) -> None:
     tensors = [X, constant("c", np.array(chosen)), Y]
     content = tflite_file(
@@ -82,7 +83,7 @@ def loop(steps: int, condition_reads: str = "i") -> bytes:
     return tflite_file(tensors, nodes, ["x"], ["y"], more=[condition, body])
 
 
-@pytest.mark.parametrize("steps", [1, 5])
+@each("steps", [1, 5])
 def test_a_counted_loop_is_unrolled(steps: int, tmp_path: Path) -> None:
     module = read(loop(steps), tmp_path)
     x = values(1, 4)
@@ -99,7 +100,7 @@ def test_a_loop_that_never_runs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(compute(read(loop(0), tmp_path), x)[0], x)
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "reason"),
     [
         (loop(5, "v"), r"node 'last' \(WHILE\): whether it goes on depends on the data, and compiled networks are"),
@@ -166,7 +167,7 @@ def svdf(rank: int = 2, variable: bool = True) -> tuple[bytes, dict[str, Any]]:
     return tflite_file(tensors, [node], ["x"], ["y"]), weights
 
 
-@pytest.mark.parametrize("rank", [1, 2])
+@each("rank", [1, 2])
 def test_states_go_in_and_come_out(rank: int, tmp_path: Path) -> None:
     content, weights = svdf(rank)
     module = read(content, tmp_path)

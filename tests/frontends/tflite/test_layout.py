@@ -134,7 +134,7 @@ def test_the_user_sees_nchw(tmp_path: Path) -> None:
     np.testing.assert_array_equal(out["y"], np.abs(x).transpose(0, 2, 3, 1).reshape(1, -1))
 
 
-@pytest.mark.parametrize("options", [ImportOptions("n", batch=3), ImportOptions("n", input_shapes=((3, 3, 4, 6),))])
+@each("options", [ImportOptions("n", batch=3), ImportOptions("n", input_shapes=((3, 3, 4, 6),))])
 def test_another_batch(options: ImportOptions, tmp_path: Path) -> None:
     module = read(image_network(), tmp_path, options)
     x = values(3, 4, 6, 3)

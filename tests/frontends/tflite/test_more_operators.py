@@ -102,7 +102,7 @@ def test_roots_of_mean_squares(tmp_path: Path) -> None:
     check(tmp_path, "L2_POOL_2D", [X], np.sqrt(under.mean((-1, -2))), ("Pool2DOptions", options), **SUMS)
 
 
-@pytest.mark.parametrize(("op", "function"), [("REDUCE_ANY", np.any), ("REDUCE_ALL", np.all)])
+@each(("op", "function"), [("REDUCE_ANY", np.any), ("REDUCE_ALL", np.all)])
 def test_truth_of_many(op: str, function: Any, tmp_path: Path) -> None:
     truth = (x[..., :2] > 0.5).astype(np.float32)
     operands = [Tensor("x", truth.shape, "BOOL"), ints("a", [3])]
@@ -110,7 +110,7 @@ def test_truth_of_many(op: str, function: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(compute(module, truth)[0], function(truth, 3))
 
 
-@pytest.mark.parametrize("activation", [1, 4])
+@each("activation", [1, 4])
 def test_simple_recurrence(activation: int, tmp_path: Path) -> None:
     weight, recurrence, bias = values(4, 3, seed=1), values(4, 4, seed=2) / 2, values(4, seed=3)
     sequence, state = values(2, 5, 3), np.zeros((2, 4))
@@ -169,7 +169,7 @@ def test_lstm(major: bool, with_bias: bool, tmp_path: Path) -> None:
     np.testing.assert_allclose(y, expected.transpose(turned), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["INT8", "UINT8"])
+@each("kind", ["INT8", "UINT8"])
 def test_quantised_quotients_are_rounded_once(kind: str, tmp_path: Path) -> None:
     """The reciprocal has 31 bits: for operands of 8 bits the quotient is the exact one, rounded."""
     offset = 128 if kind == "UINT8" else 0

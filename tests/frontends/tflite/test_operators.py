@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
@@ -257,7 +256,7 @@ def test_softmax_and_norms(tmp_path: Path) -> None:
     check(tmp_path, "LEAKY_RELU", [X], np.where(x > 0, x, 0.2 * x), ("LeakyReluOptions", {"Alpha": 0.2}))
 
 
-@pytest.mark.parametrize("centred", [0, 1])
+@each("centred", [0, 1])
 def test_resizing(centred: int, tmp_path: Path) -> None:
     size = (9, 13)
     places = [(np.arange(n) + 0.5 * centred) * e / n for n, e in zip(size, (6, 4), strict=True)]

@@ -380,7 +380,7 @@ def test_operands_that_are_not_there(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "left", "expected"),
     [
         ("FILL", ints(-1), "the shape [-1] is impossible"),
@@ -416,7 +416,7 @@ def test_inputs(tensors: list[Tensor], shapes: tuple[tuple[int, ...], ...], expe
     assert sentence(content, tmp_path, ImportOptions("n", input_shapes=shapes)) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("weight", "expected"),
     [
         (Tensor("w", (2, 4), "COMPLEX64", values(2, 4)), "weight 'w' holds elements of COMPLEX64. Export it as float."),

@@ -389,7 +389,7 @@ class TestDecompositions:
         assert (multipliers.tolist(), shifts.tolist()) == ([[63], [0]], [[9], [0]])
         assert arithmetic.decompose_each([])[0].shape == (0,)
 
-    @pytest.mark.parametrize("value", [math.inf, math.nan])
+    @each("value", [math.inf, math.nan])
     def test_factors_must_be_finite(self, value: float) -> None:
         for rule in (arithmetic.decompose_frexp31, arithmetic.decompose_search, arithmetic.decompose_shift_to_max):
             with pytest.raises(ValueError, match="a quantisation factor must be finite"):

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from tpuc.api import F32, Node, Op, ScalarType, TensorType, Uniform
 from tpuc_ops import top
@@ -82,7 +81,7 @@ def test_halves_go_to_even_numbers() -> None:
     assert evaluated(top.MulConst(const_val=1.0), [x], types, result).tolist() == [[1, 2, 3]]
 
 
-@pytest.mark.parametrize("counts_pads", [False, True])
+@each("counts_pads", [False, True])
 def test_means_in_another_scale(counts_pads: bool) -> None:
     op = top.AvgPool(kernel_shape=(2, 2), strides=(2, 2), pads=(1, 1, 1, 1), count_include_pad=counts_pads)
     x = np.pad(meaning(X, *FIRST), ((0, 0), (0, 0), (1, 1), (1, 1)))

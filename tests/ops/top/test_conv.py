@@ -90,7 +90,7 @@ def test_relu_limit_cuts_off() -> None:
     assert y.reshape(-1).tolist() == [0, 2, 6]
 
 
-@pytest.mark.parametrize(
+@each(
     ("weight", "sentence"),
     [
         ((64, 1, 7, 7), "weight 64x1x7x7 has 1 channels per filter; 3 input channels in group 1 need 3"),

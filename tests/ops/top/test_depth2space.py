@@ -8,6 +8,8 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_testing import OpConformance, onnx_node, uniform
 
+from tests.families import each
+
 
 class TestDepth2Space(OpConformance):
     op = top.Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False)
@@ -41,7 +43,7 @@ class TestSpaceToDepthWithChannelsFirst(OpConformance):
     flops = 0
 
 
-@pytest.mark.parametrize("is_crd", [False, True])
+@each("is_crd", [False, True])
 def test_inverse_restores(is_crd: bool) -> None:
     x = uniform(1, 12, 2, 3)
     there = top.Depth2Space(block_h=2, block_w=3, is_CRD=is_crd, is_inversed=False)

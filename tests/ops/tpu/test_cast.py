@@ -14,6 +14,7 @@ from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_testing import OpConformance, f32, integers, quantised, quantised_element
 
+from tests.families import each
 from tests.ops.tpu import plain
 
 
@@ -100,7 +101,7 @@ def test_between_integers_is_refused() -> None:
         cast(np.zeros(1, np.int8), quantised_element("int8", 0.1), quantised_element("int8", 0.2))
 
 
-@pytest.mark.parametrize(
+@each(
     ("round_half", "expected"), [(False, [64, 64, 64, -64, -65, 126, -128]), (True, [64, 64, 65, -65, -65, 127, -128])]
 )
 def test_in_half_operands_are_cut_or_rounded_away_from_zero_to_8_bits(round_half: bool, expected: list[int]) -> None:

@@ -13,6 +13,7 @@ from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
 
+from tests.families import each
 from tests.ops.tpu import plain
 
 
@@ -70,7 +71,7 @@ def test_integer_averages_are_exact(data: st.DataObject) -> None:
             assert y[0, channel, place[2], place[3]] == (max(q, 0) if op.do_relu else q)
 
 
-@pytest.mark.parametrize("mode", ["Max", "Avg"])
+@each("mode", ["Max", "Avg"])
 def test_padding_of_integers(mode: str) -> None:
     # Padding of a maximum is below everything, that of a sum is zero.
     x = np.array([[[[-5]]]], np.int8)

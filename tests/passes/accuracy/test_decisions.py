@@ -14,6 +14,7 @@ from tpuc_quantize.metrics.agreement import Agreement, Classes, Decider, Labels,
 from tpuc_quantize.metrics.output_groups import parts_of
 from tpuc_quantize.metrics.output_heads import deciders_of
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 Array = NDArray[Any]
@@ -112,7 +113,7 @@ class TestRecognised:
         assert isinstance(found, Classes)
         assert found.scale == 1000.0
 
-    @pytest.mark.parametrize("stretch", [1.0, 1000.0])
+    @each("stretch", [1.0, 1000.0])
     def test_numbers_far_below_zero_nearly_everywhere_are_logits(self, stretch: float) -> None:
         logits = np.random.default_rng(3).normal(-8, 3, (1, 400, 1))
         logits = np.where(logits < -1, -1 + (logits + 1) * stretch, logits)
@@ -163,7 +164,7 @@ class TestRecognised:
         assert isinstance(presence, Presence)
         assert [(type(one), one.part.shape) for one in numbers] == [(Numbers, (1, 60, 4))] * 2
 
-    @pytest.mark.parametrize("axis", [1, 2])
+    @each("axis", [1, 2])
     def test_parts_of_boxes_count_by_the_scores_of_their_places(self, axis: int) -> None:
         """Something is at place 1 of the first half, and at all other places of the second, which is its opposite."""
         net = Network(1, *np.roll((6, 4), axis - 2))

@@ -16,6 +16,7 @@ from tpuc_quantize.metrics.taps import Measure, measure_of
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.simulation.output_slots import output_slots
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 Array = NDArray[Any]
@@ -74,7 +75,7 @@ class TestMeasure:
         assert names == [scores.name, boxes.name]
         assert [fake.plan.names[slot] for slot in measure.units] == [scores.name]
 
-    @pytest.mark.parametrize(("reach", "slot"), [(30.0, "logits"), (8000.0, "scores")])
+    @each(("reach", "slot"), [(30.0, "logits"), (8000.0, "scores")])
     def test_a_softmax_of_far_logits_is_measured_itself(self, reach: float, slot: str) -> None:
         net = Network(1, 5, 2)
         logits = net.op(top.AddConst(const_val=0.0), net.input)
@@ -85,7 +86,7 @@ class TestMeasure:
         assert not measure.enough
         assert measure.is_far == (reach > 64)
 
-    @pytest.mark.parametrize("other", [-400, -200])
+    @each("other", [-400, -200])
     def test_what_rising_functions_make_of_near_logits_is_measured_in_these(self, other: int) -> None:
         """`x + 400 * min(x, 0)` keeps the order of classes; with 200 for one of them, their scores are measured."""
         net = Network(1, 6)

@@ -19,6 +19,7 @@ from tpuc_quantize.simulation.grids import stored_filters
 from tpuc_quantize.simulation.network import FakeNetwork, Filters
 from tpuc_quantize.tables.table import CalibrationTable, format_table, parse_table
 
+from tests.families import each
 from tests.passes.graphs import Network
 
 Array = NDArray[Any]
@@ -74,7 +75,7 @@ def test_independent_operands_keep_the_nearest() -> None:
     assert not changes_of(net_, found)
 
 
-@pytest.mark.parametrize(("steps", "gain"), [(127.0, 0.5), (7.0, 0.5)])
+@each(("steps", "gain"), [(127.0, 0.5), (7.0, 0.5)])
 def test_other_samples_lose_less(steps: float, gain: float) -> None:
     """In eight bits and in four: the error in the outputs is less than half of what nearest integers leave."""
     module, samples = convolution(), like_channels(32, 6, 6, 6)

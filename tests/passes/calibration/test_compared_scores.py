@@ -10,6 +10,8 @@ import pytest
 from tpuc_quantize.metrics.agreement import Agreement
 from tpuc_quantize.metrics.scores import Score, best_of, halves
 
+from tests.families import each
+
 
 def score(decibels: float, *meanings: tuple[float, float], kept: tuple[int, int] = (60, 60)) -> Score:
     return Score(decibels, decibels, meanings, Agreement(*kept), 60)
@@ -70,9 +72,7 @@ class TestHopeless:
         assert [one.is_hopeless_against(best) for one in early] == [True, False]
         assert not early[0].is_hopeless_against(score(20.0, (9.0, 9.0)))
 
-    @pytest.mark.parametrize(
-        "other", [score(10.0, (9.5, 9.0)), score(10.0, (7.0, 7.0), kept=(30, 30))], ids=["meaning", "decisions"]
-    )
+    @each("other", [score(10.0, (9.5, 9.0)), score(10.0, (7.0, 7.0), kept=(30, 30))], ids=["meaning", "decisions"])
     def test_what_keeps_decisions_better_is_looked_at(self, other: Score) -> None:
         assert not other.is_hopeless_against(score(20.0, (9.0, 30.0), kept=(50, 60)))
 

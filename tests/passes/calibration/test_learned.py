@@ -72,7 +72,7 @@ def test_a_table_is_written_back_as_it_was() -> None:
     assert not parse_table("x 1 -1 1\n").is_learned
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_weights_have_the_steps_that_training_learned(chip: str, tmp_path: Path) -> None:
     module = lowered(TABLE, tmp_path, chip).module
     (filters,) = stored(module, "filter_i8")
@@ -85,7 +85,7 @@ def test_weights_have_the_steps_that_training_learned(chip: str, tmp_path: Path)
     assert np.abs(got - wanted).max() <= SUM  # the chips round halves in another direction
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_one_scale_changes_the_file(chip: str, tmp_path: Path) -> None:
     other = TABLE.replace("0.0078125", "0.0080000")
     without = f"{HEADER}{VALUES}"
@@ -93,7 +93,7 @@ def test_one_scale_changes_the_file(chip: str, tmp_path: Path) -> None:
     assert len(files) == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("row", "sentence"),
     [
         ("z_Conv_weight 2 0.1 0.1 2 0 0", "scales of 'z_Conv_weight', and no convolution or product of module 'net'"),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from tpuc.api import CALIBRATION_TABLE, Module
 from tpuc_driver.api.host import PortableModule, inputs_of, open_pool, open_samples
@@ -139,7 +138,7 @@ def test_large_networks_are_weighed_in_halves_with_the_same_result(tmp_path: Pat
         assert np.array_equal(found.importance[name].sums, one.sums)
 
 
-@pytest.mark.parametrize(("op", "axis"), [(top.Conv(kernel_shape=(1, 1)), 0), (top.MatMul(), 1)])
+@each(("op", "axis"), [(top.Conv(kernel_shape=(1, 1)), 0), (top.MatMul(), 1)])
 def test_filters_of_any_size_are_rounded_to_nearest(op: Any, axis: int) -> None:
     shape = (BLOCK_ELEMENTS // 64, 100) if axis else (100, BLOCK_ELEMENTS // 64, 1, 1)
     filters = np.random.default_rng(0).standard_normal(shape).astype(np.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pytest
 from tpuc.api import CALIBRATION_TABLE, Calibrated, Module, Op, TensorType, Value
 from tpuc_ops import top
 from tpuc_quantize.importing.import_calibration import ImportCalibration
@@ -39,7 +38,7 @@ def chain(*ops: Op) -> tuple[Network, list[Value]]:
     return net, values
 
 
-@pytest.mark.parametrize("op", [top.Reshape(shape=(1, 64)), top.Permute(order=(0, 2, 3, 1))])
+@each("op", [top.Reshape(shape=(1, 64)), top.Permute(order=(0, 2, 3, 1))])
 def test_shape_ops_take_the_threshold_of_their_operand(op: Op) -> None:
     net, values = chain(top.Sigmoid(), op)
     net.op(top.Relu(), values[1])  # so that the operand has another user, and backward does not apply

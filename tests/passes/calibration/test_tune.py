@@ -15,6 +15,7 @@ from tpuc_quantize.metrics.taps import Measure
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import TensorThreshold
 
+from tests.families import each
 from tests.passes.graphs import CONTEXT, Network
 
 
@@ -70,9 +71,7 @@ def test_rows_tell_enough_of_many_elements(tmp_path: Path) -> None:
     np.testing.assert_allclose(distances[0], distances[1], rtol=1e-4)  # sums of 65536 floats
 
 
-@pytest.mark.parametrize(
-    "op", [top.Conv(kernel_shape=(3, 3), group=64, pads=(1,) * 4), top.MaxPool(kernel_shape=(2, 2))]
-)
+@each("op", [top.Conv(kernel_shape=(3, 3), group=64, pads=(1,) * 4), top.MaxPool(kernel_shape=(2, 2))])
 def test_a_part_of_many_channels_and_rows_chooses_as_all_of_them(
     op: top.Conv | top.MaxPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,7 +97,7 @@ def test_definitions_are_at_the_bound(name: str, tmp_path: Path) -> None:
     check_everywhere(network(name, None, tmp_path))
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_constants_lie_one_behind_the_other(chip: str) -> None:
     session = Session(chip=chip, quantize="f32" if chip == "bm1684x" else "bf16")
     plan = session.build(session.transform(DIGITS)).memory_plan
@@ -111,7 +111,7 @@ def test_constants_lie_one_behind_the_other(chip: str) -> None:
         at = -(-(at + buffer.size_bytes) // alignment) * alignment
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_inputs_and_outputs_may_lie_alone(chip: str) -> None:
     pipelines = {
         **PIPELINES,

@@ -109,7 +109,7 @@ def test_what_is_wrong_is_one_sentence(
 CHIPS = [pair for pair in (("bm1684x", "f32"), ("cv183x", "bf16")) if Registry().has("tpuc.chips", pair[0])]
 
 
-@pytest.mark.parametrize(("chip", "mode"), CHIPS)
+@each(("chip", "mode"), CHIPS)
 def test_compilations_take_any_planner(
     chip: str, mode: str, digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

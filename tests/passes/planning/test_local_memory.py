@@ -13,6 +13,7 @@ from tpuc_plan.regions.placement import Unplaced, place_buffers, place_most
 from tpuc_plan.regions.region import Region, schedule_and_place
 from tpuc_plan.tasks.steps import Addresses, Buffer, Step, Steps, add_bank_conflict
 
+from tests.families import each
 from tests.passes.planning.tiny import TinyLmem, conv_task
 
 ITEM = 2
@@ -150,12 +151,12 @@ def test_what_found_no_place_is_told_and_comes_first_in_the_next_try() -> None:
             assert again[one] + one.size <= again[two] or again[two] + two.size <= again[one]
 
 
-@pytest.mark.parametrize(("size", "expected"), [(128, True), (132, False)])
+@each(("size", "expected"), [(128, True), (132, False)])
 def test_a_step_that_does_not_fit_is_told(size: int, expected: bool) -> None:
     assert (placed([Buffer(128, 0, 0), Buffer(size, 0, 0)], TinyLmem()) is not None) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("names", "nodes", "which"),
     [(["conv"], "node 'conv': its", "it"), (["b", "a", "c"], "nodes 'a' and 2 more: their", "the largest")],
 )

@@ -14,6 +14,7 @@ from tpuc_ops import tpu
 from tpuc_plan.tasks.plan import Alias, ConcatAlias, Plan, Residency, SliceView, Stripes, TilePlan
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
+from tests.families import each
 from tests.passes.planning.test_cascades import LANE_BYTES, Drawn
 
 REGISTRY = Registry()
@@ -91,7 +92,7 @@ def test_former_names_are_read_and_replaced() -> None:
     assert not any(f"{name} = " in print_module(module) for name in FORMER.values())
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@each("chip", CHIPS)
 def test_the_plan_of_a_network_is_written_once_and_read_back(
     chip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

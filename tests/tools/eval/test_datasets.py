@@ -320,7 +320,7 @@ def test_pascal_voc_with_other_classes(tmp_path: Path) -> None:
         Voc().open(DataRequest(tmp_path, names), Heard())
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentence"),
     [
         ("<annotation><object>", r"a\.xml: is not in the form of Pascal VOC \(no element found"),

@@ -155,7 +155,7 @@ GREYS = np.array([[-2, -1, 0, 1], [2, 3, 0.5, -0.5], [4, -4, 0, 0], [0.7, 0.8, -
 SEGMENTS = [[2, 2, 0, 1], [1, 1, 0, 0], [1, 2, 0, 0], [0, 1, 0, 2]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("chip", "mode"),
     [
         pytest.param("bm1684x", "f16", marks=pytest.mark.chip("bm1684x")),

@@ -225,7 +225,7 @@ def test_coco_nothing_found_is_zero() -> None:
     assert figures["AP"] == figures["AR100"] == 0.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("prediction", "truth", "sentence"),
     [
         (np.zeros(3), objects((BIG, 0)), "'coco' judges boxes, and the post-processing gives none"),

@@ -17,6 +17,8 @@ from tpuc_driver.data import from_pixels
 from tpuc_images.images import read_image
 from tpuc_images.resize import resize
 
+from tests.families import each
+
 
 def gray(*rows: list[int]) -> np.ndarray:
     return np.array(rows, np.uint8)[:, :, None]
@@ -88,7 +90,7 @@ def test_alpha_is_a_channel_and_depth_is_not_in_images(tmp_path: Path) -> None:
         read_image(file, Preprocess(pixel_format="rgbd"), (1, 4, 1, 1))
 
 
-@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@each("layout", ["nchw", "nhwc"])
 def test_pixels_that_lie_otherwise_give_the_same_input(layout: Any, tmp_path: Path) -> None:
     file = tmp_path / "a.png"
     pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 3), np.uint8)

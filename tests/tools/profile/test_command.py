@@ -262,7 +262,7 @@ def test_names_in_the_page_stay_text(digits: Path, tmp_path: Path, capsys: pytes
     assert not re.search(r' on\w+="| style="', text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "constants", "inputs", "outputs"),
     [
         ("handmade_conv_int8.bmodel", 86_016, 16 * 12 * 14, 80 * 12 * 14),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc_visual.drawing import drawings
 from tpuc_visual.graph import Layer
 from tpuc_visual.groups import groupings
 from tpuc_visual.layout import PASSING, Bend, Layout, place
+
+from tests.families import each
 
 
 def test_a_chain_is_a_column() -> None:
@@ -109,7 +110,7 @@ def test_few_layers_need_no_groups() -> None:
     assert [*groupings(chain(list("abc")))] == ["single ops"]
 
 
-@pytest.mark.parametrize("way", ["groups by shape", "single ops"])
+@each("way", ["groups by shape", "single ops"])
 def test_every_edge_is_drawn_once_on_each_level(way: str) -> None:
     layers = chain([str(number) for number in range(30)])
     layers[20] = layer("20", "19", "2")  # over several groups

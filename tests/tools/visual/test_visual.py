@@ -152,7 +152,7 @@ def test_a_page_in_a_file(files: tuple[Path, Path, Path], tmp_path: Path) -> Non
     assert target.read_bytes() == first
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "said"),
     [
         (

@@ -9,6 +9,7 @@ from tpuc.registry import Registry
 from tpuc_testing.kernel_conformance import KernelConformance, Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels.narrow_samples import ASYMMETRIC, casts, narrow
+from tests.families import each
 
 _EXACT = ("add", "sub", "mul", "relu", "clip", "leaky", "prelu", "max", "concat", "slice", "permute", "pad", "upsample")
 """Data movements and arithmetic with one rounding."""
@@ -23,7 +24,7 @@ class TestAsymmetric(KernelConformance):
     samples = ASYMMETRIC
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "turn"),
     [
         pytest.param(kind, turn, marks=() if (kind, turn) in QUICK else pytest.mark.slow)
@@ -39,7 +40,7 @@ def test_narrow_floats_equal_the_evaluation(kind: str, turn: int) -> None:
     assert not any(exact.values()), exact
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@each("kind", ["f16", "bf16"])
 def test_casts_of_narrow_floats_are_exact(kind: str) -> None:
     assert not any(_run(casts(kind)).values())
 

@@ -65,9 +65,7 @@ def test_a_convolution_takes_one_step_per_4_pixels_64_inputs_and_64_outputs() ->
     assert cycles(conv) == 2 * 42 * 9  # two groups of output channels, 168 / 4 pixels, 9 taps
 
 
-@pytest.mark.parametrize(
-    ("h", "w", "dtype", "plain", "strided"), [(512, 1, DType.INT32, 2259, 35), (32, 32, DType.F32, 141, 70)]
-)
+@each(("h", "w", "dtype", "plain", "strided"), [(512, 1, DType.INT32, 2259, 35), (32, 32, DType.F32, 141, 70)])
 def test_a_broadcast_without_strides_counts_rows_apart(h: int, w: int, dtype: DType, plain: int, strided: int) -> None:
     shape, strides = (1, 1, h, w), (h * w, h * w, w, 1)
     copy = ChannelBroadcast(source=DDR_BASE, destination=isa.lmem(0), shape=shape, channels=64, dtype=dtype)
@@ -81,7 +79,7 @@ def test_a_transpose_without_strides_spreads_as_if_planes_were_aligned(channels:
     assert cycles(TransposeNC(source=DDR_BASE, destination=isa.lmem(0), shape=shape, dtype=DType.F32)) == expected
 
 
-@pytest.mark.parametrize(("result", "expected"), [(0x4000, 11), (0x100, 22)])
+@each(("result", "expected"), [(0x4000, 11), (0x100, 22)])
 def test_arithmetic_in_place_takes_twice_as_long(result: int, expected: int) -> None:
     x = Operand(0x100, DType.INT32)
     shape = (1, 64, 12, 14)

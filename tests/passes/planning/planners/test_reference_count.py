@@ -6,6 +6,8 @@ import pytest
 from tpuc.api import InvalidModel
 from tpuc_plan.planners.reference_count import OpUse, Record, ReferenceCounts
 
+from tests.families import each
+
 
 def table(*, hold: tuple[str, ...] = (), using: tuple[int, ...] = (), ref_cnt: int = 0) -> ReferenceCounts:
     """One record, `old`, of 100 bytes at offset 64; a value `new` of 80 bytes is about to come."""
@@ -50,7 +52,7 @@ def test_clause_4_a_smaller_memory_is_not_taken_over() -> None:
     assert (place_of("huge", state), step.rejected) == (164, {"old": ("large enough",)})
 
 
-@pytest.mark.parametrize(("shares", "offset"), [(False, 164), (True, 64)])
+@each(("shares", "offset"), [(False, 164), (True, 64)])
 def test_clause_5_an_input_is_taken_over_by_reshape_only(shares: bool, offset: int) -> None:
     state = table(ref_cnt=1)
     step = state.run(OpUse("op", ("old",), ("new",), shares))
