@@ -152,3 +152,17 @@ def test_a_bias_is_rounded_to_its_steps(tmp_path: Path) -> None:
     (bias,) = stored(module, "bias_i32")
     # 0.5 is 0.6 and -0.25 is -0.3 in steps of 0.3; the sums count in steps of 1 / 2048 and 1 / 4096
     assert bias.reshape(-1).tolist() == [round(0.6 * 2048), round(-0.3 * 4096)]
+
+
+@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in CHIPS])
+def test_a_missing_entry_reaches_as_far_as_a_slope_makes_it(chip: str, tmp_path: Path) -> None:
+    nodes = [node("Conv", "x w b", "y", kernel_shape=[1, 1]), node("LeakyRelu", "y", "z", alpha=3.0)]
+    weights = {"w": np.full((2, 3, 1, 1), 1.25, np.float32), "b": BIAS}
+    onnx.save(network(nodes, {"x": [1, 3, 2, 2]}, ["z"], weights), tmp_path / "net.onnx")
+    (tmp_path / "table").write_text(TABLE.replace(f"{ROW}\n", ""))
+    session = Session(Registry(), chip=chip, quantize="int8")
+    module = session.build(session.transform(tmp_path / "net.onnx"), tmp_path / "table").module
+    x = np.full((1, 3, 2, 2), -3.5, np.float32)
+    (got,) = Interpreter(module).run({next(iter(Interpreter(module).inputs)): x}).values()
+    wanted = 3 * (3 * 1.25 * -3.5 + BIAS.reshape(1, 2, 1, 1))
+    assert np.abs(got - wanted).max() < 1.0  # one of 127 steps to -48, and three of those of y

@@ -12,6 +12,7 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.quantised import Product
 from tpuc_ops.traits import KeepsRange, states
 
+from tpuc_quantize.importing.propagation import NOTHING
 from tpuc_quantize.tables.table import FP8, INT4, CalibrationTable, LearnedScales, TensorThreshold
 
 _SUFFIXES = {1: "weight", 2: "bias"}
@@ -33,16 +34,32 @@ def learned_entries(
     module: Module, table: CalibrationTable, entries: Mapping[str, TensorThreshold]
 ) -> dict[str, TensorThreshold]:
     """The entries, and more: values without one have that of 4 bits, which spans the same numbers, or that of the
-    value that they were moved from.
+    operand whose range they about keep, as wide as slopes and bounds make it.
     """
     names = {value.name for operation in module.main.operations for value in operation.results}
     narrow = {own_name(name, names): entry for name, entry in table.int4_entries.items()}
     found = {**narrow, **entries}
     for operation in module.main.operations:
         if states(operation.op, KeepsRange) and operation.operands[0].name in found:
+            entry = _widened(found[operation.operands[0].name], operation, module)
             for result in operation.results:
-                found.setdefault(result.name, found[operation.operands[0].name])
+                found.setdefault(result.name, entry)
     return found
+
+
+def _widened(entry: TensorThreshold, operation: Operation, module: Module) -> TensorThreshold:
+    """The entry of an operand for a result that may reach further; what hides elements, so far that nothing else would
+    be left, is no part of a range.
+    """
+    if not isinstance(operation.op, KeepsRange):
+        return entry
+    constants = [module.constant(operand) for operand in operation.operands]
+    low, high = min(entry.minimum, 0.0), max(entry.maximum, 0.0)
+    reached = [one for one in operation.op.beyond(low, high, constants) if abs(one) <= NOTHING * entry.threshold]
+    if all(low <= one <= high for one in reached):
+        return entry
+    low, high = min(low, *reached), max(high, *reached)
+    return TensorThreshold(max(entry.threshold, -low, high), low, high)
 
 
 def remark_on_kinds(table: CalibrationTable, context: PassContext) -> None:
