@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Value
-from tpuc_chip_parts.lowering import images_refusal, interpolation_matrix, whole_factors
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Uniform, Value
+from tpuc_chip_parts.lowering import STEPS, InnerBuilder, images_refusal, interpolation_matrix, is_stated, whole_factors
 from tpuc_ops import top, tpu
+from tpuc_ops.integers import without_point, zero_point
 
 from tpuc_cv18.lowerings.common import Array, as_bf16
-from tpuc_cv18.lowerings.qdm import quantise_qdm
+from tpuc_cv18.lowerings.qdm import QdmProduct, quantise_qdm, stored_qdm
 from tpuc_cv18.lowerings.table import TABLE
 
 Pair = tuple[int, int]
 
 _MOST_REPEATS = 64
+_PARTS = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Of 1, which shares may be whole numbers of."""
 _LARGEST_FACTOR = 8
 """Of transposed convolutions: their windows have twice as many places, of which commands know 16."""
 
@@ -26,7 +30,12 @@ _LARGEST_FACTOR = 8
 class InterpAny(Lowering[top.Interp]):
     """Nearest places of a whole factor are repeated as stored. Linear ones of a whole factor are a depthwise transposed
     convolution with a triangle, between borders that repeat. Everything else: a product with a matrix per dimension.
+
+    Shares add up to 1: bytes with a zero point are averaged as if it were 0, and then have it still.
     """
+
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return is_stated(node) and images_refusal(node) is None and _has_whole_shares(node)
 
     def refuse(self, node: LoweringNode) -> str | None:
         return images_refusal(node)
@@ -37,7 +46,40 @@ class InterpAny(Lowering[top.Interp]):
         if factors is not None:
             lowered = tpu.Upsample(scale_h=factors[0], scale_w=factors[1])
             return [build(lowered, [value], value.tensor.with_shape(dims).at(None))]
+        if node.mode == "int8" and (zero_point(value.tensor) or zero_point(node.quantised_result_type())):
+            return [_without_points(node, build)]
         return _Resampling(node, build).value()
+
+
+def _has_whole_shares(node: LoweringNode[top.Interp]) -> bool:
+    """Are all shares parts of 1 that bytes count? Others are rounded, and no longer add up to it."""
+    if _repeats(node) is not None:
+        return True
+    op, (_, _, h, w), (_, _, rows, columns) = node.op, node.operand_types[0].dims, node.result_type.dims
+    factors = whole_factors(node) if op.mode == "linear" else None
+    if factors is not None and 1 < max(factors) <= _LARGEST_FACTOR:
+        down, right = (_triangle(one, is_centred=op.coord_mode != "asymmetric")[0] for one in factors)
+        return _parts_of(np.outer(down, right)) > 0
+    sides = ((h, rows, op.scale_h), (w, columns, op.scale_w))
+    return all(_parts_of(interpolation_matrix(op, *side)) > 0 for side in sides if side[0] != side[1])
+
+
+def _parts_of(shares: Array) -> int:
+    """The number of parts of 1 that all shares are whole numbers of, as many as bytes hold; 0: there is none."""
+    largest = float(np.abs(shares).max(initial=0.0))
+    return next((parts for parts in _PARTS if not (shares * parts % 1).any() and 0 < largest * parts <= STEPS), 0)
+
+
+def _without_points(node: LoweringNode, build: LoweringBuilder) -> Value:
+    """In the operand's type."""
+    (value,) = node.operands
+    plain = without_point(value.tensor).at(None)
+    name = f"{node.name}_shares"
+    moved = build(tpu.Reshape(shape=plain.dims), [value], plain, f"{node.name}_bytes")
+    result = plain.with_shape(node.result_type.dims)
+    inner = dataclasses.replace(node, operands=(moved,), operand_types=(plain,), result_types=(result,), name=name)
+    (shares,) = _Resampling(inner, InnerBuilder(build, name)).value()
+    return build(tpu.Reshape(shape=result.dims), [shares], value.tensor.with_shape(result.dims).at(None))
 
 
 def _repeats(node: LoweringNode) -> Pair | None:
@@ -114,7 +156,7 @@ class _Resampling:
         fields: dict[str, Any] = {}
         element = "bf16"
         if result.is_quantised:
-            product = quantise_qdm(filters, None, source.tensor.uniform, result.uniform)
+            product = self._stored(filters, source.tensor.uniform, result.uniform)
             fields = {
                 "multiplier": product.multipliers,
                 "rshift": product.right_shifts,
@@ -126,6 +168,13 @@ class _Resampling:
             stored = as_bf16(filters)
         stored = np.ascontiguousarray(stored.swapaxes(0, 1) if transposed else stored)
         return self.build.weight(f"shares_{suffix}", stored, element), fields
+
+    def _stored(self, filters: Array, source: Uniform, result: Uniform) -> QdmProduct:
+        """Shares as whole numbers where the network states the result and there are such: bytes would round them."""
+        parts = _parts_of(filters) if is_stated(self.node) else 0
+        if not parts or source.scale >= result.scale * parts:
+            return quantise_qdm(filters, None, source, result)
+        return stored_qdm(filters * parts, np.array([1 / parts]), None, source, result)
 
     def _reshaped(self, value: Value, dims: tuple[int, ...], name: str) -> Value:
         return self.build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)

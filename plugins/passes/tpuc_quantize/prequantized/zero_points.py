@@ -82,8 +82,17 @@ def _with_point(
 
 def _computes(users: Iterable[Operation], takes: Collection[Operation]) -> bool:
     """Do ops with an arithmetic for zero points read them, all of them, and none that is particular about signs?"""
-    particular = (KeepsScale, top.Concat)
-    return all(user in takes and not isinstance(user.op, particular) and not _adds_two(user) for user in users)
+    return all(user in takes and not _is_particular(user) for user in users)
+
+
+def _is_particular(operation: Operation) -> bool:
+    return isinstance(operation.op, top.Concat) or _passes_on(operation) or _adds_two(operation)
+
+
+def _passes_on(operation: Operation) -> bool:
+    """Are the integers of its results those of its operands? Where it stood between casts scales may differ."""
+    values = [value for value in (*operation.operands, *operation.results) if _is_integer(value)]
+    return isinstance(operation.op, KeepsScale) and len({value.tensor.element for value in values}) == 1
 
 
 def _adds_two(operation: Operation) -> bool:
@@ -119,7 +128,7 @@ def _of_one_sign(operations: Collection[Operation], moved: Stored) -> dict[Value
     passing = [
         {value for value in (*operation.operands, *operation.results) if value in moved}
         for operation in operations
-        if isinstance(operation.op, KeepsScale)
+        if _passes_on(operation)
     ]
     around = {value for one in operations if _adds_two(one) for value in (*one.operands, *one.results)}
     summed = _passed(around & moved.keys(), passing)
@@ -142,7 +151,7 @@ def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterato
     values = [value for value in (*operation.operands, *operation.results) if _is_integer(value)]
     if not any(value in moved for value in values):
         return
-    if isinstance(operation.op, KeepsScale):
+    if _passes_on(operation):
         alike = all(value in moved for value in values) and len({moved[value] for value in values}) == 1
     elif _adds_two(operation):
         stored = [moved.get(value) or plain.get(value) for value in values]
