@@ -35,8 +35,8 @@ STAGES: Sequence[Box] = (
         "plugins/passes/tpuc_quantize",
         "ranges, precision",
         (
-            *("tables", "observers", "ranges", "metrics", "simulation", "calibration", "importing", "scaling"),
-            *("remedies", "masks", "prequantized", "analysis", "mixed_precision"),
+            *("options", "tables", "observers", "ranges", "metrics", "simulation", "calibration", "proposers"),
+            *("importing", "scaling", "remedies", "masks", "prequantized", "analysis", "mixed_precision"),
         ),
         "#fef3c7",
     ),

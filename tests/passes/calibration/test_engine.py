@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_quantize.calibration import engine
 from tpuc_quantize.calibration.equalization import Equalised
+from tpuc_quantize.options.budgets import BUDGETS
 from tpuc_quantize.proposers import rounded_weights
 from tpuc_quantize.scaling.links import equalise
 from tpuc_quantize.tables.table import parse_table
@@ -83,7 +85,7 @@ def test_equalised_filters_are_rounded_by_what_they_are_multiplied_with_however_
     factors = equalise(module.clone()) if is_better else {}
     assert bool(factors) == is_better
     monkeypatch.setattr(engine, "equalised_where_better", lambda *_: Equalised(factors))
-    monkeypatch.setattr(rounded_weights, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(rounded_weights, "BUDGETS", replace(BUDGETS, quick=0.0))
     monkeypatch.setattr(rounded_weights, "find_rounding", lambda *_: rounded.append(1) or {})
     table(module, tmp_path, IMAGES, workers=1)
     assert len(rounded) == is_better

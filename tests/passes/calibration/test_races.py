@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tpuc_quantize.calibration.evaluator import Evaluator
 from tpuc_quantize.metrics.scores import Score
 from tpuc_quantize.observers.collector import Counting
 from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.options.budgets import BUDGETS
 from tpuc_quantize.proposers import bias_shifts, rounded_weights
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable
@@ -175,12 +177,12 @@ def test_candidates_that_compute_the_same_are_judged_once(tmp_path: Path, monkey
     assert len(plain) == len(set(plain))
 
 
-@each(("seconds", "asked", "runs"), [(1.0, False, 1), (0.0, False, 0), (0.0, True, 1)])
+@each(("quick", "asked", "runs"), [(1e10, False, 1), (0.0, False, 0), (0.0, True, 1)])
 def test_filters_are_rounded_by_their_operands_where_that_is_quick_or_asked_for(
-    seconds: float, asked: bool, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quick: float, asked: bool, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(rounded_weights, "QUICK_SECONDS", seconds)
+    monkeypatch.setattr(rounded_weights, "BUDGETS", replace(BUDGETS, quick=quick))
     monkeypatch.setattr(rounded_weights, "find_rounding", lambda _, samples, __: seen.append(len(samples)) or {})
     np.savez(tmp_path / "x.npz", v0=images(24))
     Session().calibrate(product(), dataset=tmp_path / "x.npz", options={"round_weights": asked})

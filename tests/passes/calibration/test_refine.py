@@ -16,7 +16,7 @@ from tpuc_driver.session import Session
 from tpuc_driver.work import open_pool
 from tpuc_ops import top
 from tpuc_quantize.calibration.candidate import Candidate, Entries
-from tpuc_quantize.calibration.evaluator import MANY_SAMPLES, Evaluator
+from tpuc_quantize.calibration.evaluator import Evaluator
 from tpuc_quantize.calibration.output_sensitivity import (
     BINS,
     Importance,
@@ -28,7 +28,8 @@ from tpuc_quantize.calibration.output_sensitivity import (
 from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.importing.propagate_calibration import PropagateCalibration
 from tpuc_quantize.metrics.scores import Score
-from tpuc_quantize.observers.duration import seconds_of
+from tpuc_quantize.options.budgets import operations_of
+from tpuc_quantize.options.tuning import COMPARISON
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
@@ -114,9 +115,9 @@ class TestEvaluator:
         np.savez(tmp_path / "x.npz", v0=samples())
         options = {"tune_num": 0, "bias_num": 0}
         table = Session().calibrate(module, dataset=tmp_path / "x.npz", method="max", options=options)
-        judge, good = self.judge(module, MANY_SAMPLES), dict(table.entries)
+        judge, good = self.judge(module, COMPARISON.early), dict(table.entries)
         bad = {name: dataclasses.replace(one, threshold=one.threshold / 4) for name, one in good.items()}
-        quarter = Evaluator(module, judge.samples[: MANY_SAMPLES // 4], judge.quantized, judge.pool)
+        quarter = Evaluator(module, judge.samples[: COMPARISON.early // 4], judge.quantized, judge.pool)
         best, given_up = (
             judge.evaluate(candidate(good)),
             judge.evaluate(candidate(bad), judge.evaluate(candidate(good))),
@@ -128,7 +129,7 @@ class TestEvaluator:
         assert best.quarter - given_up.quarter > 2
 
     def test_time_is_reckoned_from_the_network_alone(self, module: Module) -> None:
-        assert seconds_of(module) == seconds_of(module.clone()) > 0
+        assert operations_of(module) == operations_of(module.clone()) > 0
 
 
 class TestFarLogits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tpuc_ops import top
 from tpuc_quantize.calibration.observation import ObserveJob, Tuning
 from tpuc_quantize.calibration.per_op_search import Candidates, Distances, Tuner, candidates_of, choose, total
 from tpuc_quantize.metrics.taps import Measure
+from tpuc_quantize.options.tuning import GRID
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import TensorThreshold
 
@@ -81,7 +83,7 @@ def test_a_part_of_many_channels_and_rows_chooses_as_all_of_them(
     np.save(tmp_path / "x.npy", np.random.default_rng(6).standard_normal((1, 64, 48, 48)).astype(np.float32))
     entries = {"v0": TensorThreshold(0.5, -4.5, 4.5)}
     part = observed(module, tmp_path / "x.npy", entries)[1][1, 0]
-    monkeypatch.setattr("tpuc_quantize.calibration.per_op_search.MANY_ELEMENTS", 1 << 30)
+    monkeypatch.setattr("tpuc_quantize.calibration.per_op_search.GRID", replace(GRID, many_elements=1 << 30))
     whole = observed(module, tmp_path / "x.npy", entries)[1][1, 0]
     assert part.sum() < whole.sum() / 8
     np.testing.assert_allclose(part / part.sum(), whole / whole.sum(), atol=0.01)

@@ -12,9 +12,11 @@ from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import CHECK_SAMPLES, SELF_CHECK, OutputCheck, SelfCheck, decibels
 
 from tpuc_quantize.analysis.paired_runs import Outputs, calibrated_pairs, compiled_pairs
-from tpuc_quantize.metrics.agreement import SURE, Agreement, Classes, Decider, Numbers, Presence
+from tpuc_quantize.metrics.agreement import Agreement, Classes, Decider, Numbers, Presence
 from tpuc_quantize.metrics.output_heads import deciders_of
-from tpuc_quantize.observers.held_out import MOST, affordable, spread
+from tpuc_quantize.observers.held_out import MOST, spread
+from tpuc_quantize.options.budgets import BUDGETS, affordable
+from tpuc_quantize.options.tuning import AGREEMENT
 from tpuc_quantize.tables.table import as_table
 
 
@@ -36,7 +38,9 @@ class CheckDecisions(Pass):
         samples = context.find(CHECK_SAMPLES)
         if samples is None:
             raise UsageError("pass 'check-decisions' needs samples: use `tpuc calibrate` or `tpuc compile --dataset`")
-        places = spread(len(samples), MOST if self.tuned is False else affordable(module))
+        places = spread(
+            len(samples), MOST if self.tuned is False else affordable(module, BUDGETS.check, BUDGETS.most_checked)
+        )
         samples = replace(samples, samples=tuple(samples.samples[place] for place in places))
         tpu, table = context.find(QUANTISED), as_table(context.find(CALIBRATION_TABLE))
         pairs = compiled_pairs(module, tpu, samples) if tpu is not None else None
@@ -66,7 +70,7 @@ def _shows_something(deciders: Sequence[Decider], wanted: Sequence[Outputs]) -> 
         for one in deciders
         if isinstance(one, Presence) or (isinstance(one, Classes) and one.background is not None)
     ]
-    return not looking or any((one.sureness(outputs) >= SURE).any() for one in looking for outputs in wanted)
+    return not looking or any((one.sureness(outputs) >= AGREEMENT.sure).any() for one in looking for outputs in wanted)
 
 
 def _checked(decider: Decider, wanted: Sequence[Outputs], got: Sequence[Outputs], *, counts: bool) -> OutputCheck:

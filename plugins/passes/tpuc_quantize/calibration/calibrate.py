@@ -15,20 +15,17 @@ from tpuc_quantize.importing.propagate_calibration import propagated
 from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
 from tpuc_quantize.observers.class_coverage import unshown
 from tpuc_quantize.observers.collector import counting_of, inputs_to_count
-from tpuc_quantize.observers.duration import THREADED_SECONDS, seconds_of
 from tpuc_quantize.observers.held_out import choose_held_out, leave_samples, seen_by_tuning, without
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.observers.sample_checks import lint
+from tpuc_quantize.options.budgets import BUDGETS, operations_of
+from tpuc_quantize.options.tuning import MARGINS
 from tpuc_quantize.prequantized.common import computes_floats, has_scales
 from tpuc_quantize.prequantized.drop_dynamic_quantization import without_dynamic_quantisation
 from tpuc_quantize.tables.table import SEEN, CalibrationTable, fingerprint_lines, make_remarks
 
 DEFAULT = "kld"
 COMPARED = "percentile"
-HEADROOM = 1.6
-"""For samples that do not show what is looked for. Measured with calibration data from which all samples that do were
-taken: of 1.3, 1.6 and 2.0 it is the best or near it for three face detectors and one for persons (decision 0014).
-"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Calibrate(Pass):
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
         inputs, sets = inputs_to_count(module), tuple(map(SampleSet.of_text, self.dataset))
         samples = open_samples(inputs, sets or None, _path(self.data_list), self.input_num, context.registry)
-        workers = self.workers or int(not self.cluster and seconds_of(module) <= THREADED_SECONDS)
+        workers = self.workers or int(not self.cluster and operations_of(module) <= BUDGETS.threads)
         with undone_on_failure(_path(self.statistics)), open_pool(workers, self.cluster, context.registry) as pool:
             files = _path(self.resume), _path(self.statistics)
             counting = counting_of(module, self.histogram_bin_num, counting=calibrator.needs_histogram)
@@ -129,9 +126,9 @@ class Calibrate(Pass):
         if not found:
             return 0.0
         words = f"{' and '.join(found)}: they hardly show what the network looks for; add samples that do."
-        taken = f" Until then thresholds have headroom for values {HEADROOM:g} times as large." if tunes else ""
+        taken = f" Until then thresholds have headroom for values {MARGINS.rare:g} times as large." if tunes else ""
         self._check((words if self.strict else words + taken,), context)
-        return HEADROOM if tunes else 0.0
+        return MARGINS.rare if tunes else 0.0
 
     def _check(self, findings: tuple[str, ...], context: PassContext) -> None:
         if findings and self.strict:

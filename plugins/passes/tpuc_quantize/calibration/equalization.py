@@ -16,21 +16,14 @@ from tpuc_quantize.calibration.evaluator import Evaluator
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.metrics.scores import Score
 from tpuc_quantize.metrics.taps import slots_to_see
-from tpuc_quantize.observers.held_out import affordable, samples_at, spread
+from tpuc_quantize.observers.held_out import samples_at, spread
 from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.options.budgets import BUDGETS, affordable
+from tpuc_quantize.options.tuning import COMPARISON
 from tpuc_quantize.scaling.links import equalise
 from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.tables.history import Entrant, Round
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
-
-CLEARLY_NEARER_DB = 3.0
-"""Other networks stay as they are: tools that do not know the factors would take their tables for those of the network
-as given.
-"""
-LOOKED_AT = 8
-"""Samples, or fewer of a network that takes long."""
-FIRST, FIRST_GAIN_DB = 1, 1.0
-"""Where so many samples do not show such a gain, the others are not run."""
 
 Samples = Sequence[Mapping[str, Array]]
 
@@ -53,14 +46,12 @@ def equalised_where_better(module: Module, context: PassContext, pool: Pool, pro
     if not factors:
         return Equalised()
     said, ran = "", Round("network", "", "", ())
-    for count, gain in ((FIRST, FIRST_GAIN_DB), (LOOKED_AT, CLEARLY_NEARER_DB)):
-        samples = _some(progress, min(count, affordable(module)))
+    for count, gain in ((1, COMPARISON.equalized_early), (BUDGETS.equalization, COMPARISON.equalized)):
+        samples = _some(progress, affordable(module, BUDGETS.check, count))
         before, after = (_scored(form, context, pool, samples) for form in (module, equalised))
         said = f"outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB"
         context.log(f"filters equalised: {said}")
-        is_no_better = after.combined < before.combined + gain or (
-            count > FIRST and after.is_clearly_worse_than(before)
-        )
+        is_no_better = after.combined < before.combined + gain or (count > 1 and after.is_clearly_worse_than(before))
         forms = (
             Entrant("", "as it is", before.runs, str(before), is_no_better),
             Entrant("cross-layer-equalization", "equalized", after.runs, str(after), not is_no_better),

@@ -14,6 +14,7 @@ from tpuc_ops.factorisation import matmul
 
 from tpuc_quantize.metrics.gradients import Gradients
 from tpuc_quantize.metrics.taps import Measure
+from tpuc_quantize.options.tuning import GRID
 from tpuc_quantize.remedies.channel_thresholds import UNSEEN, bin_costs
 from tpuc_quantize.simulation.grids import symmetric_grid
 from tpuc_quantize.simulation.network import FakeNetwork, State
@@ -27,12 +28,6 @@ few huge values span are resolved where all others are.
 _MAGNITUDE = 0x7FFFFFFF
 _SHIFT = 17  # leaves 6 bits of a float32's mantissa
 BLOCK_ELEMENTS = 1 << 14
-STEPS, STEPS_PER_DOUBLING = 48, 8
-"""Of thresholds that are tried: in all, or where they reach far down."""
-DEEPEST = 0.5
-"""The lowest candidate as a part of the method's threshold."""
-NEARLY_ALL = 0.999
-"""Of the squared gradients."""
 
 Floats = NDArray[np.float64]
 
@@ -125,7 +120,12 @@ def merged(samples: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]
 
 
 def costs(
-    importance: Importance, limit: float, thresholds: Sequence[float], *, signed: bool, headroom: float = UNSEEN
+    importance: Importance,
+    limit: float,
+    thresholds: Sequence[float],
+    *,
+    signed: bool,
+    headroom: float = UNSEEN,
 ) -> Floats:
     """Expected squared error of the outputs per threshold. Half of what is cut off is that of values `headroom` times
     larger.
@@ -161,9 +161,9 @@ def choose_by_outputs(
     for name, one in importance.items():
         entry = entries[name]
         limit = max(-entry.minimum, entry.maximum, 0.0)
-        lowest = lowest_of(one, entry) if deep else max(entry.threshold * DEEPEST, limit / 64)
+        lowest = lowest_of(one, entry) if deep else max(entry.threshold * GRID.deepest, limit / 64)
         highest = max(limit * headroom, entry.threshold)
-        steps = max(math.ceil(math.log2(highest / lowest) * STEPS_PER_DOUBLING), 2) if deep else STEPS
+        steps = max(math.ceil(math.log2(highest / lowest) * GRID.per_octave), 2) if deep else GRID.steps
         thresholds = lowest * elementary.power(highest / lowest, np.arange(steps) / (steps - 1))
         found = costs(one, limit, [float(t) for t in thresholds], signed=entry.minimum < 0, headroom=headroom)
         if np.isfinite(found).all() and found.any():
@@ -176,5 +176,5 @@ def lowest_of(one: Importance, entry: TensorThreshold) -> float:
     limit = max(-entry.minimum, entry.maximum, 0.0)
     squares = np.mean(one.squares, axis=0, dtype=np.float64)
     below: Floats = np.cumsum(squares)
-    last = int(np.count_nonzero(below < NEARLY_ALL * squares.sum()))
+    last = int(np.count_nonzero(below < GRID.nearly_all * squares.sum()))
     return min(2.0 * float(centres_of(limit)[min(last, BINS - 1)]), limit)

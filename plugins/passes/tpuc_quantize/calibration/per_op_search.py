@@ -12,23 +12,10 @@ from tpuc.api.evaluation import Array, Step
 from tpuc_ops import top
 from tpuc_ops.factorisation import error_energy
 
+from tpuc_quantize.options.tuning import GRID
 from tpuc_quantize.simulation.grids import Grid, symmetric_grid
 from tpuc_quantize.simulation.network import FakeNetwork, State, product_of_integers
 from tpuc_quantize.tables.table import TensorThreshold
-
-FILTERS = 32
-MUCH_WORK = 1e7
-"""Distances of convolutions with more operations are taken on a part of the result: `FILTERS` to twice as many
-channels, evenly spread, and as many rows from the middle as have `PLACES` places, which is some ten thousand elements.
-"""
-PLACES = 256
-MANY_ELEMENTS = 1 << 15
-"""Distances of element-wise ops and concatenations with so many elements or more are taken on rows, evenly spread, of
-about half as many, those of pools and convolutions of single channels on a part as above: otherwise they would take
-longer than the other convolutions.
-"""
-SMALLEST_GAIN = 0.01
-"""Thresholds nearer to absmax than this part of it are not tuned."""
 
 Place = tuple[int, int]
 """A use of a value: step index and operand position; a step index of -1 is the network's result of that number."""
@@ -53,7 +40,7 @@ def candidates_of(entries: Mapping[str, TensorThreshold], count: int) -> dict[st
     result: dict[str, Candidates] = {}
     for name, entry in entries.items():
         absmax = max(-entry.minimum, entry.maximum, 0.0)
-        if absmax - entry.threshold >= SMALLEST_GAIN * absmax and absmax > 0:
+        if absmax - entry.threshold >= GRID.least_gain * absmax and absmax > 0:
             steps = np.linspace(entry.threshold, absmax, count)
             result[name] = Candidates(tuple(float(step) for step in steps), entry.minimum < 0)
     return result
@@ -132,9 +119,9 @@ class Tuner:
         if isinstance(op, (Elementwise, top.Concat)):
             return _rows(step)
         if isinstance(op, top.Conv) and not op.inserts and self.net.is_product(index):
-            many = _takes_channels_apart(step) and step.node.result_type.size >= MANY_ELEMENTS
-            return _Part.of_step(step) if many or (op.group == 1 and op.flops(step.node) >= MUCH_WORK) else None
-        many = isinstance(op, (top.MaxPool, top.AvgPool)) and step.node.result_type.size >= MANY_ELEMENTS
+            many = _takes_channels_apart(step) and step.node.result_type.size >= GRID.many_elements
+            return _Part.of_step(step) if many or (op.group == 1 and op.flops(step.node) >= GRID.much_work) else None
+        many = isinstance(op, (top.MaxPool, top.AvgPool)) and step.node.result_type.size >= GRID.many_elements
         return _Part.of_step(step) if many else None
 
 
@@ -155,10 +142,10 @@ class _Part:
         if images.rank != 4 or result.rank != 4:
             return None
         window, rows = op.window(), images.dims[2]
-        wanted = -(-PLACES // result.dims[-1])
+        wanted = -(-GRID.places // result.dims[-1])
         kept = min(rows, window.extents[0] + (wanted - 1) * window.strides[0])
         first = (rows - kept) // 2
-        every = max(result.dims[1] // FILTERS, 1)
+        every = max(result.dims[1] // GRID.channels, 1)
         return cls(slice(None, None, every), slice(first, first + kept), _takes_channels_apart(step))
 
     def of(self, operands: Sequence[Array]) -> list[Array]:
@@ -216,7 +203,7 @@ class _Rows:
 
 def _rows(step: Step) -> _Rows | None:
     result, operands, op = step.node.result_type, step.node.operand_types, step.operation.op
-    every = result.size * 2 // MANY_ELEMENTS
+    every = result.size * 2 // GRID.many_elements
     if isinstance(op, top.Concat):
         alike = op.axis % result.rank != result.rank - 2
     else:

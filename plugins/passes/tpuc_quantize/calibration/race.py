@@ -12,7 +12,8 @@ from tpuc.api import Registry
 from tpuc_quantize.calibration.candidate import Candidate
 from tpuc_quantize.calibration.proposer import Proposer
 from tpuc_quantize.calibration.search import Search
-from tpuc_quantize.metrics.scores import CLEAR_GAIN_DB, CLEARLY_DB, Score, best_of
+from tpuc_quantize.metrics.scores import Score, best_of
+from tpuc_quantize.options.tuning import COMPARISON
 from tpuc_quantize.tables.history import Entrant, Round
 
 
@@ -173,7 +174,7 @@ class Race:
         factor = self.search.settings.headroom if stage.rule is Rule.BEST_WITH_MARGIN else 1.0
         scores = [score for _, _, score in self._ran]
         place = best_of(
-            scores, [one.handicap for _, one, _ in self._ran], CLEARLY_DB + 20 * math.log10(max(factor, 1.0))
+            scores, [one.handicap for _, one, _ in self._ran], COMPARISON.clearly + 20 * math.log10(max(factor, 1.0))
         )
         _, self.search.best, self.search.score = self._ran[place]
         taken = f"{self.search.best.name}, of {len(scores)} compared: {self.search.score}"
@@ -190,4 +191,4 @@ class Race:
 
 def _is_better(one: Score, than: Score) -> bool:
     """Clearly, and clearly worse in nothing."""
-    return one.combined >= than.combined + CLEAR_GAIN_DB and not one.is_clearly_worse_than(than)
+    return one.combined >= than.combined + COMPARISON.clear_gain and not one.is_clearly_worse_than(than)

@@ -10,19 +10,14 @@ from tpuc.api import Module
 from tpuc_ops import top
 
 from tpuc_quantize.calibration.candidate import Candidate
+from tpuc_quantize.options.tuning import MARGINS
 from tpuc_quantize.ranges.bounds import bounds_of
 from tpuc_quantize.simulation.output_slots import output_parts
 from tpuc_quantize.tables.table import TensorThreshold
 
-OUTPUT_HEADROOM = 1.05
-"""What is cut off an output is lost, nothing averages it out, and the step that 5 % more cost is 0.4 dB coarser. On
-thirteen networks, calibrated and measured in both directions: MNIST 35.4 to 38.2 dB, LeNet 37.6 to 39.1, SqueezeNet
-26.8 to 27.0, UltraFace 35.9 to 36.2; six of 26 cases lose 0.1 to 0.5 dB. With 1.1 MNIST gains 4.3, UltraFace loses 0.8.
-"""
-
 
 def with_output_headroom(candidate: Candidate, module: Module, factor: float = 0.0) -> Candidate:
-    """The candidate, with thresholds of `outermost` values raised by `OUTPUT_HEADROOM`, unless they reach so far above
+    """The candidate, with thresholds of `outermost` values raised by `MARGINS.output`, unless they reach so far above
     what was seen or cannot get there. What final sigmoids take is not cut off below the largest value seen, `factor`
     times that if it is more: scores that are cut off are equal, and the best of them is any.
     """
@@ -31,14 +26,14 @@ def with_output_headroom(candidate: Candidate, module: Module, factor: float = 0
     for name in outermost(module) & entries.keys():
         entry = entries[name]
         seen = max(-entry.minimum, entry.maximum)
-        limit = min(seen * OUTPUT_HEADROOM, max(bounds.get(name, seen * OUTPUT_HEADROOM), seen))
+        limit = min(seen * MARGINS.output, max(bounds.get(name, seen * MARGINS.output), seen))
         if 0 < entry.threshold < limit:
-            result[name] = replace(entry, threshold=min(entry.threshold * OUTPUT_HEADROOM, limit))
-    candidate = candidate.through(f"outputs {OUTPUT_HEADROOM:g} times as large", result)
+            result[name] = replace(entry, threshold=min(entry.threshold * MARGINS.output, limit))
+    candidate = candidate.through(f"outputs {MARGINS.output:g} times as large", result)
     result = dict(result)
     for name in _logits(module) & entries.keys():
         entry = entries[name]
-        limit = min(entry.maximum * max(factor, OUTPUT_HEADROOM), bounds.get(name, math.inf))
+        limit = min(entry.maximum * max(factor, MARGINS.output), bounds.get(name, math.inf))
         if entry.threshold < limit:
             result[name] = replace(entry, threshold=limit)
     return candidate.through("what final sigmoids take is not cut off", result)

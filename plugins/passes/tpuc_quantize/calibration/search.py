@@ -21,28 +21,15 @@ from tpuc_quantize.calibration.range_margins import scores_of
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.metrics.taps import slots_to_see
 from tpuc_quantize.observers.collector import Kept
-from tpuc_quantize.observers.duration import seconds_of
 from tpuc_quantize.observers.held_out import MOST_OUTPUTS, spread, to_check, without
 from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.remedies.bias_correction import ProductMeans, filter_shifts
 from tpuc_quantize.remedies.channel_thresholds import channel_elements, eligible
 from tpuc_quantize.remedies.keep_tail_float import float_tail
 from tpuc_quantize.simulation.network import FakeNetwork, Filters
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
-JUDGES, MOST_JUDGES = 4, 200
-JUDGE_SECONDS = 0.25
-"""Samples on which whole tables are compared: as many as take about so long, within these limits. With 200 instead of
-48 five small networks were 1 dB nearer on data of their own in the median (-0.2 to 6.5).
-"""
-FILTER_SAMPLES = 8
-"""Of those for biases: what filters alone take from means hardly differs between samples."""
-LEAST_SAMPLES = 4
-SAMPLE_SECONDS = 0.8
-"""Samples for tuning and biases are no more than one run over takes so long, but at least `LEAST_SAMPLES`."""
-DISTANCE_SECONDS = 0.2
-"""Of those for tuning, no more tell distances, which take longest, than one run over takes so long; as many at least.
-"""
 MOST_KEPT = 1 << 23
 """Elements that are kept from the run that counts values, 32 MiB."""
 T = TypeVar("T")
@@ -109,7 +96,7 @@ class Search:
 
     def spread(self, count: int) -> list[int]:
         """The places of so many samples, evenly over the data set, or fewer of a network that takes long."""
-        return _spread(self.progress, min(count, max(LEAST_SAMPLES, int(SAMPLE_SECONDS / seconds_of(self.module)))))
+        return _spread(self.progress, affordable(self.module, BUDGETS.observation, count))
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -169,7 +156,7 @@ class Search:
 
     def _tuning(self, tuned: Sequence[int], plain: Module, choices: Mapping[str, Candidates]) -> Tuning:
         limits = {name: max(-one.minimum, one.maximum) for name, one in self.lowest.items()}
-        distant = max(LEAST_SAMPLES, int(DISTANCE_SECONDS / seconds_of(self.module)))
+        distant = affordable(self.module, BUDGETS.distances, len(tuned))
         found = self.progress.histograms if self.progress.counting.counting else {}
         powers = {name: one.statistics().mean_square for name, one in found.items()}
         return Tuning(
@@ -198,7 +185,7 @@ class Search:
     def filter_shifts(self) -> Mapping[str, Array]:
         """What biases lose by rounding filters alone, whatever the thresholds."""
         products = self.observed.products
-        return filter_shifts(products[:: max(len(products) // FILTER_SAMPLES, 1)])
+        return filter_shifts(products[:: max(len(products) // BUDGETS.filter_means, 1)])
 
     @cached_property
     def tuned_per_op(self) -> list[Candidate]:
@@ -234,7 +221,7 @@ def _spread(progress: Progress, count: int, *, skip_first: bool = False) -> list
 
 def _evaluated(progress: Progress, module: Module) -> list[int]:
     """The places of the samples on which tables are compared."""
-    count = max(JUDGES, min(MOST_JUDGES, int(JUDGE_SECONDS / seconds_of(module))))
+    count = affordable(module, BUDGETS.evaluation, BUDGETS.most_evaluated)
     return _spread(progress, count, skip_first=True)
 
 

@@ -14,18 +14,10 @@ from tpuc_driver.api.host import decibels
 from tpuc_ops import elementary
 
 from tpuc_quantize.metrics.output_groups import Part
+from tpuc_quantize.options.tuning import AGREEMENT
 
 Outputs: TypeAlias = Mapping[str, Array]
 """The outputs of a network for one sample, by the names of the module that `deciders_of` was given."""
-
-SURE = 0.75
-"""Decisions count where the float network or the other one is so sure: beside one half, rounding alone turns them."""
-NEAR = 0.1
-"""Numbers agree where the root mean square of their error is at most this part of their own: 20 dB."""
-SATURATED = 8.0
-"""A logit of this magnitude is as sure as any: its sigmoid differs from 0 or 1 by 0.0003."""
-UNSEEN_WEIGHT = 0.01
-"""What numbers of places without anything weigh, beside 1 where something is sure to be."""
 
 
 class Remembering(dict[str, Array]):
@@ -122,7 +114,7 @@ class Presence(Decider):
 
     def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
         a, b = self.meaning(wanted), self.meaning(got)
-        counted = (a >= SURE) | (b >= SURE)
+        counted = (a >= AGREEMENT.sure) | (b >= AGREEMENT.sure)
         return _counted(counted, (a > 0.5) & (b > 0.5))
 
     def sureness(self, outputs: Outputs) -> Array:
@@ -156,7 +148,8 @@ class Classes(Decider):
         if self.background is None:
             return Agreement(int(((a == b) & finite).sum()), a.size)
         sure = [
-            (best != self.background) & (one.max(self.axis) >= SURE) for best, one in zip((a, b), pair, strict=True)
+            (best != self.background) & (one.max(self.axis) >= AGREEMENT.sure)
+            for best, one in zip((a, b), pair, strict=True)
         ]
         return _counted(sure[0] | sure[1], (a == b) & finite)
 
@@ -199,16 +192,16 @@ class Numbers(Decider):
 
     def weights(self, wanted: Outputs) -> Array | float:
         found = self._scores(wanted)
-        return 1.0 if found is None else np.maximum(found, UNSEEN_WEIGHT)[..., None]
+        return 1.0 if found is None else np.maximum(found, AGREEMENT.unseen_weight)[..., None]
 
     def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
         a, b = self.meaning(wanted), self.meaning(got)
         found = self._scores(wanted)
         if found is not None:
-            a, b = a[found >= SURE], b[found >= SURE]
+            a, b = a[found >= AGREEMENT.sure], b[found >= AGREEMENT.sure]
             if not a.size:
                 return Agreement()
-        near = float(((a - b) ** 2).sum()) <= NEAR**2 * float((a * a).sum())
+        near = float(((a - b) ** 2).sum()) <= AGREEMENT.near**2 * float((a * a).sum())
         return Agreement(int(near), 1)
 
     def _scores(self, outputs: Outputs) -> Array | None:

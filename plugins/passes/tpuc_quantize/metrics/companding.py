@@ -6,10 +6,8 @@ import numpy as np
 from tpuc.api.evaluation import Array
 from tpuc_ops import elementary
 
-SOFTER = 4.0
-"""Logits are taken for so much less sure than they are, for readers with another threshold than one half: what is 1 %
-sure still counts.
-"""
+from tpuc_quantize.options.tuning import AGREEMENT
+
 _STEEPEST = 50.0
 
 
@@ -29,9 +27,9 @@ def slopes(x: Array, units: Array) -> Array:
     result = np.ones(flat.size, np.float32)
     bent = np.isfinite(units)
     scores = _sigmoid(flat[bent] / units[bent])
-    result[bent] = scores * (1.0 - scores) / (SOFTER * units[bent])
+    result[bent] = scores * (1.0 - scores) / (AGREEMENT.softer * units[bent])
     return result.reshape(x.shape)
 
 
 def _sigmoid(x: Array) -> Array:
-    return 1.0 / (1.0 + elementary.exp(-np.clip(x / SOFTER, -_STEEPEST, _STEEPEST)))
+    return 1.0 / (1.0 + elementary.exp(-np.clip(x / AGREEMENT.softer, -_STEEPEST, _STEEPEST)))

@@ -13,13 +13,10 @@ from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import inputs_of
 from tpuc_ops import top
 
-from tpuc_quantize.metrics.agreement import SATURATED, Classes, Decider, Labels, Numbers, Outputs, Presence, Scored
+from tpuc_quantize.metrics.agreement import Classes, Decider, Labels, Numbers, Outputs, Presence, Scored
 from tpuc_quantize.metrics.output_groups import Part, parts_of
+from tpuc_quantize.options.tuning import AGREEMENT
 
-RARELY = 0.05
-"""Logits that say whether something is there are above zero at most at this share of places: it rarely is."""
-TYPICAL_MARGIN = 4.0
-"""By how much the best logit of trained networks is above the second: 98 % sure."""
 _Layout: TypeAlias = tuple[int | None, tuple[int, ...]]
 
 
@@ -87,7 +84,7 @@ def _row_scale(seen: Array, axis: int) -> float:
     ordered = np.sort(seen.astype(np.float64), axis + 1)
     best, second = (ordered.take(place, axis + 1) for place in (-1, -2))
     margin = float(np.median(best - second))
-    return margin / TYPICAL_MARGIN if margin > 0 else 1.0
+    return margin / AGREEMENT.typical_margin if margin > 0 else 1.0
 
 
 def _by_values(part: Part, seen: Array) -> Iterator[Decider]:
@@ -116,13 +113,13 @@ def _channel_axis(part: Part) -> int:
 def _says_presence(values: Array) -> bool:
     """Far below zero nearly everywhere, and in places not: lengths that are all negative do not get near zero."""
     middle, largest = float(np.median(values)), float(values.max())
-    return middle < 0 and largest > middle / 2 and float((values > 0).mean()) <= RARELY
+    return middle < 0 and largest > middle / 2 and float((values > 0).mean()) <= AGREEMENT.rarely
 
 
 def _scale(values: Array) -> float:
     """What a logit of 1 is here: 1 unless all of them would be unsure, or those above zero far too sure."""
     largest, above = float(np.abs(values).max()), max(float(values.max()), 0.0)
-    return largest / SATURATED if largest < SATURATED else max(above / SATURATED, 1.0)
+    return largest / AGREEMENT.saturated if largest < AGREEMENT.saturated else max(above / AGREEMENT.saturated, 1.0)
 
 
 def _scored(numbers: Numbers, scores: Sequence[Presence | Classes], output: tuple[int, ...]) -> Numbers:

@@ -10,19 +10,8 @@ import numpy as np
 from tpuc.api.evaluation import Array
 
 from tpuc_quantize.metrics.agreement import Agreement
+from tpuc_quantize.options.tuning import COMPARISON
 
-CLEARLY_DB = 2.0
-"""By how much a figure has to be lower, on both halves of the samples, to be clearly lower."""
-CLEAR_GAIN_DB = 0.3
-"""What is no refinement of something else is taken when it is so much better."""
-DEVIATIONS = 2.0
-"""By so many standard deviations of a difference of counts fewer decisions have to be kept."""
-HOPELESS_DB, HOPELESS_EARLY_DB = 1.0, 2.0
-"""A table that is so much worse than the best one on half of the samples, or on the first quarter, and no better in
-what any output means, is not run on the others.
-"""
-ENOUGH_SAMPLES = 100
-"""With so many, what outputs mean counts half as much as their values."""
 NO_NOISE_DB = 120.0
 """Figures are no better than that, and no worse than 0: there is as much noise then as anything else."""
 
@@ -54,7 +43,7 @@ class Score:
         """
         if not self.meanings or math.isinf(self.decibels):
             return self.decibels
-        weight = self.samples / (self.samples + ENOUGH_SAMPLES)
+        weight = self.samples / (self.samples + COMPARISON.enough)
         mean = sum(_bounded(sum(one) / 2) for one in self.meanings) / len(self.meanings)
         return (self.decibels + weight * mean) / (1.0 + weight)
 
@@ -74,16 +63,16 @@ class Score:
         if not count:
             return 0.0
         lost = [1.0 - one.kept.share for one in (self, other)]
-        chance = DEVIATIONS * math.sqrt(sum(lost) * count + 1.0) / count
+        chance = COMPARISON.deviations * math.sqrt(sum(lost) * count + 1.0) / count
         return max(lost[0] - lost[1] - chance, 0.0)
 
     def is_far_above(self, half: float) -> bool:
         """Is so much in the mean over the outputs, on the first half of samples, hardly to be made up for?"""
-        return math.isfinite(self.half) and half < self.half - HOPELESS_DB
+        return math.isfinite(self.half) and half < self.half - COMPARISON.hopeless
 
     def is_early_far_above(self, quarter: float) -> bool:
         """As `is_far_above`, on the first quarter; not where that was not looked at."""
-        return math.isfinite(self.quarter) and quarter < self.quarter - HOPELESS_EARLY_DB
+        return math.isfinite(self.quarter) and quarter < self.quarter - COMPARISON.hopeless_early
 
     def is_hopeless_against(self, best: Score) -> bool:
         """Of a score on the first half or quarter of samples alone: are all figures lower than those of `best`?"""
@@ -104,10 +93,10 @@ class Score:
 
     def is_clearly_worse_than(self, other: Score) -> bool:
         """Does any of these figures find it so?"""
-        return self.lost_against(other) > CLEARLY_DB or self.keeps_fewer_than(other) > 0
+        return self.lost_against(other) > COMPARISON.clearly or self.keeps_fewer_than(other) > 0
 
 
-def best_of(scores: Sequence[Score], handicaps: Sequence[float] = (), tolerance: float = CLEARLY_DB) -> int:
+def best_of(scores: Sequence[Score], handicaps: Sequence[float] = (), tolerance: float = COMPARISON.clearly) -> int:
     """The place of the best one: kept decisions count first, then the figure that is lowest beside another one's, by
     more than `tolerance` decibels; then what both come to, less a handicap. The first of equal ones.
     """

@@ -9,15 +9,16 @@ import numpy as np
 from tpuc.api.evaluation import Array
 from tpuc_ops import top
 
-from tpuc_quantize.metrics.agreement import SATURATED, Classes, Decider, Presence
+from tpuc_quantize.metrics.agreement import Classes, Decider, Presence
 from tpuc_quantize.metrics.companding import compand
 from tpuc_quantize.metrics.monotone_tails import rising, source_of
+from tpuc_quantize.options.tuning import AGREEMENT
 from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.simulation.output_slots import output_slots
 
-FARTHEST = 2 * SATURATED
+FARTHEST = 2 * AGREEMENT.saturated
 """Logits of this magnitude differ from larger ones in nothing."""
-HEAVY = 8 * SATURATED
+HEAVY = 8 * AGREEMENT.saturated
 """Logits that reach so far would be all that squared errors see: they are companded. Others count as they are."""
 
 

@@ -10,18 +10,14 @@ from tpuc.api import Module, PassContext
 from tpuc_driver.api.host import CHECK_SAMPLES, SEEN_SAMPLES, SampleSource, fingerprints
 
 from tpuc_quantize.observers.collector import Outputs
-from tpuc_quantize.observers.duration import seconds_of
 from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.options.budgets import BUDGETS, affordable
 
 ENOUGH = 20
 """Of fewer samples none can be spared."""
 PART, MOST = 5, 100
 """One sample in so many is held out, and so many at most: a check runs both networks on each of them, calibration runs
 its networks some ten times on each of the others, so that the check takes less than a third of that time.
-"""
-LEAST_SEEN, MOST_SEEN, SECONDS = 4, 16, 1.0
-"""Where none are held out, samples that calibration has seen are looked at: what runs in so many seconds, but no fewer
-and no more than these, which can say little.
 """
 MOST_OUTPUTS = 16
 """Held-out samples whose outputs of the float network are kept; those of others are computed again."""
@@ -39,11 +35,6 @@ class HeldOut(SampleSource):
         return [self.outputs[one] for one in self.samples if one in self.outputs]
 
 
-def affordable(module: Module) -> int:
-    """How many samples are looked at that calibration has seen."""
-    return min(MOST_SEEN, max(LEAST_SEEN, int(SECONDS / seconds_of(module))))
-
-
 def spread(count: int, chosen: int) -> list[int]:
     """So many of `count` places, evenly, from the middles of the parts."""
     chosen = min(chosen, count)
@@ -52,7 +43,7 @@ def spread(count: int, chosen: int) -> list[int]:
 
 def to_check(samples: SampleSource, module: Module) -> tuple[int, ...]:
     """The places of the samples that a check looks at where none are held out."""
-    return tuple(spread(len(samples), affordable(module)))
+    return tuple(spread(len(samples), affordable(module, BUDGETS.check, BUDGETS.most_checked)))
 
 
 def choose_held_out(samples: SampleSource, skipped: Container[int] = (), wanted: int = 0) -> tuple[int, ...]:

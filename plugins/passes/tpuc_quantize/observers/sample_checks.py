@@ -30,14 +30,11 @@ from tpuc_driver.api.host import (
 from tpuc_ops import elementary
 
 from tpuc_quantize.observers.collector import Counting, Histograms, Kept, Outputs, merge_histograms
-from tpuc_quantize.observers.duration import seconds_of
 from tpuc_quantize.observers.histogram import CountingBuffers
 from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.options.budgets import BUDGETS, affordable
 
 FEW_SAMPLES = 16
-COLOUR_SAMPLES, FEWEST_COLOURS = 32, 10
-COLOUR_SECONDS = 1.0
-"""Samples that are run to see the order of colours: as many as take about so long, within these limits."""
 SURER = 2.26
 """Mean gain of the exchanged order over its standard error (Student's t): with ten samples chance alone gives this in 1
 of 33 cases, more rarely with more.
@@ -192,8 +189,8 @@ def _colours(
     axis = _colour_axis(samples.inputs, network.module)
     if axis is None:
         return
-    affordable = int(COLOUR_SECONDS / seconds_of(network.module))
-    count = min(len(samples), max(FEWEST_COLOURS, min(COLOUR_SAMPLES, affordable)))
+    most, least = min(BUDGETS.most_colors, len(samples)), BUDGETS.least_colors
+    count = affordable(network.module, BUDGETS.check, most, least)
     job = ColourJob(network, samples, axis, counting, kept)
     units = units_of(count, 1)
     gains: list[float | None] = []
@@ -268,7 +265,7 @@ def _expected(one: SampleInput) -> tuple[float, float] | None:
 
 def _exchanged(one: SampleInput, gains: Sequence[float | None]) -> Iterable[str]:
     seen = [gain for gain in gains if gain is not None]
-    if len(seen) >= FEWEST_COLOURS and _significance(gains) >= SURER:
+    if len(seen) >= BUDGETS.least_colors and _significance(gains) >= SURER:
         yield (
             f"Input '{one.name}': the network is surer of {sum(gain > 0 for gain in seen)} of {len(seen)} samples "
             "when red and blue are exchanged: check RGB against BGR."

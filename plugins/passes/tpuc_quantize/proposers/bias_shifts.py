@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tpuc.api.evaluation import Array
 
 from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
-from tpuc_quantize.metrics.scores import CLEAR_GAIN_DB
+from tpuc_quantize.options.tuning import COMPARISON
 from tpuc_quantize.remedies.bias_correction import find_shifts
 
 
@@ -25,7 +25,7 @@ class BiasShifts(Proposer):
         if not search.settings.bias_num:
             return
         unseen = search.settings.headroom > 0
-        lost, handicap = search.filter_shifts, 0.0 if unseen else CLEAR_GAIN_DB
+        lost, handicap = search.filter_shifts, 0.0 if unseen else COMPARISON.clear_gain
         if not unseen:
             left = _left(search)
             half = {name: (one + lost[name]) / 2 for name, one in left.items()}

@@ -8,11 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
-
-FEW, FAR_FROM_MOST = 5e-3, 0.8
-"""Network inputs are cut off where so few of their values lie above such a part of the largest. Pixels fill their
-range; of keyword spotting one value in 400 is far below the others, and outputs are 6 dB nearer to float without it.
-"""
+from tpuc_quantize.options.tuning import MARGINS
 
 
 class ClippedInputs(Proposer):
@@ -26,7 +22,7 @@ class ClippedInputs(Proposer):
     def propose(self, search: Search) -> Iterator[Candidate]:
         best, entries = search.best, search.best.entries
         ends = {name: _end_of_most(search, name) for name in search.importance if name in search.given}
-        ends = {name: end for name, end in ends.items() if 0.0 < end < FAR_FROM_MOST * entries[name].threshold}
+        ends = {name: end for name, end in ends.items() if 0.0 < end < MARGINS.most * entries[name].threshold}
         for way, where in ((0.5, "halfway to most values"), (1.0, "where most values end")) if ends else ():
             clipped = {
                 name: dataclasses.replace(entries[name], threshold=entries[name].threshold ** (1 - way) * end**way)
@@ -40,4 +36,4 @@ def _end_of_most(search: Search, name: str) -> float:
     """The magnitude up to which all but few values reach."""
     seen = search.progress.histograms[name].statistics()
     below = seen.zeros + np.cumsum(seen.counts)
-    return seen.absmax * int(np.count_nonzero(below < (1 - FEW) * below[-1])) / seen.counts.size
+    return seen.absmax * int(np.count_nonzero(below < (1 - MARGINS.few) * below[-1])) / seen.counts.size

@@ -7,13 +7,10 @@ from collections.abc import Iterator
 
 from tpuc_quantize.calibration.output_sensitivity import lowest_of
 from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
+from tpuc_quantize.options.tuning import MARGINS
 from tpuc_quantize.proposers.output_error import by_outputs
 from tpuc_quantize.proposers.unseen_range import for_unseen
 
-MUCH_UNSEEN = 1.6
-"""Thresholds that are cut far down reckon with values so much larger: what is looked for is rare."""
-FAR = 4.0
-"""Only what gains so much resolution is cut: samples rarely show how far values reach where something is found."""
 NAME = "thresholds by scores, far below the methods'"
 
 
@@ -38,9 +35,9 @@ def _cut(search: Search, made: Candidate) -> Candidate:
     """With thresholds far below its own where that is possible, and logits no larger than they have to be."""
     own, last = made.entries, search.last.entries
     may_be_far = {
-        name: one for name, one in search.free.items() if lowest_of(one, last[name]) * FAR < own[name].threshold
+        name: one for name, one in search.free.items() if lowest_of(one, last[name]) * MARGINS.far < own[name].threshold
     }
-    deep = search.by_outputs(may_be_far, MUCH_UNSEEN, deep=True)
-    far = {name: deep[name] for name in may_be_far if deep[name].threshold * FAR < own[name].threshold}
+    deep = search.by_outputs(may_be_far, MARGINS.rare, deep=True)
+    far = {name: deep[name] for name in may_be_far if deep[name].threshold * MARGINS.far < own[name].threshold}
     cut = made.through("clipped far below the largest values", {**own, **far})
     return cut.through("logits clipped where they are saturated", search.evaluator.saturated(cut.entries))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
-from tpuc_quantize.metrics.scores import CLEAR_GAIN_DB
+from tpuc_quantize.options.tuning import COMPARISON
 
 
 class RangeEstimators(Proposer):
@@ -18,6 +18,6 @@ class RangeEstimators(Proposer):
 
     def propose(self, search: Search) -> Iterator[Candidate]:
         unseen = search.settings.headroom > 0
-        shifts, handicap = (search.filter_shifts, math.inf) if unseen else (None, CLEAR_GAIN_DB)
+        shifts, handicap = (search.filter_shifts, math.inf) if unseen else (None, COMPARISON.clear_gain)
         for one in search.methods:
             yield one.named(one.name, shifts, handicap)

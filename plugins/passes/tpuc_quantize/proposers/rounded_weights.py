@@ -6,14 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
-from tpuc_quantize.observers.duration import seconds_of
+from tpuc_quantize.options.budgets import BUDGETS, operations_of
 from tpuc_quantize.remedies.weight_rounding import find_rounding
 from tpuc_quantize.simulation.network import FakeNetwork
-
-ROUNDED = 16
-"""Samples whose operands say how filters are rounded, or fewer of a network that takes long."""
-QUICK_SECONDS = 3e-3
-"""Filters of networks that run no longer are rounded so without being asked: it takes as long as 30 runs or more."""
 
 
 class RoundedWeights(Proposer):
@@ -25,8 +20,10 @@ class RoundedWeights(Proposer):
     round = "filters"
 
     def propose(self, search: Search) -> Iterator[Candidate]:
-        if search.settings.round_weights or seconds_of(search.module) <= QUICK_SECONDS:
-            found = find_rounding(FakeNetwork(search.module), search.samples(search.spread(ROUNDED)), search.pool)
+        if search.settings.round_weights or operations_of(search.module) <= BUDGETS.quick:
+            found = find_rounding(
+                FakeNetwork(search.module), search.samples(search.spread(BUDGETS.rounding)), search.pool
+            )
             if found:
                 name = f"{len(found)} rounded by what they are multiplied with"
                 yield replace(search.best, name=name, rounding=found)

@@ -1,0 +1,70 @@
+"""Budgets of quantization, in network evaluations and in operations: the same on every machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Module
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """How many network evaluations each part of a search may cost. Where a budget is in operations (multiplications and
+    additions of the network, with what its calls and elements cost beside them), as many samples run as it pays for,
+    within limits: quick networks afford more.
+    """
+
+    per_element: float = 200.0
+    """Operations that writing one element counts as. With twelve networks (digits to YOLOX nano, 0.5 M to 1.1 G
+    operations) these two say 0.4 to 1.7 times what was measured; least squares give 36 for an element.
+    """
+    per_op: float = 8e5
+    """Operations that calling one op counts as; least squares give 3e5."""
+    least: int = 4
+    """Samples that every part sees, however long the network takes: two in each half, as scores compare halves."""
+    evaluation: float = 1e10
+    """Operations for scoring one candidate table."""
+    most_evaluated: int = 200
+    """Samples for scoring one candidate. With 200 instead of 48 five small networks were 1 dB nearer on data of their
+    own in the median (-0.2 to 6.5).
+    """
+    observation: float = 3.2e10
+    """Operations for one float run over the samples for tuning, and those for biases."""
+    distances: float = 8e9
+    """Operations for the samples for tuning on which single ops are compared, which takes longest."""
+    filter_means: int = 8
+    """Samples for the mean errors of filters alone, which hardly differ between samples."""
+    rounding: int = 16
+    """Samples whose operands say how filters are rounded."""
+    quick: float = 1.2e8
+    """Operations of one run up to which filters are rounded unasked: it takes as long as 30 runs or more."""
+    equalization: int = 8
+    """Samples that say whether equalized filters are clearly better; one says whether the others are run."""
+    check: float = 4e10
+    """Operations for samples that are looked at beside the search: order of colors, self-check of seen samples."""
+    most_checked: int = 16
+    """Samples of a self-check that calibration has seen, which can say little."""
+    least_colors: int = 10
+    """Samples for the order of colors at least: with ten, chance alone finds an exchanged one in 1 of 33 cases."""
+    most_colors: int = 32
+    """Samples for the order of colors at most."""
+    threads: float = 2e9
+    """Operations of one run up to which a network is calibrated in one thread: numpy's calls are short there. On two
+    cores ten networks of 0.2 to 40 ms took 5 to 50 % more processor time in two threads and up to 35 % longer.
+    """
+
+
+BUDGETS = Budgets()
+
+
+def operations_of(module: Module) -> float:
+    """What one run of a network counts as, from the network alone."""
+    operations = [operation for operation in module.main.operations if operation.results and operation.operands]
+    flops = sum(operation.op.flops(operation.node()) for operation in operations)
+    elements = sum(operation.result.tensor.size for operation in operations)
+    return flops + elements * BUDGETS.per_element + len(operations) * BUDGETS.per_op
+
+
+def affordable(module: Module, budget: float, most: int, least: int | None = None) -> int:
+    """As many samples as a budget in operations pays for, within limits."""
+    return min(most, max(BUDGETS.least if least is None else least, int(budget / operations_of(module))))

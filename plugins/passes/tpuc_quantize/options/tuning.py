@@ -1,0 +1,104 @@
+"""Tuning constants by the question that they answer: what is clearly better, which margins, which grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """When one score is better than another."""
+
+    clearly: float = 2.0
+    """Decibels by which a figure has to be lower, on both halves of the samples, to be clearly lower (record 0025)."""
+    clear_gain: float = 0.3
+    """Decibels that a challenger has to gain; a reason, not measured: less is chance of the samples."""
+    deviations: float = 2.0
+    """Standard deviations of a difference of counts by which fewer predictions have to agree: 1 in 20 by chance."""
+    hopeless: float = 1.0
+    """Decibels below the best table on half of the samples at which the others are not run; it only saves time."""
+    hopeless_early: float = 2.0
+    """The same on a quarter, of which chance makes more; not measured."""
+    early: int = 16
+    """Samples from which on a quarter is looked at: of fewer it is less than four."""
+    enough: int = 100
+    """Samples with which what outputs mean counts half as much as their values."""
+    equalized: float = 3.0
+    """Decibels that equalized filters have to gain: tools that do not know the factors read their tables wrongly."""
+    equalized_early: float = 1.0
+    """Decibels on the first sample without which the others are not run."""
+
+
+@dataclass(frozen=True)
+class Margins:
+    """How much further than what was seen values may reach."""
+
+    output: float = 1.05
+    """Of outputs: what is clipped off them is lost, and 5 % more cost 0.4 dB of resolution. On thirteen networks, in
+    both directions: MNIST 35.4 to 38.2 dB, LeNet 37.6 to 39.1, SqueezeNet 26.8 to 27.0, UltraFace 35.9 to 36.2; six of
+    26 cases lose 0.1 to 0.5 dB. With 1.1 MNIST gains 4.3, UltraFace loses 0.8.
+    """
+    rare: float = 1.6
+    """Where samples do not show what is looked for, and of values that are clipped far down. Of 1.3, 1.6 and 2.0 the
+    best or near it for three face detectors and one for persons (record 0014).
+    """
+    far: float = 4.0
+    """Gain in resolution for which a threshold is clipped far down: samples rarely show how far values reach where
+    something is found.
+    """
+    few: float = 5e-3
+    """Share of an input's values that may be clipped. Of keyword spotting one value in 400 is far below the others, and
+    outputs are 6 dB nearer to float without it; pixels fill their range.
+    """
+    most: float = 0.8
+    """Part of an input's largest magnitude below which the others have to end for that."""
+
+
+@dataclass(frozen=True)
+class SearchGrid:
+    """Which thresholds are tried."""
+
+    steps: int = 48
+    """Thresholds around a method's own."""
+    per_octave: int = 8
+    """Thresholds per octave where they reach far down: steps of 9 %."""
+    deepest: float = 0.5
+    """The lowest as a part of the method's."""
+    nearly_all: float = 0.999
+    """Of the squared gradients: twice the magnitude below which so much lies is not clipped."""
+    least_gain: float = 0.01
+    """Thresholds nearer to the largest magnitude than this part of it are not tuned."""
+    channels: int = 32
+    """Channels to twice as many of a convolution whose results single ops are compared on."""
+    places: int = 256
+    """Places of a result that are compared: with channels some ten thousand elements."""
+    much_work: float = 1e7
+    """Operations of a convolution from which on a part of its result is compared."""
+    many_elements: int = 1 << 15
+    """Elements of an element-wise op or a pool from which on a part of its result is compared."""
+
+
+@dataclass(frozen=True)
+class AgreementOptions:
+    """What outputs decide."""
+
+    sure: float = 0.75
+    """Confidence from which on a prediction counts: beside one half, rounding alone turns it."""
+    near: float = 0.1
+    """Root mean square of the error, as a part of their own, with which numbers agree: 20 dB."""
+    saturated: float = 8.0
+    """Magnitude of a logit that is as sure as any: its sigmoid differs from 0 or 1 by 0.0003."""
+    unseen_weight: float = 0.01
+    """What numbers of places without anything weigh, beside 1 where something is sure to be."""
+    softer: float = 4.0
+    """Logits are taken for so much less sure than they are: what is 1 % sure still counts for other readers."""
+    rarely: float = 0.05
+    """Share of places at which logits of presence are above zero at most."""
+    typical_margin: float = 4.0
+    """By how much the best logit of trained networks is above the second: 98 % sure."""
+
+
+COMPARISON = ComparisonOptions()
+MARGINS = Margins()
+GRID = SearchGrid()
+AGREEMENT = AgreementOptions()
