@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -25,9 +25,10 @@ Pairs: TypeAlias = tuple[Sequence[Outputs], Sequence[Outputs]]
 """The outputs of the float network and of the other one, sample by sample, by the names of the float one."""
 
 
-def _readable(samples: SampleSource) -> list[Mapping[str, Array]]:
+def readable(samples: SampleSource, places: Iterable[int] | None = None) -> list[Mapping[str, Array]]:
+    """The samples, or those at these places, but for what cannot be read."""
     reader, rows = SampleReader(samples), list[Mapping[str, Array]]()
-    for index in range(len(samples)):
+    for index in range(len(samples)) if places is None else places:
         try:
             rows.append(reader.read(index))
         except CalibrationError:
@@ -44,7 +45,7 @@ def compiled_pairs(top: Module, tpu: Module, samples: SampleSource) -> Pairs | N
     exact, rounded = Interpreter(top), Interpreter(tpu)
     types = types_of(tpu) | rounded.outputs
     wanted, got = list[Outputs](), list[Outputs]()
-    for row in _readable(replace(samples, inputs=mixed)):
+    for row in readable(replace(samples, inputs=mixed)):
         for_top, for_tpu = pair_inputs(top, tpu, row)
         wanted.append(exact.run(for_top))
         found = rounded.run(for_tpu)
@@ -57,7 +58,7 @@ def calibrated_pairs(
     module: Module, table: CalibrationTable, samples: SampleSource, context: PassContext
 ) -> Pairs | None:
     """By the float module and what the chips compute by a calibration table; None where no sample can be read."""
-    rows = _readable(samples)
+    rows = readable(samples)
     calibrated = calibrated_copy(module, context)
     chip = context.chip.description if context.chip is not None else None
     net = FakeNetwork(calibrated, chip, floats=float_tail(calibrated))

@@ -10,8 +10,7 @@ from tpuc.api import Module, Unsupported
 from tpuc_driver.api.accuracy import OpenedMeasure
 from tpuc_driver.api.host import CONFIDENCE
 
-SAME_WAY_DOWN = 2
-"""Cheaper networks that are tried below one that is accurate enough: accuracy does not quite fall with cost."""
+from tpuc_quantize.mixed_precision.options import ConstraintBudget
 
 
 @dataclass(frozen=True)
@@ -24,10 +23,6 @@ class Form:
     module: Module
     table: Any
     modes: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-MOST_CONFIRMED = 3
-"""Networks that are measured on the held-out samples: each one more asks the same samples once more."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +52,7 @@ class Promise:
     most: int
     paired: bool
     point_estimate: bool = False
+    budget: ConstraintBudget = field(default_factory=ConstraintBudget)
     tried: list[Tried] = field(default_factory=list[Tried])
     refuted: list[Tried] = field(default_factory=list[Tried])
     """Accurate enough in the search, and not on held-out samples."""
@@ -92,11 +88,11 @@ class Promise:
         These are asked about few networks: the cheapest ones, and the last time about the surest. The k-th one must
         hold with a confidence of 1 - 0.05 / k, since chance has had k tries (Bonferroni).
         """
-        while len(self.refuted) < MOST_CONFIRMED:
+        while len(self.refuted) < self.budget.most_confirmed:
             found = list(filter(self.is_met, self.tried))
             if not found:
                 return None
-            is_last = len(self.refuted) == MOST_CONFIRMED - 1
+            is_last = len(self.refuted) == self.budget.most_confirmed - 1
             surest = max(found, key=lambda one: (one.accuracy, one.cycles))
             checked = self._checked(surest if is_last else min(found, key=lambda one: one.cycles))
             if self._holds(checked):
@@ -142,7 +138,7 @@ class Promise:
                 low = middle + 1
         failed = 0
         for place in range(high - 1, -1, -1):
-            if failed == SAME_WAY_DOWN or not self.left:
+            if failed == self.budget.worse_below or not self.left:
                 break
             if place not in seen and not self.is_met(self.attempt(forms[place])):
                 failed += 1

@@ -9,24 +9,23 @@ import numpy as np
 from tpuc.api import CalibrationError, Module
 from tpuc.api.evaluation import Array, Interpreter, real_values
 from tpuc_driver.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
-from tpuc_driver.api.host import SampleReader, SampleSource, inputs_of
+from tpuc_driver.api.host import inputs_of
 
+from tpuc_quantize.analysis.paired_runs import readable
 from tpuc_quantize.metrics.agreement import Decider
 from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.mixed_precision.options import AgreementSamples
 from tpuc_quantize.observers.duration import seconds_of
+from tpuc_quantize.observers.held_out import spread
 
-MEASURING_SECONDS = 2.0
-"""For one network: about as long as compiling it takes."""
-FEWEST, MOST = 16, 128
-"""Samples of the search. Held-out ones are all run, once for each network that is good enough."""
-
-Rows = list[Mapping[str, Array]]
+Rows = Sequence[Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
 class Decisions(AccuracyMeasure):
     """The share of predictions that agree with the float network, of the output that agrees least. `count` limits the
-    samples of the search; 0 takes as many as run in two seconds.
+    samples of the search; 0 takes as many as run in the time of `AgreementSamples`. Held-out ones
+    are all run, once for each network that is good enough.
     """
 
     name = "decisions"
@@ -36,10 +35,12 @@ class Decisions(AccuracyMeasure):
     def open(self, measured: Measured) -> OpenedMeasure:
         """See AccuracyMeasure."""
         module = measured.module
-        count = self.count or min(MOST, max(FEWEST, int(MEASURING_SECONDS / seconds_of(module))))
+        few = AgreementSamples()
+        count = self.count or min(few.most, max(few.fewest, int(few.seconds / seconds_of(module))))
         apart = set(measured.held_out)
-        seen = _spread([place for place in range(len(measured.samples)) if place not in apart], count)
-        rows = [_rows(measured.samples, places) for places in (seen, sorted(apart))]
+        others = [place for place in range(len(measured.samples)) if place not in apart]
+        seen = [others[place] for place in spread(len(others), count)]
+        rows = [readable(measured.samples, places) for places in (seen, sorted(apart))]
         exact = Interpreter(module)
         wanted = [[_meant(exact, exact.run(row)) for row in some] for some in rows]
         deciders = deciders_of(module, wanted[0])
@@ -75,22 +76,6 @@ class _Opened(OpenedMeasure):
             found = _meant(lowered, lowered.run(fed))
             got.append(dict(zip(self._names, found.values(), strict=True)))
         return min(one.agreement(self._wanted[held_out], got).share for one in self._deciders)
-
-
-def _spread(places: Sequence[int], count: int) -> list[int]:
-    """So many of them, evenly."""
-    count = min(count, len(places))
-    return [places[int((place + 0.5) * len(places) / count)] for place in range(count)]
-
-
-def _rows(samples: SampleSource, places: Sequence[int]) -> Rows:
-    reader, rows = SampleReader(samples), Rows()
-    for place in places:
-        try:
-            rows.append(reader.read(place))
-        except CalibrationError:
-            continue  # calibration has said so
-    return rows
 
 
 def _meant(interpreter: Interpreter, outputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -36,6 +36,7 @@ from tpuc_lower.target.results import LATENCY
 
 from tpuc_quantize.calibration.calibrate import Calibrate
 from tpuc_quantize.mixed_precision.accuracy_constraint import Form, Promise, Tried
+from tpuc_quantize.mixed_precision.options import ConstraintBudget
 from tpuc_quantize.mixed_precision.preparations import GIVEN, NONE, Preparations
 from tpuc_quantize.mixed_precision.search_quantize_table import sensitivity_job
 from tpuc_quantize.mixed_precision.trials import Trials
@@ -43,8 +44,6 @@ from tpuc_quantize.observers.held_out import choose_held_out
 from tpuc_quantize.prequantized.common import has_scales
 
 MEASURES = "tpuc.measures"
-NOISE_SAMPLES = 10
-"""On which single layers and mixed networks are compared before any is compiled."""
 NAME = "meet-accuracy"
 
 
@@ -211,7 +210,7 @@ class Search:
 
     def _trials(self, base: Form, pool: Any) -> Trials:
         context = replace(self.context, results={CALIBRATION_TABLE: base.table})
-        few = replace(self.samples, samples=self.samples.samples[-NOISE_SAMPLES:])
+        few = replace(self.samples, samples=self.samples.samples[-ConstraintBudget().noise_samples :])
         job = sensitivity_job(base.module, context, few)
         return Trials(job, context, pool, len(self.module.main.operations))
 

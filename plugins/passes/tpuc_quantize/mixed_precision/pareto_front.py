@@ -11,13 +11,10 @@ from tpuc.api import ShapeOnly
 from tpuc.api.evaluation import Array
 from tpuc_ops.factorisation import matmul, root_of_inverse
 
+from tpuc_quantize.mixed_precision.options import FrontBudget
 from tpuc_quantize.mixed_precision.search import Source
 from tpuc_quantize.simulation.network import FakeNetwork
 
-MOST_LAYERS = 12
-"""Whose subsets are all looked at."""
-MOST_TIMED = 80
-"""Networks that are compiled for one front. Of twelve layers in a chain 25 give the model of time."""
 _NOTHING = np.float64(1e-30)
 """Noise of networks that are all float."""
 
@@ -71,7 +68,7 @@ def graph_of(net: FakeNetwork, shared: Iterable[Sequence[str]]) -> Graph:
 
 @dataclass
 class Front:
-    """Subsets of at most `MOST_LAYERS` layers by noise and time.
+    """All subsets of few layers by noise and time.
 
     Noise is predicted from `sources` and measured where the prediction leaves a network near the front. Time is that of
     the layers, and of pairs of neighbours, by a fit to the networks that were compiled; those that the fit puts on the
@@ -102,7 +99,7 @@ class Front:
         places = {name: place for place, name in enumerate(self.layers)}
         self._pairs = [(places[a], places[b]) for a, b in self.graph.neighbours(self.layers)]
 
-    def find(self, most_measured: int, most_timed: int = MOST_TIMED) -> list[int]:
+    def find(self, most_measured: int, most_timed: int = FrontBudget.most_timed) -> list[int]:
         """The places in `choices` of the front; all of them have been measured and timed. The first choice is ()."""
         for place in self._first_timed():
             if len(self.timed) < most_timed:

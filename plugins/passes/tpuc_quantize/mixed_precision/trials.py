@@ -11,7 +11,8 @@ from tpuc_driver.api.host import Pool, units_of
 from tpuc_lower.target.results import LATENCY
 from tpuc_ops.traits import KeepsGrid, states
 
-from tpuc_quantize.mixed_precision.pareto_front import MOST_LAYERS, Choice, Front, Graph, graph_of
+from tpuc_quantize.mixed_precision.options import FrontBudget
+from tpuc_quantize.mixed_precision.pareto_front import Choice, Front, Graph, graph_of
 from tpuc_quantize.mixed_precision.search import LayerLoss, Point, Source, quiet
 from tpuc_quantize.mixed_precision.sensitivity import (
     MixedJob,
@@ -26,15 +27,6 @@ from tpuc_quantize.mixed_precision.sensitivity import (
 from tpuc_quantize.observers.duration import seconds_of
 from tpuc_quantize.simulation.network import FakeNetwork
 
-MEASURING_SECONDS = 60.0
-FEWEST_MEASURED, MOST_MEASURED = 64, 1024
-MOST_COSTS = 40
-"""Single layers that are timed where there are more than subsets are looked at."""
-MOST_LONGER = 24
-"""Sets of more layers than those that are timed and measured."""
-LEAST_COST = 1e-3
-"""Of the network's time: what a layer in float costs at least."""
-
 
 @dataclass
 class Trials:
@@ -44,6 +36,7 @@ class Trials:
     context: PassContext
     pool: Pool
     most: int
+    budget: FrontBudget = field(default_factory=FrontBudget)
     net: FakeNetwork = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,17 +103,19 @@ class Trials:
 
     def _timed_points(self, time: Callable[[Choice], float | None]) -> list[Point]:
         layers = self.graph.layers
-        path = self.quiet() if len(layers) <= MOST_LAYERS else self.quiet(self._costs(time))
+        path = self.quiet() if len(layers) <= self.budget.most_layers else self.quiet(self._costs(time))
         scores: dict[Choice, Score] = {}
 
         def measure(choices: Sequence[Choice]) -> list[float]:
             scores.update(zip(choices, self.mixed(choices), strict=True))
             return [scores[choice].noise for choice in choices]
 
-        chosen = layers if len(layers) <= MOST_LAYERS else self._chosen(path)
+        chosen = layers if len(layers) <= self.budget.most_layers else self._chosen(path)
         front = Front(self.graph, self.sources, chosen, self.most, measure, time)
-        found = {front.choices[place]: front.timed[place] for place in (0, *front.find(self._most_measured()))}
-        longer = _spread([choice for choice in map(self.graph.completed, path) if choice not in scores], MOST_LONGER)
+        places = front.find(self._most_measured(), self.budget.most_timed)
+        found = {front.choices[place]: front.timed[place] for place in (0, *places)}
+        unknown = [choice for choice in map(self.graph.completed, path) if choice not in scores]
+        longer = _spread(unknown, self.budget.most_longer)
         scores.update(zip(longer, self.mixed(longer), strict=True))
         found |= {choice: ms for choice in longer if (ms := time(choice)) is not None}
         return [Point(one, scores[one].cosine, -scores[one].sqnr_db, ms) for one, ms in found.items()]
@@ -131,8 +126,8 @@ class Trials:
         """
         usual = time(()) or 1.0
         first = [name for choice in self.quiet() for name in choice if name in self.graph.layers]
-        known = {name: time((name,)) for name in list(dict.fromkeys(first))[:MOST_COSTS]}
-        least = usual * LEAST_COST
+        known = {name: time((name,)) for name in list(dict.fromkeys(first))[: self.budget.most_costs]}
+        least = usual * self.budget.least_cost
         costs = {name: max(ms - usual, least) for name, ms in known.items() if ms is not None}
         mean = sum(costs.values()) / len(costs) if costs else least
         layers = frozenset(self.graph.layers)
@@ -141,13 +136,13 @@ class Trials:
     def _chosen(self, path: Sequence[Choice]) -> list[str]:
         """The layers whose subsets are looked at: those that `path` takes first."""
         first = [name for choice in path for name in choice if name in self.graph.layers]
-        chosen = list(dict.fromkeys(first))[:MOST_LAYERS]
+        chosen = list(dict.fromkeys(first))[: self.budget.most_layers]
         return [name for name in self.graph.layers if name in chosen]
 
     def _most_measured(self) -> int:
         """Networks whose noise is measured for a front, from the network alone: the same on every machine."""
-        seconds = len(self.job.samples) * seconds_of(self.net.module)
-        return min(MOST_MEASURED, max(FEWEST_MEASURED, int(MEASURING_SECONDS / seconds)))
+        budget, seconds = self.budget, len(self.job.samples) * seconds_of(self.net.module)
+        return min(budget.most_measured, max(budget.fewest_measured, int(budget.measuring_seconds / seconds)))
 
 
 def _spread(choices: Sequence[Choice], count: int) -> list[Choice]:
