@@ -13,6 +13,7 @@ from tpuc.schedule import PassContext
 from tpuc_driver.session import Session
 from tpuc_lower.target.results import FLOAT_SUMS
 from tpuc_ops import top
+from tpuc_quantize.remedies import keep_tail_float
 from tpuc_quantize.remedies.keep_tail_float import KeepTailFloat
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
@@ -102,9 +103,9 @@ def test_few_answers_are_moved_as_floats_and_many_as_bytes(monkeypatch: pytest.M
     return %7 : {twice}"""
     assert _sums(turned, twice) == {"conv"}
     assert _sums(turned, twice, {0}) == set()
-    monkeypatch.setattr("tpuc_quantize.remedies.keep_tail_float.MOST_MOVED", 511)
+    monkeypatch.setattr(keep_tail_float, "OPTIONS", keep_tail_float.TailOptions(511))
     assert _sums(turned, twice) == set()
-    monkeypatch.setattr("tpuc_quantize.remedies.keep_tail_float.MOST_MOVED", 512)
+    monkeypatch.setattr(keep_tail_float, "OPTIONS", keep_tail_float.TailOptions(512))
     assert _sums(turned, twice) == {"conv"}
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tpuc.api import Calibrated, FusesRelu, Module, Operation, Return, TensorType, Value
 from tpuc_ops import top
 from tpuc_ops.traits import ChoosesElements, KeepsRange, KeepsSign, TakesResultRange, states
 
 from tpuc_quantize.simulation.output_slots import rearranges
 
-LOST = 16.0
-"""What is so much smaller than the whole would keep four of its eight bits."""
 
-NOTHING = 1024.0
-"""What is so many times smaller is less than half of a step of eight bits."""
+@dataclass(frozen=True)
+class SharingRules:
+    """Quotients of thresholds from which values do not share one, by definition of eight bits."""
+
+    lost: float = 16.0
+    """An operand so much smaller than the result would keep four of its eight bits."""
+    negligible: float = 1024.0
+    """A summand so many times smaller is less than half of a step, an element so many times larger leaves none."""
+
+
+RULES = SharingRules()
 
 
 def calibration(value: Value) -> Calibrated | None:
@@ -67,7 +76,7 @@ def _only_summand(operation: Operation) -> Value | None:
     if len(found) < max(len(operation.operands), 2):
         return None
     (second, _), (largest, place) = sorted(found)[-2:]
-    return operation.operands[place] if second * NOTHING <= largest else None
+    return operation.operands[place] if second * RULES.negligible <= largest else None
 
 
 def backward_sum(operation: Operation) -> bool:
@@ -114,7 +123,7 @@ def _is_given_out(value: Value) -> bool:
 
 def _is_lost(operand: Value, result: Calibrated) -> bool:
     source = calibration(operand)
-    return source is not None and source.threshold * LOST < result.threshold
+    return source is not None and source.threshold * RULES.lost < result.threshold
 
 
 def backward_unary(module: Module, operation: Operation) -> bool:
@@ -158,7 +167,7 @@ def backward_pad(module: Module, operation: Operation) -> bool:
 
 def _is_mask(operation: Operation, source: Calibrated) -> bool:
     """Are pads so far beyond the range that eight bits would hold nothing else? They only have to stay extreme."""
-    return isinstance(operation.op, top.Pad) and abs(operation.op.val) > NOTHING * source.threshold
+    return isinstance(operation.op, top.Pad) and abs(operation.op.val) > RULES.negligible * source.threshold
 
 
 def keep_sign(operation: Operation) -> bool:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from tpuc.api import Location, Module, Op, Operation, Pass, PassContext, Value, free_name
+from tpuc.api import Location, Module, Op, Operation, Pass, PassContext, Value
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import MODE
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_optimize.canonicalization.common import insert_before
+from tpuc_optimize.canonicalization.common import Names, insert_before
 from tpuc_optimize.canonicalization.masks import mask_inputs, masked_scores
 
 BOUND = 2.0**100
@@ -32,7 +32,7 @@ class BoundMasks(Pass):
         """See Pass."""
         if chip_of(context, self.name).description.has_infinity or context.find(MODE, ""):
             return False
-        found, names = masked_scores(module), _Names(module)
+        found, names = masked_scores(module), Names(module)
         changed = [_bound(module, one, names) for one in module.main.operations[:-1] if one in found]
         for value in mask_inputs(module):
             uses, where = list(value.uses), Location((names.new(f"{value.name}_bounded"),))
@@ -45,18 +45,7 @@ class BoundMasks(Pass):
         return any(changed)
 
 
-class _Names:
-    def __init__(self, module: Module) -> None:
-        self._taken = {value.name for operation in module.walk() for value in operation.results}
-        self._taken |= module.weights.names()
-
-    def new(self, wanted: str) -> str:
-        name = free_name(wanted, self._taken.__contains__)
-        self._taken.add(name)
-        return name
-
-
-def _bound(module: Module, operation: Operation, names: _Names) -> bool:
+def _bound(module: Module, operation: Operation, names: Names) -> bool:
     op = _bounded(operation.op)
     changed = op is not operation.op
     operation.op = op

@@ -21,8 +21,8 @@ from tpuc_quantize.simulation.network import FakeNetwork, State
 
 SHIFTS = "bias_shift"
 """The section of a calibration table that holds them: remarks of the form `#bias_shift op_name v0 v1 ...`."""
-LEAST_LOSS = 1e-6
-"""Beside the largest mean of a product's channels; less is what floats leave of filters that were rounded before."""
+NO_LOSS = 1e-6
+"""Float32's rounding beside the largest mean of a product's channels: less is no error of filters."""
 _ROW_ELEMENTS = 1 << 14
 """Products of a filter and a row that are in float64 at a time: they stay in the cache."""
 _Watch = Callable[[Iterable[Any], str, int], Iterable[Any]]
@@ -64,7 +64,7 @@ def observe(net: FakeNetwork, sample: Mapping[str, Array]) -> dict[str, ProductM
 def filter_shifts(seen: Sequence[Mapping[str, ProductMeans]]) -> dict[str, Array]:
     """What rounding the filters alone takes from the results of products, in the mean over samples."""
     found = {name: _mean([one[name].lost for one in seen]) for name in seen[0]} if seen else {}
-    least = {name: LEAST_LOSS * np.abs([one[name].result for one in seen]).max(initial=0.0) for name in found}
+    least = {name: NO_LOSS * np.abs([one[name].result for one in seen]).max(initial=0.0) for name in found}
     return {name: np.where(np.abs(one) > least[name], one, 0.0).astype(np.float32) for name, one in found.items()}
 
 

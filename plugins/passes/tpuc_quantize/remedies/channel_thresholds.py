@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import Calibrated, FusesRelu, Module, Operation, ScalarType, UniformPerAxis, Value
@@ -19,14 +20,27 @@ CHANNEL_THRESHOLDS = "channel_threshold"
 STEPS_PER_OCTAVE = 8
 BINS = 16 * STEPS_PER_OCTAVE
 """Bins of magnitude: 16 octaves below the largest, twice as many as 8-bit integers have."""
-UNSEEN = 1.3
-"""Other data may reach so much further than the calibration's."""
-LOWEST = 1 / 256
-"""A channel's threshold is at least this part of the tensor's: other data may use what these samples do not."""
 _SHIFT = 20  # leaves 3 bits of a float32's mantissa, 8 steps per octave
-_CANDIDATES = elementary.power(2.0, np.arange(-24, 3) / 4)
-"""Thresholds that are tried, as parts of a channel's own: 1/64 to 1.4 in quarters of an octave."""
 _I8, _U8 = ScalarType("i8"), ScalarType("u8")
+
+
+@dataclass(frozen=True)
+class ChannelOptions:
+    """How thresholds per channel are searched."""
+
+    range_margin: float = 1.3
+    """Half of the cost of clipping is that of values so many times larger, since other data may reach further. Not
+    varied.
+    """
+    lowest: float = 1 / 256
+    """Of the tensor's threshold: a channel that is lower has no step of the tensor's grid, so that nothing is lost."""
+    grid: tuple[float, ...] = tuple(place / 4 for place in range(-24, 3))
+    """Octaves above a channel's largest value: quarters, which are 1.5 dB apart, from 1/64 to 1.4."""
+
+
+OPTIONS = ChannelOptions()
+UNSEEN = OPTIONS.range_margin
+"""Thresholds of tensors that are chosen by outputs have the same."""
 
 
 def eligible(
@@ -112,8 +126,8 @@ def choose_channels(costs: Array, limit: float, threshold: float, *, signed: boo
     centres = (edges[:-1] + edges[1:]) / 2
     upper = np.where(costs > 0, edges[1:], 0.0).max(axis=1)
     best, lowest = np.full(len(costs), threshold), np.full(len(costs), np.inf)
-    for part in _CANDIDATES:
-        candidate = np.maximum(upper * part, threshold * LOWEST)[:, None]
+    for part in elementary.power(2.0, np.array(OPTIONS.grid)):
+        candidate = np.maximum(upper * part, threshold * OPTIONS.lowest)[:, None]
         step = candidate / (127 if signed else 255)
         found = (costs * np.where(centres < step / 2, centres**2, step**2 / 12)).sum(axis=1)
         for reach in (1.0, headroom):

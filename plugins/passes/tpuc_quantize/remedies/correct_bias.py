@@ -9,7 +9,6 @@ from pathlib import Path
 from tpuc.api import (
     CALIBRATION_TABLE,
     QUANTISE_TABLE,
-    CalibrationError,
     Module,
     Pass,
     PassContext,
@@ -23,7 +22,7 @@ from tpuc_ops import top
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.remedies.bias_correction import SHIFTS, apply_shifts, find_shifts, observe
 from tpuc_quantize.simulation.network import FakeNetwork
-from tpuc_quantize.tables.annotations import parse_notes
+from tpuc_quantize.tables.annotations import noted
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 
@@ -75,10 +74,4 @@ def noted_shifts(module: Module, table: CalibrationTable) -> dict[str, Array]:
         for operation in module.main.operations
         if len(operation.operands) == 3 and operation.results and operation.result.tensor.rank > 1
     }
-    try:
-        return parse_notes(table.sections.get(SHIFTS, ()), channels)
-    except ValueError as error:
-        raise CalibrationError(
-            f"the calibration table's bias shifts do not fit module '{module.name}': {error}; calibrate it again with "
-            "`tpuc calibrate`"
-        ) from error
+    return noted(module, table, SHIFTS, "bias shifts", channels)

@@ -31,8 +31,17 @@ grammar of expressions that are recognized as divisors, not facts about the ops.
 _SUMS = (top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulConst, top.Clip, top.MaxConst)
 """What makes variances and norms, whose small values are small squares."""
 _UNSIGNED_STEPS = 255
-_FEW = 16
-"""Steps of a float's smallest numbers that a constant has digits enough with."""
+
+
+@dataclass(frozen=True)
+class EpsilonOptions:
+    """When a constant is too small for a float."""
+
+    fewest_steps: int = 16
+    """Of the float's smallest numbers: with so many, rounding changes it by at most 3 %."""
+
+
+OPTIONS = EpsilonOptions()
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ def _is_coarse(operation: Operation, mode: str, numbers: Array, power: float) ->
     """Are the numbers less than a few steps of a float or half a step of integers, or their powers infinite?"""
     if mode in FLOAT_MODES:
         least, largest = _limits(mode)
-        return bool((numbers < _FEW * least).all() or (numbers**power > largest).all())
+        return bool((numbers < OPTIONS.fewest_steps * least).all() or (numbers**power > largest).all())
     element = operation.result.tensor.element
     return isinstance(element, Calibrated) and bool((numbers < element.threshold / _UNSIGNED_STEPS / 2).all())
 

@@ -25,10 +25,18 @@ from tpuc_optimize.canonicalization.masks import behind_heavy, masked_scores
 
 from tpuc_quantize.tables.table import as_table
 
-MOST_MOVED = 1 << 18
-"""Elements that are copied as floats where bytes would do. The outputs of YOLOv5s at 640 pixels, 2.1 million, took 9 %
-of the whole network's cycles more on bm1684x; those of detectors for 320 pixels nothing.
-"""
+
+@dataclass(frozen=True)
+class TailOptions:
+    """What a tail in floats may cost."""
+
+    most_moved: int = 1 << 18
+    """Elements that are copied as floats where bytes would do. The outputs of YOLOv5s at 640 pixels, 2.1 million, took
+    9 % of the whole network's cycles more on bm1684x; those of detectors for 320 pixels nothing.
+    """
+
+
+OPTIONS = TailOptions()
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ def _float_sums(
             continue
         if states(operation.op, StridedView, Concatenates) and operation.name not in table:
             stays = isinstance(operation.op, ShapeOnly)
-            fits = stays or sum(result.tensor.size for result in operation.results) <= MOST_MOVED
+            fits = stays or sum(result.tensor.size for result in operation.results) <= OPTIONS.most_moved
             is_float = fits and read_as_floats(operation)
         else:
             is_float = table.get(operation.name) in FLOAT_MODES or is_postprocess(operation)

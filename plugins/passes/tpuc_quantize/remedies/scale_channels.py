@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tpuc.api import (
     CALIBRATION_TABLE,
     QUANTISE_TABLE,
-    CalibrationError,
     Module,
     Operation,
     Pass,
@@ -21,7 +20,7 @@ from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.results import MODE
 
 from tpuc_quantize.remedies.channel_thresholds import CHANNEL_THRESHOLDS, channel_elements, eligible
-from tpuc_quantize.tables.annotations import parse_notes
+from tpuc_quantize.tables.annotations import noted
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 MODES = ("int8", "int8-asym")
@@ -78,10 +77,4 @@ def noted_thresholds(module: Module, table: CalibrationTable) -> dict[str, Array
         for value in operation.results
         if isinstance(value.type, TensorType) and value.tensor.rank == 4
     }
-    try:
-        return parse_notes(table.sections.get(CHANNEL_THRESHOLDS, ()), channels)
-    except ValueError as error:
-        raise CalibrationError(
-            f"the calibration table's thresholds per channel do not fit module '{module.name}': {error}; calibrate it "
-            "again with `tpuc calibrate`"
-        ) from error
+    return noted(module, table, CHANNEL_THRESHOLDS, "thresholds per channel", channels)

@@ -23,20 +23,34 @@ from tpuc_ops.window import pair
 from tpuc_quantize.simulation.grids import FILTER_STEPS, filter_scales, stored_filters
 from tpuc_quantize.simulation.network import FakeNetwork, Filters, State
 
-MOST_WEIGHTS = 1024
-"""Of one filter: the work grows with the cube."""
-MOST_ROWS, MOST_ELEMENTS = 128, 1 << 15
-"""Of operands, from one sample: all products of a network are kept at once."""
-DAMPING = 0.05
-"""Added to the moments, as a part of their mean on the diagonal: few rows leave some directions unseen."""
-BLOCK = 32
-"""Weights behind so many are told at once what these leave, by a product."""
-LEAST_GAIN = 0.05
-"""Rounding to the nearest stays where the error on other samples falls by a smaller part."""
-
 Floats = NDArray[np.float64]
 Rows = Mapping[int, Array]
 """By step: `[groups, rows, weights of a filter]`."""
+
+
+@dataclass(frozen=True)
+class RoundingOptions:
+    """What a fit looks at and demands. Decision 0027 has gains of seven networks with these numbers."""
+
+    most_weights: int = 1024
+    """Of one filter: the work grows with the cube, 0.4 s of processor time for 512, 5 s for 1,024."""
+    most_rows: int = 128
+    """Of operands, from one sample. Sixteen samples give 2,048, two for each weight of the largest filter."""
+    most_elements: int = 1 << 15
+    """Of these rows: all products of a network keep theirs at once, 128 KiB each and sample."""
+    damping: float = 0.05
+    """Added to the moments, as a part of their mean on the diagonal: few rows leave directions unseen. Not varied; GPTQ
+    adds 0.01, of some 100 times as many rows.
+    """
+    block: int = 32
+    """Weights behind so many are told at once what these leave, by a product: this only saves time."""
+    least_gain: float = 0.05
+    """The error on samples between those of the fit must fall by this part. Products gained 0.6 to 14 dB, so that it
+    only keeps out what is luck.
+    """
+
+
+OPTIONS = RoundingOptions()
 
 
 def find_rounding(
@@ -69,18 +83,18 @@ def _rows(net: FakeNetwork, numbered: tuple[int, Mapping[str, Array]]) -> Rows:
 def _rows_of(op: object, x: Array, filters: Array, number: int) -> Array | None:
     """Some rows of a product's operand, other ones for every sample."""
     if isinstance(op, top.MatMul):
-        if filters.ndim != 2 or op.left_transpose or filters.size < 1 or x.shape[-1] > MOST_WEIGHTS:
+        if filters.ndim != 2 or op.left_transpose or filters.size < 1 or x.shape[-1] > OPTIONS.most_weights:
             return None
         rows = x.reshape(-1, x.shape[-1])
-        return rows[_some(len(rows), MOST_ELEMENTS // x.shape[-1], number)][None]
+        return rows[_some(len(rows), OPTIONS.most_elements // x.shape[-1], number)][None]
     if not isinstance(op, top.Conv) or op.inserts or not x.ndim == filters.ndim == 4:
         return None
     group, weights = op.group, filters[0].size
-    if weights > MOST_WEIGHTS:
+    if weights > OPTIONS.most_weights:
         return None
     window, padded = op.window(), pad_images(x, op.window().pads)[0]
     height, width = pair(window.output(x.shape[2:]))
-    places = _some(height * width, MOST_ELEMENTS // (group * weights), number)
+    places = _some(height * width, OPTIONS.most_elements // (group * weights), number)
     (sh, sw), (dh, dw) = window.strides, window.dilations
     top_rows, left = places // width * sh, places % width * sw
     taps = [padded[:, top_rows + i * dh, left + j * dw] for i, j in np.ndindex(*filters.shape[2:])]
@@ -90,7 +104,7 @@ def _rows_of(op: object, x: Array, filters: Array, number: int) -> Array | None:
 
 def _some(count: int, most: int, number: int) -> NDArray[np.intp]:
     """So many places of `count`, evenly; the first one differs from sample to sample."""
-    chosen = min(count, MOST_ROWS, max(most, 1))
+    chosen = min(count, OPTIONS.most_rows, max(most, 1))
     return (np.arange(chosen) * count // chosen + number * 7) % count
 
 
@@ -104,7 +118,7 @@ def _rounded(net: FakeNetwork, index: int, seen: Sequence[Array], steps: float) 
     first, second = (_moments(seen[start::2]) for start in (0, 1))
     nearest = np.clip(np.rint(grouped.weights), -steps, steps)
     before, after = (grouped.cost(one, second) for one in (nearest, grouped.fitted(first, steps)))
-    if not after < before * (1.0 - LEAST_GAIN):
+    if not after < before * (1.0 - OPTIONS.least_gain):
         return None
     integers = grouped.fitted(first + second, steps)
     return grouped.shaped(op, integers, filters).astype(np.int8), scales.astype(np.float32)
@@ -140,14 +154,14 @@ class _Grouped:
         """
         powers = moments.diagonal(axis1=1, axis2=2)
         order = np.argsort(-powers, axis=1, kind="stable")
-        damped = moments + _diagonal(DAMPING * powers.mean(axis=1) + 1e-30, moments.shape[1])
+        damped = moments + _diagonal(OPTIONS.damping * powers.mean(axis=1) + 1e-30, moments.shape[1])
         sorted_ = np.take_along_axis(np.take_along_axis(damped, order[:, :, None], 1), order[:, None, :], 2)
         upper = root_of_inverse(sorted_)
         left = np.take_along_axis(self.weights, order[:, None, :], 2)
         fixed = np.abs(left) >= steps * (1 - 1e-6)
         result, errors = np.empty_like(left), np.empty_like(left)
-        for begin in range(0, left.shape[2], BLOCK):
-            block = slice(begin, begin + BLOCK)
+        for begin in range(0, left.shape[2], OPTIONS.block):
+            block = slice(begin, begin + OPTIONS.block)
             for place in range(*block.indices(left.shape[2])):
                 column = left[:, :, place]
                 whole = np.clip(np.rint(column), -steps, steps)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Module, Pass, PassContext, drop_unused_weights, remove_dead
 
-from tpuc_quantize.scaling.links import equalise
+from tpuc_quantize.scaling.links import EqualizationOptions, equalise
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class EqualiseWeights(Pass):
     """
 
     name = "equalise-weights"
-    rounds: int = 20
-    tolerance: float = 0.01
+    rounds: int = EqualizationOptions.rounds
+    tolerance: float = EqualizationOptions.tolerance
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
-        changed = bool(equalise(module, self.rounds, self.tolerance))
+        changed = bool(equalise(module, EqualizationOptions(self.rounds, self.tolerance)))
         remove_dead(module)
         drop_unused_weights(module)
         return changed

@@ -57,17 +57,24 @@ def find_links(module: Module, *, with_limits: bool = False) -> Iterator[Link]:
             yield Link(operation, tuple(between), tuple(users), channels)
 
 
-ROUNDS, TOLERANCE = 20, 0.01
-"""Of `equalise`."""
+@dataclass(frozen=True)
+class EqualizationOptions:
+    """When cross-layer equalization ends."""
+
+    rounds: int = 20
+    """At most so often over all pairs. A chain of layers converges linearly (Nagel et al. 2019). Not varied."""
+    tolerance: float = 0.01
+    """No factor moves further from 1 in the last round: 0.09 dB of a range."""
 
 
-def equalise(module: Module, rounds: int = ROUNDS, tolerance: float = TOLERANCE) -> dict[str, Array]:
-    """Give neighbouring filters equal ranges per channel, until no factor is further than `tolerance` from 1. Returns
-    the factors that moved altogether, by the name of what makes the channels.
+def equalise(module: Module, options: EqualizationOptions | None = None) -> dict[str, Array]:
+    """Give neighboring filters equal ranges per channel. Returns the factors that moved altogether, by the name of what
+    makes the channels.
     """
+    options = options or EqualizationOptions()
     moved: dict[str, Array] = {}
     links, build = list(find_links(module)), Builder(module, constant=top.Weight())
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         furthest = 1.0
         for link in links:
             ours, theirs = writer_ranges(module, link), reader_ranges(module, link)
@@ -75,11 +82,11 @@ def equalise(module: Module, rounds: int = ROUNDS, tolerance: float = TOLERANCE)
             factors = np.ones(link.channels)
             factors[usable] = np.sqrt(ours[usable] / theirs[usable])
             off = float(elementary.exp(np.abs(elementary.log(factors)).max(initial=0.0)))
-            if off > 1 + tolerance:
+            if off > 1 + options.tolerance:
                 move(module, link, factors, build)
                 moved[link.producer.name] = moved.get(link.producer.name, 1.0) * factors
             furthest = max(furthest, off)
-        if furthest <= 1 + tolerance:
+        if furthest <= 1 + options.tolerance:
             break
     return moved
 

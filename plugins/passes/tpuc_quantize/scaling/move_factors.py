@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tpuc.api import CALIBRATION_TABLE, CalibrationError, Module, Pass, PassContext, drop_unused_weights, remove_dead
+from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext, drop_unused_weights, remove_dead
 from tpuc.api.evaluation import Array, state_factors, stated_factors
 
 from tpuc_quantize.scaling.links import find_links, move
-from tpuc_quantize.tables.annotations import parse_notes
+from tpuc_quantize.tables.annotations import noted
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 FACTORS = "channel_factor"
@@ -51,14 +51,7 @@ def move_factors(module: Module, factors: Mapping[str, Array]) -> bool:
 
 def noted_factors(module: Module, table: CalibrationTable) -> dict[str, Array]:
     """The factors in a table by the name of what makes the channels."""
-    notes = table.sections.get(FACTORS, ())
-    if not notes:
+    if FACTORS not in table.sections:
         return {}
     channels = {link.producer.name: link.channels for link in find_links(module)}
-    try:
-        return parse_notes(notes, channels)
-    except ValueError as error:
-        raise CalibrationError(
-            f"the calibration table's factors per channel do not fit module '{module.name}': {error}; calibrate it "
-            "again with `tpuc calibrate`"
-        ) from error
+    return noted(module, table, FACTORS, "factors per channel", channels)

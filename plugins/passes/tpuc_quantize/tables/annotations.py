@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from tpuc.api import CalibrationError, Module
 from tpuc.api.evaluation import Array
+
+from tpuc_quantize.tables.table import CalibrationTable
 
 
 def note_lines(values: Mapping[str, Array]) -> tuple[str, ...]:
@@ -29,3 +32,16 @@ def parse_notes(lines: Iterable[str], channels: Mapping[str, int]) -> dict[str, 
         else:
             raise ValueError(f"no op with so many channels in '{line[:40]}...'")
     return result
+
+
+def noted(
+    module: Module, table: CalibrationTable, section: str, what: str, channels: Mapping[str, int]
+) -> dict[str, Array]:
+    """The numbers per channel in a section of a table by name; raises CalibrationError for those of another network."""
+    try:
+        return parse_notes(table.sections.get(section, ()), channels)
+    except ValueError as error:
+        raise CalibrationError(
+            f"the calibration table's {what} do not fit module '{module.name}': {error}; calibrate it again with `tpuc "
+            "calibrate`"
+        ) from error
