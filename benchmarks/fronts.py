@@ -27,9 +27,9 @@ from tpuc_driver.session import Session
 from tpuc_driver.work import one_blas_thread, open_pool
 from tpuc_lower.target.results import LATENCY
 from tpuc_ops import top
+from tpuc_quantize.mixed_precision.evaluations import Evaluations
 from tpuc_quantize.mixed_precision.search_quantize_table import SearchQuantiseTable, sensitivity_job
 from tpuc_quantize.mixed_precision.timed_search import Timer
-from tpuc_quantize.mixed_precision.trials import Trials
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -119,12 +119,12 @@ def convolution(net: Network, x: Any, kind: str, random: Any) -> tuple[Op, Any, 
     return op, x, filters, net.none
 
 
-def assignments(trials: Trials, time: Timer) -> Assignments:
+def assignments(evaluations: Evaluations, time: Timer) -> Assignments:
     """Noise and time of every one; ops that only move data follow those around them."""
-    names = trials.graph.layers
+    names = evaluations.graph.layers
     every = [some for count in range(len(names) + 1) for some in combinations(names, count)]
-    choices = [trials.graph.completed(some) for some in every]
-    decibels = [one.sqnr_db for one in trials.mixed(choices)]
+    choices = [evaluations.graph.completed(some) for some in every]
+    decibels = [one.sqnr_db for one in evaluations.mixed(choices)]
     return Assignments(choices, decibels, [ms if (ms := time(one)) is not None else np.inf for one in choices])
 
 
@@ -174,9 +174,9 @@ def measure(case: Case, chip: str, cache: Path | None) -> str:
         rows = open_samples([spec], samples)
         few = replace(rows, samples=rows.samples[-SAMPLES:])
         with open_pool(1) as pool:
-            trials = Trials(sensitivity_job(case.module, context, few), context, pool, 1000)
-            every = kept(case, chip, cache, lambda: assignments(trials, timer))
-            by_noise = [trials.graph.completed(choice) for choice in ((), *trials.quiet())]
+            evaluations = Evaluations(sensitivity_job(case.module, context, few), context, pool, 1000)
+            every = kept(case, chip, cache, lambda: assignments(evaluations, timer))
+            by_noise = [evaluations.graph.completed(choice) for choice in ((), *evaluations.quiet())]
     known = dict(zip(map(frozenset, every.choices), zip(every.decibels, every.milliseconds, strict=True), strict=True))
     longer = gaps(every, [(-point.loss, point.milliseconds) for point in found.points])
     before = gaps(every, [known[frozenset(choice)] for choice in by_noise])

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 from tpuc.api.evaluation import stated_factors
 from tpuc_ops import top
-from tpuc_quantize.scaling.integer_weights import make_whole
+from tpuc_quantize.scaling.integer_weights import make_integer_weights
 
 from tests.passes.graphs import Array, Network, assert_equal, run
 
@@ -27,7 +27,7 @@ def test_factors_move_past_relus_with_a_limit_and_pools() -> None:
     made = next(one for one in module.main.operations if isinstance(one.op, top.Conv))
     old = module.weights[first.name]
     assert (_in_short_floats(old) != old).any()
-    make_whole(module)
+    make_integer_weights(module)
     assert_equal(module, before)
     filters = module.constant(made.operands[1])
     assert filters is not None
@@ -39,5 +39,5 @@ def test_other_filters_stay() -> None:
     net = Network(1, 3, 4, 4)
     value = net.op(top.Conv(kernel_shape=(1, 1), do_relu=True), net.input, net.weight(40, 3, 1, 1), net.weight(40))
     module = net.finish(net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(2, 40, 1, 1), net.none))
-    make_whole(module)
+    make_integer_weights(module)
     assert not stated_factors(module)

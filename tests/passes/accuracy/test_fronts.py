@@ -10,7 +10,7 @@ import numpy as np
 from tpuc.api import CALIBRATION_TABLE
 from tpuc_ops import top
 from tpuc_quantize.importing.import_calibration import ImportCalibration
-from tpuc_quantize.mixed_precision.pareto_front import Choice, Front, Graph, front_of, graph_of
+from tpuc_quantize.mixed_precision.pareto_front import Choice, Graph, ParetoFront, front_of, graph_of
 from tpuc_quantize.mixed_precision.search import Source
 from tpuc_quantize.mixed_precision.sensitivity import rounded
 from tpuc_quantize.simulation.network import FakeNetwork
@@ -53,8 +53,8 @@ class Bench:
         casts = sum(cost for pair, cost in self.casts.items() if len(pair & set(choice)) == 1)
         return 20 + sum(self.costs[name] for name in choice if name in self.costs) + casts
 
-    def front(self, most: int = 99) -> Front:
-        return Front(GRAPH, self.sources, NAMES, most, self.noise, self.time)
+    def front(self, most: int = 99) -> ParetoFront:
+        return ParetoFront(GRAPH, self.sources, NAMES, most, self.noise, self.time)
 
 
 @each("seed", range(5))
@@ -92,7 +92,7 @@ def test_few_networks_near_the_front_are_measured() -> None:
         asked.append(len(choices))
         return bench.noise(choices)
 
-    front = Front(GRAPH, bench.sources, NAMES, 99, measure, bench.time)
+    front = ParetoFront(GRAPH, bench.sources, NAMES, 99, measure, bench.time)
     few, every = front.find(60), bench.front()
     assert asked in ([60], [61])
     assert len(few) >= 0.7 * len(every.find(256))

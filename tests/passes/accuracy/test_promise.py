@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import Module, Unsupported
 from tpuc_driver.api.accuracy import OpenedMeasure
-from tpuc_quantize.mixed_precision.accuracy_constraint import Form, Promise
+from tpuc_quantize.mixed_precision.accuracy_constraint import AccuracyConstraint, Form
 from tpuc_quantize.mixed_precision.search import Source, quiet
 
 from tests.families import each
@@ -29,18 +29,20 @@ def forms(count: int) -> list[Form]:
     return [Form(str(place), Module(str(place)), None) for place in range(count)]
 
 
-def promise(measure: Known, most: int = 40, missing: str = "", *, point_estimate: bool = False) -> Promise:
+def constraint(
+    measure: Known, most: int = 40, missing: str = "", *, point_estimate: bool = False
+) -> AccuracyConstraint:
     def compiled(form: Form) -> tuple[Module, int]:
         if form.preparation == missing:
             raise Unsupported("no kernel")
         return form.module, 1000 + int(form.preparation)
 
-    return Promise(compiled, measure, 0.9, 0.9, most, paired=True, point_estimate=point_estimate)
+    return AccuracyConstraint(compiled, measure, 0.9, 0.9, most, paired=True, point_estimate=point_estimate)
 
 
 @each("first", [0, 1, 7, 30, 31])
 def test_the_cheapest_is_found_by_halves(first: int) -> None:
-    search = promise(Known({str(place): 0.95 if place >= first else 0.5 for place in range(32)}))
+    search = constraint(Known({str(place): 0.95 if place >= first else 0.5 for place in range(32)}))
     search.cheapest(forms(32))
     kept = search.confirmed()
     assert kept is not None
@@ -50,7 +52,7 @@ def test_the_cheapest_is_found_by_halves(first: int) -> None:
 
 def test_cheaper_ones_next_to_it_are_looked_at() -> None:
     figures = {str(place): 0.95 if place >= 16 or place == 13 else 0.5 for place in range(32)}
-    search = promise(Known(figures))
+    search = constraint(Known(figures))
     search.cheapest(forms(32))
     kept = search.confirmed()
     assert kept is not None
@@ -60,7 +62,7 @@ def test_cheaper_ones_next_to_it_are_looked_at() -> None:
 def searched(held_out: dict[str, float], count: int, *, point_estimate: bool = False) -> tuple[Known, str | None]:
     """Of five networks that all are accurate enough in the search, the one that is confirmed."""
     measure = Known({str(place): 0.95 + 0.01 * (place == 4) for place in range(5)}, held_out, count)
-    search = promise(measure, point_estimate=point_estimate)
+    search = constraint(measure, point_estimate=point_estimate)
     for form in forms(5):
         search.attempt(form)
     assert not measure.asked  # the search never asks held-out samples
@@ -90,7 +92,7 @@ def test_later_networks_must_hold_with_more_confidence() -> None:
 
 
 def test_no_more_are_tried_than_allowed_and_what_has_no_kernel_does_not_count() -> None:
-    search = promise(Known({str(place): 0.1 for place in range(9)}), most=3, missing="1")
+    search = constraint(Known({str(place): 0.1 for place in range(9)}), most=3, missing="1")
     assert search.first_met(iter(forms(9))) is None
     assert [one.form.preparation for one in search.tried] == ["0", "2", "3"]
     assert search.confirmed() is None

@@ -13,7 +13,7 @@ from tpuc_driver.api.host import finite_pair
 from tpuc_ops.factorisation import dot, energy
 from tpuc_ops.quantised import Product
 
-from tpuc_quantize.analysis.lowered_subgraph import Cone
+from tpuc_quantize.analysis.lowered_subgraph import Subgraph
 from tpuc_quantize.metrics.agreement import Agreement
 
 CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requantisation")
@@ -95,15 +95,15 @@ class LayerError:
         self.noise += energy(a - b)
         self.middle += energy(a + b) / 4
 
-    def split(self, operation: Operation, cone: Cone, operands: list[Array], wanted: Array) -> None:
+    def split(self, operation: Operation, subgraph: Subgraph, operands: list[Array], wanted: Array) -> None:
         """Add one sample's parts: from exact operands, one cause after the other is let in. What the result's own grid
         cuts off is clipping too.
         """
         names = [operand.name for operand in operation.operands]
-        grids = [cone.grid(name) if name in cone.entries else None for name in names]
-        exact: Mapping[str, Array] = {name: operands[names.index(name)] for name in cone.entries}
+        grids = [subgraph.grid(name) if name in subgraph.entries else None for name in names]
+        exact: Mapping[str, Array] = {name: operands[names.index(name)] for name in subgraph.entries}
         filtered = list(operands)
-        filters = cone.filters() if isinstance(operation.op, Product) else None
+        filters = subgraph.filters() if isinstance(operation.op, Product) else None
         if filters is not None and filters[0].shape == operands[1].shape:
             filtered[1] = filters[0]
             if filters[1] is not None:
@@ -116,15 +116,15 @@ class LayerError:
             (cause, np.asarray(op.evaluate(node, one)[0]))
             for cause, one in ((weights, filtered), (clipping, clipped), (rounding, rounded))
         ]
-        if cone.result_grid is not None:
-            stages.append((clipping, cone.result_grid.clip(stages[-1][1])))
-        stages.append((rest, cone.run(exact).reshape(wanted.shape)))
+        if subgraph.result_grid is not None:
+            stages.append((clipping, subgraph.result_grid.clip(stages[-1][1])))
+        stages.append((rest, subgraph.run(exact).reshape(wanted.shape)))
         before = wanted
         for cause, after in stages:
             self.parts[cause] += _energy(after, before)
             before = after
         self.local += _energy(before, wanted)
-        self.is_split, self.narrow_float = True, cone.narrow_float
+        self.is_split, self.narrow_float = True, subgraph.narrow_float
 
 
 def _energy(a: Array, b: Array) -> float:

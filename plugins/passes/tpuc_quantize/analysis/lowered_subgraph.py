@@ -27,11 +27,11 @@ from tpuc_quantize.simulation.grids import Grid, grid_of_uniform
 _QUANTISED = (Uniform, UniformPerAxis)
 _F32_BITS = 32
 _MOST_OPERATIONS = 16
-"""Of a cone: lowerings make fewer of one op, so that a longer way back means that it was lost."""
+"""Of a subgraph: lowerings make fewer of one op, so that a longer way back means that it was lost."""
 
 
 @dataclass(frozen=True)
-class Cone:
+class Subgraph:
     """The TPU ops behind one value, in order, up to values that the TOP op reads too (`entries` by their names)."""
 
     module: Module
@@ -130,7 +130,9 @@ def _scales(element: Uniform | UniformPerAxis, channels: int) -> Array:
     return np.repeat(scales, channels // scales.size)
 
 
-def find_cone(module: Module, values: Mapping[str, Value], result: str, operands: Collection[str]) -> Cone | None:
+def find_subgraph(
+    module: Module, values: Mapping[str, Value], result: str, operands: Collection[str]
+) -> Subgraph | None:
     """The TPU ops between `operands` and `result`; None when they read anything else that is computed."""
     wanted = values.get(result)
     if wanted is None or wanted.defining is None:
@@ -154,7 +156,7 @@ def find_cone(module: Module, values: Mapping[str, Value], result: str, operands
     if len(found) > _MOST_OPERATIONS or set(entries) != set(operands):
         return None
     order = {operation: place for place, operation in enumerate(module.main.operations)}
-    return Cone(module, wanted, tuple(sorted(found, key=lambda one: order[one])), entries)
+    return Subgraph(module, wanted, tuple(sorted(found, key=lambda one: order[one])), entries)
 
 
 def real(array: Array, type: TensorType) -> Array:

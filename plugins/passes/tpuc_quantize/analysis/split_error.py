@@ -25,7 +25,7 @@ from tpuc.api import (
 from tpuc.api.evaluation import Array, Interpreter, stated_factors
 
 from tpuc_quantize.analysis.layer_errors import LayerError
-from tpuc_quantize.analysis.lowered_subgraph import Cone, find_cone, real
+from tpuc_quantize.analysis.lowered_subgraph import Subgraph, find_subgraph, real
 from tpuc_quantize.metrics.agreement import Agreement, Outputs
 from tpuc_quantize.metrics.output_heads import deciders_of
 from tpuc_quantize.scaling.move_factors import move_factors
@@ -66,10 +66,10 @@ class SplitError(Pass):
                 "with the TPU module that was made of it"
             )
         exact, rounded = Interpreter(module), Interpreter(quantised)
-        cones: dict[str, Cone | None] = {}
+        subgraphs: dict[str, Subgraph | None] = {}
         for operation in layers:
             computed = [v.name for v in operation.operands if isinstance(v.type, TensorType) and not v.is_constant]
-            cones[operation.name] = find_cone(quantised, values, operation.result.name, computed)
+            subgraphs[operation.name] = find_subgraph(quantised, values, operation.result.name, computed)
         errors = {operation.name: LayerError(operation.name, operation.op.name) for operation in layers}
         ends: list[tuple[Outputs, Outputs]] = []
         for sample in context.progress(samples, "comparing", len(samples)):
@@ -77,10 +77,10 @@ class SplitError(Pass):
             ends.append(_outputs(exact, rounded, wanted, got))
             for operation in layers:
                 name = operation.result.name
-                error, cone = errors[operation.name], cones[operation.name]
+                error, subgraph = errors[operation.name], subgraphs[operation.name]
                 error.see(wanted[name], real(got[name], values[name].tensor))
-                if cone is not None and math.isfinite(error.noise) and np.isfinite(wanted[name]).all():
-                    error.split(operation, cone, _operands(module, operation, wanted), wanted[name])
+                if subgraph is not None and math.isfinite(error.noise) and np.isfinite(wanted[name]).all():
+                    error.split(operation, subgraph, _operands(module, operation, wanted), wanted[name])
         kept = _kept(module, ends)
         for operation in layers:
             errors[operation.name].kept = kept.get(operation.result.name)

@@ -26,7 +26,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Tried:
+class Evaluated:
     """What became of a form. `held_out` is the figure on held-out samples, and `interval` where it lies; None where it
     was not measured there.
     """
@@ -39,7 +39,7 @@ class Tried:
 
 
 @dataclass
-class Promise:
+class AccuracyConstraint:
     """Compiles and measures forms until one has at least the figure `least`; at most `most` are tried. Then, on samples
     that the search has not seen, the lower end of the figure's interval must be `least_held_out`, or the figure itself
     with `point_estimate`. `paired`: `least_held_out` is relative to the float network's figure.
@@ -53,8 +53,8 @@ class Promise:
     paired: bool
     point_estimate: bool = False
     budget: ConstraintBudget = field(default_factory=ConstraintBudget)
-    tried: list[Tried] = field(default_factory=list[Tried])
-    refuted: list[Tried] = field(default_factory=list[Tried])
+    tried: list[Evaluated] = field(default_factory=list[Evaluated])
+    refuted: list[Evaluated] = field(default_factory=list[Evaluated])
     """Accurate enough in the search, and not on held-out samples."""
 
     @property
@@ -62,7 +62,7 @@ class Promise:
         """How many may still be tried."""
         return self.most - len(self.tried)
 
-    def attempt(self, form: Form) -> Tried | None:
+    def attempt(self, form: Form) -> Evaluated | None:
         """Compile, and measure on the samples of the search. None for what the chip cannot compile, or when enough was
         tried.
         """
@@ -72,17 +72,17 @@ class Promise:
             module, cycles = self.compile(form)
         except Unsupported:
             return None
-        found = Tried(form, cycles, self.measure.of(module))
+        found = Evaluated(form, cycles, self.measure.of(module))
         self.tried.append(found)
         return found
 
-    def is_met(self, tried: Tried | None) -> bool:
+    def is_met(self, tried: Evaluated | None) -> bool:
         """Was it compiled, is it accurate enough in the search, and not refuted since?"""
         return (
             tried is not None and tried.accuracy >= self.least and all(tried.form != one.form for one in self.refuted)
         )
 
-    def confirmed(self) -> Tried | None:
+    def confirmed(self) -> Evaluated | None:
         """The cheapest network that is accurate enough in the search and on held-out samples.
 
         These are asked about few networks: the cheapest ones, and the last time about the surest. The k-th one must
@@ -100,7 +100,7 @@ class Promise:
             self.refuted.append(checked)
         return None
 
-    def _checked(self, tried: Tried) -> Tried:
+    def _checked(self, tried: Evaluated) -> Evaluated:
         """With its figure on held-out samples, if there are any."""
         if not self.measure.held_out:
             return tried
@@ -108,16 +108,16 @@ class Promise:
         figure = self.measure.of(self.compile(tried.form)[0], held_out=True)
         return replace(tried, held_out=figure, interval=self.measure.interval(figure, confidence, paired=self.paired))
 
-    def _holds(self, checked: Tried) -> bool:
+    def _holds(self, checked: Evaluated) -> bool:
         if checked.held_out is None or checked.interval is None:
             return True
         return (checked.held_out if self.point_estimate else checked.interval[0]) >= self.least_held_out
 
-    def best(self) -> Tried:
+    def best(self) -> Evaluated:
         """The most accurate on the samples of the search, the cheapest of equals."""
         return max(self.tried, key=lambda one: (one.accuracy, -one.cycles))
 
-    def first_met(self, forms: Iterator[Form]) -> Tried | None:
+    def first_met(self, forms: Iterator[Form]) -> Evaluated | None:
         """The first that is accurate enough; those behind it are not made."""
         for form in forms:
             found = self.attempt(form)

@@ -35,11 +35,11 @@ from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import LATENCY
 
 from tpuc_quantize.calibration.calibrate import Calibrate
-from tpuc_quantize.mixed_precision.accuracy_constraint import Form, Promise, Tried
+from tpuc_quantize.mixed_precision.accuracy_constraint import AccuracyConstraint, Evaluated, Form
+from tpuc_quantize.mixed_precision.evaluations import Evaluations
 from tpuc_quantize.mixed_precision.options import ConstraintBudget
 from tpuc_quantize.mixed_precision.preparations import GIVEN, NONE, Preparations
 from tpuc_quantize.mixed_precision.search_quantize_table import sensitivity_job
-from tpuc_quantize.mixed_precision.trials import Trials
 from tpuc_quantize.observers.held_out import choose_held_out
 from tpuc_quantize.prequantized.common import has_scales
 
@@ -48,7 +48,7 @@ NAME = "meet-accuracy"
 
 
 @dataclass(frozen=True)
-class Wish:
+class Target:
     """What was asked for: see the pass `meet-accuracy`. `calibration` makes the usual table."""
 
     calibration: Calibrate
@@ -59,10 +59,10 @@ class Wish:
 
 
 @dataclass
-class Search:
+class ConstrainedSearch:
     """For one network."""
 
-    wish: Wish
+    target: Target
     module: Module
     context: PassContext
     preparations: Preparations = field(init=False)
@@ -71,51 +71,51 @@ class Search:
     _asked: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._asked = _number(self.wish.min_accuracy)
-        parsed = parse_pass_text(self.wish.measure)
+        self._asked = _number(self.target.min_accuracy)
+        parsed = parse_pass_text(self.target.measure)
         self._chosen = build_object("measure", self.context.registry.get(MEASURES, parsed.name), parsed)
-        wish = self.wish.calibration
-        sets = tuple(map(SampleSet.of_text, wish.dataset)) or None
-        path = Path(wish.data_list) if wish.data_list else None
-        self.samples = open_samples(inputs_of(self.module), sets, path, wish.input_num, self.context.registry)
-        if self._chosen.uses_calibration_samples and not self.wish.point_estimate:
-            wish = replace(wish, held_out_num=2 * (samples_needed(self._share) or 0))
-        self.preparations = Preparations(self.module, self.context, wish)
+        calibration = self.target.calibration
+        sets = tuple(map(SampleSet.of_text, calibration.dataset)) or None
+        path = Path(calibration.data_list) if calibration.data_list else None
+        self.samples = open_samples(inputs_of(self.module), sets, path, calibration.input_num, self.context.registry)
+        if self._chosen.uses_calibration_samples and not self.target.point_estimate:
+            calibration = replace(calibration, held_out_num=2 * (samples_needed(self._share) or 0))
+        self.preparations = Preparations(self.module, self.context, calibration)
 
     def run(self) -> bool:
         """Leave what was found in the results; has the module changed? Raises CalibrationError without a result."""
         is_shared = self._chosen.uses_calibration_samples
-        if is_shared and not self.wish.point_estimate:  # before a long calibration
+        if is_shared and not self.target.point_estimate:  # before a long calibration
             self._check_samples(len(self._held_out()))
         usual, held_out = self._usual()
         measure = self._measure(held_out)
         least, apart = (self._least(exact) for exact in (measure.exact, measure.exact_held_out))
         if measure.exact < least:
             raise CalibrationError(
-                f"{self.module.name}: --min-accuracy {self.wish.min_accuracy} is more than the float network has: "
+                f"{self.module.name}: --min-accuracy {self.target.min_accuracy} is more than the float network has: "
                 f"{measure.name} {measure.exact:.4f}. Ask for less."
             )
-        if not is_shared and self._is_relative and not self.wish.point_estimate:
+        if not is_shared and self._is_relative and not self.target.point_estimate:
             self._check_samples(measure.held_out)
-        wish = self.wish
-        promise = Promise(
-            self._compiled, measure, least, apart, wish.max_trials, self._is_relative, wish.point_estimate
+        target = self.target
+        constraint = AccuracyConstraint(
+            self._compiled, measure, least, apart, target.max_trials, self._is_relative, target.point_estimate
         )
-        plain = promise.attempt(usual)
+        plain = constraint.attempt(usual)
         if plain is None:
             self.context.result(COMPILE)(usual.module, usual.table, usual.modes)  # raises what is wrong
-            raise UsageError(f"--max-trials {self.wish.max_trials} allows no network at all; give at least 1.")
-        chosen = promise.confirmed()
+            raise UsageError(f"--max-trials {self.target.max_trials} allows no network at all; give at least 1.")
+        chosen = constraint.confirmed()
         for search in (self._prepare, self._keep_floats):
             if chosen is None and self._is_integer:
-                search(promise, usual)
-                chosen = promise.confirmed()
+                search(constraint, usual)
+                chosen = constraint.confirmed()
         if chosen is None:
-            raise CalibrationError(self._refusal(promise, plain))
+            raise CalibrationError(self._refusal(constraint, plain))
         changed = chosen.form.module is not self.module
         if changed:
             self.preparations.rewritten(chosen.form.preparation, self.module, self.context)
-        self._leave(promise, plain, chosen)
+        self._leave(constraint, plain, chosen)
         if held_out is not None:
             self.context.leave(CHECK_SAMPLES, held_out)
         return changed
@@ -127,7 +127,7 @@ class Search:
     @property
     def _is_relative(self) -> bool:
         """Was so much of the float network's figure asked for?"""
-        return self.wish.min_accuracy.strip().endswith("%")
+        return self.target.min_accuracy.strip().endswith("%")
 
     @property
     def _share(self) -> float:
@@ -136,7 +136,7 @@ class Search:
 
     def _check_samples(self, held_out: int) -> None:
         """Raise CalibrationError where so many held-out samples cannot show what was asked for."""
-        needed, wanted = samples_needed(self._share), f"--min-accuracy {self.wish.min_accuracy}"
+        needed, wanted = samples_needed(self._share), f"--min-accuracy {self.target.min_accuracy}"
         if self._share > 1:
             return  # more than the float network has: another sentence
         if needed is None:
@@ -172,28 +172,28 @@ class Search:
         if held_out is not None:
             found = {sample: place for place, sample in enumerate(self.samples.samples)}
             places = [found[sample] for sample in held_out.samples]
-        paths = [SampleSet.of_text(text).path for text in self.wish.calibration.dataset]
+        paths = [SampleSet.of_text(text).path for text in self.target.calibration.dataset]
         context = self.context
         return self._chosen.open(Measured(self.module, self.samples, places, paths, context.registry, context.remark))
 
     def _compiled(self, form: Form) -> tuple[Module, int]:
         return self.context.result(COMPILE)(form.module, form.table, form.modes)
 
-    def _prepare(self, promise: Promise, usual: Form) -> None:
+    def _prepare(self, constraint: AccuracyConstraint, usual: Form) -> None:
         """Other preparations."""
         if usual.preparation != GIVEN:
-            promise.first_met(self.preparations.others())
+            constraint.first_met(self.preparations.others())
 
-    def _keep_floats(self, promise: Promise, usual: Form) -> None:
+    def _keep_floats(self, constraint: AccuracyConstraint, usual: Form) -> None:
         """Of the best preparation layers in float."""
         del usual
-        base = promise.best().form
+        base = constraint.best().form
         modes = [mode for mode in chip_of(self.context, NAME).description.modes if mode in FLOAT_MODES]
         with open_pool(registry=self.context.registry) as pool:
-            trials = self._trials(base, pool)
-            everything = trials.graph.completed(trials.graph.layers)
+            evaluations = self._evaluations(base, pool)
+            everything = evaluations.graph.completed(evaluations.graph.layers)
             whole = [replace(base, modes=dict.fromkeys(everything, mode)) for mode in modes]
-            found = promise.first_met(iter(sorted(whole, key=lambda form: self._compiled(form)[1])))
+            found = constraint.first_met(iter(sorted(whole, key=lambda form: self._compiled(form)[1])))
             if found is None:
                 return
             mode = found.form.modes[everything[0]]
@@ -202,29 +202,29 @@ class Search:
             def milliseconds(floats: Sequence[str]) -> float | None:
                 return self._compiled(replace(base, modes=dict.fromkeys(floats, mode)))[1] / clock
 
-            trials.context.leave(LATENCY, milliseconds)
-            points = sorted(trials.points(), key=lambda point: (point.cost, point.loss))
+            evaluations.context.leave(LATENCY, milliseconds)
+            points = sorted(evaluations.points(), key=lambda point: (point.cost, point.loss))
         cheaper = [one for one in points if one.cost < found.cycles / clock and one.floats]
         rising = [one for place, one in enumerate(cheaper) if all(one.loss < other.loss for other in cheaper[:place])]
-        promise.cheapest([replace(base, modes=dict.fromkeys(one.floats, mode)) for one in rising])
+        constraint.cheapest([replace(base, modes=dict.fromkeys(one.floats, mode)) for one in rising])
 
-    def _trials(self, base: Form, pool: Any) -> Trials:
+    def _evaluations(self, base: Form, pool: Any) -> Evaluations:
         context = replace(self.context, results={CALIBRATION_TABLE: base.table})
         few = replace(self.samples, samples=self.samples.samples[-ConstraintBudget().noise_samples :])
         job = sensitivity_job(base.module, context, few)
-        return Trials(job, context, pool, len(self.module.main.operations))
+        return Evaluations(job, context, pool, len(self.module.main.operations))
 
-    def _leave(self, promise: Promise, plain: Tried, chosen: Tried) -> None:
+    def _leave(self, constraint: AccuracyConstraint, plain: Evaluated, chosen: Evaluated) -> None:
         self.context.leave(QUANTISE_TABLE, chosen.form.modes)
         if chosen.form.table is not None:
             self.context.leave(CALIBRATION_TABLE, chosen.form.table)
-        self.context.leave(ACCURACY, _report(promise, plain, chosen))
+        self.context.leave(ACCURACY, _report(constraint, plain, chosen))
 
-    def _refusal(self, promise: Promise, plain: Tried) -> str:
-        found = _report(promise, plain, promise.best())
+    def _refusal(self, constraint: AccuracyConstraint, plain: Evaluated) -> str:
+        found = _report(constraint, plain, constraint.best())
         return (
-            f"{self.module.name}: no network is as accurate as --min-accuracy {self.wish.min_accuracy} asks; "
-            f"the best: {found.text()}. Lower it, allow more than --max-trials {self.wish.max_trials}, or give "
+            f"{self.module.name}: no network is as accurate as --min-accuracy {self.target.min_accuracy} asks; "
+            f"the best: {found.text()}. Lower it, allow more than --max-trials {self.target.max_trials}, or give "
             "samples that are more like what the network sees"
         )
 
@@ -239,11 +239,11 @@ def _number(text: str) -> float:
     return value
 
 
-def _report(promise: Promise, plain: Tried, chosen: Tried) -> AccuracyReport:
-    measure, modes = promise.measure, chosen.form.modes
+def _report(constraint: AccuracyConstraint, plain: Evaluated, chosen: Evaluated) -> AccuracyReport:
+    measure, modes = constraint.measure, chosen.form.modes
     return AccuracyReport(
         measure.name,
-        promise.least,
+        constraint.least,
         measure.exact,
         chosen.accuracy,
         measure.samples,
@@ -255,6 +255,6 @@ def _report(promise: Promise, plain: Tried, chosen: Tried) -> AccuracyReport:
         chosen.form.preparation,
         tuple(modes),
         next(iter(modes.values()), ""),
-        len(promise.tried),
+        len(constraint.tried),
         chosen.interval,
     )

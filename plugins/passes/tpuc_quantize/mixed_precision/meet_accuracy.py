@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tpuc.api import Module, Pass, PassContext
 
 from tpuc_quantize.calibration.calibrate import Calibrate
-from tpuc_quantize.mixed_precision.constrained_search import Search, Wish
+from tpuc_quantize.mixed_precision.constrained_search import ConstrainedSearch, Target
 
 
 @dataclass(frozen=True)
@@ -35,5 +35,5 @@ class MeetAccuracy(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
         calibration = Calibrate(self.dataset, self.data_list, self.input_num, self.method)
-        wish = Wish(calibration, self.min_accuracy, self.max_trials, self.measure, self.point_estimate)
-        return Search(wish, module, context).run()
+        target = Target(calibration, self.min_accuracy, self.max_trials, self.measure, self.point_estimate)
+        return ConstrainedSearch(target, module, context).run()

@@ -67,7 +67,7 @@ def graph_of(net: FakeNetwork, shared: Iterable[Sequence[str]]) -> Graph:
 
 
 @dataclass
-class Front:
+class ParetoFront:
     """All subsets of few layers by noise and time.
 
     Noise is predicted from `sources` and measured where the prediction leaves a network near the front. Time is that of

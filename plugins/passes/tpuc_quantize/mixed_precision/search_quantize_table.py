@@ -14,9 +14,9 @@ from tpuc_lower.target.results import FLOAT_SUMS
 
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.masks.keep_masks_float import KeepMasksFloat
+from tpuc_quantize.mixed_precision.evaluations import Evaluations
 from tpuc_quantize.mixed_precision.search import Search
 from tpuc_quantize.mixed_precision.sensitivity import SensitivityJob
-from tpuc_quantize.mixed_precision.trials import Trials
 from tpuc_quantize.remedies.correct_bias import noted_shifts
 from tpuc_quantize.remedies.keep_tail_float import KeepTailFloat
 from tpuc_quantize.remedies.round_weights import noted_filters
@@ -29,7 +29,7 @@ class SearchQuantiseTable(Pass):
     """Each layer alone in the integer mode gives its loss, and each value alone on its grid its noise. Then layers are
     put in `float_mode`, to at most `max_float_layers`: in each step all those around the value whose rounding, or the
     one whose filters cost most per layer. A value is rounded until all that compute and read it are float, so single
-    layers often gain nothing. That is reckoned from single noises, because trials of mixed networks differ by chance
+    layers often gain nothing. That is reckoned from single noises, because runs of mixed networks differ by chance
     as much as by what is float. The networks found are run, all in one fake-quantised graph, on the last `input_num`
     samples (0: all): to the first ones tuning and biases have been fitted.
 
@@ -57,8 +57,8 @@ class SearchQuantiseTable(Pass):
         few = dataclasses.replace(samples, samples=samples.samples[-self.input_num :])
         job = sensitivity_job(module, context, few)
         with open_pool(self.workers, self.cluster, context.registry) as pool:
-            trials = Trials(job, context, pool, self.max_float_layers)
-            losses, points = tuple(trials.losses()), tuple(trials.points())
+            evaluations = Evaluations(job, context, pool, self.max_float_layers)
+            losses, points = tuple(evaluations.losses()), tuple(evaluations.points())
         float_mode = self.float_mode or chip.float_mode or job.mode
         context.leave(QUANTISE_SEARCH, Search(chip.name, job.mode, float_mode, len(job.samples), losses, points))
         return False

@@ -20,7 +20,7 @@ from tpuc_ops import top
 from tpuc_optimize.fold_constants import FoldConstants
 
 from tpuc_quantize.prequantized.scaled_back import is_scaled_back
-from tpuc_quantize.scaling.integer_weights import make_whole
+from tpuc_quantize.scaling.integer_weights import make_integer_weights
 
 EXACT_MODE = "f32"
 """Whose sums of products of bytes are exact."""
@@ -51,7 +51,7 @@ class DropDynamicQuantisation(Pass):
         stay = "stays a float" if count == 1 else "stay floats"
         context.remark(f"{module.name}: {count} {are} quantised as inputs come {stay} in mode '{mode}'")
         if mode == "bf16":
-            make_whole(module)
+            make_integer_weights(module)
         return True
 
 

@@ -16,7 +16,7 @@ _NEAR = 1e-3
 """How far from a whole number rounding in float32 leaves one."""
 
 
-def make_whole(module: Module) -> None:
+def make_integer_weights(module: Module) -> None:
     """Let filters be whole numbers times a power of two, which floats of eight bits hold exactly."""
     if stated_factors(module):
         return

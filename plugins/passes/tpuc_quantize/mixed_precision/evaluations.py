@@ -12,7 +12,7 @@ from tpuc_lower.target.results import LATENCY
 from tpuc_ops.traits import KeepsGrid, states
 
 from tpuc_quantize.mixed_precision.options import FrontBudget
-from tpuc_quantize.mixed_precision.pareto_front import Choice, Front, Graph, graph_of
+from tpuc_quantize.mixed_precision.pareto_front import Choice, Graph, ParetoFront, graph_of
 from tpuc_quantize.mixed_precision.search import LayerLoss, Point, Source, quiet
 from tpuc_quantize.mixed_precision.sensitivity import (
     MixedJob,
@@ -29,7 +29,7 @@ from tpuc_quantize.simulation.network import FakeNetwork
 
 
 @dataclass
-class Trials:
+class Evaluations:
     """A calibrated network as `job` has it, run on the job's samples by `pool`. `most` layers may go float."""
 
     job: SensitivityJob
@@ -111,7 +111,7 @@ class Trials:
             return [scores[choice].noise for choice in choices]
 
         chosen = layers if len(layers) <= self.budget.most_layers else self._chosen(path)
-        front = Front(self.graph, self.sources, chosen, self.most, measure, time)
+        front = ParetoFront(self.graph, self.sources, chosen, self.most, measure, time)
         places = front.find(self._most_measured(), self.budget.most_timed)
         found = {front.choices[place]: front.timed[place] for place in (0, *places)}
         unknown = [choice for choice in map(self.graph.completed, path) if choice not in scores]
