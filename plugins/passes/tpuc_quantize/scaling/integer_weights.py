@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import Module, drop_unused_weights
@@ -10,10 +11,18 @@ from tpuc.api.evaluation import Array, state_factors, stated_factors
 
 from tpuc_quantize.scaling.links import constant, find_links, move
 
-_MOST = 255
-"""Magnitude of the whole numbers."""
-_NEAR = 1e-3
-"""How far from a whole number rounding in float32 leaves one."""
+
+@dataclass(frozen=True)
+class IntegerWeightOptions:
+    """What counts as integers times a factor."""
+
+    largest: int = 255
+    """Magnitude of the integers, by definition of eight bits."""
+    tolerance: float = 1e-3
+    """Of a step. Rounding a product of 255 and its factor in float32 leaves 1.5e-5."""
+
+
+OPTIONS = IntegerWeightOptions()
 
 
 def make_integer_weights(module: Module) -> None:
@@ -41,8 +50,12 @@ def _step(filters: Array) -> float | None:
     greatest = float(np.abs(filters).max(initial=0.0))
     if not greatest:
         return None
-    for count in range(1, _MOST + 1):
+    for count in range(1, OPTIONS.largest + 1):
         whole = filters.reshape(-1) * (count / greatest)
-        if (np.abs(whole[:64] - np.rint(whole[:64])) < _NEAR).all() and (np.abs(whole - np.rint(whole)) < _NEAR).all():
+        if _are_integers(whole[:64]) and _are_integers(whole):  # few show that most counts do not fit
             return greatest / count
     return None
+
+
+def _are_integers(numbers: Array) -> bool:
+    return bool((np.abs(numbers - np.rint(numbers)) < OPTIONS.tolerance).all())
