@@ -31,17 +31,8 @@ grammar of expressions that are recognized as divisors, not facts about the ops.
 _SUMS = (top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulConst, top.Clip, top.MaxConst)
 """What makes variances and norms, whose small values are small squares."""
 _UNSIGNED_STEPS = 255
-
-
-@dataclass(frozen=True)
-class EpsilonOptions:
-    """When a constant is too small for a float."""
-
-    fewest_steps: int = 16
-    """Of the float's smallest numbers: with so many, rounding changes it by at most 3 %."""
-
-
-OPTIONS = EpsilonOptions()
+_FEWEST_STEPS = 16
+"""Of a float's smallest numbers: rounding changes a constant of so many by at most 3 %."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +71,7 @@ def _is_coarse(operation: Operation, mode: str, numbers: Array, power: float) ->
     """Are the numbers less than a few steps of a float or half a step of integers, or their powers infinite?"""
     if mode in FLOAT_MODES:
         least, largest = _limits(mode)
-        return bool((numbers < OPTIONS.fewest_steps * least).all() or (numbers**power > largest).all())
+        return bool((numbers < _FEWEST_STEPS * least).all() or (numbers**power > largest).all())
     element = operation.result.tensor.element
     return isinstance(element, Calibrated) and bool((numbers < element.threshold / _UNSIGNED_STEPS / 2).all())
 
