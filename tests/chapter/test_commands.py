@@ -25,6 +25,7 @@ from tests.families import each
 
 HERE = Path(__file__).parent
 NAMES = HERE.parents[1] / "packages" / "tpuc-mlir-names"
+LONG = ("accuracy of a detector", "the regression")
 SCENES: list[dict[str, Any]] = tomllib.loads((HERE / "commands.toml").read_text("utf-8"))["scene"]
 
 ENGINES = {".prototxt": ("cv2", "opencv-python-headless"), ".tflite": ("ai_edge_litert.interpreter", "ai-edge-litert")}
@@ -52,7 +53,10 @@ def run(words: list[str]) -> tuple[int, str, str]:
     return status, out.getvalue(), err.getvalue()
 
 
-@each("scene", SCENES, ids=[scene["name"] for scene in SCENES])
+@each(
+    "scene",
+    [pytest.param(one, marks=pytest.mark.slow if one["name"] in LONG else (), id=one["name"]) for one in SCENES],
+)
 def test_scene(scene: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for suffix, (module, package) in ENGINES.items():
         if any(one.endswith(suffix) for one in scene["given"]):
@@ -96,7 +100,7 @@ def check_served(command: str, port: int, folder: Path) -> None:
     ) as process:
         try:
             assert process.stderr is not None
-            said = process.stderr.readline()
+            said = next((line for line in process.stderr if line.startswith("http")), "")  # behind remarks
             place = re.match(r"http://127\.0\.0\.1:(\d+)/ shows the networks; stop with Ctrl-C$", said)
             assert place, said
             assert int(place[1]) == (port or int(place[1]))

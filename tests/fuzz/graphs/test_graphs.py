@@ -24,7 +24,7 @@ from tests.fuzz.graphs.single import one_node, subject_of
 from tests.fuzz.graphs.table import OPERATORS
 
 SEEDS = range(7000, 7024)
-QUICK = SEEDS[:14]
+QUICK = SEEDS[:7]
 MOST_REFUSED = 0.1
 """Of graphs by the front end: a net that everything falls through holds nothing."""
 
@@ -37,7 +37,7 @@ def _two_of(seed: int) -> list[tuple[str, str]]:
 def test_all_chips_and_modes_have_their_turn() -> None:
     turns = Counter(run for seed in QUICK for run in _two_of(seed))
     assert turns.keys() == set(RUNS)
-    assert min(turns.values()) >= 4
+    assert min(turns.values()) >= 2
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numpy, about values that no graph should have
