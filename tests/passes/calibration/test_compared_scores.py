@@ -82,7 +82,7 @@ class TestHopeless:
         assert half.is_hopeless_against(best)
         seen = half.beside(best, 2.0)
         assert seen.decibels == 21.0
-        assert seen.meanings == (pytest.approx((35.85, 20.85)),)
+        assert seen.metrics == (pytest.approx((35.85, 20.85)),)
         assert best_of([best, half]) == 1
         assert best_of([best, seen]) == 0
 
@@ -90,7 +90,7 @@ class TestHopeless:
         best = dataclasses.replace(score(20.0, (9.0, 8.0)), quarter=21.0)
         early = Score(18.0, math.nan, ((7.0, 7.0),), Agreement(15, 15), 60, 18.0)
         seen = early.beside(best, 3.0)
-        assert (seen.decibels, seen.meanings) == (17.0, ((7.0, 6.0),))
+        assert (seen.decibels, seen.metrics) == (17.0, ((7.0, 6.0),))
         assert best_of([best, seen]) == best_of([seen, best]) - 1 == 0
 
 

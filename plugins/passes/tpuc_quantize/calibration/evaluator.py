@@ -13,7 +13,7 @@ from tpuc_driver.api.host import Pool, decibels
 from tpuc_ops.factorisation import error_energy, finite_energy
 
 from tpuc_quantize.calibration.candidate import Candidate, Entries
-from tpuc_quantize.metrics.agreement import Agreement, Decider, Outputs, Remembering
+from tpuc_quantize.metrics.agreement import Agreement, CachedOutputs, Decider, Outputs
 from tpuc_quantize.metrics.output_heads import deciders_of
 from tpuc_quantize.metrics.scores import Score, halves
 from tpuc_quantize.metrics.taps import Measure, measure_of, slots_to_see
@@ -128,10 +128,10 @@ class Evaluator:
         """On the samples of a run; `half` and `quarter` are the means over the outputs on so many of all."""
         wanted = self.wanted.outputs[run.first : run.first + len(run.outputs)]
         pairs = list(zip(wanted, run.outputs, strict=True))
-        meanings = [np.array([decider.energies(*pair) for pair in pairs]).reshape(-1, 2) for decider in self.deciders]
-        kept = sum((decider.agreement(wanted, run.outputs) for decider in self.deciders), Agreement())
+        metrics = [np.array([decider.energies(*pair) for pair in pairs]).reshape(-1, 2) for decider in self.deciders]
+        agreement = sum((decider.agreement(wanted, run.outputs) for decider in self.deciders), Agreement())
         mean = _decibels(self._energies(run))
-        return Score(mean, half, tuple(map(halves, meanings)), kept, len(self.samples), quarter, run.end)
+        return Score(mean, half, tuple(map(halves, metrics)), agreement, len(self.samples), quarter, run.end)
 
     def _energies(self, run: _Run) -> Array:
         """Signal and noise of each output over some samples: `[outputs, 2]`."""
@@ -151,7 +151,7 @@ class Evaluator:
         return net.run_all(samples, self.pool, integer=integer, keep=keep)
 
     def _taken(self, net: FakeNetwork, states: Sequence[State], first: int) -> _Run:
-        outputs: list[Outputs] = [Remembering(self.measure.outputs(net, one)) for one in states]
+        outputs: list[Outputs] = [CachedOutputs(self.measure.outputs(net, one)) for one in states]
         return _Run(first, outputs, [self.measure.values(one) for one in states])
 
 

@@ -20,7 +20,7 @@ Outputs: TypeAlias = Mapping[str, Array]
 """The outputs of a network for one sample, by the names of the module that `deciders_of` was given."""
 
 
-class Remembering(dict[str, Array]):
+class CachedOutputs(dict[str, Array]):
     """The outputs of one sample, with what deciders have made of them: each is asked several times."""
 
     def __init__(self, outputs: Outputs) -> None:
@@ -63,7 +63,7 @@ class Decider(ABC):
 
     def meaning(self, outputs: Outputs) -> Array:
         """The part as its reader takes it: without what no decision depends on, such as differences of sure logits."""
-        if not isinstance(outputs, Remembering):
+        if not isinstance(outputs, CachedOutputs):
             return self._meaning(outputs)
         if id(self) not in outputs.meanings:
             outputs.meanings[id(self)] = self._meaning(outputs)
@@ -205,7 +205,7 @@ class Numbers(Decider):
         return Agreement(int(near), 1)
 
     def _scores(self, outputs: Outputs) -> Array | None:
-        if not isinstance(outputs, Remembering):
+        if not isinstance(outputs, CachedOutputs):
             return self._computed_scores(outputs)
         if id(self) not in outputs.scores:
             outputs.scores[id(self)] = self._computed_scores(outputs)

@@ -19,50 +19,50 @@ NO_NOISE_DB = 120.0
 @dataclass(frozen=True)
 class Score:
     """The mean over the outputs of their signal-to-noise ratio: over all samples, over the first half, and over the
-    first quarter where that was looked at. For each decider how near what it means is on both halves, in decibels; and
-    how many decisions are kept.
+    first quarter where that was looked at. The signal-to-noise ratio of each output's metric on both halves; and how
+    many predictions agree with those of the float network. `runs` is how many samples ran.
     """
 
     decibels: float
     half: float
-    meanings: tuple[tuple[float, float], ...] = ()
-    kept: Agreement = field(default_factory=Agreement)
+    metrics: tuple[tuple[float, float], ...] = ()
+    agreement: Agreement = field(default_factory=Agreement)
     samples: int = 0
     quarter: float = math.nan
     runs: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        lowest = min((min(one) for one in self.meanings), default=math.inf)
-        kept = f"{self.kept.same} of {self.kept.total} decisions kept"
-        return f"outputs {self.decibels:.2f} dB, {kept}, what the worst one means {lowest:.2f} dB"
+        lowest = min((min(one) for one in self.metrics), default=math.inf)
+        agrees = f"{self.agreement.same} of {self.agreement.total} predictions agree with float"
+        return f"outputs {self.decibels:.2f} dB, {agrees}, lowest output metric {lowest:.2f} dB"
 
     @property
     def combined(self) -> float:
-        """Of the outputs and of what they mean, in decibels. What is not sure in few samples says little, so the second
-        counts with their number.
+        """Of the outputs and their metrics, in decibels. Few samples have few confident predictions, so metrics count
+        with the number of samples.
         """
-        if not self.meanings or math.isinf(self.decibels):
+        if not self.metrics or math.isinf(self.decibels):
             return self.decibels
         weight = self.samples / (self.samples + COMPARISON.enough)
-        mean = sum(_bounded(sum(one) / 2) for one in self.meanings) / len(self.meanings)
+        mean = sum(_bounded(sum(one) / 2) for one in self.metrics) / len(self.metrics)
         return (self.decibels + weight * mean) / (1.0 + weight)
 
     def lost_against(self, other: Score) -> float:
-        """By how many decibels one figure is lower than in `other`, on both halves: the mean over the outputs, or what
-        one of them means; that of which it is most.
+        """By how many decibels one figure is lower than in `other`, on both halves: the mean over the outputs, or the
+        metric of one of them; the largest of these.
         """
         pairs = [(other.decibels, self.decibels), (other.half, self.half)]
         lost = [min(_bounded(a) - _bounded(b) for a, b in pairs)]
-        for theirs, own in zip(other.meanings, self.meanings, strict=True):
+        for theirs, own in zip(other.metrics, self.metrics, strict=True):
             lost.append(min(_bounded(a) - _bounded(b) for a, b in zip(theirs, own, strict=True)))
         return max(*lost, 0.0)
 
-    def keeps_fewer_than(self, other: Score) -> float:
-        """By how much the share of kept decisions is lower, beyond what chance makes of it; 0 if it is not."""
-        count = min(self.kept.total, other.kept.total)
+    def agrees_less_than(self, other: Score) -> float:
+        """By how much the share of predictions that agree is lower, beyond what chance makes of it; 0 if it is not."""
+        count = min(self.agreement.total, other.agreement.total)
         if not count:
             return 0.0
-        lost = [1.0 - one.kept.share for one in (self, other)]
+        lost = [1.0 - one.agreement.share for one in (self, other)]
         chance = COMPARISON.deviations * math.sqrt(sum(lost) * count + 1.0) / count
         return max(lost[0] - lost[1] - chance, 0.0)
 
@@ -77,34 +77,34 @@ class Score:
     def is_hopeless_against(self, best: Score) -> bool:
         """Of a score on the first half or quarter of samples alone: are all figures lower than those of `best`?"""
         is_far = best.is_far_above(self.half) or best.is_early_far_above(self.quarter)
-        pairs = zip(best.meanings, self.meanings, strict=True)
+        pairs = zip(best.metrics, self.metrics, strict=True)
         gains = (sum(map(_bounded, b)) / 2 - _bounded(a) for (a, _), b in pairs)
-        return is_far and max(gains, default=0.0) <= 0.0 and self.kept.share <= best.kept.share
+        return is_far and max(gains, default=0.0) <= 0.0 and self.agreement.share <= best.agreement.share
 
     def beside(self, best: Score, lost: float) -> Score:
         """Of a score on the first half or quarter of samples alone, `lost` decibels below `best` there: as much below
-        it on all of them, also in what outputs mean. Figures of few samples are not compared with those of all.
+        it on all of them, also in metrics. Figures of few samples are not compared with those of all.
         """
-        meanings = list[tuple[float, float]]()
-        for (first, second), own in zip(best.meanings, self.meanings, strict=True):
+        metrics = list[tuple[float, float]]()
+        for (first, second), own in zip(best.metrics, self.metrics, strict=True):
             less = min(sum(map(_bounded, own)) / 2 - _bounded(first), 0.0)
-            meanings.append((_bounded(first) + less, _bounded(second) + less))
-        return replace(self, decibels=best.decibels - lost, meanings=tuple(meanings))
+            metrics.append((_bounded(first) + less, _bounded(second) + less))
+        return replace(self, decibels=best.decibels - lost, metrics=tuple(metrics))
 
     def is_clearly_worse_than(self, other: Score) -> bool:
         """Does any of these figures find it so?"""
-        return self.lost_against(other) > COMPARISON.clearly or self.keeps_fewer_than(other) > 0
+        return self.lost_against(other) > COMPARISON.clearly or self.agrees_less_than(other) > 0
 
 
 def best_of(scores: Sequence[Score], handicaps: Sequence[float] = (), tolerance: float = COMPARISON.clearly) -> int:
-    """The place of the best one: kept decisions count first, then the figure that is lowest beside another one's, by
-    more than `tolerance` decibels; then what both come to, less a handicap. The first of equal ones.
+    """The place of the best one: predictions that agree count first, then the figure that is lowest beside another
+    one's, by more than `tolerance` decibels; then the combined score less a handicap. The first of equal ones.
     """
     known = handicaps or [0.0] * len(scores)
 
     def rank(place: int) -> tuple[float, float, float, int]:
         one = scores[place]
-        fewer = max(one.keeps_fewer_than(other) for other in scores)
+        fewer = max(one.agrees_less_than(other) for other in scores)
         lost = max(one.lost_against(other) for other in scores)
         return fewer, max(lost - tolerance, 0.0), known[place] - one.combined, place
 
