@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tpuc_quantize.observers.histogram import Histogram
+from tpuc_quantize.options.tuning import CHECKS
 
 _STEPS = 256
 """Of a byte: what is below the largest value over this is a single one of them."""
-HUGE = 1000.0
-"""Masks are filled with 1e4 and more. Probabilities are small, or near 1 and nothing between: no harm is done there."""
 _SHOWN = 4
 
 
@@ -19,7 +18,7 @@ def find_gaps(histograms: Mapping[str, Histogram]) -> dict[str, tuple[float, flo
     """
     found: dict[str, tuple[float, float]] = {}
     for name, histogram in histograms.items():
-        if histogram.range.absmax < HUGE:
+        if histogram.range.absmax < CHECKS.huge:
             continue
         seen = histogram.statistics()
         low, middle = seen.counts.size // _STEPS, seen.counts.size // 2

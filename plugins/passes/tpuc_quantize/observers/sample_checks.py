@@ -33,24 +33,7 @@ from tpuc_quantize.observers.collector import Counting, Histograms, Kept, Output
 from tpuc_quantize.observers.histogram import CountingBuffers
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS, affordable
-
-FEW_SAMPLES = 16
-SURER = 2.26
-"""Mean gain of the exchanged order over its standard error (Student's t): with ten samples chance alone gives this in 1
-of 33 cases, more rarely with more.
-"""
-FUTILE, FUTILE_EARLY = 0.5, -1.0
-"""Where half of the samples give less than the first, or a quarter less than the second, the others are not run. The
-first saves half of the work in two of three cases without an effect, and loses fewer than 1 in 100 of any size
-(simulated, normal gains, 10 and 32 samples). Networks that get their colours as they were trained lie far below the
-second.
-"""
-OUTLIER = 10.0
-CORNER = 0.1
-SLACK = 0.02
-"""Of the described range: values may lie so far outside."""
-SPECK = 0.03
-"""Of the described range: arrays that fill less were normalised otherwise."""
+from tpuc_quantize.options.tuning import CHECKS
 
 
 @dataclass(frozen=True)
@@ -177,7 +160,7 @@ def lint(
     for one in samples.inputs:
         mine = [look for look in looks if look.name == one.name]
         findings += [*_range(one, mine), *_exchanged(one, gains), *_each(one, mine)]
-    if samples.inputs and len(samples) < FEW_SAMPLES:
+    if samples.inputs and len(samples) < CHECKS.few_samples:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are a good number.")
     return Lint(tuple(findings), histograms, len(outputs), outputs)
 
@@ -194,8 +177,12 @@ def _colours(
     job = ColourJob(network, samples, axis, counting, kept)
     units = units_of(count, 1)
     gains: list[float | None] = []
-    quarter, half = count // 4 if count >= FEW_SAMPLES else 0, count // 2
-    for begin, end, least in ((0, quarter, FUTILE_EARLY), (quarter, half, FUTILE), (half, count, FUTILE)):
+    quarter, half = count // 4 if count >= CHECKS.few_samples else 0, count // 2
+    for begin, end, least in (
+        (0, quarter, CHECKS.futile_early),
+        (quarter, half, CHECKS.futile),
+        (half, count, CHECKS.futile),
+    ):
         part = units[begin:end]
         for found in context.progress(pool.map(job, part), "looking at colours", len(part)):
             gains += [None if one is None else one.surer for one in found]
@@ -220,9 +207,9 @@ def _contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
         return
     words = f"Input '{one.name}' has values in {_shown(seen)}, its mean and scale make bytes {_shown(expected)}:"
     width = expected[1] - expected[0]
-    if seen[0] < expected[0] - SLACK * width or seen[1] > expected[1] + SLACK * width:
+    if seen[0] < expected[0] - CHECKS.slack * width or seen[1] > expected[1] + CHECKS.slack * width:
         yield f"{words} mean or scale of the samples differ from those of the network."
-    elif looks[0].size > 1 and 0 < seen[1] - seen[0] < SPECK * width:
+    elif looks[0].size > 1 and 0 < seen[1] - seen[0] < CHECKS.speck * width:
         yield f"{words} the samples were scaled already."
 
 
@@ -233,9 +220,9 @@ def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
         return
     (low, high), (first, last) = seen, expected
     wanted, width = f"its mean and scale make bytes {_shown(expected)}", last - first
-    if high - low < CORNER * width:
+    if high - low < CHECKS.corner * width:
         yield f"Input '{one.name}' has values in {_shown(seen)} only, {wanted}: scaled twice?"
-    elif first < -SLACK * width < 0 <= low + SLACK * width / 2 and len(looks) >= FEW_SAMPLES:
+    elif first < -CHECKS.slack * width < 0 <= low + CHECKS.slack * width / 2 and len(looks) >= CHECKS.few_samples:
         yield f"Input '{one.name}' never goes below {low:.4g}, {wanted}: was the mean subtracted?"
 
 
@@ -265,7 +252,7 @@ def _expected(one: SampleInput) -> tuple[float, float] | None:
 
 def _exchanged(one: SampleInput, gains: Sequence[float | None]) -> Iterable[str]:
     seen = [gain for gain in gains if gain is not None]
-    if len(seen) >= BUDGETS.least_colors and _significance(gains) >= SURER:
+    if len(seen) >= BUDGETS.least_colors and _significance(gains) >= CHECKS.surer:
         yield (
             f"Input '{one.name}': the network is surer of {sum(gain > 0 for gain in seen)} of {len(seen)} samples "
             "when red and blue are exchanged: check RGB against BGR."
@@ -290,9 +277,9 @@ def _each(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
         yield f"Input '{one.name}': {_named(twice)} the same as an earlier sample (as {first[twice[0].digest].sample})."
     sizes = np.array([max(-look.minimum, look.maximum) for look in looks])
     usual = float(np.median(sizes)) if sizes.size else 0.0
-    far = [look for look, size in zip(looks, sizes, strict=True) if usual > 0 and size > OUTLIER * usual]
+    far = [look for look, size in zip(looks, sizes, strict=True) if usual > 0 and size > CHECKS.outlier * usual]
     if far:
-        yield f"Input '{one.name}': {_named(far)} more than {OUTLIER:g} times as large as usual ({usual:.4g})."
+        yield f"Input '{one.name}': {_named(far)} more than {CHECKS.outlier:g} times as large as usual ({usual:.4g})."
 
 
 def _named(looks: Sequence[Look]) -> str:
