@@ -12,7 +12,7 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.quantised import Product
 from tpuc_ops.traits import KeepsRange, states
 
-from tpuc_quantize.importing.propagation import NOTHING
+from tpuc_quantize.importing.propagation import RULES
 from tpuc_quantize.tables.table import FP8, INT4, CalibrationTable, LearnedScales, TensorThreshold
 
 _SUFFIXES = {1: "weight", 2: "bias"}
@@ -55,7 +55,9 @@ def _widened(entry: TensorThreshold, operation: Operation, module: Module) -> Te
         return entry
     constants = [module.constant(operand) for operand in operation.operands]
     low, high = min(entry.minimum, 0.0), max(entry.maximum, 0.0)
-    reached = [one for one in operation.op.beyond(low, high, constants) if abs(one) <= NOTHING * entry.threshold]
+    reached = [
+        one for one in operation.op.beyond(low, high, constants) if abs(one) <= RULES.negligible * entry.threshold
+    ]
     if all(low <= one <= high for one in reached):
         return entry
     low, high = min(low, *reached), max(high, *reached)
