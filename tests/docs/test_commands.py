@@ -26,7 +26,7 @@ ELSEWHERE = {
     "docs/formats/torch.md": "needs torch: tests/frontends/torch runs it where that is installed",
 }
 """Pages whose commands other tests run."""
-PLUGINS = ("--method trimmed", "--planner separate", "--with digest", "pow-to-mul")
+PLUGINS = ("--method trimmed", "--planner separate", "--with checksum", "pow-to-mul")
 """Options of the example packages of the how-tos, whose own tests run them once they are installed."""
 
 

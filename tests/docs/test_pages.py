@@ -114,8 +114,8 @@ def test_the_operators_of_onnx_are_current(generate: Any) -> None:
     ("target", "expected"),
     [
         (
-            "plugins/tools/tpuc_new/packages/acme_tools/acme_tools/hooks.py::DIGEST",
-            "```python\nDIGEST = Digest()\n```\n",
+            "plugins/tools/tpuc_new/packages/acme_tools/acme_tools/checksum.py::CHECKSUM",
+            "```python\nCHECKSUM = Checksum()\n```\n",
         ),
         (
             "plugins/tools/tpuc_new/packages/acme_tools/pyproject.toml::project.entry-points.tpuc.calibrators",
@@ -131,8 +131,8 @@ def test_a_marker_becomes_the_code_that_it_names(target: str, expected: str, gen
 
 
 def test_a_marker_that_names_nothing_is_a_sentence(generate: Any) -> None:
-    marker = "<!-- include: plugins/tools/tpuc_new/packages/acme_tools/acme_tools/hooks.py::Nothing -->\n"
-    with pytest.raises(SystemExit, match=r"hooks\.py has no 'Nothing'; correct the include marker"):
+    marker = "<!-- include: plugins/tools/tpuc_new/packages/acme_tools/acme_tools/checksum.py::Nothing -->\n"
+    with pytest.raises(SystemExit, match=r"checksum\.py has no 'Nothing'; correct the include marker"):
         generate.expanded(marker)
 
 

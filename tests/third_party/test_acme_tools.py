@@ -241,7 +241,7 @@ def test_help_names_the_package_of_a_foreign_command(installed: None, capsys: py
 # The hooks
 
 
-@pytest.mark.parametrize("enabled", [[], ["digest"]])
+@pytest.mark.parametrize("enabled", [[], ["checksum"]])
 def test_a_hook_acts_only_when_it_is_named(enabled: list[str], network: Path, samples: Path, tmp_path: Path) -> None:
     registry = Registry(enabled=enabled, offers=OFFERS)
     model, digest = tmp_path / "net.toy", tmp_path / "net.toy.sha256"

@@ -12,11 +12,15 @@ from onnx import TensorProto, helper
 from tpuc.registry import Offer
 from tpuc.registry.offers import installed_offers
 from tpuc_driver.cli import main
+from tpuc_testing.packages import make_importable
 
-HERE = "tests.tools.eval.example_plugins"
+from tests.third_party.distributions import ACME_TOOLS
+
+make_importable(ACME_TOOLS)
+
 OFFERS = (
-    Offer("tpuc.metrics", "balanced", "acme", "1", f"{HERE}:BalancedAccuracy"),
-    Offer("tpuc.postprocess", "yes", "acme", "1", f"{HERE}:Yes"),
+    Offer("tpuc.metrics", "balanced", "acme", "1", "acme_tools.balanced:Balanced"),
+    Offer("tpuc.postprocess", "yes", "acme", "1", "acme_tools.yes:Yes"),
 )
 
 

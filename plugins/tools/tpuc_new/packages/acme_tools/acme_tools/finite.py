@@ -1,26 +1,13 @@
-"""Two hook plugins: one observes an event, one wraps a stage of the chip."""
+"""A hook that wraps a stage of the chip."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Generator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.api import Chip, TpucError, write_atomic
+from tpuc.api import Chip, TpucError
 from tpuc_driver.api.command import hookimpl
-
-
-class Digest:
-    """Writes `FILE.sha256` beside every finished file."""
-
-    api_version = 1
-
-    @hookimpl
-    def artifact_written(self, path: Path) -> None:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        write_atomic(path.with_name(f"{path.name}.sha256"), f"{digest}  {path.name}\n")
 
 
 class Finite:
@@ -37,5 +24,4 @@ class Finite:
         return outputs
 
 
-DIGEST = Digest()
 FINITE = Finite()
