@@ -111,7 +111,7 @@ def _read(path: Path | str, what: Callable[[BinaryIO], T]) -> T:
                 raise ValueError("it holds one array without name")
             return what(stream)
     except FileNotFoundError:
-        raise InvalidModel(f"{path}: there is no such npz; a weight file belongs beside its .mlir file") from None
+        raise InvalidModel(f"{path}: no such npz; the weight file belongs next to its .mlir file") from None
     except OSError as error:
         raise InvalidModel(f"{path}: not a readable npz ({reason(error)}); write it again") from error
     except ARCHIVE_ERRORS as error:

@@ -33,8 +33,8 @@ def find_problems(registry: Registry, built_in: Collection[str]) -> list[Problem
 def shadowed(name: str, providers: str) -> PluginConflict:
     """The error about a command that packages offer although tpuc itself has it."""
     return PluginConflict(
-        f"command '{name}' of {providers} has the name of one of tpuc's own. Its author must rename it; until then "
-        "uninstall it, or choose with --prefer PACKAGE."
+        f"command '{name}' of {providers} has the same name as a built-in command. Its author has to rename it; until "
+        "then, uninstall it, or choose one with --prefer PACKAGE."
     )
 
 
@@ -46,8 +46,8 @@ def _of_offer(registry: Registry, offer: Offer, built_in: Collection[str]) -> It
         if close:  # others are groups of a tool that is not installed
             yield Problem(
                 offer,
-                f"'{offer.name}' of {offer.provider} is in the group '{offer.group}', which nobody reads. "
-                f"Its author must write '{close[0]}' in its pyproject.toml.",
+                f"'{offer.name}' of {offer.provider} is in the group '{offer.group}', which no installed package "
+                f"reads. Its author has to write '{close[0]}' in its pyproject.toml.",
             )
         return
     if offer.group == COMMANDS and offer.name in built_in:

@@ -94,7 +94,10 @@ def compare(arrays: Mapping[str, Array], references: Mapping[str, Array]) -> dic
     """By name, for every tensor that both have, in the order of `arrays`; none at all raises NothingToCompare."""
     result = {name: similarity(array, references[name]) for name, array in arrays.items() if name in references}
     if not result:
-        raise NothingToCompare("the two sides have no tensor name in common; compare results of the same network")
+        raise NothingToCompare(
+            "nothing to compare, because the two sides have no tensor name in common; compare results of the same "
+            "network"
+        )
     return result
 
 

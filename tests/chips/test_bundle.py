@@ -94,7 +94,7 @@ def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_chip_without_programs_says_so(tmp_path: Path) -> None:
     done = bundled(tmp_path, "c", "net.tar", "--quantize", "f32")
     assert done.returncode == 0
-    assert f"chip 'c' has no example program yet; {tmp_path / 'out'} is without one." in done.stderr
+    assert f"chip 'c' has no example program yet; {tmp_path / 'out'} is written without one." in done.stderr
     assert sorted(contents(tmp_path / "out")) == ["net.tar", "network.json"]
 
 
@@ -106,4 +106,4 @@ def test_a_chip_without_programs_says_so(tmp_path: Path) -> None:
 def test_it_is_of_one_network(more: tuple[str, ...], tmp_path: Path) -> None:
     done = bundled(tmp_path, "cv180x", "net.cvimodel", *more)
     assert done.returncode == 2
-    assert "--bundle is of one network for one chip; give one --chip, --input-shapes and --batch." in done.stderr
+    assert "--bundle takes one network for one chip; give a single --chip, --input-shapes and --batch." in done.stderr

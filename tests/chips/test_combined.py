@@ -59,7 +59,7 @@ def test_networks_are_combined_and_come_out_as_they_went_in(tmp_path: Path) -> N
     with pytest.raises(UsageError) as error:
         session.run(both, [tmp_path / "x.npy"])
     assert str(error.value) == (
-        f"{both} holds several networks: one 1x3x8x8, other 1x3x8x8; choose one with --network NAME."
+        f"{both} contains several networks: one 1x3x8x8, other 1x3x8x8; choose one with --network NAME."
     )
     with pytest.raises(UsageError, match=r"no network 'third' in it; there are one 1x3x8x8, other 1x3x8x8\."):
         list(session.run_each(both, [tmp_path / "x.npy"], network="third"))
@@ -132,7 +132,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     names = [Path(line).name for line in capsys.readouterr().out.splitlines()]
     assert names == ["net_2x3x8x8.bmodel", "net_1x3x8x8.bmodel", "other.bmodel"]
     assert main(["combine", both, "-o", whole]) == 2
-    assert capsys.readouterr().err == "tpuc: nothing to combine; name at least two compiled files.\n"
+    assert capsys.readouterr().err == "tpuc: nothing to combine; give at least two compiled files.\n"
 
 
 @each("chip", CHIPS)
@@ -153,5 +153,7 @@ def test_several_batches_are_shapes_of_one_network(chip: str, tmp_path: Path) ->
 @pytest.mark.chip("c")
 def test_a_chip_whose_files_hold_one_network(tmp_path: Path) -> None:
     session = Session(chip="c")
-    with pytest.raises(TpucError, match="files for chip 'c' hold one network each; keep them apart"):
+    with pytest.raises(
+        TpucError, match="files for chip 'c' hold one network each and cannot be combined; keep them separate"
+    ):
         session.compile_shapes(write(tmp_path / "net.onnx"), tmp_path / "net.tar", [SMALL, LARGE])

@@ -112,7 +112,7 @@ def test_numbers_that_an_input_cannot_hold_are_refused(chip: str, tmp_path: Path
     beyond = np.full(SHAPES["x"], 2**24 + 1, np.int32)
     with pytest.raises(UsageError, match=r"input 'x' is .* of shape \(3, 4.*\), got int32 of shape \(3, 4\); convert"):
         session.simulate(found_chip, loaded, {**inputs, "x": beyond})
-    with pytest.raises(TpucError, match=re.escape("values that float32 cannot hold, for input 'x'. Convert the")):
+    with pytest.raises(TpucError, match=re.escape("input 'x' has values that float32 cannot represent. Convert the")):
         tpuc.load_compiled(file).run({**inputs, "x": beyond})
     with pytest.raises(UsageError, match="input 'x' is missing; give all of z, y, x, w, v, u, t"):
         session.simulate(found_chip, loaded, {name: array for name, array in inputs.items() if name != "x"})

@@ -66,7 +66,7 @@ def test_samples_that_nobody_needs_are_named(tmp_path: Path) -> None:
         session = Session(chip="bm1684x", quantize=mode, remark=said.append)
         session.compile(path, path.with_suffix(".bmodel"), dataset=_samples(tmp_path, 1.0))
     assert [text for text in said if "needs no samples" in text] == [
-        "f32 needs no samples, and nothing is done with them; --quantize int8 is calibrated on them"
+        "f32 needs no calibration: the samples are ignored; --quantize int8 uses them"
     ]
 
 

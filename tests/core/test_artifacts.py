@@ -65,7 +65,7 @@ def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
     path, chip = tmp_path / "net.toy", Trailing("toy")
     write_artifact(chip, path, DATA, INPUTS)
     path.write_bytes(path.read_bytes().replace(b'"mean"', b'"mear"'))
-    with pytest.raises(CorruptFile, match=r"net.toy: its description of itself is damaged, or of another version"):
+    with pytest.raises(CorruptFile, match=r"net.toy: its metadata is damaged, or from another version"):
         read_artifact(chip, path)
 
 
@@ -94,7 +94,7 @@ def test_damaged_layers_are_refused(tmp_path: Path) -> None:
     ):
         assert old in text
         path.write_bytes(text.replace(old, new))
-        with pytest.raises(CorruptFile, match="its description of itself is damaged"):
+        with pytest.raises(CorruptFile, match="its metadata is damaged"):
             read_artifact(chip, path)
 
 

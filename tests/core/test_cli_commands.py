@@ -161,7 +161,7 @@ COMPILE = ("compile", "net.onnx", "--chip", "newchip")
         (
             (*COMPILE, "-o", "o", "--dataset", "samples", "--data-list", "table"),
             2,
-            "--dataset and --data-list both name samples; give one of them.",
+            "--dataset and --data-list both give samples; give one of them.",
         ),
         (
             ("compile", "net.onnx", "--chip", "newchap", "-o", "o"),
@@ -181,12 +181,12 @@ COMPILE = ("compile", "net.onnx", "--chip", "newchip")
         (
             ("deploy", "--mlir", "net.mlir", "--chip", "newchip", "--quantize", "f32", "--asymmetric", "-o", "o"),
             2,
-            "--asymmetric means nothing with --quantize f32; use it with int8.",
+            "--asymmetric has no effect with --quantize f32; use it with int8.",
         ),
         (
             ("transform", "--model-name", "n", "--model-def", "net.onnx", "--mlir", "n.mlir", "--excepts", "x"),
             2,
-            "--test-result, --excepts and --tolerance belong to a comparison; add --test-input FILE.",
+            "--test-result, --excepts and --tolerance require --test-input; add --test-input FILE.",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -274,9 +274,9 @@ def test_compile_and_deploy_know_the_border_of_the_network(tpuc: CommandLine, ca
     [
         (
             ("--customization-format", "RGB_PACKED"),
-            "--customization-format means nothing without --fuse-preprocess; add",
+            "--customization-format has no effect without --fuse-preprocess; add",
         ),
-        (("--quant-input-list", "1"), "--quant-input-list means nothing without --quant-input; add --quant-input."),
+        (("--quant-input-list", "1"), "--quant-input-list has no effect without --quant-input; add --quant-input."),
     ],
 )
 def test_words_that_belong_to_others(tpuc: CommandLine, calls: Calls, words: tuple[str, ...], sentence: str) -> None:
@@ -359,14 +359,14 @@ def test_run_takes_the_network_and_its_inputs_as_words(tpuc: CommandLine, calls:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "tpuc: no network to run; name it, as in `tpuc run MODEL INPUT...`.\n"),
+        ((), "tpuc: no network to run; give one, as in `tpuc run MODEL INPUT...`.\n"),
         (
             ("net.bin",),
-            "tpuc: net.bin: no input to run it on; name one behind it: a picture, npz, npy or folder.\n",
+            "tpuc: net.bin: no input to run it on; give one after it: an image, npz, npy or folder.\n",
         ),
         (
             ("net.bin", "x.npz", "--draw", "o.png"),
-            "tpuc: net.bin: its outputs show nothing in a picture that is known; leave out --postprocess and --draw.\n",
+            "tpuc: net.bin: no known post-processing fits its outputs; leave out --postprocess and --draw.\n",
         ),
         (("net.bin", "x.npz", "-o", "x.npz"), "tpuc: -o x.npz: would overwrite x.npz, the input"),
     ],
@@ -412,7 +412,7 @@ def test_opt_writes_a_file_and_dumps(tpuc: CommandLine) -> None:
         (["--pass", "renam"], "no pass named 'renam'. Did you mean 'rename'? Installed: rename."),
         (["--pass", "rename{too=x}"], "pass 'rename' has no option 'too'. Did you mean 'to'? Options: to, "),
         (["--pipeline", "lowr"], "no pipeline named 'lowr'. Did you mean 'lower'? "),
-        (["--dump-after", "all"], "--dump-after has no place to write to; give one with --work-dir DIR."),
+        (["--dump-after", "all"], "--dump-after needs a folder to write to; give one with --work-dir DIR."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

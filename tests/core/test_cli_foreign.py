@@ -88,9 +88,8 @@ def test_options_become_ours(command: str, typed: str, ours: str) -> None:
 
 def test_values_that_have_no_equal() -> None:
     sentence = (
-        "--cali_method percentile: TPU-MLIR's run_calibration has it, tpuc calibrate takes mse, max, kl, "
-        "percentile9999, aciq_laplace, aciq_gauss, use_mse, use_max, use_kl, "
-        "use_percentile9999 here; choose one of them."
+        "--cali_method percentile: a value of TPU-MLIR's run_calibration, which tpuc calibrate does not have; choose "
+        "one of mse, max, kl, percentile9999, aciq_laplace, aciq_gauss, use_mse, use_max, use_kl, use_percentile9999."
     )
     with pytest.raises(UsageError, match=re.escape(sentence)):
         translated("calibrate", {"method"}, ["--cali_method", "percentile"])

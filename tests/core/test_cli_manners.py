@@ -61,7 +61,10 @@ def test_a_file_is_not_called_as_those_of_another_chip(tmp_path: Path, capsys: p
         *("compile", DIGITS / "digits.onnx", "--chip", "CV183X", "-o", tmp_path / "net.bmodel"), capsys=capsys
     )
     assert code == 2
-    assert f"files for chip 'CV183X' end in .cvimodel, those for 'bm1684x' in .bmodel; name it {tmp_path}" in told
+    assert (
+        ".bmodel is the suffix of files for 'bm1684x', and files for chip 'CV183X' end in .cvimodel; name it "
+        f"{tmp_path}" in told
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -70,7 +73,7 @@ def test_several_chips_in_one_call(tmp_path: Path, capsys: pytest.CaptureFixture
     code, told = said(*arguments, "--report", tmp_path / "r.json", capsys=capsys)
     assert (code, told.strip()) == (
         2,
-        "tpuc: --report and --memory-plan name one file; compile for one chip at a time.",
+        "tpuc: --report and --memory-plan write one file; compile for one chip at a time.",
     )
     code, told = said(*arguments, capsys=capsys)
     assert code == 0, told
@@ -108,7 +111,7 @@ def test_compile_takes_the_modes_of_single_ops(tmp_path: Path, capsys: pytest.Ca
     code, told = said(*start[:4], "--quantize", "int8", *more, "-o", tmp_path / "x.bmodel", capsys=capsys)
     assert (code, told) == (
         2,
-        "tpuc: --min-accuracy finds the modes of ops itself; leave out --quantize-table.\n",
+        "tpuc: --min-accuracy chooses the mode of each op; leave out --quantize-table.\n",
     )
 
 
@@ -134,8 +137,8 @@ def test_the_compiled_file_is_called_as_the_network(
     assert [path.name for path in tmp_path.iterdir()] == ["digits.cvimodel"]
 
 
-COMPARISON = "--excepts, --tolerance and --test-reference belong to a comparison; add --test-input FILE."
-SEARCH = "--measure, --max-trials and --accept-point-estimate belong to a search; add --min-accuracy FIGURE."
+COMPARISON = "--excepts, --tolerance and --test-reference require --test-input; add --test-input FILE."
+SEARCH = "--measure, --max-trials and --accept-point-estimate require --min-accuracy; add --min-accuracy FIGURE."
 
 
 @each(
@@ -147,12 +150,12 @@ SEARCH = "--measure, --max-trials and --accept-point-estimate belong to a search
         (("--accept-point-estimate",), SEARCH),
         (("--measure", "decisions"), SEARCH),
         (("--batch", "1,0"), "'1,0' is not a list of whole numbers from 1 such as 1,4."),
-        (("--batch", "1,4", "--report", "r"), "are of one set of shapes; give one of --input-shapes and --batch."),
+        (("--batch", "1,4", "--report", "r"), "describe one set of shapes; give a single --input-shapes and --batch."),
         (
             ("--pixel-format", "rgb"),
-            "input 'image': pixels in rgb have 3 channels, and of 1x1x8x8, nchw, 1 are channels.",
+            "input 'image': pixels in rgb have 3 channels, but its shape 1x1x8x8 (nchw) has 1.",
         ),
-        (("--labels", "coco"), "--labels coco has 80 names, and the network has 10 classes;"),
+        (("--labels", "coco"), "--labels coco has 80 names, but the network has 10 classes;"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -68,9 +68,12 @@ def test_pipelines_may_be_replaced(installed: CommandLine) -> None:
         ('[show]\ncalibration-table = "a\\u0000"\n', "tpuc.toml: [show] calibration-table holds a NUL character;"),
         (
             f"[show]\ncount = {'[' * 100_000}{']' * 100_000}\n",
-            "tpuc.toml: its values are too deep or too long to be read. Correct it.\n",
+            "tpuc.toml: its values are nested too deeply or are too long. Shorten them.\n",
         ),
-        (f"[show]\ncount = {'9' * 5000}\n", "tpuc.toml: its values are too deep or too long to be read. Correct it.\n"),
+        (
+            f"[show]\ncount = {'9' * 5000}\n",
+            "tpuc.toml: its values are nested too deeply or are too long. Shorten them.\n",
+        ),
         ("[shw]\n", "tpuc.toml: no command named 'shw'. Did you mean 'show'?\n"),
         ("[show]\ncoun = 1\n", "tpuc.toml: [show] no option named 'coun'. Did you mean 'count'?\n"),
         ("[show]\nzzz = 1\n", "tpuc.toml: [show] no option named 'zzz'. There are: calibration-table, count, "),

@@ -247,8 +247,8 @@ def test_a_command_with_the_name_of_a_built_in_one_is_an_error_unless_prefer_cho
     outcome = tpuc("plugins")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
-        "tpuc: command 'plugins' of other 1.0 has the name of one of tpuc's own. Its author must rename it; until then "
-        "uninstall it, or choose with --prefer PACKAGE.\n"
+        "tpuc: command 'plugins' of other 1.0 has the same name as a built-in command. Its author has to rename it; "
+        "until then, uninstall it, or choose one with --prefer PACKAGE.\n"
     )
     assert tpuc("--prefer", "other", "plugins").out.startswith("None 1 [] ")
     assert "other:plugins" in tpuc("--prefer", "tpuc", "plugins").out

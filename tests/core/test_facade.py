@@ -122,21 +122,21 @@ REFUSED: list[tuple[str, Callable[[tpuc.Network], object]]] = [
     ("nothing is given for 'image' 1x1x8x8; give an array for each input.", lambda network: network.run({})),
     ("array 'image': shape (3, 7) does not fit input 'image'", lambda network: network.run(np.zeros((3, 7)))),
     (
-        "int8 needs ranges of its values; quantize it first: network.quantize(samples).compile('bm1684x').",
+        "int8 needs calibrated ranges; quantize the network first: network.quantize(samples).compile('bm1684x').",
         lambda network: network.compile(CHIP, mode="INT8"),
     ),
     ("chip 'bm1684x' has no mode 'int9'. Its modes: f32", lambda network: network.compile(CHIP, mode="int9")),
-    ("state no version of a runtime", lambda network: network.compile(CHIP, runtime_version="1.0")),
+    ("have no runtime version", lambda network: network.compile(CHIP, runtime_version="1.0")),
     ("the runtime of bm1684x has no function for it", lambda network: network.compile(CHIP, cpu_ops=("Softmax",))),
     ("no chip named 'bm1684'. Did you mean 'bm1684x'?", lambda network: network.compile("bm1684")),
     ("no setting named 'plnner'. Did you mean 'planner'?", lambda network: network.compile(CHIP, plnner="greedy")),  # pyright: ignore[reportCallIssue]
-    ("mode f16 takes no ranges; compile the network itself with mode='f16'.", lambda n: n.quantize("x", mode="F16")),
-    ("nothing to quantize by; give samples, or a calibration table with table=FILE.", lambda n: n.quantize()),
+    ("mode f16 needs no calibration; call network.compile(..., mode='f16').", lambda n: n.quantize("x", mode="F16")),
+    ("no calibration data; give samples, or a calibration table with table=FILE.", lambda n: n.quantize()),
     ("nowhere: no such file or folder of samples.", lambda network: network.quantize("nowhere")),
     ("nowhere.onnx: no such file.", lambda _: tpuc.load("nowhere.onnx")),
     ("nowhere.bin: no such file or folder.", lambda _: tpuc.load_compiled("nowhere.bin")),
     (
-        "nothing called 'means' is known of pictures. There are channel_format, crop,",
+        "no preprocessing setting is named 'means'. There are channel_format, crop,",
         lambda _: tpuc.load(DIGITS / "digits.onnx", preprocess={"means": (1.0,)}),
     ),
     (

@@ -76,7 +76,7 @@ def test_inputs_are_kept_and_seen_in_order_of_computation() -> None:
     assert seen == ["x (2, 4)", "mm (2, 3)", "y (2, 3)"]
     assert list(interpreter.run({"x": ONES}, ["mm"])) == ["mm", "y"]
     assert list(interpreter.run({"x": ONES})) == ["y"]
-    with pytest.raises(InputError, match="value 'mmm' is not computed by this module; did you mean 'mm'"):
+    with pytest.raises(InputError, match="value 'mmm' is not in this module; did you mean 'mm'"):
         interpreter.run({"x": ONES}, ["mmm"])
 
 
@@ -188,11 +188,11 @@ def test_a_float_op_may_compute_in_another_width() -> None:
     ("inputs", "sentence"),
     [
         ({}, "input 'x' is missing; give an array of shape 2x4 and dtype float32"),
-        ({"y": ONES}, "input 'y' is not one of this network; there are x"),
+        ({"y": ONES}, "no input is named 'y'; there are x"),
         ({"x": ONES[:1]}, "input 'x' has shape 1x4; give one of 2x4"),
         (
             {"x": ONES.astype(np.float64)},
-            "input 'x' holds float64; give float32, for example by astype",
+            "input 'x' has dtype float64; convert it to float32, for example with astype",
         ),
     ],
 )
@@ -250,7 +250,7 @@ def test_weights_that_do_not_fit_their_type() -> None:
     with pytest.raises(InvalidModel) as error:
         interpreter.run({"x": ONES})
     assert str(error.value) == (
-        "weight 'w': its array has shape 3x3, its type 4x3; write module and weights again together"
+        "weight 'w': its array has shape 3x3, its type 4x3; write the module and its weights together again"
     )
 
 

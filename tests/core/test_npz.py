@@ -70,9 +70,7 @@ def test_a_failed_write_leaves_nothing_and_keeps_the_old_file(tmp_path: Path) ->
 
 def test_files_that_are_no_npz(tmp_path: Path) -> None:
     path = tmp_path / "w.npz"
-    with pytest.raises(
-        InvalidModel, match=r"w\.npz: there is no such npz; a weight file belongs beside its \.mlir file"
-    ):
+    with pytest.raises(InvalidModel, match=r"w\.npz: no such npz; the weight file belongs next to its \.mlir file"):
         read_npz(path)
     with pytest.raises(InvalidModel, match=r"not a readable npz \(Is a directory\); write it again"):
         read_npz(tmp_path)

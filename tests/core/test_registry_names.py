@@ -125,12 +125,12 @@ def test_one_package_that_offers_a_name_twice_must_decide() -> None:
     twice = [Offer("tpuc.chips", "newchip", "acme", "1.0", path) for path in ("acme:A", "acme:B")]
     assert (
         sentence(PluginError, Registry(prefer=["acme"], offers=twice), "chips", "newchip")
-        == "chip 'newchip' is offered more than once by acme 1.0: acme:A, acme:B. Its author must keep one."
+        == "chip 'newchip' is offered more than once by acme 1.0: acme:A, acme:B. Its author has to remove one of them."
     )
 
 
 INSTALL = "Install what it needs, or uninstall acme."
-MEND = "Its author must mend acme, or what it imports; until then uninstall acme."
+MEND = "Its author has to fix acme, or a module that it imports; until then, uninstall acme."
 
 
 @each(
@@ -163,8 +163,8 @@ def test_an_object_without_api_version_is_refused() -> None:
     registry = Registry(offers=[offer("planners", "p", SimpleNamespace())])
     assert (
         sentence(PluginError, registry, "planners", "p")
-        == "memory planner 'p' of acme 1.0 states no api_version; this tpuc supports 1. "
-        "Its author must add `api_version = 1`; until then uninstall acme."
+        == "memory planner 'p' of acme 1.0 has no api_version; this tpuc supports 1. "
+        "Ask its author to add `api_version = 1`; until then, uninstall acme."
     )
 
 
@@ -172,7 +172,7 @@ def test_an_object_of_another_api_version_is_refused() -> None:
     registry = Registry(offers=[offer("planners", "p", SimpleNamespace(api_version=2))])
     assert (
         sentence(PluginError, registry, "planners", "p")
-        == "memory planner 'p' of acme 1.0 is written for api_version 2, this tpuc supports 1. "
+        == "memory planner 'p' of acme 1.0 was written for api_version 2, this tpuc supports 1. "
         "Install another version of acme or of tpuc."
     )
 
@@ -190,7 +190,7 @@ def test_an_object_of_another_api_version_is_refused() -> None:
 def test_an_object_of_the_wrong_kind_is_refused(group: str, value: Any, misfit: str) -> None:
     registry = Registry(offers=[offer(group, "a.b", value)])
     assert sentence(PluginError, registry, group, "a.b").endswith(
-        f" 'a.b' of acme 1.0 cannot be used: acme:a.b is {misfit}. Its author must correct the entry point."
+        f" 'a.b' of acme 1.0 cannot be used: acme:a.b is {misfit}. Its author has to correct the entry point."
     )
 
 

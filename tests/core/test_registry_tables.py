@@ -91,7 +91,7 @@ def test_one_package_that_fills_a_cell_twice_must_decide() -> None:
         value(registry, "top", CONV)
     assert str(caught.value) == (
         "lowering 'top.Conv int8' for newchip is offered more than once by chips 1.0: "
-        "chips:newchip.top, chips:newchip.top.more. Its author must keep one."
+        "chips:newchip.top, chips:newchip.top.more. Its author has to remove one of them."
     )
 
 
@@ -150,7 +150,7 @@ def test_a_table_registered_under_another_name_is_refused() -> None:
         value(registry, "top", CONV)
     assert str(caught.value) == (
         "lowering 'newchip.top' of chips 1.0 cannot be used: chips:newchip.top is a table for newchip.tpu. "
-        "Its author must correct the entry point."
+        "Its author has to correct the entry point."
     )
 
 

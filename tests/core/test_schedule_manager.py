@@ -136,7 +136,7 @@ def test_a_pass_with_two_names_is_refused() -> None:
     with pytest.raises(PluginError) as caught:
         PassManager(context()).build("misnamed")
     assert str(caught.value) == (
-        "pass 'misnamed' of acme 1.0 calls itself 'other'. Its author must use one name for both."
+        "pass 'misnamed' of acme 1.0 calls itself 'other'. Its author has to use the same name in both places."
     )
 
 
@@ -156,7 +156,7 @@ def test_all_modules_are_dumped_in_order(tmp_path: Path) -> None:
 def test_dump_after_needs_a_place_and_a_known_pass(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         PassManager(context(), dump_after=["all"])
-    assert str(caught.value) == "--dump-after has no place to write to; give one with --work-dir DIR."
+    assert str(caught.value) == "--dump-after needs a folder to write to; give one with --work-dir DIR."
     with pytest.raises(UsageError, match=r"^no pass named 'renam'\. Did you mean 'rename'\?"):
         PassManager(context(tmp_path), dump_after=["renam"])
 

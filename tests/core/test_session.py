@@ -66,11 +66,13 @@ def test_a_file_that_nobody_reads() -> None:
     with pytest.raises(Unsupported) as caught:
         session_of().transform(Path("net.xyz"))
     assert str(caught.value) == (
-        "net.xyz: no installed front end reads files of type '.xyz'; there are front ends for .abc"
+        "net.xyz: no installed front end reads files of type '.xyz'; installed front ends read .abc"
     )
-    with pytest.raises(UsageError, match=r"net\.mlir: is a module already, and no network file; `tpuc deploy --mlir`"):
+    with pytest.raises(
+        UsageError, match=r"net\.mlir: this is a module, not a network file; compile it with `tpuc deploy --mlir`"
+    ):
         session_of().transform(Path("net.mlir"))
-    with pytest.raises(Unsupported, match=r"there are front ends for nothing$"):
+    with pytest.raises(Unsupported, match=r"installed front ends read nothing$"):
         Session(Registry(offers=[])).transform(Path("net.xyz"))
 
 
@@ -99,7 +101,7 @@ def test_one_file_for_all_inputs_or_one_for_each() -> None:
     inputs = [SampleInput(name, (1, 2)) for name in "abc"]
     with pytest.raises(UsageError) as caught:
         samples_in(inputs, [Path("a.npy"), Path("b.npy")], Registry())
-    assert str(caught.value) == "2 input files for 3 inputs; give one file for all, or one for each."
+    assert str(caught.value) == "2 input files for 3 inputs; give one file with all inputs, or one file for each."
 
 
 def test_layers_are_compared_on_samples(tmp_path: Path) -> None:
@@ -121,8 +123,8 @@ def test_stages_that_differ_too_much() -> None:
             compare("a and b", got, wanted, tolerance)
         assert str(caught.value) == (
             "a and b: 2 tensors, cosine >= 0.960000, euclidean >= 0.714286 (lowest at 'x'): below the tolerance of "
-            f"{tolerance[0]}, {tolerance[1]}; look at that tensor first, or lower --tolerance; where it is quantized, "
-            "more calibration samples or a float mode for it help"
+            f"{tolerance[0]}, {tolerance[1]}; examine that tensor first, or lower --tolerance; if it is quantized, add "
+            "calibration samples or compute it in a float mode"
         )
     assert compare("a and b", got, wanted, (0.97, 0.72), excepts=["x"]).tensors == 1
 
@@ -130,7 +132,7 @@ def test_stages_that_differ_too_much() -> None:
 def test_stages_without_a_common_name() -> None:
     with pytest.raises(NothingToCompare) as caught:
         compare("a and b", {"x": np.ones(1)}, {"y": np.ones(1)}, (0.9, 0.5))
-    assert str(caught.value) == "a and b: no tensor has the same name on both sides, so nothing was compared"
+    assert str(caught.value) == "a and b: nothing to compare, because the two sides have no tensor name in common"
 
 
 def test_tolerances_are_two_numbers_or_those_of_the_mode() -> None:
@@ -155,27 +157,27 @@ NAN, INF = math.nan, math.inf
         (
             [7.0, 7.0],
             [NAN, 7.0],
-            "is NaN in 1 of 2 values, which is like nothing; look at what computes it",
+            "is NaN in 1 of 2 values, which no tolerance accepts; check the op that computes it",
         ),
         (
             [NAN, NAN],
             [7.0, 7.0],
-            "is NaN in 2 of 2 values, which is like nothing; look at what computes it",
+            "is NaN in 2 of 2 values, which no tolerance accepts; check the op that computes it",
         ),
         (
             [NAN, 1.0],
             [NAN, 1.0],
-            "is NaN in 1 of 2 values, which is like nothing; look at what computes it",
+            "is NaN in 1 of 2 values, which no tolerance accepts; check the op that computes it",
         ),
         (
             [INF, 1.0],
             [9e4, 1.0],
-            "is infinite on one side only in 1 of 2 values; keep what overflows in a ",
+            "is infinite on one side only in 1 of 2 values; keep the op that overflows in a ",
         ),
         (
             [INF, 1.0],
             [-INF, 1.0],
-            "is infinite on one side only in 1 of 2 values; keep what overflows in a ",
+            "is infinite on one side only in 1 of 2 values; keep the op that overflows in a ",
         ),
         ([1.0, 1.0, 1.0], [1.0, 1.0], "has 2 and 3 elements; compare results of the same network on the same input"),
     ],

@@ -61,7 +61,7 @@ def test_text_is_written_alone_with_a_remark(tmp_path: Path, capsys: pytest.Capt
     target = tmp_path / "other" / "new.mlir"
     target.parent.mkdir()
     code, _, said = _opt(tmp_path, capsys, "--pass", "canonicalize", "-o", str(target))
-    assert (code, said) == (0, f"{weights}: there is no such npz, so the text is written without weights.\n")
+    assert (code, said) == (0, f"{weights}: no such npz; the text is written without weights.\n")
     assert [path.name for path in target.parent.iterdir()] == ["new.mlir"]
     (tmp_path / "taken_away.npz").rename(target.parent / weights.name)  # the text still says which npz it wants
     x = np.ones((1, 3, 4, 5), np.float32)
@@ -72,7 +72,7 @@ def test_what_needs_a_weight_asks_for_the_file(tmp_path: Path, capsys: pytest.Ca
     _, weights = _written(tmp_path, folds=True)
     target = tmp_path / "new.mlir"
     code, out, said = _opt(tmp_path, capsys, "--pass", "fold-constants", "-o", str(target))
-    sentence = f"tpuc: {weights}: there is no such npz; a weight file belongs beside its .mlir file\n"
+    sentence = f"tpuc: {weights}: no such npz; the weight file belongs next to its .mlir file\n"
     assert (code, out, said) == (1, "", sentence)
     assert not target.exists()
 

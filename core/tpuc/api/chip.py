@@ -285,7 +285,7 @@ class LoadedModel(ABC):
     def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
         """The timeline if DDR moved `ddr_speed` times as many bytes per cycle as in the profile."""
         raise Unsupported(
-            f"profile '{profile}' of this chip does not tell DDR time from other time; leave out --what-if"
+            f"profile '{profile}' of this chip does not separate DDR time from compute time; leave out --what-if"
         )
 
     def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
@@ -311,7 +311,7 @@ class LoadedModel(ABC):
 
         Raises UsageError for what is no version.
         """
-        raise UsageError("files of this chip state no version of a runtime; leave out --runtime-version.")
+        raise UsageError("files of this chip have no runtime version; leave out --runtime-version.")
 
     @abstractmethod
     def disassemble(self) -> str:
@@ -392,7 +392,7 @@ class Chip(ABC):
     def for_runtime(self, version: str) -> Chip:
         """The chip whose files state that a runtime of this version runs them; raises UsageError where none does."""
         raise UsageError(
-            f"files of chip '{self.description.name}' state no version of a runtime; leave out --runtime-version."
+            f"files of chip '{self.description.name}' have no runtime version; leave out --runtime-version."
         )
 
     @abstractmethod
@@ -432,7 +432,9 @@ class Chip(ABC):
 
     def combine(self, files: Sequence[bytes]) -> bytes:
         """One file with the networks of several, in their order; raises Unsupported, which is the default."""
-        raise Unsupported(f"files for chip '{self.description.name}' hold one network each; keep them apart")
+        raise Unsupported(
+            f"files for chip '{self.description.name}' hold one network each and cannot be combined; keep them separate"
+        )
 
     def extract(self, data: bytes) -> Sequence[tuple[str, bytes]]:
         """A file for every network in `networks`, with its name. Default: the file itself."""

@@ -67,4 +67,4 @@ def check_cpu_ops(registry: Registry, chip: ChipDescription, ops: Sequence[str])
     for op in ops:
         if op not in (ALL_OPS, *known):
             way_out = f"Give 'all', or of these: {', '.join(known)}" if known else "Leave the option out"
-            raise UsageError(f"--cpu-ops {op}: the runtime of {chip.name} has no function for it. {way_out}.")
+            raise UsageError(f"--cpu-ops {op}: the runtime of {chip.name} has no function for this op. {way_out}.")

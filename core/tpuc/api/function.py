@@ -167,7 +167,7 @@ class FunctionChip(Chip):
 
     def cycles(self, instruction: Instruction, profile: str) -> int:
         """See Chip."""
-        raise Unsupported(f"chip '{self.description.name}' has no timing model; measure the program where it runs")
+        raise Unsupported(f"chip '{self.description.name}' has no timing model; measure the program on its target")
 
     def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
         """See Chip."""

@@ -97,17 +97,17 @@ class Interpreter:
             return self._known
         for name in keep:
             if name not in self._known:
-                raise InputError(f"value '{name}' is not computed by this module{_suggestion(name, self._known)}")
+                raise InputError(f"value '{name}' is not in this module{_suggestion(name, self._known)}")
         return frozenset(keep)
 
     def _bind(self, inputs: Mapping[str, Array], values: list[Array | None]) -> None:
         expected = {item.name: item for item in self._plan.inputs}
         for name in inputs:
             if name not in expected:
-                raise InputError(f"input '{name}' is not one of this network{_suggestion(name, expected)}")
+                raise InputError(f"no input is named '{name}'{_suggestion(name, expected)}")
         for name, item in expected.items():
             if name not in inputs:
-                raise InputError(f"input '{name}' is missing; give an array of {_described(item.type)}")
+                raise InputError(f"input '{name}' is missing; give an array with {_described(item.type)}")
             values[item.slot] = _checked(item, inputs[name])
 
     def _weights(self) -> list[tuple[int, Array]]:
@@ -120,7 +120,9 @@ class Interpreter:
         try:
             array = as_stored(self._module.weights[operation.name], operation.result.tensor).view()
         except ValueError as error:
-            raise InvalidModel(f"weight '{operation.name}': {error}; write module and weights again together") from None
+            raise InvalidModel(
+                f"weight '{operation.name}': {error}; write the module and its weights together again"
+            ) from None
         array.setflags(write=False)
         return array
 
@@ -160,7 +162,9 @@ def _checked(item: Input, array: Array) -> Array:
         raise InputError(f"input '{item.name}' has shape {shown(array.shape)}; give one of {shown(shape)}")
     dtype = numpy_dtype(item.type.storage)
     if array.dtype != dtype:
-        raise InputError(f"input '{item.name}' holds {array.dtype.name}; give {dtype.name}, for example by astype")
+        raise InputError(
+            f"input '{item.name}' has dtype {array.dtype.name}; convert it to {dtype.name}, for example with astype"
+        )
     return array
 
 

@@ -83,7 +83,7 @@ class Blame:
 
 def way_out(offer: Offer) -> str:
     """What to do about a package whose plugin is wrong."""
-    return f"Its author must mend it; to do without it: pip uninstall {offer.package}."
+    return f"Report this bug to its author, or uninstall it: pip uninstall {offer.package}."
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

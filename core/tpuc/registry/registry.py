@@ -334,7 +334,7 @@ def load_checked(offer: Offer, group: Group) -> Any:
 
 def mend(offer: Offer) -> str:
     """What to do about a package that is wrong."""
-    return f"Its author must mend it; until then uninstall {offer.package}."
+    return f"Report this bug to its author; until it is fixed, uninstall {offer.package}."
 
 
 def _checked(what: str, value: Any, offer: Offer, group: Group) -> Any:
@@ -342,20 +342,22 @@ def _checked(what: str, value: Any, offer: Offer, group: Group) -> Any:
     version = getattr(value, "api_version", None)
     if version is None:
         raise PluginError(
-            f"{what} states no api_version; this tpuc supports {API_VERSION}. "
-            f"Its author must add `api_version = {API_VERSION}`; until then uninstall {offer.package}."
+            f"{what} has no api_version; this tpuc supports {API_VERSION}. "
+            f"Ask its author to add `api_version = {API_VERSION}`; until then, uninstall {offer.package}."
         )
     if version != API_VERSION:
         raise PluginError(
-            f"{what} is written for api_version {version}, this tpuc supports {API_VERSION}. "
+            f"{what} was written for api_version {version}, this tpuc supports {API_VERSION}. "
             f"Install another version of {offer.package} or of tpuc."
         )
     misfit = group.misfit(value) or _misplaced(offer, group, value)
     if misfit:
-        raise PluginError(f"{what} cannot be used: {offer.path} is {misfit}. Its author must correct the entry point.")
+        raise PluginError(
+            f"{what} cannot be used: {offer.path} is {misfit}. Its author has to correct the entry point."
+        )
     other = group.misnamed(value, offer.name)
     if other is not None:
-        raise PluginError(f"{what} calls itself '{other}'. Its author must use one name for both.")
+        raise PluginError(f"{what} calls itself '{other}'. Its author has to use the same name in both places.")
     return value
 
 
@@ -365,13 +367,13 @@ def _not_loaded(what: str, error: BaseException, offer: Offer, path: str) -> Plu
     module, _, attribute = path.partition(":")
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing is not None and f"{module}.".startswith(f"{missing}."):
-        cure = f"There is no module {missing}: its author must correct {path}, or its list of files."
+        cure = f"There is no module {missing}: its author has to correct {path}, or add the module to the package."
     elif isinstance(error, AttributeError) and getattr(error, "name", None) == attribute:
-        cure = f"Its author must correct {path}, or define {attribute}."
+        cure = f"Its author has to correct {path}, or define {attribute}."
     elif isinstance(error, (ImportError, OSError)):
         cure = f"Install what it needs, or uninstall {offer.package}."
     else:
-        cure = f"Its author must mend {module}, or what it imports; until then uninstall {offer.package}."
+        cure = f"Its author has to fix {module}, or a module that it imports; until then, uninstall {offer.package}."
     return PluginError(f"{what} cannot be loaded: {cause}. {cure}")
 
 
@@ -380,9 +382,9 @@ def _check_op(what: str, full_name: str, op: Any) -> None:
     from tpuc.ir import Op
 
     if not (isinstance(op, type) and issubclass(op, Op)):
-        raise PluginError(f"{what} cannot be used: it is {shown(op)}, no subclass of Op. Its author must correct it.")
+        raise PluginError(f"{what} cannot be used: it is {shown(op)}, no subclass of Op. Its author has to correct it.")
     if op.name != full_name:
-        raise PluginError(f"{what} calls itself '{op.name}'. Its author must use one name for both.")
+        raise PluginError(f"{what} calls itself '{op.name}'. Its author has to use the same name in both places.")
 
 
 def _misplaced(offer: Offer, group: Group, value: Any) -> str | None:

@@ -64,7 +64,9 @@ def conflict(what: str, offers: Sequence[Offer]) -> PluginError:
     packages = sorted({offer.provider for offer in offers})
     if len(packages) == 1:
         places = ", ".join(sorted(offer.path for offer in offers))
-        return PluginError(f"{what} is offered more than once by {packages[0]}: {places}. Its author must keep one.")
+        return PluginError(
+            f"{what} is offered more than once by {packages[0]}: {places}. Its author has to remove one of them."
+        )
     count = {2: "two", 3: "three"}.get(len(packages), str(len(packages)))
     listed = ", ".join(packages)
     return PluginConflict(

@@ -66,7 +66,7 @@ class PassManager:
         dump_after: Sequence[str] = (),
     ) -> None:
         if dump_after and context.work_dir is None:
-            raise UsageError("--dump-after has no place to write to; give one with --work-dir DIR.")
+            raise UsageError("--dump-after needs a folder to write to; give one with --work-dir DIR.")
         for name in dump_after:
             if name != ALL and not context.registry.has("tpuc.passes", name):
                 raise unknown("pass", name, context.registry.names("tpuc.passes"))

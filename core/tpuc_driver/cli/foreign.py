@@ -114,8 +114,9 @@ def _ours(answer: Answer, script: Script, word: str, rest: Iterator[str]) -> lis
     ours = answer.values.get(value.lower())
     if ours is None:
         raise UsageError(
-            f"--{answer.option} {value}: TPU-MLIR's {script.name} has it, tpuc {script.command} takes "
-            f"{', '.join(answer.values)} here; choose one of them."
+            f"--{answer.option} {value}: a value of TPU-MLIR's {script.name}, which tpuc {script.command} does not "
+            "have; "
+            f"choose one of {', '.join(answer.values)}."
         )
     return [answer.renamed, ours]
 

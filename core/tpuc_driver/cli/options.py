@@ -132,7 +132,10 @@ def trust_option(function: Function[R]) -> Function[R]:
 def _said_here(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
     source = context.get_parameter_source(parameter.name or "")
     if value and source is not ParameterSource.COMMANDLINE:
-        raise UsageError("--trust is given on the command line, for one file at a time; remove it from tpuc.toml.")
+        raise UsageError(
+            "--trust cannot be a default: it is given on the command line, for one file at a time; remove it from "
+            "tpuc.toml."
+        )
     return value
 
 

@@ -89,7 +89,7 @@ def chosen_chip(app: App, chip: str | None, pools: PoolChoice) -> str:
             f"no chip to compile for; add --chip NAME: {', '.join(sorted(app.registry.names('tpuc.chips')))}."
         )
     if pools.options and not _plans_pools(app, found):
-        raise UsageError(f"chip '{found}' has no memory pools to choose; leave out the options --usmp-....")
+        raise UsageError(f"chip '{found}' has no memory pools; leave out the options --usmp-....")
     return found
 
 
@@ -138,7 +138,7 @@ def _check_ending(app: App, chip: str, output: Path) -> None:
         ending = other.description.suffix
         if output.suffix == ending:
             raise UsageError(
-                f"{output}: files for chip '{chip}' end in {own}, those for '{name}' in {ending}; "
+                f"{output}: {ending} is the suffix of files for '{name}', and files for chip '{chip}' end in {own}; "
                 f"name it {output.with_suffix(own)}."
             )
 
@@ -153,10 +153,10 @@ def check_inputs(*paths: Path | None) -> None:
 def check_belongings() -> None:
     """Raise UsageError for options of the command that say something of another one which was not given."""
     if not _has("test_input") and any(map(is_said, ("excepts", "tolerance", "test_reference"))):
-        raise UsageError("--excepts, --tolerance and --test-reference belong to a comparison; add --test-input FILE.")
+        raise UsageError("--excepts, --tolerance and --test-reference require --test-input; add --test-input FILE.")
     if not _has("min_accuracy") and any(map(is_said, ("measure", "max_trials", "accept_point_estimate"))):
         raise UsageError(
-            "--measure, --max-trials and --accept-point-estimate belong to a search; add --min-accuracy FIGURE."
+            "--measure, --max-trials and --accept-point-estimate require --min-accuracy; add --min-accuracy FIGURE."
         )
 
 
@@ -182,7 +182,7 @@ def check_one_data_source(
 ) -> None:
     """Raise UsageError unless samples come from one place only."""
     if dataset and data_list is not None:
-        raise UsageError("--dataset and --data-list both name samples; give one of them.")
+        raise UsageError("--dataset and --data-list both give samples; give one of them.")
     if required and not dataset and data_list is None:
         raise UsageError("no samples to calibrate with; give --dataset DIR or --data-list FILE.")
 
@@ -218,7 +218,7 @@ def write_bundle(app: App, session: Session, path: Path, bundle: Path) -> None:
 
     file = session.opened(path)
     if not write_bundle(file, bundle):
-        app.remark(f"chip '{file.chip.description.name}' has no example program yet; {bundle} is without one.")
+        app.remark(f"chip '{file.chip.description.name}' has no example program yet; {bundle} is written without one.")
 
 
 def _made_by(app: App) -> dict[str, Any]:

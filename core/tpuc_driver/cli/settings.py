@@ -45,9 +45,9 @@ def read_settings(folder: Path, commands: Collection[str]) -> Settings:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{FILE_NAME}: is not TOML: {error}. Correct or remove it.") from error
+        raise UsageError(f"{FILE_NAME}: not valid TOML: {error}. Correct or remove it.") from error
     except (RecursionError, ValueError) as error:  # brackets in brackets, numbers of thousands of digits
-        raise UsageError(f"{FILE_NAME}: its values are too deep or too long to be read. Correct it.") from error
+        raise UsageError(f"{FILE_NAME}: its values are nested too deeply or are too long. Shorten them.") from error
     enabled, prefer = _names(content.pop("with", []), "with"), _names(content.pop("prefer", []), "prefer")
     stages = _table(content.pop("pipelines", {}), "pipelines")
     pipelines = {stage: _names(passes, f"pipelines.{stage}") for stage, passes in stages.items()}

@@ -39,14 +39,14 @@ def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str
     """
     for name in said:
         if name not in SAYINGS:
-            raise UsageError(f"nothing called '{name}' is known of pictures. There are {', '.join(sorted(SAYINGS))}.")
+            raise UsageError(f"no preprocessing setting is named '{name}'. There are {', '.join(sorted(SAYINGS))}.")
     given = {name: value for name, value in said.items() if value not in (None, False, ()) and name != "preset"}
     if "std" in given:
         given |= _of_deviations(given.get("mean", (0.0,)), given.pop("std"), has_scale="scale" in given, remark=remark)
     elif _is_share(given.get("mean", (0.0,))):
         raise UsageError(
-            f"--mean {_shown(given['mean'])} is of pixels from 0 to 1, and pixels are bytes from 0 to 255. Give "
-            f"--mean {_shown(_times(given['mean'], LARGEST_PIXEL))} and --scale for bytes, or --mean and --std as they "
+            f"--mean {_shown(given['mean'])} is for pixels from 0 to 1, and --mean expects pixels from 0 to 255. Give "
+            f"--mean {_shown(_times(given['mean'], LARGEST_PIXEL))} and --scale, or --mean and --std as they "
             "are."
         )
     if not said.get("preset"):
@@ -66,8 +66,8 @@ def check_channels(inputs: Sequence[SampleInput]) -> None:
     first = described[0]
     pixels, layout = first.preprocess.pixel_format, first.preprocess.layout
     raise UsageError(
-        f"input '{first.name}': pixels in {pixels} have {CHANNELS[pixels]} channels, and of "
-        f"{'x'.join(map(str, first.shape))}, {layout}, {_found(first)} are channels. Say another --pixel-format or "
+        f"input '{first.name}': pixels in {pixels} have {CHANNELS[pixels]} channels, but its shape "
+        f"{'x'.join(map(str, first.shape))} ({layout}) has {_found(first)}. Choose another --pixel-format or "
         "--channel-format."
     )
 
@@ -82,9 +82,9 @@ def check_described(file: Path, name: str, is_described: bool, registry: Registr
         return
     presets = sorted(registry.names(PRESETS))
     raise InputNotDescribed(
-        f"{file}: nothing says how a picture becomes input '{name}'. Say so with --preprocess PRESET "
-        f"({', '.join(presets)}), or with --pixel-format, --mean and --scale, where the network is transformed or "
-        "compiled."
+        f"{file}: input '{name}' has no preprocessing for images. Give it with --preprocess PRESET "
+        f"({', '.join(presets)}), or with --pixel-format, --mean and --scale, when you transform or compile the "
+        "network."
     )
 
 
@@ -94,20 +94,26 @@ def _of_deviations(
     """Mean and scale of bytes from mean and standard deviation, of bytes or of pixels from 0 to 1."""
     numbers = f"--mean {_shown(mean)} --std {_shown(std)}"
     if has_scale:
-        raise UsageError("--std and --scale say the same in two ways; give one of them.")
+        raise UsageError("--std and --scale set the same value; give one of them.")
     if min(std) <= 0:
-        raise UsageError(f"--std {_shown(std)}: a deviation is above 0.")
+        raise UsageError(f"--std {_shown(std)}: standard deviations must be above 0.")
     if not any(mean) and set(std) == {1.0}:
         raise UsageError(
-            f"{numbers} may mean bytes as they are, or pixels from 0 to 1. Say --scale 1 for the first, --scale "
-            f"{1 / LARGEST_PIXEL:.8g} for the other."
+            f"{numbers} may be meant for pixels from 0 to 255, or from 0 to 1. Add --scale 1 for 0 to 255, or --scale "
+            f"{1 / LARGEST_PIXEL:.8g} for 0 to 1."
         )
     if (_is_share(std) and max(mean) > 1) or (_is_share(mean) and max(std) > 1):
-        raise UsageError(f"{numbers}: one is of pixels from 0 to 1, the other of bytes. Give both of the same pixels.")
+        raise UsageError(
+            f"{numbers}: one is for pixels from 0 to 1, the other for pixels from 0 to 255. Give both for the same "
+            "range."
+        )
     if max(*mean, *std) > 1:
         return {"scale": _inverse(std)}
     bytes_mean, scale = _times(mean, LARGEST_PIXEL), _inverse(_times(std, LARGEST_PIXEL))
-    remark(f"{numbers} is of pixels from 0 to 1: for bytes it is --mean {_shown(bytes_mean)} --scale {_shown(scale)}")
+    remark(
+        f"{numbers} is for pixels from 0 to 1; for pixels from 0 to 255 this is --mean {_shown(bytes_mean)} --scale "
+        f"{_shown(scale)}"
+    )
     return {"mean": bytes_mean, "scale": scale}
 
 

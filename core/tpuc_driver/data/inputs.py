@@ -83,8 +83,8 @@ def quantiser(
         if remark is not None and not told:
             told.append(name)
             remark(
-                f"input '{name}' takes {numpy_dtype(element.storage)}: float data are quantised with scale "
-                f"{element.scale:.9g} and zero point {element.zero_point}; give integers to pass them as they are"
+                f"input '{name}' takes {numpy_dtype(element.storage)}: float data is quantized with scale "
+                f"{element.scale:.9g} and zero point {element.zero_point}; integers are passed unchanged"
             )
         return quantise_evenly(values, element) if rounds_evenly else quantise(values, element)
 

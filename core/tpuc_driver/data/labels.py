@@ -26,8 +26,8 @@ class Labels:
         if len(self.names) + 1 == classes:
             return (BACKGROUND, *self.names)
         raise UsageError(
-            f"{self.source} has {len(self.names)} names, and the network has {classes} classes; give its own names, "
-            "one per line in the order of its outputs."
+            f"{self.source} has {len(self.names)} names, but the network has {classes} classes; give one name per "
+            "line, in the order of its outputs."
         )
 
     def of(self, index: int, classes: int) -> str:
@@ -43,7 +43,7 @@ def labels_named(text: str) -> Labels:
     packaged = {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
     path = packaged.get(text, Path(text))
     if not path.is_file():
-        raise UsageError(f"--labels {text}: no such file, and no such list; lists: {', '.join(packaged)}.")
+        raise UsageError(f"--labels {text}: neither a file nor a built-in list; built-in lists: {', '.join(packaged)}.")
     names = lines_of(path, "one name per line")
     if not names:
         raise UsageError(f"--labels {text} has no names; give one per line.")

@@ -60,8 +60,8 @@ class ArrayLayout:
         if there is None or self._is_same_order(shape):
             return own, False
         raise CalibrationError(
-            f"{source}: it fits input '{name}' {shape} as {self.own}, and as {self.file}, which its network's file "
-            f"has, {other}; say which it is with {OPTION} nchw or {OPTION} nhwc."
+            f"{source}: it fits input '{name}' as {self.own} {shape}, and as {self.file} {other}, the layout of the "
+            f"network's file; choose with {OPTION} nchw or {OPTION} nhwc."
         )
 
     def turned(self, row: NDArray[Any], shape: Shape) -> NDArray[Any]:
@@ -83,7 +83,7 @@ class ArrayLayout:
             return ""
         way = "nhwc" if self.own == "nchw" else "nchw"
         other = tuple(shape[axis] for axis in self._to_other)
-        return "" if found(other) is None else f" As {way} it would fit: say so with {OPTION} {way}."
+        return "" if found(other) is None else f" It fits as {way}: add {OPTION} {way}."
 
     def _is_same_order(self, shape: Shape) -> bool:
         """Do elements follow each other alike in both orders, as with one channel?"""

@@ -193,7 +193,7 @@ def open_samples(
         return SampleSource(tuple(inputs), merged, registry)
     folder = sets[0].path if sets else None
     if (folder is None) == (data_list is None):
-        raise CalibrationError("samples: give either a folder (--dataset) or a list of files (--data-list).")
+        raise CalibrationError("samples: give a folder with --dataset, or a list of files with --data-list.")
     if input_num < 0:
         raise CalibrationError(f"samples: --input-num {input_num} is negative. Use 0 for all samples.")
     if folder is not None:
@@ -208,7 +208,7 @@ def open_samples(
         samples += _samples_of(inputs, files, registry)
     if not samples:
         kinds = "images, .npy or .npz files"
-        raise CalibrationError(f"{source}: no samples in it. Samples are {kinds}; 100 to 200 are a good number.")
+        raise CalibrationError(f"{source}: contains no samples. Samples are {kinds}; 100 to 200 are usually enough.")
     return SampleSource(tuple(inputs), tuple(samples[: input_num or None]), registry)
 
 
@@ -217,7 +217,7 @@ def _files_of(folder: Path, registry: Registry) -> list[Path]:
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
-        raise CalibrationError(f"{folder}: neither a folder nor a file. Give --dataset the samples.")
+        raise CalibrationError(f"{folder}: no such file or folder. Give the samples with --dataset.")
     wanted = {*ARRAYS, *(f".{suffix}" for suffix in registry.names(READERS))}
     files = [file for file in folder.rglob("*") if file.suffix.lower() in wanted and file.is_file()]
     return sorted(files, key=lambda file: file.relative_to(folder).as_posix())
@@ -230,7 +230,7 @@ def _lines_of(data_list: Path) -> list[list[Path]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise CalibrationError(
-            f"{data_list}: {reason}. Give --data-list a text file with one sample per line."
+            f"{data_list}: {reason}. --data-list takes a text file with one sample per line."
         ) from error
     result: list[list[Path]] = []
     for number, line in enumerate(lines, 1):
@@ -266,7 +266,9 @@ def _samples_of(inputs: Sequence[SampleInput], files: list[Path], registry: Regi
     counts = [len(column) for column in columns]
     if len(set(counts)) > 1:
         found = ", ".join(f"{one.name} {count}" for one, count in zip(inputs, counts, strict=True))
-        raise CalibrationError(f"{files[0]}: its inputs hold different numbers of samples: {found}. Make them equal.")
+        raise CalibrationError(
+            f"{files[0]}: its inputs have different numbers of samples: {found}. Give the same number for each."
+        )
     return list(zip(*columns, strict=True))
 
 
@@ -278,8 +280,8 @@ def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[SamplePa
     suffix = file.suffix.lower()
     if suffix in VIDEOS:
         raise CalibrationError(
-            f"{file}: is a video, and samples are pictures. Take its frames out, as `ffmpeg -i {file.name} "
-            "frames/%05d.png` does, and give their folder."
+            f"{file}: a video cannot be a sample. Extract its frames with `ffmpeg -i {file.name} frames/%05d.png`, and "
+            "give their folder."
         )
     if suffix not in ARRAYS:
         raise CalibrationError(f"{file}: samples are images, .npy or .npz files. Convert it.")
@@ -307,8 +309,8 @@ def _count_in(one: SampleInput, shape: Shape, source: Path, what: str) -> int:
     count, _ = one.layout.pick(one.shape, one.name, partial(_sample_count, shape), source)
     if count is None:
         raise CalibrationError(
-            f"{source}: {what} {shape} does not fit input {one.name!r} {one.layout.shown(one.shape)}. It must have"
-            " this shape, or the same without batch behind an axis of samples."
+            f"{source}: {what} {shape} does not fit input {one.name!r} {one.layout.shown(one.shape)}. Give arrays of "
+            "this shape, or of this shape without batch and with a leading axis of samples."
             + one.layout.hint(one.shape, partial(_sample_count, shape))
         )
     return count
@@ -377,7 +379,7 @@ def array_shapes(file: Path) -> dict[str, Shape]:
 
 
 def _unreadable(file: Path, error: Exception) -> CalibrationError:
-    return CalibrationError(f"{file}: not a readable array file ({error}). Replace it, or take it out of the data set.")
+    return CalibrationError(f"{file}: not a readable array file ({error}). Replace it, or remove it from the data set.")
 
 
 def arranged(one: SampleInput, row: Array, file: Path) -> Array:
@@ -391,8 +393,8 @@ def arranged(one: SampleInput, row: Array, file: Path) -> Array:
     fits, is_turned = one.layout.pick(one.shape, one.name, found, file)
     if fits is None:
         raise CalibrationError(
-            f"{file}: a sample of shape {row.shape} does not fit input {one.name!r} {one.layout.shown(one.shape)}. Give"
-            f" arrays of its shape, with or without the batch.{one.layout.hint(one.shape, found)}"
+            f"{file}: a sample of shape {row.shape} does not fit input {one.name!r} {one.layout.shown(one.shape)}. "
+            f"Give arrays of the input's shape, with or without batch.{one.layout.hint(one.shape, found)}"
         )
     return one.layout.turned(row, one.shape) if is_turned else row
 
@@ -406,13 +408,13 @@ def fit(one: SampleInput, row: Array, file: Path) -> Array:
     wanted = np.dtype(one.dtype)
     if row.dtype.kind not in "biuf":
         raise CalibrationError(
-            f"{file}: holds {row.dtype}, not numbers. Give input {one.name!r} as an array of numbers."
+            f"{file}: holds {row.dtype}, not numbers. Give an array of numbers for input {one.name!r}."
         )
     if not row.size:
-        raise CalibrationError(f"{file}: holds no samples for input {one.name!r}. Give at least one.")
+        raise CalibrationError(f"{file}: holds no samples for input {one.name!r}. Give at least one sample.")
     if row.dtype.kind == "f" and not (np.isfinite(row) | (one.may_hide & (row == -np.inf))).all():
         raise CalibrationError(
-            f"{file}: NaN or infinite values for input {one.name!r}. Repair the sample or take it out."
+            f"{file}: NaN or infinite values for input {one.name!r}. Correct the sample or remove it."
         )
     if one.meant is not None and row.dtype.kind in "iu" and row.dtype != wanted:
         real = one.meant(row)
@@ -436,7 +438,9 @@ def as_type(name: str, array: Array, wanted: np.dtype[Any], source: Path) -> Arr
     whole = wanted.kind in "biu" or array.dtype.kind in "iu"  # rounded integers may mean something else
     held = _equals(typed, array) if whole else bool((np.isfinite(typed) | ~np.isfinite(array)).all())
     if not held:
-        raise CalibrationError(f"{source}: values that {wanted} cannot hold, for input {name!r}. Convert the sample.")
+        raise CalibrationError(
+            f"{source}: input {name!r} has values that {wanted} cannot represent. Convert the sample."
+        )
     return typed
 
 

@@ -94,7 +94,9 @@ def load(path: str | os.PathLike[str], *, input_layout: str | None = None, **opt
         raise UsageError(f"{source}: no such file.")
     if source.suffix.lower() == ".mlir":
         if options:
-            raise UsageError(f"{source} is a module, which says itself what it is; leave out {', '.join(options)}.")
+            raise UsageError(
+                f"{source} is a module, which already contains these settings; leave out {', '.join(options)}."
+            )
         return Network(session.load(source))
     settings = paths_in(options, ("model_data",))
     if isinstance(settings.get("preprocess"), str):
@@ -163,9 +165,9 @@ class Network:
         """
         mode = mode.lower().replace("_", "-")
         if mode in FLOAT_MODES:
-            raise UsageError(f"mode {mode} takes no ranges; compile the network itself with mode='{mode}'.")
+            raise UsageError(f"mode {mode} needs no calibration; call network.compile(..., mode='{mode}').")
         if samples is None and table is None:
-            raise UsageError("nothing to quantize by; give samples, or a calibration table with table=FILE.")
+            raise UsageError("no calibration data; give samples, or a calibration table with table=FILE.")
         held = None if samples is None else Samples.of(self, samples)
         if table is not None:
             return QuantizedNetwork(self, mode, Calibrated(Path(table), None), held)
@@ -299,8 +301,8 @@ def _compiled(
     is_integer = description.float_mode is None if mode is None else mode not in FLOAT_MODES
     if quantized is None and is_integer and not is_quantised(module):
         raise CalibrationError(
-            f"{network.name}: {mode or 'integers, the only numbers of the chip,'} needs ranges of its values; quantize "
-            f"it first: network.quantize(samples).compile('{description.name}')."
+            f"{network.name}: {mode or 'the chip computes with integers only, which'} needs calibrated ranges; "
+            f"quantize the network first: network.quantize(samples).compile('{description.name}')."
         )
     settings = CompileSettings(**chosen(_with_paths(options), CompileSettings))
     if quantized is not None:

@@ -176,7 +176,7 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
         return tuple(Description(*one) for one in zip(inputs, layers, posts, labels, borders, seen, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise CorruptFile(
-            f"{source}: its description of itself is damaged, or of another version of tpuc; compile the network again"
+            f"{source}: its metadata is damaged, or from another version of tpuc; compile the network again"
         ) from error
 
 

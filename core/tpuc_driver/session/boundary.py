@@ -40,7 +40,7 @@ class Boundary:
             ("--quant-output-list", "--quant-output", self.quant_output_list, self.quant_output),
         ):
             if is_given and not has_it:
-                raise UsageError(f"{option} means nothing without {needed}; add {needed}.")
+                raise UsageError(f"{option} has no effect without {needed}; add {needed}.")
         if self.float_input and self.quant_input:
             raise UsageError("--float-input and --quant-input contradict each other; give one of them.")
 

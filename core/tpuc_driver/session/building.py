@@ -125,11 +125,11 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
     source = SampleSettings(**chosen(settings, SampleSettings))
     has_samples = source.get("dataset") is not None or source.get("data_list") is not None
     if settings.get("min_agreement") and not has_samples:
-        raise UsageError("--min-agreement needs samples to compare decisions on; give --dataset or --data-list.")
+        raise UsageError("--min-agreement needs samples to compare predictions on; give --dataset or --data-list.")
     mode = session.mode_for(module)
     is_compared = settings.get("min_agreement") or settings.get("min_accuracy")
     if has_samples and mode in FLOAT_MODES and not has_limits(mode) and not is_compared:
-        session.remark(f"{mode} needs no samples, and nothing is done with them; --quantize int8 is calibrated on them")
+        session.remark(f"{mode} needs no calibration: the samples are ignored; --quantize int8 uses them")
     if has_limits(mode) and has_samples:
         deploy["ranges"] = seen_magnitudes(module, _all_samples(session, module, source))
     if has_samples and (settings.get("min_agreement") or takes_calibration(mode, module)):
@@ -137,7 +137,7 @@ def prepared(session: Session, path: Path, module: Module, settings: CompileSett
     needed = needs_calibration(mode, module)
     if settings.get("min_accuracy") is not None:
         if settings.get("quantize_table") is not None:
-            raise UsageError("--min-accuracy finds the modes of ops itself; leave out --quantize-table.")
+            raise UsageError("--min-accuracy chooses the mode of each op; leave out --quantize-table.")
         found = meet_accuracy(session, network_alone(module), settings)
         deploy |= DeploySettings(calibration_table=found.table, quantize_table=found.modes, accuracy=found.report)
         if found.held_out is not None:
@@ -190,7 +190,7 @@ def compile_shapes(
     The first set is calibrated and checked, the others are quantised by the same table.
     """
     if settings.get("min_accuracy") is not None:
-        raise UsageError("--min-accuracy searches for one set of shapes; give one of --input-shapes and --batch.")
+        raise UsageError("--min-accuracy searches for one set of shapes; give a single --input-shapes and --batch.")
     others: dict[str, Any] = {name: value for name, value in settings.items() if name not in _OF_SAMPLES}
     constants, steps = SharedConstants(), list[tuple[Module, DeploySettings]]()
     table: Any = settings.get("calibration_table")
@@ -232,8 +232,8 @@ def finish(session: Session, module: Module, model: Path, settings: DeploySettin
     table, boundary = settings.get("calibration_table"), settings.get("boundary")
     if boundary is not None and boundary.aligned_input and settings.get("test_input"):
         raise UsageError(
-            "--test-input is no frame of a camera, which --aligned-input asks for; compile it once without "
-            "--aligned-input to compare it."
+            "--aligned-input takes camera frames, which --test-input cannot be; compile once without --aligned-input "
+            "to compare."
         )
     labels = fitted_labels(module, settings.get("labels") or Labels())
     built = build(session, module, _recipe(settings))

@@ -66,9 +66,9 @@ def self_check(
     if found is None:
         return None
     if least and not found.shows:
-        raise CalibrationError(f"{found.text()}. --min-agreement {least:g} makes an error of this")
+        raise CalibrationError(f"{found.text()}. --min-agreement {least:g} makes this an error")
     if found.agreement < least:
-        raise CalibrationError(f"{found.complaint()}. --min-agreement {least:g} makes an error of this")
+        raise CalibrationError(f"{found.complaint()}. --min-agreement {least:g} makes this an error")
     if not found.shows:
         session.remark(found.text())
     elif found.agreement < FEW_KEPT:

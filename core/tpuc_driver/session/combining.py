@@ -62,7 +62,7 @@ class CompiledFile:
         """The places of one network; raises UsageError where the file has several names and none was said."""
         names = list(dict.fromkeys(entry.name for entry in self.entries))
         if network is None and len(names) > 1:
-            raise UsageError(f"{self.path} holds several networks: {self.listed()}; choose one with --network NAME.")
+            raise UsageError(f"{self.path} contains several networks: {self.listed()}; choose one with --network NAME.")
         found = [place for place, entry in enumerate(self.entries) if network in (None, entry.name)]
         if not found:
             raise UsageError(f"{self.path}: no network '{network}' in it; there are {self.listed()}.")

@@ -93,8 +93,8 @@ def _check_meaning(path: Path, name: str, array: Array, element: Uniform) -> Non
     least, most = float(array.min()), float(array.max())
     if array.dtype.kind in "iu" and (least < low or most > high):
         raise UsageError(
-            f"{path}: '{name}' holds integers from {least:.0f} to {most:.0f}, and is stored as {element.storage} "
-            f"({low} to {high}). Give the stored integers, or real values as floats."
+            f"{path}: '{name}' holds integers from {least:.0f} to {most:.0f}, but is stored as {element.storage} "
+            f"({low} to {high}). Give the stored integers, or the real values as floats."
         )
     bounds = [(bound - element.zero_point) * element.scale for bound in (low, high)]
     beyond = least < bounds[0] - element.scale or most > bounds[1] + element.scale
@@ -141,12 +141,12 @@ def compare(
         if worst is None or score.cosine < worst[0]:
             worst = (score.cosine, score.euclidean, name)
     if worst is None:
-        raise NothingToCompare(f"{stages}: no tensor has the same name on both sides, so nothing was compared")
+        raise NothingToCompare(f"{stages}: nothing to compare, because the two sides have no tensor name in common")
     result = StageComparison(stages, count, worst[0], lowest_euclidean, worst[2], stored)
     if fails:
         raise TpucError(
-            f"{result.text()}: below the tolerance of {tolerance[0]}, {tolerance[1]}; look at that tensor first, or "
-            "lower --tolerance; where it is quantized, more calibration samples or a float mode for it help"
+            f"{result.text()}: below the tolerance of {tolerance[0]}, {tolerance[1]}; examine that tensor first, or "
+            "lower --tolerance; if it is quantized, add calibration samples or compute it in a float mode"
         )
     return result
 
@@ -163,11 +163,11 @@ def _fault(got: Array, wanted: Array) -> str:
         return f"has {wanted.size} and {got.size} elements; compare results of the same network on the same input"
     lost = int(np.count_nonzero(np.isnan(got) | np.isnan(wanted)))
     if lost:
-        return f"is NaN in {lost} of {got.size} values, which is like nothing; look at what computes it"
+        return f"is NaN in {lost} of {got.size} values, which no tolerance accepts; check the op that computes it"
     beyond = int(np.count_nonzero((np.isinf(got) | np.isinf(wanted)) & (got != wanted)))
     if beyond:
         return (
-            f"is infinite on one side only in {beyond} of {got.size} values; keep what overflows in a float type of "
-            "wider range (quantise table)"
+            f"is infinite on one side only in {beyond} of {got.size} values; keep the op that overflows in a wider "
+            "float type (--quantize-table)"
         )
     return ""

@@ -60,9 +60,9 @@ def _frontend(registry: Registry, path: Path) -> Frontend:
             return frontend
         suffixes += frontend.suffixes
     if path.suffix.lower() == ".mlir":
-        raise UsageError(f"{path}: is a module already, and no network file; `tpuc deploy --mlir` compiles it.")
+        raise UsageError(f"{path}: this is a module, not a network file; compile it with `tpuc deploy --mlir`.")
     raise Unsupported(
-        f"{path}: no installed front end reads files of type '{path.suffix}'; there are front ends for "
+        f"{path}: no installed front end reads files of type '{path.suffix}'; installed front ends read "
         f"{', '.join(sorted(suffixes)) or 'nothing'}{left_out(failed)}"
     )
 

@@ -38,7 +38,7 @@ def meet_accuracy(session: Session, module: Module, settings: CompileSettings) -
         raise UsageError("--min-accuracy needs samples to measure on; give --dataset or --data-list.")
     if not session.chip.profiles:
         raise UsageError(
-            f"--min-accuracy takes the network that is fastest by the chip's timing model, and chip "
+            "--min-accuracy needs a timing model to find the fastest network, and chip "
             f"'{session.chip.description.name}' has none; compare networks with `tpuc eval`."
         )
 

@@ -96,7 +96,9 @@ def named_samples(specs: Sequence[SampleInput], paths: Sequence[Path], registry:
     if len(paths) == 1 or len(specs) == 1:
         return _of_each(specs, paths, registry)
     if len(paths) != len(specs):
-        raise UsageError(f"{len(paths)} input files for {len(specs)} inputs; give one file for all, or one for each.")
+        raise UsageError(
+            f"{len(paths)} input files for {len(specs)} inputs; give one file with all inputs, or one file for each."
+        )
     return _of_all(specs, paths, registry)
 
 
@@ -274,7 +276,7 @@ def compile_report(
 def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> ProfileReport:
     """Cycles, engine use and memory by a timing profile of the chip, the first one if none is given."""
     if not chip.profiles:
-        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network where it runs.")
+        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network on the board.")
     name = profile or chip.profiles[0]
     if name not in chip.profiles:
         raise UsageError(

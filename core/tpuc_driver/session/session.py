@@ -131,7 +131,7 @@ class Session:
     def chip(self) -> Chip:
         """The chip; raises UsageError when none was chosen."""
         if self._chip is None:
-            raise UsageError("this needs a chip: add --chip NAME")
+            raise UsageError("no chip is chosen; add --chip NAME")
         return self._chip
 
     # Modules in files
@@ -182,8 +182,8 @@ class Session:
         description = self.chip.description
         if description.float_mode is None:
             raise UsageError(
-                f"chip '{description.name}' computes with integers only, and {module.name} is not quantised; choose "
-                f"a mode with --quantize: {', '.join(description.modes)}."
+                f"chip '{description.name}' computes with integers only, and {module.name} is not quantized; choose a "
+                f"mode with --quantize: {', '.join(description.modes)}."
             )
         return description.float_mode
 

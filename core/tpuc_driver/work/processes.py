@@ -93,8 +93,8 @@ class ProcessPool(Pool):
                 deaths += 1
                 if deaths >= DEATHS:
                     raise TpucError(
-                        f"worker processes died {deaths} times without a result, perhaps for want of memory; use fewer "
-                        "--workers (and in a script of your own start under `if __name__ == '__main__':`)"
+                        f"worker processes died {deaths} times without a result, perhaps because memory ran out; use "
+                        "fewer --workers (and in a script of your own start under `if __name__ == '__main__':`)"
                     ) from error
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = self._start()

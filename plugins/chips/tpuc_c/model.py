@@ -155,7 +155,7 @@ class CompiledProgram(LoadedModel):
 
     def timeline(self, profile: str) -> Timeline:
         """See LoadedModel."""
-        raise Unsupported("networks in C have no timing model; measure the program where it runs")
+        raise Unsupported("networks in C have no timing model; measure the program on its target")
 
     def disassemble(self) -> str:
         """The operators as they stand in the source."""

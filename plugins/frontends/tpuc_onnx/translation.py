@@ -207,7 +207,7 @@ class _Walk(Walk[OnnxBuilder]):
         if expected is not None and expected != got and (expected, got) != ((), (1,)):
             raise PluginError(
                 f"{place_of(node)}: its importer gives '{name}' the shape "
-                f"{show_shape(got)}, and ONNX says {show_shape(expected)}. The importer's author must mend it."
+                f"{show_shape(got)}, and ONNX says {show_shape(expected)}. Report this to the author of the importer."
             )
         self.build.values[name] = value
         self._types.correct(name, got)

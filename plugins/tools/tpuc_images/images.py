@@ -104,5 +104,5 @@ def _explained(file: Path) -> Generator[None]:
         raise CalibrationError(f"{file}: no such file. Correct the list of samples.") from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise CalibrationError(
-            f"{file}: not a readable image ({error}). Replace it, or take it out of the data set."
+            f"{file}: not a readable image ({error}). Replace it, or remove it from the data set."
         ) from error

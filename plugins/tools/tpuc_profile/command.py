@@ -104,7 +104,7 @@ def read_what_if(text: str) -> dict[str, float]:
 def _other_layers(file: Path, plan: Path | None, why: ValueError) -> TpucError:
     """The error of layers that have other commands than the file."""
     if plan is None:
-        return CorruptFile(f"{file}: its description of itself is damaged: {why}; compile the network again")
+        return CorruptFile(f"{file}: its metadata is damaged: {why}; compile the network again")
     return UsageError(f"{plan} is the plan of another file than {file}: {why}; give its own.")
 
 

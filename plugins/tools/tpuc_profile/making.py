@@ -37,7 +37,7 @@ def make_report(
 def profile_named(chip: Chip, name: str | None) -> str:
     """A timing profile of the chip, the first one if none is named; raises UsageError where there is none."""
     if not chip.profiles:
-        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network where it runs.")
+        raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network on the board.")
     name = name or chip.profiles[0]
     if name not in chip.profiles:
         raise UsageError(

@@ -62,9 +62,7 @@ def timed(file: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> R
     try:
         return make_report(file, chip, loaded, profile_named(chip, profile))
     except ValueError as error:
-        raise CorruptFile(
-            f"{file}: its description of itself is damaged: {error}; compile the network again"
-        ) from error
+        raise CorruptFile(f"{file}: its metadata is damaged: {error}; compile the network again") from error
 
 
 def read_origin(registry: Registry, file: Path, folder: Path | None, chip: str) -> Origin:

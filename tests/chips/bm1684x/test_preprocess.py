@@ -260,7 +260,7 @@ def test_a_compiled_file_says_how_images_become_its_inputs(tmp_path: Path) -> No
     np.testing.assert_allclose(got["map"], wanted["map"], rtol=0, atol=1e-4 * float(np.abs(wanted["map"]).max()))
     said = session.run(plain, images, preprocess={"pixel_format": "rgb", "mean": (3.0,)})
     assert np.array_equal(got["map"], said["map"])
-    with pytest.raises(InputNotDescribed, match="nothing says how a picture becomes input 'image'"):
+    with pytest.raises(InputNotDescribed, match="input 'image' has no preprocessing for images"):
         session.run(plain, images)
     with pytest.raises(UsageError) as error:
         session.run(described, images, preprocess={"preset": "yolo", "mean": (1.0,)})

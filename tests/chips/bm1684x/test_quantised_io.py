@@ -110,8 +110,8 @@ def test_run_quantises_floats_with_a_remark_and_takes_integers_as_they_are(tmp_p
     (info,) = session.chip.load(path.read_bytes()).inputs
     assert isinstance(info.element, Uniform)
     told = (
-        f"input 'image' takes int8: float data are quantised with scale {info.element.scale:.9g} and zero point 0; "
-        "give integers to pass them as they are"
+        f"input 'image' takes int8: float data is quantized with scale {info.element.scale:.9g} and zero point 0; "
+        "integers are passed unchanged"
     )
     assert [remark for remark in remarks if remark.startswith("input")] == [told]
     assert any(remark.startswith("output 'map': i8 1x2x8x8, scale ") for remark in remarks)
@@ -166,9 +166,9 @@ def test_positions_that_are_not_there(boundary: Boundary, sentence: str, tmp_pat
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"customization_format": "RGB_PACKED"}, "--customization-format means nothing without --fuse-preprocess; add"),
-        ({"quant_input_list": (1,)}, "--quant-input-list means nothing without --quant-input; add --quant-input."),
-        ({"quant_output_list": (1,)}, "--quant-output-list means nothing without --quant-output; add --quant-output."),
+        ({"customization_format": "RGB_PACKED"}, "--customization-format has no effect without --fuse-preprocess; add"),
+        ({"quant_input_list": (1,)}, "--quant-input-list has no effect without --quant-input; add --quant-input."),
+        ({"quant_output_list": (1,)}, "--quant-output-list has no effect without --quant-output; add --quant-output."),
     ],
 )
 def test_options_that_belong_to_others(given: dict[str, object], sentence: str) -> None:

@@ -73,7 +73,10 @@ def test_code_of_others_runs_only_where_the_user_says_so(
     assert "add --trust" in capsys.readouterr().err
     Path("tpuc.toml").write_text("[run]\ntrust = true\n")
     assert main(["run", "net.tar", str(given)]) == 2
-    assert "--trust is given on the command line, for one file at a time" in capsys.readouterr().err
+    assert (
+        "--trust cannot be a default: it is given on the command line, for one file at a time"
+        in capsys.readouterr().err
+    )
 
 
 def test_looking_at_a_file_asks_for_no_trust(sound: dict[str, bytes]) -> None:

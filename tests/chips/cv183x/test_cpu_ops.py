@@ -200,7 +200,7 @@ def test_ops_that_the_runtime_has_no_function_for_are_refused() -> None:
     with pytest.raises(UsageError) as error:
         Session(chip="cv183x", cpu_ops=("all", "Topk"))
     assert str(error.value).startswith(
-        "--cpu-ops Topk: the runtime of cv183x has no function for it. Give 'all', or of these: "
+        "--cpu-ops Topk: the runtime of cv183x has no function for this op. Give 'all', or of these: "
     )
 
 

@@ -144,9 +144,7 @@ class TestRuntimes:
     def test_a_chip_without_versions(self) -> None:
         done = tpuc("check", DIGITS, "--chip", "bm1684x", "--runtime-version", "1.4")
         assert done.returncode == 2
-        assert done.stderr == (
-            "tpuc: files of chip 'bm1684x' state no version of a runtime; leave out --runtime-version.\n"
-        )
+        assert done.stderr == ("tpuc: files of chip 'bm1684x' have no runtime version; leave out --runtime-version.\n")
 
 
 def test_a_network_needs_a_chip_or_a_board() -> None:

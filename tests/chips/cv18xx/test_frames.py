@@ -151,10 +151,10 @@ def test_frames_that_the_runtime_does_not_know(tmp_path: Path) -> None:
 
 def test_what_takes_no_frames(tmp_path: Path) -> None:
     path = network(tmp_path / "net.onnx")
-    with pytest.raises(UsageError, match="--aligned-input means nothing without --fuse-preprocess"):
+    with pytest.raises(UsageError, match="--aligned-input has no effect without --fuse-preprocess"):
         Boundary(aligned_input=True)
     session = Session(chip="cv181x", quantize="bf16")
     module = session.transform(path, preprocess=NORMALISED)
     boundary = Boundary(True, aligned_input=True)
-    with pytest.raises(UsageError, match="--test-input is no frame of a camera, which --aligned-input asks for"):
+    with pytest.raises(UsageError, match="--aligned-input takes camera frames, which --test-input cannot be"):
         session.deploy(module, tmp_path / "net.cvimodel", boundary=boundary, test_input=(tmp_path / "x.npz",))

@@ -33,7 +33,8 @@ def test_deviations_of_pixels_from_0_to_1_are_converted_with_a_remark() -> None:
     np.testing.assert_allclose(found["scale"], 1 / np.array(BYTES[1]), rtol=1e-12)
     assert remarks == [
         (
-            "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 is of pixels from 0 to 1: for bytes it is --mean "
+            "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 is for pixels from 0 to 1; for pixels from 0 to 255 this "
+            "is --mean "
             "123.675,116.28,103.53 --scale 0.0171248,0.017507,0.0174292"
         )
     ]
@@ -48,7 +49,7 @@ def test_pictures_that_none_of_the_inputs_can_be_are_refused() -> None:
     check_channels([pictured((1, 8, 8, 1), pixel_format="gray", channel_format="nhwc")])
     check_channels([SampleInput("x", (1, 64, 8, 8), is_described=False), pictured((1, 10))])
     for shape, said in (((1, 1, 8, 8), {"pixel_format": "rgb"}), ((1, 8, 8, 3), {"pixel_format": "bgr"})):
-        with pytest.raises(UsageError, match=r"channels\. Say another --pixel-format or --channel-format"):
+        with pytest.raises(UsageError, match=r"channels\. Choose another --pixel-format or --channel-format"):
             check_channels([pictured(shape, **said)])
 
 
@@ -64,26 +65,27 @@ def test_deviations_of_bytes_are_taken_as_they_are() -> None:
         (
             {"mean": (0.0,), "std": (1.0,)},
             (
-                "--mean 0 --std 1 may mean bytes as they are, or pixels from 0 to 1. Say --scale 1 for the first, "
-                "--scale 0.0039215686 for the other."
+                "--mean 0 --std 1 may be meant for pixels from 0 to 255, or from 0 to 1. Add --scale 1 for 0 to 255, "
+                "or --scale 0.0039215686 for 0 to 1."
             ),
         ),
         (
             {"mean": TORCH[0], "scale": (0.017,)},
             (
-                "--mean 0.485,0.456,0.406 is of pixels from 0 to 1, and pixels are bytes from 0 to 255. Give --mean "
-                "123.675,116.28,103.53 and --scale for bytes, or --mean and --std as they are."
+                "--mean 0.485,0.456,0.406 is for pixels from 0 to 1, and --mean expects pixels from 0 to 255. Give "
+                "--mean "
+                "123.675,116.28,103.53 and --scale, or --mean and --std as they are."
             ),
         ),
         (
             {"mean": BYTES[0], "std": TORCH[1]},
             (
-                "--mean 123.675,116.28,103.53 --std 0.229,0.224,0.225: one is of pixels from 0 to 1, the other of "
-                "bytes. Give both of the same pixels."
+                "--mean 123.675,116.28,103.53 --std 0.229,0.224,0.225: one is for pixels from 0 to 1, the other for "
+                "pixels from 0 to 255. Give both for the same range."
             ),
         ),
-        ({"std": (2.0,), "scale": (0.5,)}, "--std and --scale say the same in two ways; give one of them."),
-        ({"std": (0.0,)}, "--std 0: a deviation is above 0."),
+        ({"std": (2.0,), "scale": (0.5,)}, "--std and --scale set the same value; give one of them."),
+        ({"std": (0.0,)}, "--std 0: standard deviations must be above 0."),
     ],
 )
 def test_numbers_that_leave_something_open_are_asked_about(said: dict[str, Any], sentence: str) -> None:
@@ -112,9 +114,9 @@ def test_pictures_without_a_description_are_an_error_that_shows_the_presets(tmp_
     with pytest.raises(InputNotDescribed) as error:
         open_samples([SampleInput("x", (1, 3, 4, 4), is_described=False)], tmp_path)
     assert str(error.value) == (
-        f"{tmp_path / 'cat.png'}: nothing says how a picture becomes input 'x'. Say so with --preprocess PRESET "
+        f"{tmp_path / 'cat.png'}: input 'x' has no preprocessing for images. Give it with --preprocess PRESET "
         "(caffe, imagenet-tf, imagenet-torch, none, ssd, yolo, yolox), or with --pixel-format, --mean and --scale, "
-        "where the network is transformed or compiled."
+        "when you transform or compile the network."
     )
     assert len(open_samples([SampleInput("x", (1, 3, 4, 4))], tmp_path)) == 1
     np.save(tmp_path / "cat.npy", np.zeros((1, 3, 4, 4), np.float32))

@@ -148,19 +148,19 @@ def refuse(message: str) -> Any:
 class TestRefusals:
     def test_neither_or_both_sources(self, tmp_path: Path) -> None:
         for dataset, data_list in ((None, None), (tmp_path, tmp_path)):
-            with refuse("samples: give either a folder (--dataset) or a list of files (--data-list)."):
+            with refuse("samples: give a folder with --dataset, or a list of files with --data-list."):
                 open_samples([X], dataset, data_list)
         with refuse("samples: --input-num -1 is negative. Use 0 for all samples."):
             open_samples([X], tmp_path, input_num=-1)
 
     def test_nothing_to_read(self, tmp_path: Path) -> None:
         with refuse(
-            f"{tmp_path}: no samples in it. Samples are images, .npy or .npz files; 100 to 200 are a good number."
+            f"{tmp_path}: contains no samples. Samples are images, .npy or .npz files; 100 to 200 are usually enough."
         ):
             open_samples([X], tmp_path)
-        with refuse("nowhere: neither a folder nor a file. Give --dataset the samples."):
+        with refuse("nowhere: no such file or folder. Give the samples with --dataset."):
             open_samples([X], tmp_path / "nowhere")
-        with refuse("nowhere: No such file or directory. Give --data-list a text file with one sample per line."):
+        with refuse("nowhere: No such file or directory. --data-list takes a text file with one sample per line."):
             open_samples([X], data_list=tmp_path / "nowhere")
 
     def test_lines_that_cannot_be_followed(self, tmp_path: Path) -> None:
@@ -171,14 +171,14 @@ class TestRefusals:
         with refuse("list.txt: samples are images, .npy or .npz files. Convert it."):
             open_samples([X], data_list=write_list(tmp_path, "list.txt"))
         (tmp_path / "clip.mp4").touch()
-        with refuse("clip.mp4: is a video, and samples are pictures. Take its frames out, as `ffmpeg -i clip.mp4 "):
+        with refuse("clip.mp4: a video cannot be a sample. Extract its frames with `ffmpeg -i clip.mp4 "):
             open_samples([X], data_list=write_list(tmp_path, "clip.mp4"))
 
     def test_wrong_shape(self, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", ramp(3, 2))
         with refuse(
-            "a.npy: shape (3, 2) does not fit input 'x' (1, 2, 3). It must have this shape,"
-            " or the same without batch behind an axis of samples."
+            "a.npy: shape (3, 2) does not fit input 'x' (1, 2, 3). Give arrays of this shape, or of this shape without "
+            "batch and with a leading axis of samples."
         ):
             open_samples([X], tmp_path)
         (tmp_path / "a.npy").unlink()
@@ -197,7 +197,7 @@ class TestRefusals:
     def test_inputs_that_disagree(self, tmp_path: Path) -> None:
         np.savez(tmp_path / "a.npz", x=ramp(3, 2, 3), y=ramp(2, 4))
         both = [X, SampleInput("y", (1, 4))]
-        with refuse("a.npz: its inputs hold different numbers of samples: x 3, y 2. Make them equal."):
+        with refuse("a.npz: its inputs have different numbers of samples: x 3, y 2. Give the same number for each."):
             open_samples(both, tmp_path)
         np.save(tmp_path / "b.npy", ramp(2, 3))
         with refuse("b.npy: 1 file(s) for 2 inputs (x, y). Give one .npz with all of them, or one file per input"):
@@ -209,7 +209,7 @@ class TestRefusals:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(
             CalibrationError,
-            match=rf"{name}: not a readable array file \(.*\)\. Replace it, or take it out",
+            match=rf"{name}: not a readable array file \(.*\)\. Replace it, or remove it",
         ):
             open_samples([X], tmp_path)
 
@@ -237,21 +237,25 @@ class TestRefusals:
             (
                 np.array([np.nan, 1]),
                 np.float32,
-                "NaN or infinite values for input 'x'. Repair the sample",
+                "NaN or infinite values for input 'x'. Correct the sample",
             ),
-            (np.array([0.5, 1]), np.int32, "values that int32 cannot hold, for input 'x'. Convert the sample."),
-            (np.array([300, 1]), np.uint8, "values that uint8 cannot hold, for input 'x'. Convert the sample."),
-            (np.array(["a", "b"]), np.float32, "holds <U1, not numbers. Give input 'x' as an array of numbers."),
-            (np.array([1e300, 1.0]), np.float32, "values that float32 cannot hold, for input 'x'. Convert the sample."),
+            (np.array([0.5, 1]), np.int32, "input 'x' has values that int32 cannot represent. Convert the sample."),
+            (np.array([300, 1]), np.uint8, "input 'x' has values that uint8 cannot represent. Convert the sample."),
+            (np.array(["a", "b"]), np.float32, "holds <U1, not numbers. Give an array of numbers for input 'x'."),
+            (
+                np.array([1e300, 1.0]),
+                np.float32,
+                "input 'x' has values that float32 cannot represent. Convert the sample.",
+            ),
             (
                 np.array([2**24 + 1, 1]),
                 np.float32,
-                "values that float32 cannot hold, for input 'x'. Convert the sample.",
+                "input 'x' has values that float32 cannot represent. Convert the sample.",
             ),
             (
                 np.array([2**63 - 1, 1]),
                 np.float32,
-                "values that float32 cannot hold, for input 'x'. Convert the sample.",
+                "input 'x' has values that float32 cannot represent. Convert the sample.",
             ),
         ],
     )

@@ -80,10 +80,10 @@ def test_every_type_and_rank_compares(tmp_path: Path) -> None:
 @each(
     ("dtype", "sample", "fault"),
     [
-        ("int64", 0.5, "values that int64 cannot hold, for input 'x'. Convert the sample."),
-        ("uint8", -1.0, "values that uint8 cannot hold, for input 'x'. Convert the sample."),
-        ("bool", 2, "values that bool cannot hold, for input 'x'. Convert the sample."),
-        ("float16", 1e6, "values that float16 cannot hold, for input 'x'. Convert the sample."),
+        ("int64", 0.5, "input 'x' has values that int64 cannot represent. Convert the sample."),
+        ("uint8", -1.0, "input 'x' has values that uint8 cannot represent. Convert the sample."),
+        ("bool", 2, "input 'x' has values that bool cannot represent. Convert the sample."),
+        ("float16", 1e6, "input 'x' has values that float16 cannot represent. Convert the sample."),
     ],
 )
 def test_numbers_that_the_type_cannot_hold_are_refused(dtype: str, sample: float, fault: str, tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def test_where_both_orders_fit_the_user_says_which(tmp_path: Path, capsys: pytes
     image = values(1, 3, 3, 3)
     array = save(tmp_path / "a.npy", image)
     said = refusal(capsys, ["run", "--model", model, "--input", array])
-    assert f"{array}: it fits input 'x' (1, 3, 3, 3) as nchw, and as nhwc, which its network's file has" in said
-    assert "say which it is with --input-layout nchw or --input-layout nhwc" in said
+    assert f"{array}: it fits input 'x' as nchw (1, 3, 3, 3), and as nhwc" in said
+    assert "choose with --input-layout nchw or --input-layout nhwc" in said
     np.testing.assert_array_equal(run(model, array, "--input-layout=nhwc"), expected(image)[0])
     channels_last = image.transpose(0, 2, 3, 1)
     np.testing.assert_array_equal(run(model, array, "--input-layout=nchw"), expected(channels_last)[0])
@@ -145,7 +145,7 @@ def test_other_networks_take_another_order_when_it_is_said(tmp_path: Path, capsy
     image = values(1, 4, 6, 3)
     array = save(tmp_path / "a.npy", image)
     said = refusal(capsys, ["run", "--model", model, "--input", array])
-    assert "As nhwc it would fit: say so with --input-layout nhwc." in said
+    assert "It fits as nhwc: add --input-layout nhwc." in said
     found = run(model, array, "--input-layout=nhwc")
     np.testing.assert_array_equal(found, np.maximum(image, 0).transpose(NCHW))
     turned = save(tmp_path / "b.npy", image.transpose(NCHW))

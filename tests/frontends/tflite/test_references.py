@@ -80,8 +80,8 @@ def test_integers_beyond_the_type_are_refused(deploy: Callable[[Array], tuple[in
     code, _, said = deploy(np.full(SHAPE, 200, np.int32))
     assert code == 2
     assert said.endswith(
-        "ref.npz: 'y' holds integers from 200 to 200, and is stored as i8 (-128 to 127). Give the stored integers, or "
-        "real values as floats.\n"
+        "ref.npz: 'y' holds integers from 200 to 200, but is stored as i8 (-128 to 127). Give the stored integers, or "
+        "the real values as floats.\n"
     )
 
 

@@ -60,7 +60,7 @@ def test_a_value_that_only_the_table_names_is_remarked_on(module: Module) -> Non
 
 def test_an_empty_folder_of_samples_is_an_error(module: Module, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CalibrationError, match=r"empty: no samples in it. Samples are images"):
+    with pytest.raises(CalibrationError, match=r"empty: contains no samples. Samples are images"):
         Session().calibrate(module, dataset=tmp_path / "empty")
 
 

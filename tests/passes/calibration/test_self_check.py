@@ -102,7 +102,7 @@ class TestCalibrate:
         done = calibrate(classifier(spread=300.0), samples, "--min-agreement", "0.98")
         assert done.returncode == 1
         assert re.search(
-            r"^tpuc: int8 agrees with float on \d+ of 20 .*\. --min-agreement 0\.98 makes an error of this$",
+            r"^tpuc: int8 agrees with float on \d+ of 20 .*\. --min-agreement 0\.98 makes this an error$",
             done.stderr,
         )
         assert not samples.with_name("table").exists()
@@ -134,7 +134,7 @@ class TestCompile:
         samples.with_name("net.file").unlink()
         done = compile_(module, samples, chip, "--dataset", str(samples), "--min-agreement", "0.98")
         assert done.returncode == 1
-        assert "makes an error of this" in done.stderr
+        assert "makes this an error" in done.stderr
         assert not samples.with_name("net.file").exists()
 
     def test_a_table_made_earlier_is_checked_where_samples_are_given(self, samples: Path) -> None:
@@ -150,7 +150,7 @@ class TestCompile:
         done = compile_(classifier(), samples, "bm1684x", "--min-agreement", "0.98", mode="f16")
         assert (done.returncode, done.stderr) == (
             2,
-            "tpuc: --min-agreement needs samples to compare decisions on; give --dataset or --data-list.\n",
+            "tpuc: --min-agreement needs samples to compare predictions on; give --dataset or --data-list.\n",
         )
 
     def test_float_modes_are_checked_where_that_is_asked_for(self, samples: Path) -> None:
@@ -303,7 +303,7 @@ class TestDetectors:
         assert nothing not in calibrate(detector(), scenes(samples, shown=True)).stdout
         done = calibrate(detector(), scenes(samples, shown=False), "--min-agreement", "0.5")
         assert done.returncode == 1
-        assert done.stderr.endswith(f"{nothing}. --min-agreement 0.5 makes an error of this\n")
+        assert done.stderr.endswith(f"{nothing}. --min-agreement 0.5 makes this an error\n")
 
 
 def test_no_output_hides_behind_others() -> None:

@@ -68,11 +68,11 @@ def test_several_pictures_have_a_heading_each(
 def test_names_of_another_network_are_refused(classifier: Path, grey: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = said(capsys, classifier, grey, "--preprocess=none", "--labels=coco", code=2)
     assert line == (
-        "tpuc: --labels coco has 80 names, and the network has 6 classes; give its own names, one per line in the "
-        "order of its outputs."
+        "tpuc: --labels coco has 80 names, but the network has 6 classes; give one name per line, in the order of its "
+        "outputs."
     )
     (line,) = said(capsys, classifier, grey, "--preprocess=none", "--labels=cocoa", code=2)
-    assert line == "tpuc: --labels cocoa: no such file, and no such list; lists: coco, imagenet."
+    assert line == "tpuc: --labels cocoa: neither a file nor a built-in list; built-in lists: coco, imagenet."
 
 
 def test_nothing_is_drawn_of_classes_and_of_figures(
@@ -82,7 +82,7 @@ def test_nothing_is_drawn_of_classes_and_of_figures(
     (line,) = said(capsys, classifier, grey, "--preprocess=none", *out, code=2)
     assert line == "tpuc: --draw: classes are of the whole picture, and nothing is to be drawn; leave it out."
     (line,) = said(capsys, classifier, grey, "--preprocess=none", *out, "--summary", code=2)
-    assert line == "tpuc: --summary and --dump-all-tensors show values alone; leave out --draw and --postprocess."
+    assert line == "tpuc: --summary and --dump-all-tensors show values only; leave out --draw and --postprocess."
     assert not list(tmp_path.glob("out.*"))
 
 
@@ -116,7 +116,7 @@ def test_names_for_another_network_are_refused_before_it_is_compiled(
     classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compile", str(classifier), "--chip=bm1684x", "--labels=coco", "-o", str(tmp_path / "n.bmodel")]) == 2
-    assert "--labels coco has 80 names, and the network has 6 classes" in capsys.readouterr().err
+    assert "--labels coco has 80 names, but the network has 6 classes" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
 
 
@@ -215,7 +215,7 @@ def test_every_frame_of_a_folder_is_drawn(halves: Path, tmp_path: Path, capsys: 
 
 def test_pictures_are_called_so(halves: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = said(capsys, tmp_path / "halves.png", halves, "--draw", tmp_path / "out.pic", code=2)
-    assert line == f"tpuc: --draw {tmp_path / 'out.pic'}: pictures are not called so; name it out.png."
+    assert line == f"tpuc: --draw {tmp_path / 'out.pic'}: not the name of an image file; use out.png."
 
 
 def test_what_the_input_does_not_show_is_left_aside(
@@ -234,7 +234,7 @@ def test_other_outputs_are_listed(detector: Path, tmp_path: Path, capsys: pytest
         "found  1x21x7  float32  [0, 1]  largest 1 at 0,5,6, 0.9 at 0,5,4, 0.693147 at 0,5,2, 0.5 at"
     )
     (line,) = said(capsys, detector, tmp_path / "x.npy", "--draw", tmp_path / "o.png", code=2)
-    assert line.endswith("its outputs show nothing in a picture that is known; leave out --postprocess and --draw.")
+    assert line.endswith("no known post-processing fits its outputs; leave out --postprocess and --draw.")
 
 
 def test_an_answer_and_a_preset_of_another_package(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_damaged_pictures(picture: Path, tmp_path: Path) -> None:
     damaged.write_bytes(damaged.read_bytes()[:5000])
     text.write_text("no picture")
     for file in (damaged, text):
-        with pytest.raises(CalibrationError, match=r"not a readable image \(.*\)\. Replace it, or take it out"):
+        with pytest.raises(CalibrationError, match=r"not a readable image \(.*\)\. Replace it, or remove it"):
             read_image(file, Preprocess(), (1, 3, 2, 2))
     with pytest.raises(CalibrationError, match=r"missing\.png: no such file\. Correct the list of samples\."):
         read_image(tmp_path / "missing.png", Preprocess(), (1, 3, 2, 2))

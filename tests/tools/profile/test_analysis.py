@@ -144,5 +144,5 @@ def test_a_chip_that_cannot_say_what_if_says_so() -> None:
     with pytest.raises(Unsupported) as caught:
         Loaded().timeline_if("any", 2.0)
     assert str(caught.value) == (
-        "profile 'any' of this chip does not tell DDR time from other time; leave out --what-if"
+        "profile 'any' of this chip does not separate DDR time from compute time; leave out --what-if"
     )

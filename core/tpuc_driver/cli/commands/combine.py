@@ -25,7 +25,7 @@ def command(app: App, files: tuple[Path, ...], output: Path) -> None:
     Files of one name become one network for several shapes. The files must be for one chip, and written by tpuc.
     """
     if len(files) < FEWEST:
-        raise UsageError("nothing to combine; name at least two compiled files.")
+        raise UsageError("nothing to combine; give at least two compiled files.")
     check_inputs(*files)
     check_outputs(output)
     session = open_session(app)

@@ -166,11 +166,13 @@ def command(
     is_one = len(shapes) == 1 and len(batches) < 2
     wanted = chosen_chips(app, chip, pools, output, network)
     if len(wanted) > 1 and (report_path or memory_plan):
-        raise UsageError("--report and --memory-plan name one file; compile for one chip at a time.")
+        raise UsageError("--report and --memory-plan write one file; compile for one chip at a time.")
     if not is_one and (report_path or memory_plan):
-        raise UsageError("--report and --memory-plan are of one set of shapes; give one of --input-shapes and --batch.")
+        raise UsageError(
+            "--report and --memory-plan describe one set of shapes; give a single --input-shapes and --batch."
+        )
     if bundle is not None and (len(wanted) > 1 or not is_one):
-        raise UsageError("--bundle is of one network for one chip; give one --chip, --input-shapes and --batch.")
+        raise UsageError("--bundle takes one network for one chip; give a single --chip, --input-shapes and --batch.")
     files = [compiled_file(app, name, path) for name, path in wanted]
     check_outputs(*files, memory_plan, report_path)
     if bundle is not None:

@@ -122,9 +122,9 @@ def command(
 def asymmetric_mode(mode: str | None) -> str:
     """The mode that `--asymmetric` makes of a mode; raises UsageError for one without ranges."""
     if mode is None:
-        raise UsageError("--asymmetric means nothing without --quantize; add --quantize int8.")
+        raise UsageError("--asymmetric has no effect without --quantize; add --quantize int8.")
     if mode.endswith("-asym"):
         return mode
     if not mode.startswith("int"):
-        raise UsageError(f"--asymmetric means nothing with --quantize {mode}; use it with int8.")
+        raise UsageError(f"--asymmetric has no effect with --quantize {mode}; use it with int8.")
     return f"{mode}-asym"

@@ -83,7 +83,7 @@ def command(
     else:
         session.save(module, output)
         if module.weights.missing is not None:
-            app.remark(f"{module.weights.missing}: there is no such npz, so the text is written without weights.")
+            app.remark(f"{module.weights.missing}: no such npz; the text is written without weights.")
     if timing:
         rows = [(item.name, f"{item.seconds * 1000:.1f} ms") for item in manager.report.passes]
         for line in columns(rows).splitlines():

@@ -78,7 +78,7 @@ def command(
     quantised integers, arrays of integers are taken as they are and floats are quantised.
     """
     if (summary or dump_all_tensors) and (draw is not None or postprocess):
-        raise UsageError("--summary and --dump-all-tensors show values alone; leave out --draw and --postprocess.")
+        raise UsageError("--summary and --dump-all-tensors show values only; leave out --draw and --postprocess.")
     runnable, given = _split(files, model, inputs)
     check_inputs(runnable, *given)
     for path in (output, draw):
@@ -105,7 +105,7 @@ def command(
     if not (shown and all(shown)):
         if postprocess or draw is not None:
             raise UsageError(
-                f"{runnable}: its outputs show nothing in a picture that is known; leave out --postprocess and --draw."
+                f"{runnable}: no known post-processing fits its outputs; leave out --postprocess and --draw."
             )
         values = stacked([one.values for one in ran])
         _write(output, outputs)
@@ -129,7 +129,7 @@ def _check_drawing(app: App, draw: Path | None) -> None:
     from tpuc_driver.data import is_picture
 
     if draw is not None and app.registry.names(READERS) and not is_picture(app.registry, draw):
-        raise UsageError(f"--draw {draw}: pictures are not called so; name it {draw.with_suffix('.png').name}.")
+        raise UsageError(f"--draw {draw}: not the name of an image file; use {draw.with_suffix('.png').name}.")
 
 
 def _write(output: Path | None, outputs: Mapping[str, Any]) -> None:
@@ -142,10 +142,10 @@ def _write(output: Path | None, outputs: Mapping[str, Any]) -> None:
 def _split(files: Sequence[Path], model: Path | None, inputs: Sequence[Path]) -> tuple[Path, tuple[Path, ...]]:
     """The network and its inputs, wherever they stand."""
     if model is None and not files:
-        raise UsageError("no network to run; name it, as in `tpuc run MODEL INPUT...`.")
+        raise UsageError("no network to run; give one, as in `tpuc run MODEL INPUT...`.")
     network, given = (files[0], files[1:]) if model is None else (model, files)
     if not (given or inputs):
-        raise UsageError(f"{network}: no input to run it on; name one behind it: a picture, npz, npy or folder.")
+        raise UsageError(f"{network}: no input to run it on; give one after it: an image, npz, npy or folder.")
     return network, (*given, *inputs)
 
 

@@ -61,7 +61,7 @@ def command(
     simplified, and NAME_opt.onnx.prototxt, its graph as text.
     """
     if not test_input and any(map(is_said, ("test_result", "excepts", "tolerance"))):
-        raise UsageError("--test-result, --excepts and --tolerance belong to a comparison; add --test-input FILE.")
+        raise UsageError("--test-result, --excepts and --tolerance require --test-input; add --test-input FILE.")
     check_inputs(model_def, settings.get("model_data"), *test_input)
     check_outputs(mlir)
     session = open_session(app, input_layout=input_layout)
