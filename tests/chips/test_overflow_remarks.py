@@ -19,7 +19,7 @@ from tests.families import each
 pytestmark = pytest.mark.chip("bm1684x")
 
 ONES = np.ones((1, 4), np.float32)
-WIDER = "keep the ops around them in f32 or bf16 (quantise table), or all with --quantize"
+WIDER = "keep the ops around them in f32 or bf16 (--quantize-table), or all with --quantize"
 WAY_OUT = f"they become infinite; {WIDER}"
 CUT_OFF = f"they are cut off at 65,504; {WIDER}"
 
@@ -65,7 +65,7 @@ def test_samples_that_nobody_needs_are_named(tmp_path: Path) -> None:
     for mode in ("f32", "f16", "int8"):
         session = Session(chip="bm1684x", quantize=mode, remark=said.append)
         session.compile(path, path.with_suffix(".bmodel"), dataset=_samples(tmp_path, 1.0))
-    assert [text for text in said if "needs no samples" in text] == [
+    assert [text for text in said if "needs no calibration" in text] == [
         "f32 needs no calibration: the samples are ignored; --quantize int8 uses them"
     ]
 

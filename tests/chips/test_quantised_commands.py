@@ -152,7 +152,7 @@ def test_without_a_mode_integers_stay_integers(
     _, report = compile_report(network, chip)
     wanted = "int8-asym" if "int8-asym" in chip.modes else "int8"
     assert report["mode"] == wanted
-    assert f"net: is quantised already, so it is compiled in mode '{wanted}'" in capsys.readouterr().err
+    assert f"net is already quantized: compiling in mode '{wanted}'" in capsys.readouterr().err
     assert main(["check", str(network), "--chip", chip.name]) == 0
     assert f"net.onnx on {chip.name} in {wanted}: all " in capsys.readouterr().out
 
@@ -171,7 +171,7 @@ def test_integers_of_16_bits_are_refused_in_a_sentence(
     assert main(["compile", str(network), "--chip", chip.name, *options, "-o", str(tmp_path / "o")]) == 1
     floats = " or ".join(one for one in chip.modes if one in ("f32", "f16", "bf16"))
     assert capsys.readouterr().err == (
-        "tpuc: wide: value 'x' is quantised to 16 bits, and chips compute with integers of 8. Compile it with "
+        "tpuc: wide: value 'x' is quantized to 16 bits, but chips compute with 8-bit integers. Compile it with "
         f"--quantize {floats}, or quantise the network to 8 bits.\n"
     )
 

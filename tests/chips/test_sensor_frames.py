@@ -111,7 +111,9 @@ def test_rows_of_mosaics_are_not_aligned(tmp_path: Path) -> None:
     module = session.transform(network(tmp_path / "net.onnx"), preprocess=LEVELS)
     with pytest.raises(UsageError) as error:
         session.build(module, boundary=Boundary(True, aligned_input=True))
-    assert str(error.value) == ("input 'image': rows of RGGB_RAW lie one behind the other; leave out --aligned-input.")
+    assert str(error.value) == (
+        "input 'image': RGGB_RAW frames have no padding between rows; leave out --aligned-input."
+    )
 
 
 def test_pictures_are_not_mosaics(tmp_path: Path) -> None:

@@ -494,7 +494,7 @@ def test_no_network_within_the_limits(tpuc: CommandLine, calls: Calls, monkeypat
     assert outcome.code == 1
     assert outcome.err == (
         "tpuc: no network with at most 5 float layers has a cosine of at least 0.999 and a latency of at most 0.5 ms; "
-        "allow more with --max-float-layers, or loosen the limit\n"
+        "raise --max-float-layers, or relax the limit\n"
     )
     assert not (tpuc.folder / "qtable").exists()
     assert not (tpuc.folder / "full_loss_table.txt").exists()

@@ -51,7 +51,7 @@ def test_pipelines_may_be_replaced(installed: CommandLine) -> None:
 @each(
     ("text", "sentence"),
     [
-        ("[show\n", "tpuc.toml: is not TOML: "),
+        ("[show\n", "tpuc.toml: not valid TOML: "),
         ("[show]\ncount = inf\n", "show: invalid value for '--count': 'inf' is not a valid integer."),
         ("[show]\ncount = 2.5\n", "show: invalid value for '--count': '2.5' is not a valid integer."),
         ("[show]\ncount = true\n", "show: invalid value for '--count': 'true' is not a valid integer."),

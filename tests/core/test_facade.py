@@ -127,7 +127,7 @@ REFUSED: list[tuple[str, Callable[[tpuc.Network], object]]] = [
     ),
     ("chip 'bm1684x' has no mode 'int9'. Its modes: f32", lambda network: network.compile(CHIP, mode="int9")),
     ("have no runtime version", lambda network: network.compile(CHIP, runtime_version="1.0")),
-    ("the runtime of bm1684x has no function for it", lambda network: network.compile(CHIP, cpu_ops=("Softmax",))),
+    ("the runtime of bm1684x has no function for this op", lambda network: network.compile(CHIP, cpu_ops=("Softmax",))),
     ("no chip named 'bm1684'. Did you mean 'bm1684x'?", lambda network: network.compile("bm1684")),
     ("no setting named 'plnner'. Did you mean 'planner'?", lambda network: network.compile(CHIP, plnner="greedy")),  # pyright: ignore[reportCallIssue]
     ("mode f16 needs no calibration; call network.compile(..., mode='f16').", lambda n: n.quantize("x", mode="F16")),

@@ -187,7 +187,7 @@ def test_a_float_op_may_compute_in_another_width() -> None:
 @each(
     ("inputs", "sentence"),
     [
-        ({}, "input 'x' is missing; give an array of shape 2x4 and dtype float32"),
+        ({}, "input 'x' is missing; give an array with shape 2x4 and dtype float32"),
         ({"y": ONES}, "no input is named 'y'; there are x"),
         ({"x": ONES[:1]}, "input 'x' has shape 1x4; give one of 2x4"),
         (

@@ -51,7 +51,7 @@ def test_the_sentence_names_the_largest_and_a_way_out() -> None:
     assert text == (
         "f16 holds numbers up to 65,504, which is not enough for value 'd' up to 1e+06, value 'b' up to 900,000, value "
         "'f' up to 200,000, value 'c' up to 80,000 and 2 more: they become infinite; keep the ops around them in f32 "
-        "or bf16 (quantise table), or all with --quantize"
+        "or bf16 (--quantize-table), or all with --quantize"
     )
     (alone,) = sentences(found[:1], ("f16", "int8"))
     assert alone.endswith("value 'a' up to 70,000: they become infinite; scale them down")

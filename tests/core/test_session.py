@@ -108,7 +108,7 @@ def test_layers_are_compared_on_samples(tmp_path: Path) -> None:
     session = session_of()
     with pytest.raises(UsageError) as caught:
         compare_layers(session, tmp_path / "a.mlir", tmp_path / "b.mlir", [], 1)
-    assert str(caught.value) == "nothing to run both networks on; give --input FILE."
+    assert str(caught.value) == "no input to run both networks on; give --input FILE."
 
 
 def test_stages_that_differ_too_much() -> None:

@@ -195,7 +195,7 @@ def test_a_second_stored_form_keeps_the_casts() -> None:
     with pytest.raises(Unsupported) as error:
         StripCasts(quant_input=True).run(module, CONTEXT)
     assert str(error.value) == (
-        "input 'x' is stored as i8 and needed otherwise too, by 'x_u8': it cannot be given in one stored form. Choose "
+        "input 'x' is stored as i8, but 'x_u8' needs it in another form, so the file cannot take it quantized. Choose "
         "other inputs with --quant-input-list"
     )
 

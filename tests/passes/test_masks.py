@@ -131,7 +131,7 @@ def test_infinite_masks_are_calibrated(tmp_path: Path) -> None:
 
 def test_rows_that_are_hidden_as_a_whole_are_named(tmp_path: Path) -> None:
     nodes, _ = MASKS["input"]
-    with pytest.raises(CalibrationError, match="y: NaN during calibration, as a softmax of nothing but -inf gives"):
+    with pytest.raises(CalibrationError, match="y: NaN during calibration, as from a softmax over a row of -inf"):
         _calibrate(tmp_path, nodes, np.full((1, 1, 4), -np.inf, np.float32))
 
 

@@ -117,7 +117,7 @@ def test_integers_without_a_calibration_table() -> None:
     with pytest.raises(CalibrationError) as caught:
         ImportCalibration().run(network(), surroundings())
     assert str(caught.value) == (
-        "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"
+        "int8 needs a calibration table; give samples with --dataset, or a table with --calibration-table"
     )
 
 
@@ -134,8 +134,8 @@ def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
     with pytest.raises(CalibrationError) as caught:
         SplitError().run(network(), surroundings({QUANTISED: other, SAMPLES: [sample]}))
     assert str(caught.value) == (
-        "modules 'network' and 'other' have no value name in common; compare a TOP module with the TPU module that was "
-        "made of it"
+        "modules 'network' and 'other' have no value name in common; compare a TOP module with the TPU module lowered "
+        "from it"
     )
 
 
@@ -157,7 +157,7 @@ def test_a_bias_of_integers_needs_scales() -> None:
     for value, kind in ((filters, "si8"), (bias, "i32")):
         value.type = value.tensor.with_element(ScalarType(kind))
     with pytest.raises(
-        InvalidModel, match=r"op 'v3' \(top.Conv\): its bias is stored as integers, and its operand and"
+        InvalidModel, match=r"op 'v3' \(top.Conv\): its bias is stored as integers, but its operand and"
     ):
         dequantise_weights(module)
 

@@ -119,8 +119,8 @@ def test_chips_without_zero_points_keep_them_in_biases_and_tables(tmp_path: Path
     assert np.abs(result - expected).max() < 0.07 * 2.51
     (remark,) = remarks
     assert remark == (
-        "int8: input 'x' takes i8, scale 0.0500000007, zero point 3, as the network quantises it; --float-input makes "
-        "the file take floats"
+        "int8: input 'x' takes i8, scale 0.0500000007, zero point 3, as the network quantizes it; with --float-input "
+        "the file takes floats"
     )
 
 
@@ -155,7 +155,7 @@ def test_a_float_mode_makes_no_sense(tmp_path: Path) -> None:
     session = Session(Registry(), chip="bm1684x", quantize="f16")
     with pytest.raises(
         UsageError,
-        match=r"^int8: is quantised already, and mode 'f16' would only add roundings to those that its integers have\. "
+        match=r"^int8 is already quantized, and mode 'f16' would round its integers a second time\. "
         r"Compile it with --quantize int8, or start from the float network\.$",
     ):
         session.build(session.transform(network(tmp_path)))
@@ -166,7 +166,7 @@ def test_the_default_mode_becomes_an_integer_mode(tmp_path: Path) -> None:
     remarks: list[str] = []
     session = Session(Registry(), chip="bm1684x", remark=remarks.append)
     session.build(session.transform(network(tmp_path)))
-    assert remarks == ["int8: is quantised already, so it is compiled in mode 'int8-asym'"]
+    assert remarks == ["int8 is already quantized: compiling in mode 'int8-asym'"]
 
 
 @pytest.mark.chip("bm1684x")
@@ -189,6 +189,6 @@ def test_there_is_nothing_to_calibrate(tmp_path: Path) -> None:
     session = Session(Registry())
     with pytest.raises(
         CalibrationError,
-        match=r"^int8: is quantised already, its values have their scales; compile it without a table$",
+        match=r"^int8 is already quantized and needs no calibration; compile it without a table$",
     ):
         session.calibrate(session.transform(network(tmp_path)), dataset=tmp_path / "x.npz")

@@ -71,7 +71,7 @@ def test_two_chips_at_once(digits: Path) -> None:
     done = tpuc("opt", "digits.mlir", *given, cwd=digits)
     assert (done.returncode, done.stderr) == (
         2,
-        f"tpuc: pass 'convert-top-to-tpu' is for chip '{CHIP}', and the run is for 'cv183x'; name one of them\n",
+        f"tpuc: pass 'convert-top-to-tpu' is for chip '{CHIP}', but the run is for 'cv183x'; use one chip\n",
     )
 
 

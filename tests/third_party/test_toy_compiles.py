@@ -270,7 +270,7 @@ def test_a_row_of_softmax_must_fit_a_lane(compile_graph: CompileGraph) -> None:
     net = graph([node], (1, 256), {})
     compile_graph(net).compare(random_inputs(net))
     sentence = (
-        r"node 'y': tpu.Softmax on toy: the smallest tile needs 2064 bytes of local memory per lane and there are 2048"
+        r"node 'y': tpu\.Softmax on toy: the smallest tile needs 2064 bytes of local memory per lane, but only 2048"
     )
     with pytest.raises(LmemOverflow, match=sentence):
         compile_graph(graph([node], (1, 257), {}))

@@ -124,7 +124,7 @@ def sentences(found: Sequence[Overflow], modes: Sequence[str]) -> list[str]:
         wider = [mode for mode in modes if _is_wider(mode, type)]
         way_out = "scale them down"
         if wider:
-            way_out = f"keep the ops around them in {' or '.join(wider)} (quantise table), or all with --quantize"
+            way_out = f"keep the ops around them in {' or '.join(wider)} (--quantize-table), or all with --quantize"
         result.append(
             f"{type} holds numbers up to {limit_of(type):,.6g}, which is not enough for {names}{more}: they {fate}; "
             f"{way_out}"

@@ -64,7 +64,7 @@ def underflow_sentences(found: Sequence[Underflow], modes: Sequence[str]) -> lis
         wider = [mode for mode in modes if mode in _FLOAT_MODES and step_of(ScalarType(mode)) < step_of(type)]
         way_out = "scale them up"
         if wider:
-            way_out = f"keep the ops around them in {' or '.join(wider)} (quantise table), or all with --quantize"
+            way_out = f"keep the ops around them in {' or '.join(wider)} (--quantize-table), or all with --quantize"
         result.append(
             f"{type} has steps of {step_of(type):.3g} around 0, too coarse for {', '.join(map(str, mine[:_SHOWN]))}"
             f"{more}: they lose their digits or become 0; {way_out}"

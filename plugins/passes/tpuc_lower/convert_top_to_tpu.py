@@ -68,7 +68,7 @@ class ConvertTopToTpu(Pass):
         chosen = context.registry.get("tpuc.chips", self.chip.lower())
         if context.chip is not None and context.chip.description.name != chosen.description.name:
             raise UsageError(
-                f"pass '{self.name}' is for chip '{chosen.description.name}', and the run is for "
-                f"'{context.chip.description.name}'; name one of them"
+                f"pass '{self.name}' is for chip '{chosen.description.name}', but the run is for "
+                f"'{context.chip.description.name}'; use one chip"
             )
         context.leave(CHIP, chosen)

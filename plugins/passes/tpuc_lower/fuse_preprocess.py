@@ -33,13 +33,13 @@ class FusePreprocess(Pass):
         """See Pass; raises UsageError when no input is an image, or an image cannot have the format."""
         if self.customization_format and self.customization_format not in FORMATS:
             raise UsageError(
-                f"there is no customization format '{self.customization_format}'. Formats: {', '.join(FORMATS)}."
+                f"no customization format is named '{self.customization_format}'. Formats: {', '.join(FORMATS)}."
             )
         images = [operation for operation in module.main.operations if _is_image(operation)]
         if not images:
             raise UsageError(
-                f"{module.name}: no input says how an image becomes it, so there is nothing to fuse. Transform the "
-                "network with --pixel-format, --mean and --scale."
+                f"{module.name}: no input has preprocessing to fuse. Transform the network with --pixel-format, --mean "
+                "and --scale."
             )
         target = _target(context, _alignment(context) if self.aligned else None)
         for operation in images:
@@ -59,7 +59,7 @@ class FusePreprocess(Pass):
         if wanted not in fitting:
             way_out = f"Formats for it: {', '.join(fitting)}" if fitting else "Compile it without --fuse-preprocess"
             raise UsageError(
-                f"input '{operation.name}' takes {op.pixel_format} images, and {wanted} is not that. {way_out}."
+                f"input '{operation.name}' takes {op.pixel_format} images, which {wanted} does not match. {way_out}."
             )
         return wanted
 
@@ -75,7 +75,7 @@ def _alignment(context: PassContext) -> FrameAlignment:
     found = None if context.chip is None else context.chip.description.frame_alignment
     if found is None:
         name = "no chip" if context.chip is None else f"chip '{context.chip.description.name}'"
-        raise UsageError(f"{name} takes no frames of a camera; leave out --aligned-input.")
+        raise UsageError(f"{name} does not take camera frames; leave out --aligned-input.")
     return found
 
 

@@ -65,7 +65,7 @@ def _chosen(what: str, positions: Sequence[int], count: int) -> Sequence[int]:
     for position in positions:
         if not 1 <= position <= count:
             raise UsageError(
-                f"--quant-{what}-list names {what} {position}, and the network has {count}. Positions count from 1."
+                f"--quant-{what}-list names {what} {position}, but the network has {count}. Positions count from 1."
             )
     return [position - 1 for position in positions] or range(count)
 
@@ -74,14 +74,14 @@ def _strip_input(module: Module, operation: Operation, own: TensorType | None, c
     value = operation.result
     casts = [user for user in value.users if isinstance(user.op, tpu.Cast)]
     if not casts:
-        context.log(f"input '{operation.name}' is stored as it is given: --quant-input changes nothing there")
+        context.log(f"input '{operation.name}' is not quantized: --quant-input has no effect on it")
         return False
     others = [user for user in value.users if user is not casts[0]]
     if others:
         used = others[0].name or others[0].op.name
         raise Unsupported(
-            f"input '{operation.name}' is stored as {casts[0].result.tensor.storage} and needed otherwise too, by "
-            f"'{used}': it cannot be given in one stored form. Choose other inputs with --quant-input-list"
+            f"input '{operation.name}' is stored as {casts[0].result.tensor.storage} , but '{used}' needs it in "
+            "another form, so the file cannot take it quantized. Choose other inputs with --quant-input-list"
         )
     given = casts[0].result.tensor
     if own is not None and own.storage.is_unsigned and given.is_quantised and given.element != own.element:
@@ -121,7 +121,7 @@ def _strip_output(terminator: Operation, index: int, context: PassContext) -> bo
     if value.tensor.is_quantised:
         return False
     if cast is None or not isinstance(cast.op, tpu.Cast) or cast.operands[0] in terminator.operands:
-        context.log(f"output '{value.name}' is given as it is stored: --quant-output changes nothing there")
+        context.log(f"output '{value.name}' is not quantized: --quant-output has no effect on it")
         return False
     terminator.set_operand(index, cast.operands[0])
     return True

@@ -52,7 +52,7 @@ def command(
     from tpuc_plan.usmp.pools import read_pools
 
     if not files:
-        raise UsageError("there is nothing to plan; give a .mlir or .json file.")
+        raise UsageError("nothing to plan; give a .mlir or .json file.")
     targets = pools.targets or ("c",)
     named = read_pools(pools.options or {}, targets)
     algorithm = find_planner(lambda name: app.registry.get("tpuc.planners", name), planner)
@@ -110,7 +110,7 @@ def _dump(path: Path, placed: Sequence[PlacedProgram]) -> None:
     from tpuc_plan.usmp.buffer_lists import list_text
 
     if len(placed) != 1:
-        raise UsageError("--dump writes the buffers of one network; give one file.")
+        raise UsageError("--dump writes the buffers of one network; give a single file.")
     write_atomic(path, list_text(placed[0]))
 
 

@@ -226,8 +226,8 @@ def _refuse_constant(operation: Operation, aliases: AliasSets) -> None:
     source = aliases.root(operation.operands[0]).defining
     if source is not None and isinstance(source.op, Constant):
         raise Unsupported(
-            f"node '{operation.name}': {operation.op.name} of the constant '{source.name}', whose bytes nobody copies; "
-            "fold it into a constant of the new shape where the operation is made"
+            f"node '{operation.name}': {operation.op.name} of the constant '{source.name}', which is not copied; fold "
+            "it into a constant of the new shape where the operation is created"
         )
 
 

@@ -32,7 +32,9 @@ class PlanFunctions(Pass):
         """See Pass; raises Unsupported where the chip has no function for an op."""
         chip = chip_of(context, self.name)
         if not isinstance(chip, FunctionChip):
-            raise UsageError(f"pass '{self.name}' is for chips of functions, and '{chip.description.name}' is none")
+            raise UsageError(
+                f"pass '{self.name}' is for chips of functions only, and '{chip.description.name}' is not one"
+            )
         own = chip.description.name
         targets = tuple(cast("tuple[str, ...]", context.options.get("target") or (own,)))
         pools = read_pools(cast("Mapping[str, str]", context.options.get("pools") or {}), targets)

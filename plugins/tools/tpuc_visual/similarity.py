@@ -45,7 +45,7 @@ def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path], r
     if not found:
         raise UsageError(
             f"modules '{exact.name}' and '{quantised.name}' have no tensor name in common; give a TOP module and a "
-            "module that was made of it."
+            "module lowered from it."
         )
     return found
 
@@ -56,8 +56,8 @@ def _check_inputs(exact: Module, quantised: Module) -> None:
     pairs = zip(ours, theirs, strict=False)
     if len(ours) != len(theirs) or any(a.name != b.name and len(b.shape) != IMAGE_AXES for a, b in pairs):
         raise UsageError(
-            f"modules '{exact.name}' and '{quantised.name}' take different inputs; give a TOP module and one that was "
-            "made of it."
+            f"modules '{exact.name}' and '{quantised.name}' take different inputs; give a TOP module and a module "
+            "lowered from it."
         )
 
 

@@ -191,7 +191,7 @@ def test_without_permission_the_refusal_says_what_a_layer_would_cost(tmp_path: P
     with pytest.raises(Unsupported) as error:
         Session(chip="bm1684x", quantize="f32").build(read_layered("middle", tmp_path))
     assert (
-        "(--cpu-ops ROIPooling leaves it to 'roi_pooling' of the runtime on the processor, which reads 296 B and "
+        "(--cpu-ops ROIPooling runs it as 'roi_pooling' of the runtime on the processor, which reads 296 B and "
         "writes 32 B while the TPU waits)"
     ) in str(error.value)
 

@@ -183,58 +183,61 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
         (
             {},
             "",
-            "two_headed: no input says how an image becomes it, so there is nothing to fuse. Transform the network",
+            "two_headed: no input has preprocessing to fuse. Transform the network",
         ),
         (
             {"mean": (1.0,)},
             "RGGB_RAW",
-            "input 'image' takes bgr images, and RGGB_RAW is not that. Formats for it: RGB_PLANAR, RGB_PACKED,",
+            "input 'image' takes bgr images, which RGGB_RAW does not match. Formats for it: RGB_PLANAR, RGB_PACKED,",
         ),
         (
             {"pixel_format": "rggb"},
             "RGB_PLANAR",
-            "input 'image' takes rggb images, and RGB_PLANAR is not that. Formats for it: RGGB_RAW, GRBG_RAW,",
+            "input 'image' takes rggb images, which RGB_PLANAR does not match. Formats for it: RGGB_RAW, GRBG_RAW,",
         ),
         (
             {"pixel_format": "rggb"},
             "",
-            "input 'image' has 3 channels, and RGGB_RAW gives 4. Transform the network with its own --pixel-format",
+            "input 'image' has 3 channels, but RGGB_RAW has 4. Transform the network with a matching --pixel-format",
         ),
         ({"mean": (1.0,)}, "NV12", "there is no customization format 'NV12'. Formats: RGB_PLANAR, RGB_PACKED,"),
         (
             {"mean": (1.0,)},
             "GRAYSCALE",
-            "input 'image' takes bgr images, and GRAYSCALE is not that. Formats for it: RGB_PLANAR, RGB_PACKED,",
+            "input 'image' takes bgr images, which GRAYSCALE does not match. Formats for it: RGB_PLANAR, RGB_PACKED,",
         ),
         (
             {"pixel_format": "rgbd"},
             "",
-            "input 'image' takes rgbd images, and RGBD_PLANAR is not that. Compile it without --fuse-preprocess.",
+            "input 'image' takes rgbd images, which RGBD_PLANAR does not match. Compile it without --fuse-preprocess.",
         ),
         (
             {"pixel_format": "rgba"},
             "",
-            "input 'image' has 3 channels, and RGBA_PLANAR gives 4. Transform the network with its own --pixel-format",
+            "input 'image' has 3 channels, but RGBA_PLANAR has 4. Transform the network with a matching --pixel-format",
         ),
         (
             {"pixel_format": "gray"},
             "YUV_NV12",
-            "input 'image' takes gray images, and YUV_NV12 is not that. Formats for it: GRAYSCALE.",
+            "input 'image' takes gray images, which YUV_NV12 does not match. Formats for it: GRAYSCALE.",
         ),
         (
             {"resize_dims": (13, 18)},
             "YUV_NV12",
-            "input 'image': frames of YUV_NV12 have even extents, and images are resized to 13x18. Transform the",
+            (
+                "input 'image': YUV_NV12 frames have even heights and widths, but images are resized to 13x18. Transform "
+                "the"
+            ),
         ),
         (
             {"pixel_format": "gray"},
             "",
-            "input 'image' has 3 channels, and GRAYSCALE gives 1. Transform the network with its own --pixel-format",
+            "input 'image' has 3 channels, but GRAYSCALE has 1. Transform the network with a matching --pixel-format",
         ),
         (
             {"resize_dims": (10, 30)},
             "",
-            "input 'image' is 12x18, and images are resized to 10x30 only. Transform the network with larger",
+            "input 'image' is 12x18, but images are resized to 10x30. Transform the network with larger",
         ),
     ],
 )
@@ -273,7 +276,7 @@ def test_a_compiled_file_says_how_images_become_its_inputs(tmp_path: Path) -> No
 def test_the_chip_takes_no_frames_where_camera_hardware_leaves_them(tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize="f16")
     module = session.transform(write_two_headed(tmp_path / "net.onnx", SHAPE), preprocess=NORMALISED)
-    with pytest.raises(UsageError, match="chip 'bm1684x' takes no frames of a camera; leave out --aligned-input"):
+    with pytest.raises(UsageError, match="chip 'bm1684x' does not take camera frames; leave out --aligned-input"):
         session.build(module, boundary=Boundary(True, aligned_input=True))
 
 

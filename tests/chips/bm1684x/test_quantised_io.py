@@ -139,8 +139,8 @@ def test_floats_have_no_stored_form_to_take_away(tmp_path: Path) -> None:
     session = Session(chip="bm1684x", log=told.append)
     data = session.build(module, boundary=STORED).data
     assert data == session.build(module).data
-    assert "input 'image' is stored as it is given: --quant-input changes nothing there" in told
-    assert "output 'map' is given as it is stored: --quant-output changes nothing there" in told
+    assert "input 'image' is not quantized: --quant-input has no effect on it" in told
+    assert "output 'map' is not quantized: --quant-output has no effect on it" in told
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_an_input_that_is_also_needed_as_float(tmp_path: Path) -> None:
     module = session.transform(tmp_path / "net.onnx", output_names=("map", "image"))
     table = session.calibrate(module, dataset=tmp_path / "samples.npy")
     with pytest.raises(
-        Unsupported, match=r"input 'image' is stored as i8 and needed otherwise too, by .*--quant-input"
+        Unsupported, match=r"input 'image' is stored as i8, but .* needs it in another form, .*--quant-input"
     ):
         session.build(module, table, boundary=Boundary(quant_input=True))
 

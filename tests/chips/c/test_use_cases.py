@@ -226,7 +226,7 @@ def test_pools_with_sections_are_held_by_the_generated_source(tmp_path: Path) ->
     ("options", "sentence"),
     [
         (("--usmp-workspace-pool-sram=size=1000",), "fits none of its pools, 'sram' of 1000 bytes; enlarge 'sram'"),
-        (("--usmp-workspace-pool-sram=target=accel:rw",), "and no workspace pool lets it in; add the target to a pool"),
+        (("--usmp-workspace-pool-sram=target=accel:rw",), "but no workspace pool admits it; add the target to a pool"),
         (("--usmp-workspace-pool-sram=target=gpu",), "there is no target 'gpu'; --target names accel, c."),
         (("--usmp-workspace-pool-dtcm=size=1",), "describes a pool that --usmp-workspace-pools does not name"),
     ],

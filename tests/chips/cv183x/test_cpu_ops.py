@@ -60,19 +60,19 @@ def test_a_network_with_a_function_in_its_middle_has_three_parts(largest: int, t
             (),
             2,
             ("y",),
-            "--cpu-ops TopK leaves it to {it} on the processor, which reads 480 B and writes 160 B while the TPU waits",
+            "--cpu-ops TopK runs it as {it} on the processor, which reads 480 B and writes 160 B while the TPU waits",
         ),
         (
             ("all",),
             1,
             ("y",),
-            "{it} does not compute it either: it sorts along the last dimension, this is dimension 1 of 3",
+            "{it} cannot compute it either: it sorts along the last dimension, this is dimension 1 of 3",
         ),
         (
             ("TopK",),
             2,
             ("y", "where"),
-            "{it} does not compute it either: only the first 1 of its 2 results come out",
+            "{it} cannot compute it either: only the first 1 of its 2 results come out",
         ),
     ],
 )

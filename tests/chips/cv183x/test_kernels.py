@@ -231,6 +231,6 @@ def test_what_is_just_inside_is_taken(name: str) -> None:
 def test_a_window_too_large_for_local_memory_says_so() -> None:
     sample = Sample(tpu.Pool2D(kernel_shape=(200, 200), pool_mode="Max"), [stored_bytes(1, 1, 200, 200)], I8)
     with pytest.raises(
-        LmemOverflow, match=r"the smallest tile needs \d+ bytes of local memory per lane and there are 32768"
+        LmemOverflow, match=r"the smallest tile needs \d+ bytes of local memory per lane, but only 32768 exist"
     ):
         compile_kernels({"pool": sample}, "cv183x", Registry())

@@ -308,11 +308,11 @@ def refused(nodes: Sequence[onnx.NodeProto], folder: Path) -> str:
 CONTRADICTIONS: Mapping[str, tuple[list[onnx.NodeProto], str]] = {
     "another scale is read": (
         [node("QuantizeLinear", "x xs xz", "q"), node("QLinearSigmoid", "q ys xz ys yz", "y", domain=MS)],
-        "it reads 'q' with scale 0.03 and zero point 121, which was quantised with 0.017 and 121.",
+        "it reads 'q' with scale 0.03 and zero point 121, but it was quantized with 0.017 and 121.",
     ),
     "a scale of 0": (
         [node("QuantizeLinear", "x xs xz", "q"), node("QLinearSigmoid", "q xs xz zero yz", "y", domain=MS)],
-        "op 'y' (top.QuantizeLinear): its scale is 0, and scales are above 0.",
+        "op 'y' (top.QuantizeLinear): its scale is 0, but scales must be above 0.",
     ),
     "a scale of 0 of a channel": (
         [node("DequantizeLinear", "w holes", "f", axis=0), node("Conv", "x f", "y")],
@@ -336,4 +336,4 @@ CONTRADICTIONS: Mapping[str, tuple[list[onnx.NodeProto], str]] = {
 @each("case", CONTRADICTIONS)
 def test_contradictions_are_told(case: str, tmp_path: Path) -> None:
     nodes, expected = CONTRADICTIONS[case]
-    assert refused(nodes, tmp_path).endswith(f"{expected} Quantise the network again.")
+    assert refused(nodes, tmp_path).endswith(f"{expected} Quantize the network again.")

@@ -169,7 +169,7 @@ def test_profile_counts_its_commands(compiled: Compiled, capsys: pytest.CaptureF
 
 def test_compare_says_what_integers_mean(files: Files, compiled: Compiled, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = said(capsys, "compare", files.top, compiled.tpu, "--input", files.data, "--json")
-    assert "is quantised already, so its integers are compared by what they mean" in err
+    assert "is already quantized: its integers are compared by the real values they represent" in err
     layers = json.loads(out)
     assert layers[-1]["layer"] == "y"
     assert len(layers) >= 12
@@ -219,7 +219,7 @@ def test_matrix_has_a_row_for_the_ops_of_integers(chip: ChipDescription, capsys:
 def test_calibration_is_not_needed(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     table = files.folder / "table"
     _, err = said(capsys, "calibrate", files.top, "--dataset", files.data, "-o", table, code=1)
-    assert err == "tpuc: net: is quantised already, its values have their scales; compile it without a table\n"
+    assert err == "tpuc: net is already quantized and needs no calibration; compile it without a table\n"
     assert not list(files.folder.glob("table*"))
 
 
@@ -230,7 +230,7 @@ def test_there_are_no_layers_to_choose(chip: ChipDescription, files: Files, caps
     arguments = ["--chip", chip.name, "--calibration-table", table, "--dataset", files.data, "-o", result]
     _, err = said(capsys, "qtable", files.top, *arguments, code=2)
     assert err == (
-        "tpuc: net: is quantised already and keeps its integers, so there are no layers to choose; compile it without "
-        "a quantise table.\n"
+        "tpuc: net is already quantized and keeps its integers, so there are no layers to choose; compile it without "
+        "--quantize-table.\n"
     )
     assert not result.exists()

@@ -122,10 +122,13 @@ def _pair(scales: tuple[float, float], zero_points: tuple[int, int] = (3, 3)) ->
 @each(
     ("model", "sentence"),
     [
-        (_pair((0.5, 0.25)), "it reads 'q' with scale 0.25 and zero point 3, which was quantised with 0.5 and 3"),
-        (_pair((0.5, 0.5), (3, 4)), "it reads 'q' with scale 0.5 and zero point 4, which was quantised with 0.5 and 3"),
-        (_pair((0.0, 0.0)), "its scale is 0, and scales are above 0"),
-        (_pair((np.nan, np.nan)), "its scale is nan, and scales are above 0"),
+        (_pair((0.5, 0.25)), "it reads 'q' with scale 0.25 and zero point 3, but it was quantized with 0.5 and 3"),
+        (
+            _pair((0.5, 0.5), (3, 4)),
+            "it reads 'q' with scale 0.5 and zero point 4, but it was quantized with 0.5 and 3",
+        ),
+        (_pair((0.0, 0.0)), "its scale is 0, but scales must be above 0"),
+        (_pair((np.nan, np.nan)), "its scale is nan, but scales must be above 0"),
     ],
 )
 def test_contradicting_scales_are_refused(model: onnx.ModelProto, sentence: str, tmp_path: Path) -> None:
@@ -177,8 +180,7 @@ def test_values_of_16_bits_are_floats(tmp_path: Path) -> None:
     assert not casts(module)
     (remark,) = remarks
     assert remark == (
-        "net: 1 value is quantised to more than 8 bits: compiled as floats within the same limits, "
-        "without that rounding"
+        "net: 1 value is quantized to more than 8 bits: compiled as floats with the same limits, without rounding"
     )
     # 2**15 steps of 1e-4 on one side, one less on the other.
     found = evaluated(module, np.array([[-9, 0, 1, 9]], np.float32))
@@ -199,7 +201,7 @@ def test_limits_of_16_bits_are_those_of_onnxruntime(
     assert "Relu" not in {entry.op_type for entry in onnx.load(path).graph.node}
     remarks: list[str] = []
     module = Session(Registry(), remark=remarks.append).transform(path)
-    assert re.fullmatch("quantised: [0-9]+ values are quantised to more than 8 bits: .*", remarks[0])
+    assert re.fullmatch("quantised: [0-9]+ values are quantized to more than 8 bits: .*", remarks[0])
     for x in samples(10, seed=9):
         wanted = by_onnxruntime(path, x, plain=True)
         # Some dozen roundings to 16 bits; a softmax of large scores makes much of them.

@@ -93,7 +93,7 @@ def test_bias_shifts_survive_text_and_leave_float_layers_alone() -> None:
     shifts = {"conv a": np.array([1.0, -0.1, 3e-9], np.float32), "b": np.array([0.5], np.float32)}
     back = parse_notes(note_lines(shifts), {"b": 1, "conv a": 3})
     assert {name: array.tolist() for name, array in back.items()} == {n: a.tolist() for n, a in shifts.items()}
-    with pytest.raises(ValueError, match="no op with so many channels"):
+    with pytest.raises(ValueError, match="no op with this number of channels"):
         parse_notes(["b 1 2"], {"b": 1})
     module = chain()
     name = module.main.operations[-2].name

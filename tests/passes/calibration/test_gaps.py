@@ -49,9 +49,10 @@ def test_what_bytes_hold_is_not_named() -> None:
 def test_the_sentence_names_a_few() -> None:
     said = sentence(dict.fromkeys("abcdef", (3.0, 1000000000.0)))
     assert said == (
-        "small values beside huge ones, as masks make them: 'a' (below 3, then up to 1e+09), 'b' (below 3, then up to "
-        "1e+09), 'c' (below 3, then up to 1e+09), 'd' (below 3, then up to 1e+09) and 2 more; 8 bits do not hold both, "
-        "so keep the ops that compute and read them in float (quantise table)"
+        "small and huge values in one tensor (a mask?): 'a' (below 3, then up to 1e+09), 'b' (below 3, then up to "
+        "1e+09), 'c' (below 3, then up to 1e+09), 'd' (below 3, then up to 1e+09) and 2 more; int8 cannot represent "
+        "both. Keep the ops that compute and read it in float: `--min-accuracy` finds them, or list them in "
+        "--quantize-table"
     )
 
 
@@ -67,4 +68,4 @@ def test_calibration_remarks_on_masks(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", v0=RANDOM.normal(0, 1, (8, 1, 16)).astype(np.float32))
     said: list[str] = []
     Session(remark=said.append).calibrate(masked_attention(), dataset=tmp_path / "x.npz")
-    assert [text.startswith("small values beside huge ones, as masks make them: 'v") for text in said] == [True]
+    assert [text.startswith("small and huge values in one tensor (a mask?): 'v") for text in said] == [True]

@@ -89,7 +89,7 @@ def test_a_table_that_cannot_be_written_leaves_no_statistics(
     (folder / "net.mlir").write_text(text)
     before = contents(folder)
     assert main(("calibrate", "net.mlir", "--dataset", "good.npz", "-o", "table")) == 1
-    assert "tensor name 'v  1' cannot stand in a calibration table" in capsys.readouterr().err
+    assert "tensor name 'v  1' cannot be written to a calibration table" in capsys.readouterr().err
     assert contents(folder) == before
 
 

@@ -68,9 +68,15 @@ def test_each_fault_has_its_sentence(module: Module, tmp_path: Path, images: NDA
 @pytest.mark.parametrize(
     ("images", "sentence"),
     [
-        (BYTES, "values in [0, 255], its mean and scale make bytes [-2, 1.984]: mean or scale of the samples differ"),
-        (BYTES / 64, "mean or scale of the samples differ from those of the network."),
-        ((BYTES - 128) / 64 / 255, "the samples were scaled already. Give arrays as the network takes them, or"),
+        (
+            BYTES,
+            (
+                "values in [0, 255], its mean and scale make bytes [-2, 1.984]: the samples were normalized with another "
+                "mean or scale"
+            ),
+        ),
+        (BYTES / 64, "the samples were normalized with another mean or scale."),
+        ((BYTES - 128) / 64 / 255, "the samples were already scaled. Give arrays as the network takes them, or"),
     ],
 )
 def test_samples_that_contradict_the_description_are_an_error(

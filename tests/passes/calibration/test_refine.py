@@ -235,7 +235,7 @@ class TestTableOfAnotherNetwork:
         gone = list(entries)[1]
         del entries[gone]
         context = dataclasses.replace(CONTEXT, results={CALIBRATION_TABLE: CalibrationTable(entries)})
-        with pytest.raises(CalibrationError, match=rf"1 of the \d+ values .* first is '{gone}'"):
+        with pytest.raises(CalibrationError, match=rf"1 of \d+ values .* \(first: '{gone}'\)"):
             ImportCalibration().run(module, context)
 
     def test_a_foreign_name_is_remarked_on_and_left_out(self, module: Module, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ class TestTableOfAnotherNetwork:
         results = {CALIBRATION_TABLE: CalibrationTable(entries)}
         ImportCalibration().run(module, dataclasses.replace(CONTEXT, results=results, remark=remarks.append))
         (remark,) = remarks
-        assert "names 1 values that are not in module" in remark
+        assert "ignored 1 values that are not in module" in remark
         assert "'foreign'" in remark
 
 

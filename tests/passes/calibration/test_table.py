@@ -62,7 +62,7 @@ def test_reads_the_lines_of_the_seed() -> None:
     [
         (
             "122_conv56.4281803 -102.5830231 97.6811752",
-            "3 fields in '122_conv56.4281803 -102.5830231 97.6811752' where 4 belong: a space may be missing",
+            "3 fields in '122_conv56.4281803 -102.5830231 97.6811752', expected 4: a space may be missing",
         ),
         (
             "122_conv56.4281803 - 102.5830231 97.6811752",
@@ -71,7 +71,7 @@ def test_reads_the_lines_of_the_seed() -> None:
                 "too many"
             ),
         ),
-        ("conv1 1.0 2.0", "3 fields in 'conv1 1.0 2.0' where 4 belong: a space may be missing"),
+        ("conv1 1.0 2.0", "3 fields in 'conv1 1.0 2.0', expected 4: a space may be missing"),
         ("conv1 1.0 -1.0 x", "'x' is not a number in 'conv1 1.0 -1.0 x': a space may be missing, or one too many"),
         ("conv1 nan -1.0 1.0", "'conv1' has a value that is not finite"),
         ("conv1 -1.0 -1.0 1.0", "'conv1' has the negative threshold -1"),
@@ -97,7 +97,7 @@ def test_refuses_what_is_no_table(tmp_path: Path) -> None:
     ):
         with pytest.raises(CalibrationError, match=re.escape(f"{file}: {reason}")):
             table.read_table(file)
-    with pytest.raises(CalibrationError, match=r"table:2: 'a' stands twice in the table\. Delete one of the lines\."):
+    with pytest.raises(CalibrationError, match=r"table:2: 'a' is in the table twice\. Delete one of the lines\."):
         table.parse_table("a 1 0 1\na 1 0 1\n", "table")
 
 
@@ -123,7 +123,7 @@ def test_writes_seven_decimals_and_no_time_of_its_own() -> None:
 
 @each("name", ["", "#conv", "two\nlines", " conv", "a  b"])
 def test_refuses_names_that_would_not_come_back(name: str) -> None:
-    with pytest.raises(CalibrationError, match=r"cannot stand in a calibration table\. Rename it in the model\."):
+    with pytest.raises(CalibrationError, match=r"cannot be written to a calibration table\. Rename it in the model\."):
         table.format_table(CalibrationTable({name: TensorThreshold(1, 0, 1)}))
 
 

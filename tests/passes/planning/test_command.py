@@ -77,7 +77,7 @@ def test_networks_share_a_workspace(digits: Path, tmp_path: Path, capsys: pytest
 @each(
     ("arguments", "code", "sentence"),
     [
-        ([], 2, "there is nothing to plan; give a .mlir or .json file."),
+        ([], 2, "nothing to plan; give a .mlir or .json file."),
         (["x.mlir", "--usmp-pools=a"], 2, "no such option '--usmp-pools'"),
         (["x.mlir", "--usmp-workspace-pool-a"], 2, "--usmp-workspace-pool-a needs a description such as"),
         (["DIGITS", "--planner", "luck"], 2, "no memory planner named 'luck'"),
@@ -89,8 +89,8 @@ def test_networks_share_a_workspace(digits: Path, tmp_path: Path, capsys: pytest
                 "enlarge it by 4096 bytes or give its buffers another pool to fall back on"
             ),
         ),
-        (["DIGITS", "DIGITS", "--dump", "LIST"], 2, "--dump writes the buffers of one network; give one file."),
-        (["LIST"], 1, "is no list of buffers (KeyError: 'pools'); it needs 'pools' with names"),
+        (["DIGITS", "DIGITS", "--dump", "LIST"], 2, "--dump writes the buffers of one network; give a single file."),
+        (["LIST"], 1, "is not a list of buffers (KeyError: 'pools'); it needs 'pools' with names"),
         (["LIST", "--usmp-workspace-pools=a"], 2, "is a list of buffers with its own pools; give it alone"),
     ],
 )

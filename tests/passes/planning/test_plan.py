@@ -131,5 +131,5 @@ def test_stripes_that_do_not_say_everything_are_refused() -> None:
     stripes = attributes["stripes"]
     assert isinstance(stripes, DictAttr)
     attributes["stripes"] = DictAttr(tuple(item for item in stripes.items if item[0] in ("cascade", "resident")))
-    with pytest.raises(InvalidModel, match="its stripes do not say batches, parts"):
+    with pytest.raises(InvalidModel, match="its stripes lack batches, parts"):
         Plan.of(module)

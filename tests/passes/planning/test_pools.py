@@ -73,7 +73,7 @@ def test_sizes_have_units(text: str, size: int) -> None:
         ({"usmp-workspace-pools": "a,a"}, "--usmp-workspace-pools names 'a' twice; keep one."),
         (
             {"usmp-workspace-pools": "a-b"},
-            "--usmp-workspace-pools: 'a-b' is no name; use letters, digits and underscores.",
+            "--usmp-workspace-pools: 'a-b' is not a valid name; use letters, digits and underscores.",
         ),
         (
             {"usmp-workspace-pools": "a", "usmp-parameter-pools": "a"},
@@ -89,7 +89,10 @@ def test_sizes_have_units(text: str, size: int) -> None:
         ),
         (
             {"usmp-workspace-pools": "a", "usmp-workspace-pool-a": "target=c:ro"},
-            "--usmp-workspace-pool-a: no target may write it, so it can hold no workspace; give one of them rw.",
+            (
+                "--usmp-workspace-pool-a: no target may write to it, so it cannot hold a workspace; give one target rw "
+                "access."
+            ),
         ),
         (
             {"usmp-workspace-pools": "a", "usmp-workspace-pool-a": "target=c:wo"},
@@ -117,7 +120,7 @@ def test_sizes_have_units(text: str, size: int) -> None:
         ),
         (
             {"usmp-workspace-pools": "a", "usmp-workspace-pool-a": "1000"},
-            "--usmp-workspace-pool-a: '1000' stands alone; write target=1000 or size=1000.",
+            "--usmp-workspace-pool-a: '1000' has no key; write target=1000 or size=1000.",
         ),
     ],
 )
@@ -158,7 +161,7 @@ def test_a_buffer_that_no_pool_lets_in_is_refused() -> None:
     with pytest.raises(TpucError) as caught:
         plan_program(net, Pools((PoolInfo("dtcm", target_access={"c": "rw"}),)), GREEDY)
     assert str(caught.value) == (
-        "buffer 't' of 8 bytes is used on c, accel, and no workspace pool lets all of them in; add the target to a pool"
+        "buffer 't' of 8 bytes is used on c, accel, but no workspace pool admits all of them; add the target to a pool"
     )
 
 

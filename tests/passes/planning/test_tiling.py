@@ -119,15 +119,15 @@ def test_an_op_whose_smallest_tile_is_too_large_is_refused() -> None:
     with pytest.raises(LmemOverflow) as caught:
         choose_tiling(conv_task(1, 1, 1, 300, 300, Greedy()))
     assert str(caught.value) == (
-        "node 'conv': test.Conv on tiny: no tiling of up to 4096 tiles fits local memory, and 90000 of the "
-        "smallest are too many to plan; split the op in the network"
+        "node 'conv': test.Conv on tiny: no tiling of up to 4096 tiles fits in local memory, and 90000 of the smallest "
+        "tiles are too many to plan; split the op in the network"
     )
     task = conv_task(1, 1, 1, 1, 1, Greedy())
     with pytest.raises(LmemOverflow) as caught:
         choose_tiling(task)
     assert str(caught.value) == (
-        "node 'conv': test.Conv on tiny: the smallest tile needs 316 bytes of local memory per lane and there are 256; "
-        "split the op in the network"
+        "node 'conv': test.Conv on tiny: the smallest tile needs 316 bytes of local memory per lane, but only 256 "
+        "exist; split the op in the network"
     )
 
 

@@ -157,7 +157,7 @@ def test_a_page_in_a_file(files: tuple[Path, Path, Path], tmp_path: Path) -> Non
     [
         (
             {'loc("x")': 'loc("p")', '"r"': '"q"', '"y"': '"z"'},
-            "take different inputs; give a TOP module and one that was made of it",
+            "take different inputs; give a TOP module and a module lowered from it",
         ),
         ({"module @net": "modul @net"}, "q.mlir:"),
     ],

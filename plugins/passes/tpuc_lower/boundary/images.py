@@ -138,8 +138,8 @@ class ImageBytes:
         self.channels = len(_PLANES[self.old.pixel_format])
         if self.dims[self.axis] != self.channels:
             raise UsageError(
-                f"input '{self.name}' has {self.dims[self.axis]} channels, and {format_name} gives "
-                f"{self.channels}. Transform the network with its own --pixel-format and --channel-format."
+                f"input '{self.name}' has {self.dims[self.axis]} channels, but {format_name} has {self.channels}. "
+                "Transform the network with a matching --pixel-format and --channel-format."
             )
         self.build = BoundaryBuilder(module, operation)
         self.target = target
@@ -173,7 +173,8 @@ class ImageBytes:
         """The same bytes out of frames, of which each is one row of bytes."""
         if self.format.is_sensor:
             raise UsageError(
-                f"input '{self.name}': rows of {self.format_name} lie one behind the other; leave out --aligned-input."
+                f"input '{self.name}': {self.format_name} frames have no padding between rows; leave out "
+                "--aligned-input."
             )
         op = top.Input(
             aligned=True,
@@ -195,13 +196,14 @@ class ImageBytes:
         height, width = (self.dims[self.layout.index(axis)] for axis in "hw")
         if rows < height or columns < width:
             raise UsageError(
-                f"input '{self.name}' is {height}x{width}, and images are resized to {rows}x{columns} only. Transform "
-                "the network with larger --resize-dims."
+                f"input '{self.name}' is {height}x{width}, but images are resized to {rows}x{columns}. Transform the "
+                "network with larger --resize-dims."
             )
         if self.format.is_video and (rows % 2 or columns % 2):
             raise UsageError(
-                f"input '{self.name}': frames of {self.format_name} have even extents, and images are resized to "
-                f"{rows}x{columns}. Transform the network with other --resize-dims; the middle is taken."
+                f"input '{self.name}': {self.format_name} frames have even heights and widths, but images are resized "
+                f"to {rows}x{columns}. Transform the network with even --resize-dims; the image is cropped to its "
+                "center."
             )
 
     def spread(self, pixels: Value) -> tuple[int, ...]:

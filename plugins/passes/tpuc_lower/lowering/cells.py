@@ -105,10 +105,10 @@ class Cells:
             return ""
         reason = _cpu_refusal(function, module, operation)
         if reason is not None:
-            return f" ('{function.function}' of the runtime does not compute it either: {reason})"
+            return f" ('{function.function}' of the runtime cannot compute it either: {reason})"
         sent, got = (_float_bytes(values) for values in (operation.operands, operation.results[: function.results]))
         return (
-            f" (--cpu-ops {_word(operation)} leaves it to '{function.function}' of the runtime on the processor, which "
+            f" (--cpu-ops {_word(operation)} runs it as '{function.function}' of the runtime on the processor, which "
             f"reads {sent:,} B and writes {got:,} B while the TPU waits)"
         )
 

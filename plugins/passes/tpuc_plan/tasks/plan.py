@@ -181,8 +181,8 @@ def _stripes(operation: Operation, numbers: Mapping[str, int]) -> Stripes:
     missing = [field.name for field in fields(Stripes) if field.name not in numbers]
     if missing:
         raise InvalidModel(
-            f"op '{operation.name}' ({operation.op.name}): its stripes do not say {', '.join(missing)}. Plan the "
-            "module again with the pass group-layers."
+            f"op '{operation.name}' ({operation.op.name}): its stripes lack {', '.join(missing)}. Plan the module "
+            "again with the pass group-layers."
         )
     return Stripes(numbers["cascade"], numbers["batches"], numbers["parts"], bool(numbers["resident"]))
 

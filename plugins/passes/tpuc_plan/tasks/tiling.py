@@ -52,15 +52,15 @@ def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
     if count > _MOST_TILES:
         raise LmemOverflow(
             f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: no tiling of up to "
-            f"{_MAX_TILES} tiles fits local memory, and {count} of the smallest are too many to plan; split the op in "
-            "the network"
+            f"{_MAX_TILES} tiles fits in local memory, and {count} of the smallest tiles are too many to plan; split "
+            "the op in the network"
         )
     lane_bytes = plan_buffers(smallest, double=False).lane_bytes(task.chip.lmem)
     if lane_bytes <= task.chip.lmem.lane_bytes:
         return smallest
     raise LmemOverflow(
         f"node '{task.node.name}': {task.node.op.name} on {task.chip.description.name}: the smallest tile needs "
-        f"{lane_bytes} bytes of local memory per lane and there are {task.chip.lmem.lane_bytes}; split the op in the "
+        f"{lane_bytes} bytes of local memory per lane, but only {task.chip.lmem.lane_bytes} exist; split the op in the "
         "network"
     )
 

@@ -52,7 +52,8 @@ def read_list(path: Path) -> tuple[list[BufferInfo], list[PoolInfo], list[Lived]
         ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidModel(
-            f"{path} is no list of buffers ({type(error).__name__}: {error}); it needs 'pools' with names and 'buffers'"
+            f"{path} is not a list of buffers ({type(error).__name__}: {error}); it needs 'pools' with names and "
+            "'buffers'"
             " with name, size_bytes, first and last, as --dump writes them"
         ) from error
     return buffer_list(lived), pools, lived

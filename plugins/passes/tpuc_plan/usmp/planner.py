@@ -172,8 +172,8 @@ def buffer_array(
         candidates = pools.candidates(kind, use.targets, use.tensor.removed_pools)
         if not candidates:
             raise TpucError(
-                f"buffer '{name}' of {use.tensor.size_bytes} bytes is used on {', '.join(use.targets)}, and no {kind} "
-                f"pool lets {'all of them' if len(use.targets) > 1 else 'it'} in; add the target to a pool"
+                f"buffer '{name}' of {use.tensor.size_bytes} bytes is used on {', '.join(use.targets)}, but no {kind} "
+                f"pool admits {'all of them' if len(use.targets) > 1 else 'it'}; add the target to a pool"
             )
         first, last = (use.first, use.last) if kind == WORKSPACE else (0, end)
         lived.append(Lived(name, use.tensor.size_bytes or 0, first, last, candidates))

@@ -70,7 +70,7 @@ def _names(options: Mapping[str, str], kind: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if not _NAME.fullmatch(name):
-            raise UsageError(f"--usmp-{kind}-pools: '{name}' is no name; use letters, digits and underscores.")
+            raise UsageError(f"--usmp-{kind}-pools: '{name}' is not a valid name; use letters, digits and underscores.")
         if names.count(name) > 1:
             raise UsageError(f"--usmp-{kind}-pools names '{name}' twice; keep one.")
     return names
@@ -92,7 +92,9 @@ def _pool(name: str, text: str, kind: str, targets: Sequence[str]) -> PoolInfo:
             raise UsageError(f"{option}: target '{target}' has both rw and ro access; keep one.")
         access[target] = _ACCESS[mode]
     if access is not None and kind == WORKSPACE and "rw" not in access.values():
-        raise UsageError(f"{option}: no target may write it, so it can hold no workspace; give one of them rw.")
+        raise UsageError(
+            f"{option}: no target may write to it, so it cannot hold a workspace; give one target rw access."
+        )
     section = ",".join(values.pop("section", [])) or None
     numbers = {key: _number(option, key, items) for key, items in values.items()}
     alignment = numbers.get("alignment", 1)
@@ -118,7 +120,7 @@ def _settings(option: str, text: str) -> dict[str, list[str]]:
                 raise UsageError(f"{option} gives {key} twice; keep one.")
             part = value.strip()
         elif not key:
-            raise UsageError(f"{option}: '{part}' stands alone; write target={part} or size={part}.")
+            raise UsageError(f"{option}: '{part}' has no key; write target={part} or size={part}.")
         values.setdefault(key, []).append(part)
     return values
 

@@ -99,7 +99,7 @@ class ProgramWriter:
             defining = value.defining
             if defining is None or isinstance(defining.op, (Constant, NetworkInput)):
                 raise Unsupported(
-                    f"output '{value.name}' is an input or a constant, which no function computes; leave it out with "
+                    f"output '{value.name}' is an input or a constant, not the result of a function; leave it out with "
                     "--output-names"
                 )
 

@@ -26,7 +26,7 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
     steps are the network's own.
     """
     if not inputs:
-        raise UsageError("nothing to run both networks on; give --input FILE.")
+        raise UsageError("no input to run both networks on; give --input FILE.")
     module = session.load(exact)
     rows = list(islice(samples_in(inputs_of(module), inputs, session.registry), count))
     tpu = session.load(quantised)
@@ -34,8 +34,8 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
         session.remark(told)
     if has_scales(module):
         session.remark(
-            f"{exact}: is quantised already, so its integers are compared by what they mean; reasons and remedies are "
-            "for networks that were calibrated"
+            f"{exact} is already quantized: its integers are compared by the real values they represent; causes and "
+            "remedies apply to calibrated networks only"
         )
         return stored_layers(module, tpu, rows)
     context = session.context({QUANTISED: tpu, SAMPLES: rows})

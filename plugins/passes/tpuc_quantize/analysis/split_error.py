@@ -63,7 +63,7 @@ class SplitError(Pass):
         if not layers:
             raise CalibrationError(
                 f"modules '{module.name}' and '{quantised.name}' have no value name in common; compare a TOP module "
-                "with the TPU module that was made of it"
+                "with the TPU module lowered from it"
             )
         exact, rounded = Interpreter(module), Interpreter(quantised)
         subgraphs: dict[str, Subgraph | None] = {}

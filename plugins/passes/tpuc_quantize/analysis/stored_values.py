@@ -24,8 +24,8 @@ def stored_layers(top: Module, tpu: Module, rows: Sequence[Mapping[str, Array]])
     names = [name for name in first if name in second and name not in types]
     if not names or [one.name for one in inputs_of(top)] != [one.name for one in inputs_of(tpu)]:
         raise UsageError(
-            f"modules '{top.name}' and '{tpu.name}' have no inputs and values in common; give a TOP module and one "
-            "that was made of it."
+            f"modules '{top.name}' and '{tpu.name}' have no inputs and values in common; give a TOP module and a "
+            "module lowered from it."
         )
     errors = {name: LayerError(name, first[name].op.name) for name in names}
     for row in rows:

@@ -79,7 +79,7 @@ class Calibrate(Pass):
         """See Pass; raises CalibrationError for samples that cannot be read or do not fit, and for integers."""
         if has_scales(module) and not computes_floats(module):
             raise CalibrationError(
-                f"{module.name}: is quantised already, its values have their scales; compile it without a table"
+                f"{module.name} is already quantized and needs no calibration; compile it without a table"
             )
         module = without_dynamic_quantisation(module, context)
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
@@ -132,7 +132,7 @@ class Calibrate(Pass):
 
     def _check(self, findings: tuple[str, ...], context: PassContext) -> None:
         if findings and self.strict:
-            raise CalibrationError(f"the samples look wrong: {' '.join(findings)} Without --strict this is a remark.")
+            raise CalibrationError(f"the samples look wrong: {' '.join(findings)} Without --strict this is a warning.")
         for finding in findings:
             context.remark(finding)
 

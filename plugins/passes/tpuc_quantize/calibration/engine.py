@@ -107,7 +107,7 @@ class Engine:
             if index >= first:
                 self.context.remark(f"left out: {reason}")
         if len(progress.skipped) == len(progress.samples):
-            raise CalibrationError(f"none of the {len(progress.samples)} samples can be read. Replace the data set.")
+            raise CalibrationError(f"none of the {len(progress.samples)} samples can be read. Check the data set.")
         if progress.skipped:
             self.context.remark(f"{len(progress.skipped)} of {len(progress.samples)} samples left out")
 

@@ -53,7 +53,7 @@ class ImportCalibration(Pass):
         context.leave(CALIBRATION_TABLE, table)
         if table is None:
             raise CalibrationError(
-                "no calibration table: int8 needs one; give samples with --dataset or a table with --calibration-table"
+                "int8 needs a calibration table; give samples with --dataset, or a table with --calibration-table"
             )
         operations = [operation for operation in module.main.operations if not is_postprocess(operation)]
         values = [value for operation in operations for value in operation.results if _is_float(value)]
@@ -67,9 +67,9 @@ class ImportCalibration(Pass):
         elif missing:
             source = given if isinstance(given, (str, Path)) else "the calibration table"
             raise CalibrationError(
-                f"{source}: {len(missing)} of the {len(values)} values of module '{module.name}' are not in it, the "
-                f"first is '{missing[0]}'; it belongs to another network, or lines of it are lost; calibrate this one "
-                "with `tpuc calibrate`"
+                f"{source}: {len(missing)} of {len(values)} values of module '{module.name}' are missing (first: "
+                f"'{missing[0]}'); the table is incomplete or belongs to another network; make one with `tpuc "
+                "calibrate`"
             )
         asymmetric = self.asymmetric
         if asymmetric is None:
@@ -77,8 +77,8 @@ class ImportCalibration(Pass):
         foreign = [name for name in entries if name not in names]
         if foreign:
             context.remark(
-                f"the calibration table names {len(foreign)} values that are not in module '{module.name}', the first "
-                f"is '{foreign[0]}'; they are left out"
+                f"calibration table: ignored {len(foreign)} values that are not in module '{module.name}' (first: "
+                f"'{foreign[0]}')"
             )
         for value in values:
             if value.name in entries:

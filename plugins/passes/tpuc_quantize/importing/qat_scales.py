@@ -72,22 +72,22 @@ def remark_on_kinds(table: CalibrationTable, context: PassContext) -> None:
     if table.sections.get(INT4) and "int4" not in chip.modes:
         names = list(table.int4_entries)
         context.remark(
-            f"the calibration table stores {len(names)} values in int4, the first is '{names[0]}', which "
-            f"{chip.name} does not compute with; they are stored in int8"
+            f"calibration table: {len(names)} values are in int4 (first: '{names[0]}'), which {chip.name} does not "
+            "support; they are stored in int8"
         )
     rows = table.sections.get(FP8, ())
     if rows:
         context.remark(
-            f"the calibration table has fp8 scales of {len(rows)} weights, the first is '{rows[0].split()[0]}', which "
-            f"{chip.name} does not compute with; they are left out"
+            f"calibration table: ignored the fp8 scales of {len(rows)} weights (first: '{rows[0].split()[0]}'), which "
+            f"{chip.name} does not support"
         )
 
 
 def keep_floats(module: Module, missing: list[str], context: PassContext) -> None:
     """Ops whose results training did not quantise are computed with floats."""
     context.remark(
-        f"{module.name}: {len(missing)} values are not quantised by the calibration table, the first is "
-        f"'{missing[0]}'; their ops compute with floats"
+        f"{module.name}: the calibration table has no scales for {len(missing)} values (first: '{missing[0]}'); their "
+        "ops compute in float"
     )
     if context.chip is None or context.chip.description.float_mode is None:
         return
@@ -111,8 +111,8 @@ def give_scales(module: Module, scales: Mapping[str, LearnedScales]) -> None:
             place.give(module, found, scales[found].scales)
     if left:
         raise CalibrationError(
-            f"the calibration table has scales of '{next(iter(left))}', and no convolution or product of module "
-            f"'{module.name}' has that weight. Export table and network together."
+            f"the calibration table has scales of '{next(iter(left))}', which is not a weight of a convolution or "
+            f"product of module '{module.name}'. Export the table and the network together."
         )
 
 
@@ -140,8 +140,8 @@ class _Place:
         channels = self.operation.result.tensor.dims[-1 if isinstance(self.operation.op, top.MatMul) else 1]
         if len(scales) not in (1, channels):
             raise CalibrationError(
-                f"the calibration table has {len(scales)} scales of '{name}', and op '{self.operation.name}' "
-                f"({self.operation.op.name}) has {channels} channels. Export table and network together."
+                f"the calibration table has {len(scales)} scales of '{name}', but op '{self.operation.name}' "
+                f"({self.operation.op.name}) has {channels} channels. Export the table and the network together."
             )
         array = module.weights[self.weight.name]
         if self.index == 1:

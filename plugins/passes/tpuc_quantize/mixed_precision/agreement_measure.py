@@ -45,7 +45,7 @@ class Decisions(AccuracyMeasure):
         wanted = [[_meant(exact, exact.run(row)) for row in some] for some in rows]
         deciders = deciders_of(module, wanted[0])
         if not deciders:
-            raise CalibrationError(f"{module.name}: decides nothing that could be compared; it has no outputs.")
+            raise CalibrationError(f"{module.name} has no outputs, so there are no predictions to compare.")
         return _Opened(module, deciders, rows, wanted)
 
 

@@ -92,8 +92,8 @@ class ConstrainedSearch:
         least, apart = (self._least(exact) for exact in (measure.exact, measure.exact_held_out))
         if measure.exact < least:
             raise CalibrationError(
-                f"{self.module.name}: --min-accuracy {self.target.min_accuracy} is more than the float network has: "
-                f"{measure.name} {measure.exact:.4f}. Ask for less."
+                f"{self.module.name}: --min-accuracy {self.target.min_accuracy} is above the accuracy of the float "
+                f"network ({measure.name} {measure.exact:.4f}). Lower it."
             )
         if not is_shared and self._is_relative and not self.target.point_estimate:
             self._check_samples(measure.held_out)
@@ -104,7 +104,7 @@ class ConstrainedSearch:
         plain = constraint.attempt(usual)
         if plain is None:
             self.context.result(COMPILE)(usual.module, usual.table, usual.modes)  # raises what is wrong
-            raise UsageError(f"--max-trials {self.target.max_trials} allows no network at all; give at least 1.")
+            raise UsageError(f"--max-trials {self.target.max_trials} allows no trial; give at least 1.")
         chosen = constraint.confirmed()
         for search in (self._prepare, self._keep_floats):
             if chosen is None and self._is_integer:
@@ -223,9 +223,8 @@ class ConstrainedSearch:
     def _refusal(self, constraint: AccuracyConstraint, plain: Evaluated) -> str:
         found = _report(constraint, plain, constraint.best())
         return (
-            f"{self.module.name}: no network is as accurate as --min-accuracy {self.target.min_accuracy} asks; "
-            f"the best: {found.text()}. Lower it, allow more than --max-trials {self.target.max_trials}, or give "
-            "samples that are more like what the network sees"
+            f"{self.module.name}: no network reaches --min-accuracy {self.target.min_accuracy}; best: {found.text()}. "
+            f"Lower it, raise --max-trials {self.target.max_trials}, or give more representative samples"
         )
 
 
@@ -235,7 +234,10 @@ def _number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise UsageError(f"--min-accuracy {text} is no number; write a figure as 0.99, or 99% of the float network's.")
+        raise UsageError(
+            f"--min-accuracy {text} is not a number; give a figure such as 0.99, or 99% for a share of the float "
+            "network's."
+        )
     return value
 
 

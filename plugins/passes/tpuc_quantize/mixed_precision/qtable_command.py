@@ -103,8 +103,8 @@ def command(
         limits = [f"cosine of at least {min_cosine:g}"] if min_cosine is not None else []
         limits += [f"latency of at most {max_latency:g} ms"] if max_latency is not None else []
         raise TpucError(
-            f"no network with at most {max_float_layers} float layers has a {' and a '.join(limits)}; allow more with "
-            "--max-float-layers, or loosen the limit"
+            f"no network with at most {max_float_layers} float layers has a {' and a '.join(limits)}; raise "
+            "--max-float-layers, or relax the limit"
         )
     write_atomic(output, found.table_text(chosen))
     app.remark(f"{output}: {len(chosen.floats)} layers in {found.float_mode}, cosine {chosen.cosine:.6f}")

@@ -29,8 +29,8 @@ def search_quantise_table(
     """
     if has_scales(module):
         raise UsageError(
-            f"{module.name}: is quantised already and keeps its integers, so there are no layers to choose; compile it "
-            "without a quantise table."
+            f"{module.name} is already quantized and keeps its integers, so there are no layers to choose; compile it "
+            "without --quantize-table."
         )
     context = session.context({CALIBRATION_TABLE: calibration_table})
     mode = str(options.get("float_mode") or "")

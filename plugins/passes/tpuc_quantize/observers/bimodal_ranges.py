@@ -33,6 +33,7 @@ def sentence(found: Mapping[str, tuple[float, float]]) -> str:
     names = [f"'{name}' (below {small:.3g}, then up to {large:.3g})" for name, (small, large) in found.items()]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return (
-        f"small values beside huge ones, as masks make them: {', '.join(names[:_SHOWN])}{more}; 8 bits do not hold "
-        "both, so keep the ops that compute and read them in float (quantise table)"
+        f"small and huge values in one tensor (a mask?): {', '.join(names[:_SHOWN])}{more}; int8 cannot represent "
+        "both. Keep the ops that compute and read it in float: `--min-accuracy` finds them, or list them in "
+        "--quantize-table"
     )

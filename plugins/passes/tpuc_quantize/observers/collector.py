@@ -79,8 +79,8 @@ def _shown(name: str, array: Array) -> Array:
     """The elements that are not hidden."""
     if np.isnan(array).any():
         raise CalibrationError(
-            f"{name}: NaN during calibration, as a softmax of nothing but -inf gives. Hide no whole row, or hide it "
-            "with the lowest finite number."
+            f"{name}: NaN during calibration, as from a softmax over a row of -inf. Mask with the lowest finite "
+            "number, or do not mask whole rows."
         )
     return array[array != -np.inf]
 

@@ -60,8 +60,8 @@ class TensorRange:
         if not (math.isfinite(low) and math.isfinite(high)):
             kind = "NaN" if math.isnan(low) or math.isnan(high) else "infinite values"
             raise CalibrationError(
-                f"{self.name}: {kind} during calibration, as the float network computes them from a sample. Check how "
-                "samples are preprocessed, or cut the network before it with --output-names."
+                f"{self.name}: {kind} during calibration: the float network computes them from a sample. Check the "
+                "preprocessing of the samples, or cut the network before this value with --output-names."
             )
         self._minimum, self._maximum = min(self._minimum, low), max(self._maximum, high)
 

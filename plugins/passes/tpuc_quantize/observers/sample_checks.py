@@ -161,7 +161,7 @@ def lint(
         mine = [look for look in looks if look.name == one.name]
         findings += [*_range(one, mine), *_exchanged(one, gains), *_each(one, mine)]
     if samples.inputs and len(samples) < CHECKS.few_samples:
-        findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are a good number.")
+        findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are usually enough.")
     return Lint(tuple(findings), histograms, len(outputs), outputs)
 
 
@@ -195,8 +195,8 @@ def _check_description(inputs: Sequence[SampleInput], looks: Sequence[Look]) -> 
     found = [text for one in inputs for text in _contradicted(one, [look for look in looks if look.name == one.name])]
     if found:
         raise CalibrationError(
-            f"{' '.join(found)} Give arrays as the network takes them, or transform the network with the description "
-            "that they have (--preprocess, --mean, --scale)."
+            f"{' '.join(found)} Give arrays as the network takes them, or transform the network with the preprocessing "
+            "of the arrays (--preprocess, --mean, --scale)."
         )
 
 
@@ -208,9 +208,9 @@ def _contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
     words = f"Input '{one.name}' has values in {_shown(seen)}, its mean and scale make bytes {_shown(expected)}:"
     width = expected[1] - expected[0]
     if seen[0] < expected[0] - CHECKS.slack * width or seen[1] > expected[1] + CHECKS.slack * width:
-        yield f"{words} mean or scale of the samples differ from those of the network."
+        yield f"{words} the samples were normalized with another mean or scale."
     elif looks[0].size > 1 and 0 < seen[1] - seen[0] < CHECKS.speck * width:
-        yield f"{words} the samples were scaled already."
+        yield f"{words} the samples were already scaled."
 
 
 def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
@@ -254,8 +254,8 @@ def _exchanged(one: SampleInput, gains: Sequence[float | None]) -> Iterable[str]
     seen = [gain for gain in gains if gain is not None]
     if len(seen) >= BUDGETS.least_colors and _significance(gains) >= CHECKS.surer:
         yield (
-            f"Input '{one.name}': the network is surer of {sum(gain > 0 for gain in seen)} of {len(seen)} samples "
-            "when red and blue are exchanged: check RGB against BGR."
+            f"Input '{one.name}': swapping red and blue makes the network more confident on "
+            f"{sum(gain > 0 for gain in seen)} of {len(seen)} samples; check RGB against BGR."
         )
 
 

@@ -62,8 +62,8 @@ class AbsorbQuantisation(Pass):
         if wide := len(from_stated.wide):
             are = "value is" if wide == 1 else "values are"
             context.remark(
-                f"{module.name}: {wide} {are} quantised to more than {CHIP_BITS} bits: compiled as floats within the "
-                "same limits, without that rounding"
+                f"{module.name}: {wide} {are} quantized to more than {CHIP_BITS} bits: compiled as floats with the "
+                "same limits, without rounding"
             )
         if has_scales(module):
             module.attributes["module.state"] = StringAttr("TOP_QUANTIZED")

@@ -162,8 +162,8 @@ def check_scales(operation: Operation, scales: tuple[float, ...]) -> None:
     bad = next((scale for scale in scales if not (math.isfinite(scale) and scale > 0)), None)
     if bad is not None:
         raise InvalidModel(
-            f"op '{operation.name}' ({operation.op.name}): its scale is {bad:g}, and scales are above 0. Quantise the "
-            "network again."
+            f"op '{operation.name}' ({operation.op.name}): its scale is {bad:g}, but scales must be above 0. Quantize "
+            "the network again."
         )
 
 
@@ -203,7 +203,7 @@ def _check_same(operation: Operation, op: top.QuantizeLinear, reader: Operation)
     if wanted != found:
         raise InvalidModel(
             f"op '{reader.name}' ({reader.op.name}): it reads '{operation.name}' with scale {found[0][0]:g} and zero "
-            f"point {found[1][0]}, which was quantised with {wanted[0][0]:g} and {wanted[1][0]}. Quantise the network "
+            f"point {found[1][0]}, but it was quantized with {wanted[0][0]:g} and {wanted[1][0]}. Quantize the network "
             "again."
         )
 

@@ -47,9 +47,8 @@ class DropDynamicQuantisation(Pass):
         count = drop_dynamic_quantisation(module, context)
         if not count:
             return False
-        are = "tensor that is" if count == 1 else "tensors that are"
-        stay = "stays a float" if count == 1 else "stay floats"
-        context.remark(f"{module.name}: {count} {are} quantised as inputs come {stay} in mode '{mode}'")
+        kept = "dynamically quantized tensor stays" if count == 1 else "dynamically quantized tensors stay"
+        context.remark(f"{module.name}: {count} {kept} in float in mode '{mode}'")
         if mode == "bf16":
             make_integer_weights(module)
         return True

@@ -79,7 +79,7 @@ class PrepareQuantised(Pass):
         mode = chip.quantised_mode
         context.leave(MODE, mode)
         if asked not in ("int8", "int8-asym"):
-            context.remark(f"{module.name}: is quantised already, so it is compiled in mode '{mode}'")
+            context.remark(f"{module.name} is already quantized: compiling in mode '{mode}'")
         if mode == "int8-asym":
             _make_plain(module)
         else:
@@ -90,8 +90,8 @@ class PrepareQuantised(Pass):
     def _check(module: Module, mode: str) -> None:
         if mode in ("f16", "bf16"):
             raise UsageError(
-                f"{module.name}: is quantised already, and mode '{mode}' would only add roundings to those that its "
-                "integers have. Compile it with --quantize int8, or start from the float network."
+                f"{module.name} is already quantized, and mode '{mode}' would round its integers a second time. "
+                "Compile it with --quantize int8, or start from the float network."
             )
 
 

@@ -82,8 +82,8 @@ class RequantiseSymmetric(Pass):
         losing = [ratio for ratio in coarser if ratio > 1.0]
         if losing:
             context.remark(
-                f"{module.name}: quantised with zero points, made symmetric: {len(losing)} of {len(coarser)} values "
-                f"get steps up to {max(losing):.2f} times as large"
+                f"{module.name}: zero points are removed (symmetric quantization): {len(losing)} of {len(coarser)} "
+                f"values get steps up to {max(losing):.2f} times as large"
             )
         return True
 

@@ -40,5 +40,5 @@ def take_integers(
         operation.op = replace(operation.op, round_mode=round_mode)
     context.remark(
         f"{module.name}: input '{operation.name}' takes {element.storage}, scale {element.scale:.9g}, zero point "
-        f"{element.zero_point}, as the network quantises it; --float-input makes the file take floats"
+        f"{element.zero_point}, as the network quantizes it; with --float-input the file takes floats"
     )

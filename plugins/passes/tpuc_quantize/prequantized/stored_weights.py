@@ -44,8 +44,8 @@ def _real(module: Module, operation: Operation, index: int, product: bool) -> Ar
     source, filters = operation.operands[0].tensor.element, operation.operands[1].tensor.element
     if not isinstance(source, Uniform) or not isinstance(filters, (Uniform, UniformPerAxis)):
         raise InvalidModel(
-            f"op '{operation.name}' ({operation.op.name}): its bias is stored as integers, and its operand and filter "
-            "have no scales that say what they mean; correct the declared types"
+            f"op '{operation.name}' ({operation.op.name}): its bias is stored as integers, but its operand and filter "
+            "have no scales; correct the declared types"
         )
     of_sums = scales_of(_product_of(operation).of_outputs(filters)) * source.scale
     return (array.astype(np.float64) * of_sums).astype(np.float32)

@@ -40,13 +40,13 @@ def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Cal
     bits = wide.tensor.storage.bits
     floats = [one for one in chip.modes if one in FLOAT_MODES]
     if mode not in floats:
-        way_out = f"Compile it with --quantize {' or '.join(floats)}, or quantise" if floats else "Quantise"
+        way_out = f"Compile it with --quantize {' or '.join(floats)}, or quantize" if floats else "Quantize"
         raise Unsupported(
-            f"{module.name}: value '{wide.name}' is quantised to {bits} bits, and chips compute with integers of "
-            f"{CHIP_BITS}. {way_out} the network to {CHIP_BITS} bits."
+            f"{module.name}: value '{wide.name}' is quantized to {bits} bits, but chips compute with {CHIP_BITS}-bit "
+            f"integers. {way_out} the network to {CHIP_BITS} bits."
         )
     _to_floats(module)
-    remark(f"{module.name}: is quantised to {bits} bits, so its integers become floats: compiled in mode '{mode}'")
+    remark(f"{module.name} is quantized to {bits} bits: its integers become floats, compiling in mode '{mode}'")
     return True
 
 

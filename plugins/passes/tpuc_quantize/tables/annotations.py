@@ -30,7 +30,7 @@ def parse_notes(lines: Iterable[str], channels: Mapping[str, int]) -> dict[str, 
                 result[name] = np.array([float(number) for number in numbers], np.float32)
                 break
         else:
-            raise ValueError(f"no op with so many channels in '{line[:40]}...'")
+            raise ValueError(f"no op with this number of channels in '{line[:40]}...'")
     return result
 
 

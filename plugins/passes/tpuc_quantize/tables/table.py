@@ -122,7 +122,9 @@ def format_table(table: CalibrationTable) -> str:
     lines += ["###", COLUMNS]
     for name, entry in table.entries.items():
         if not name or name != " ".join(name.split()) or name.startswith("#"):
-            raise CalibrationError(f"tensor name {name!r} cannot stand in a calibration table. Rename it in the model.")
+            raise CalibrationError(
+                f"tensor name {name!r} cannot be written to a calibration table. Rename it in the model."
+            )
         lines.append(f"{name} {_numbers(entry)}")
     for section, content in table.sections.items():
         if section in NOTES:
@@ -168,7 +170,7 @@ def parse_table(text: str, file: str = "calibration table") -> CalibrationTable:
         elif line:
             name, entry = _parse_line(line, f"{file}:{number}")
             if name in entries:
-                raise CalibrationError(f"{file}:{number}: {name!r} stands twice in the table. Delete one of the lines.")
+                raise CalibrationError(f"{file}:{number}: {name!r} is in the table twice. Delete one of the lines.")
             entries[name] = entry
     if not entries:
         raise CalibrationError(
@@ -189,7 +191,7 @@ def _numbers(entry: TensorThreshold) -> str:
 def _parse_line(line: str, where: str) -> tuple[str, TensorThreshold]:
     fields = line.rsplit(None, 3)
     if len(fields) < 4:
-        raise _corrupt(where, f"{len(fields)} fields in {line!r} where 4 belong: a space may be missing")
+        raise _corrupt(where, f"{len(fields)} fields in {line!r}, expected 4: a space may be missing")
     name, *texts = fields
     numbers: list[float] = []
     for text in texts:
@@ -227,7 +229,8 @@ def parse_scales(line: str, where: str) -> tuple[str, LearnedScales]:
         raise CalibrationError(f"{where}: {name!r} has a scale below 0. Export the table again.")
     if any(zero_points):
         raise CalibrationError(
-            f"{where}: {name!r} has zero points, and chips count weights from 0. Train it with symmetric weights."
+            f"{where}: {name!r} has zero points, which chips do not support for weights. Train it with symmetric "
+            "weights."
         )
     return name, LearnedScales(scales, zero_points)
 
@@ -243,7 +246,7 @@ def _check_work_mode(heading: str, where: str) -> None:
     mode = heading.removeprefix(WORK_MODE).split("#")[0].strip()
     if mode not in WORK_MODES:
         raise CalibrationError(
-            f"{where}: the work mode '{mode}' is none of {', '.join(WORK_MODES)}. Export the table in one of them."
+            f"{where}: the work mode '{mode}' is not one of {', '.join(WORK_MODES)}. Export the table in one of them."
         )
 
 

@@ -378,5 +378,5 @@ def refuses(cell: Any, taken: LoweringNode, refused: LoweringNode, sentence: str
 def test_a_reshaped_constant_has_no_place() -> None:
     constant = Fixed(np.ones((2, 6), np.float32))
     sample = Sample(Reshape(shape=(3, 4)), [constant])
-    with pytest.raises(Unsupported, match=r"tpu\.Reshape of the constant '.*', whose bytes nobody copies; fold it"):
+    with pytest.raises(Unsupported, match=r"tpu\.Reshape of the constant '.*', which is not copied; fold it"):
         compile_kernels({"y": sample}, "bm1684x")
