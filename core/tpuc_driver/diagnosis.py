@@ -1,4 +1,4 @@
-"""What is installed and what is missing: versions, plugins, optional packages, cores and memory."""
+"""Inspect the installation: versions, plugins, optional packages, cores, memory."""
 
 from __future__ import annotations
 

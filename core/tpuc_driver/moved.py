@@ -1,4 +1,4 @@
-"""Old import paths: modules that moved out of `tpuc` answer under their old names until version 0.3."""
+"""Old import paths: modules that moved out of `tpuc` keep their old names until version 0.3."""
 
 from __future__ import annotations
 

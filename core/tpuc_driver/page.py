@@ -1,4 +1,4 @@
-"""HTML pages from templates: filled in one pass, escaped by context, with a policy that lets nothing else run."""
+"""Fill HTML templates in one pass: escape by context, and set a policy that blocks all other scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with installed plugins, found by loading all of them."""
+"""Load all installed plugins and report what is wrong with them."""
 
 from __future__ import annotations
 

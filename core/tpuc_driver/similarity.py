@@ -1,4 +1,4 @@
-"""How alike two tensors are: cosine, euclidean, signal to noise.
+"""Similarity of two tensors: cosine, Euclidean similarity, signal-to-noise ratio.
 
 Every figure is defined for every tensor. The same infinity on both sides agrees, as two zeros do. NaN agrees with
 nothing, nor does an infinity with another value: one such element makes the cosine 0 and the others minus infinity.

@@ -1,4 +1,4 @@
-"""Digests of the compiled files that this user's installation wrote, so that code in other files does not run unasked.
+"""Record the digests of compiled files that this installation wrote, so that code in other files does not run unasked.
 
 They are names of empty files in a folder of the user's own: `$XDG_STATE_HOME/tpuc/written`, else
 `~/.local/state/tpuc/written`. Without a folder that can be used they are known to this process only.

@@ -172,7 +172,7 @@ def test_integers_of_16_bits_are_refused_in_a_sentence(
     floats = " or ".join(one for one in chip.modes if one in ("f32", "f16", "bf16"))
     assert capsys.readouterr().err == (
         "tpuc: wide: value 'x' is quantized to 16 bits, but chips compute with 8-bit integers. Compile it with "
-        f"--quantize {floats}, or quantise the network to 8 bits.\n"
+        f"--quantize {floats}, or quantize the network to 8 bits.\n"
     )
 
 

@@ -136,7 +136,7 @@ def test_stages_without_a_common_name() -> None:
 
 
 def test_tolerances_are_two_numbers_or_those_of_the_mode() -> None:
-    """The table of SPEC T12."""
+    """The table of docs/spec."""
     assert [tolerance_of(mode, ()) for mode in ("f32", "bf16", "int8")] == [(0.99, 0.99), (0.95, 0.85), (0.9, 0.5)]
     assert tolerance_of("f32", (0.8, 0.7)) == (0.8, 0.7)
     with pytest.raises(TpucError) as caught:

@@ -1,4 +1,4 @@
-"""`count-flops` follows SPEC 3.11."""
+"""`count-flops` counts as docs/spec says."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tpuc_optimize.count_flops import CountFlops
 from tests.passes.graphs import CONTEXT, Network
 
 
-def test_the_figure_of_the_book() -> None:
-    """SPEC T4: 64 filters 3x7x7, stride 2, on 173x141 padded by one column on both sides."""
+def test_a_convolution_by_hand() -> None:
+    """64 filters 3x7x7, stride 2, on 173x141 padded by one column on both sides."""
     net = Network(1, 3, 173, 141)
     op = top.Conv(kernel_shape=(7, 7), strides=(2, 2), pads=(0, 1, 0, 1))
     module = net.finish(net.op(op, net.input, net.weight(64, 3, 7, 7), net.weight(64)))

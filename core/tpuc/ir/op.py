@@ -57,7 +57,7 @@ class Op:
         raise NotImplementedError(f"{self.name} has no evaluation")
 
     def flops(self, node: Node) -> int:
-        """Arithmetic operations of one run, by SPEC 3.11."""
+        """Arithmetic operations of one run (docs/spec)."""
         return 0
 
     def verify(self, operation: Operation) -> None:

@@ -1,4 +1,4 @@
-"""The command line. Nothing here imports anything before a command needs it, so that Ctrl-C is heard from the start."""
+"""The command line. Modules import late, so that Ctrl-C works from the start."""
 
 from __future__ import annotations
 

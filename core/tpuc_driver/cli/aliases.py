@@ -1,4 +1,4 @@
-"""Names that users of the seeds know."""
+"""Names of commands, options, and files in TPU-MLIR and TVM, accepted as aliases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base classes of commands: each takes the global options too, and finds its options in any case, with any dashes."""
+"""Base classes of commands: they add the global options, and match options in any case and with any dashes."""
 
 from __future__ import annotations
 

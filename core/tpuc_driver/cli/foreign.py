@@ -1,4 +1,4 @@
-"""Options of TPU-MLIR's scripts that are spelled otherwise here: each is understood, or refused with what to do."""
+"""Map options of TPU-MLIR's scripts to ours, or reject them with a way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends the command line with one line, wherever it strikes."""
+"""End the command line with one line on Ctrl-C, at any point."""
 
 from __future__ import annotations
 

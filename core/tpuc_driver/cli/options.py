@@ -1,4 +1,4 @@
-"""Options that several commands take: how images become inputs, and how the compiled file takes and gives values."""
+"""Options shared by commands: preprocessing of images, and the types of inputs and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a command writes are never files that it reads."""
+"""Refuse to overwrite files that a command reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of memory pools as TVM spells them, for every command that plans memory of programs in source."""
+"""Options of memory pools in TVM's spelling, for all commands that plan the memory of source programs."""
 
 from __future__ import annotations
 

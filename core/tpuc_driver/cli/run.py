@@ -1,4 +1,4 @@
-"""Every error becomes one sentence and an exit code here, and nowhere else."""
+"""Turn every error into one sentence and an exit code, in this place only."""
 
 from __future__ import annotations
 

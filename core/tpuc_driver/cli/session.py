@@ -1,4 +1,4 @@
-"""What commands share around a session: opening it late, and checks that should come before any work."""
+"""Code that commands share: create the session late, and check options before any work."""
 
 from __future__ import annotations
 

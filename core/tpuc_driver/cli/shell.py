@@ -1,4 +1,4 @@
-"""The `tpuc` command itself: finds subcommands late, with their options from tpuc.toml."""
+"""The `tpuc` command: load subcommands late, with their options from tpuc.toml."""
 
 from __future__ import annotations
 

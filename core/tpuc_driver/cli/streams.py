@@ -1,4 +1,4 @@
-"""What the command line prints: escaped in one place, and silent once nobody reads it."""
+"""Standard streams: escape control characters, and stop printing once the reader has gone."""
 
 from __future__ import annotations
 

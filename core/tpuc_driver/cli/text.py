@@ -1,4 +1,4 @@
-"""Small text helpers of the command line."""
+"""Text helpers of the command line."""
 
 from __future__ import annotations
 

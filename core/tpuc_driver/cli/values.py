@@ -1,4 +1,4 @@
-"""Option values: shapes, numbers, names and modes, from the command line or from tpuc.toml."""
+"""Parse option values (shapes, numbers, names, modes) from the command line or tpuc.toml."""
 
 from __future__ import annotations
 

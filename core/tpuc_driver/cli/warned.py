@@ -1,4 +1,4 @@
-"""Warnings of libraries are remarks, each told once."""
+"""Show warnings of libraries as remarks, each once."""
 
 from __future__ import annotations
 

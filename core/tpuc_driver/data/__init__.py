@@ -1,4 +1,4 @@
-"""Sample data: folders, lists, npz and what readers read as inputs of a network."""
+"""Sample data: read folders, lists, npz files, and files with a reader as inputs of a network."""
 
 from __future__ import annotations
 

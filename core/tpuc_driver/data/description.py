@@ -1,4 +1,4 @@
-"""What users say of the pictures that a network takes: presets by name, means and deviations of any unit."""
+"""Preprocessing options: expand presets, and convert means and deviations of any pixel range."""
 
 from __future__ import annotations
 

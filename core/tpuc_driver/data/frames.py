@@ -1,4 +1,4 @@
-"""Videos as pictures: every frame becomes a file, for all that opens pictures."""
+"""Write the frames of videos as image files, so that every image reader can open them."""
 
 from __future__ import annotations
 

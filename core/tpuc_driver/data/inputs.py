@@ -1,4 +1,4 @@
-"""The inputs of a module as samples must fill them."""
+"""Describe the inputs of a module for samples: shapes, types, layouts, preprocessing."""
 
 from __future__ import annotations
 

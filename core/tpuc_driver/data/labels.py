@@ -1,4 +1,4 @@
-"""Names of classes for people: packaged lists, or a file with one name per line."""
+"""Class names: bundled lists, or a file with one name per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays in another order of dimensions than an input's: channels first where it has them last, or the other way.
+"""Accept arrays with channels first where the input has them last, and the reverse.
 
 The order is only ever taken from the shape where one order fits and the other does not, and where the network's file
 keeps images otherwise than we do.

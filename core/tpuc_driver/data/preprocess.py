@@ -1,4 +1,4 @@
-"""From the pixels of pictures to the values of network inputs, and readers of picture files."""
+"""Convert pixels to input values, and find the reader of an image file."""
 
 from __future__ import annotations
 

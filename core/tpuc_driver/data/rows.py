@@ -1,4 +1,4 @@
-"""Rows of the arrays in .npy and .npz files, some at a time: memory does not grow with their number."""
+"""Read single rows of arrays in .npy and .npz files, in constant memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of image sensors, one colour at each place (Bayer mosaics), 12 bits each.
+"""Raw values of image sensors: Bayer mosaics with one color per position, 12 bits each.
 
 A network sees a mosaic `[n, 2 h, 2 w]` as four channels of half the height and width, always in the order red, green
 beside red, blue, green beside blue. Two values of a row take three bytes, as MIPI RAW12 packs them: the upper eight

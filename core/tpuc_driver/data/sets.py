@@ -1,4 +1,4 @@
-"""Several data sets as one: which ones, and how much the samples of each count."""
+"""Combine several data sets into one, with a weight for the samples of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floats as a compiled network stores them."""
+"""Round floats to the types that a compiled network stores."""
 
 from __future__ import annotations
 

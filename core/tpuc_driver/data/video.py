@@ -1,4 +1,4 @@
-"""Frames of cameras, brightness beside colours at half the resolution (YUV 4:2:0), and what they are in RGB.
+"""Convert camera frames with chroma at half resolution (YUV 4:2:0) to RGB.
 
 BT.601, limited range: R = y + 1.596027 v, G = y - 0.391762 u - 0.812968 v, B = y + 2.017232 u, where y is
 1.164384 (Y - 16), at least 0, u is U - 128 and v is V - 128. Each term is rounded to 1/16 before it is added, and the

@@ -1,4 +1,4 @@
-"""The compiler for Python programs and notebooks: three kinds of networks, each made of the one before.
+"""The Python interface: three classes of networks, each made from the one before.
 
 `load` gives a `Network`, `Network.quantize` a `QuantizedNetwork`, and `compile` of both a `CompiledNetwork`. All of it
 is done by `tpuc_driver.session`.

@@ -1,4 +1,4 @@
-"""What a program gives for the inputs of a network: one array, arrays by name, or a file."""
+"""Accept inputs from Python programs: one array, arrays by name, or a file."""
 
 from __future__ import annotations
 

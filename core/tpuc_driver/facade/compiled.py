@@ -1,4 +1,4 @@
-"""A compiled network: it runs on the simulator of its chip, is timed, and becomes a file."""
+"""A compiled network: run it on the chip's simulator, time it, save it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks before they are compiled: as read, and with what quantising them takes."""
+"""Networks before compilation: imported ones, and quantized ones with their ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a compiled network takes, as figures and as a picture."""
+"""The time of a compiled network as figures and as a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remarks of the compiler reach Python programs as warnings, what `-v` tells as log records."""
+"""Forward remarks of the compiler as Python warnings, and the output of `-v` as log records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks in notebooks: collapsible tables."""
+"""Show networks in notebooks as collapsible tables."""
 
 from __future__ import annotations
 

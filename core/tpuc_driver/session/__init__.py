@@ -1,4 +1,4 @@
-"""The whole pipeline as a Python object; the command line is a thin shell over it."""
+"""The compilation pipeline as Python objects; the command line is a thin layer above it."""
 
 from __future__ import annotations
 

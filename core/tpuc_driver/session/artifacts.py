@@ -1,4 +1,4 @@
-"""Compiled files on disk: one file, or a folder where the compiled form is source; and what they say of themselves.
+"""Compiled files on disk (one file, or a folder of source), and their metadata.
 
 The description is text behind the compiled bytes where the container lets anything follow it, else a file beside it,
 which is there for the inputs, the post-processing and the names of classes.

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a network, where its compiled file states other ones.
+"""Map the inputs and outputs of a network to those of its compiled file, where they differ.
 
 Containers have rules of their own: names of casts, a number of dimensions, integers of one kind. What a file says of
 itself holds how its tensors are called in the network, so that programs see the same inputs and outputs on every chip.

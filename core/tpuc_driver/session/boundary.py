@@ -1,4 +1,4 @@
-"""How a compiled file takes its inputs and gives its outputs."""
+"""Options for the types of inputs and outputs of a compiled file."""
 
 from __future__ import annotations
 

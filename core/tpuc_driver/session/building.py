@@ -1,4 +1,4 @@
-"""A TOP module becomes a compiled file."""
+"""Compile a TOP module: lower, plan, generate code, check."""
 
 from __future__ import annotations
 

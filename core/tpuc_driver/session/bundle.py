@@ -1,4 +1,4 @@
-"""A folder to deploy: the compiled file, its description as JSON, and the programs that the chip brings for it."""
+"""Write a deployment folder: the compiled file, its description as JSON, and programs for the chip."""
 
 from __future__ import annotations
 

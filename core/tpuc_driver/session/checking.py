@@ -1,4 +1,4 @@
-"""Checks of what is asked for, and of what came out: does a quantised network decide as the float one?"""
+"""Check options before compilation, and compare the predictions of a quantized network with the float network."""
 
 from __future__ import annotations
 

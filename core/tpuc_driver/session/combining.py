@@ -1,4 +1,4 @@
-"""Compiled files with several networks, or one for several shapes: which one is meant, and how they are made."""
+"""Compiled files with several networks or shapes: combine, select, extract."""
 
 from __future__ import annotations
 

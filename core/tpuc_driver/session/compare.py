@@ -1,4 +1,4 @@
-"""Compares stages of a compilation tensor by tensor."""
+"""Compare the stages of a compilation tensor by tensor."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tpuc_driver.similarity import NothingToCompare, similarity
 
 Array: TypeAlias = npt.NDArray[Any]
 
-# SPEC T12: the seed's table, per kind of mode: least cosine, least euclidean.
+# Per kind of mode: least cosine and least Euclidean similarity (docs/spec).
 TOLERANCES: Mapping[str, tuple[float, float]] = {"f32": (0.99, 0.99), "f16": (0.95, 0.85), "bf16": (0.95, 0.85)}
 INTEGER_TOLERANCE = (0.9, 0.5)
 SIMULATOR_TOLERANCE = (0.99, 0.9)
-"""Of a compiled file against its TPU module (SPEC T12)."""
+"""For a compiled file against its TPU module."""
 
 ONE_STEP = 1.001
 """More than a step by what computing with its scale in float32 adds."""

@@ -1,4 +1,4 @@
-"""A network file becomes a TOP module, and the module is compared with another engine."""
+"""Import a network file as a TOP module, and compare the module with another engine."""
 
 from __future__ import annotations
 

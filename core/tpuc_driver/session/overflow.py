@@ -1,4 +1,4 @@
-"""Numbers of a network that a float type of its compiled form cannot hold: named before anybody meets an infinity."""
+"""Find values that a float type of the compiled network cannot hold, before they become infinite."""
 
 from __future__ import annotations
 

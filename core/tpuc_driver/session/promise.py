@@ -1,4 +1,4 @@
-"""A network is compiled as cheaply as a promise of its accuracy allows."""
+"""Compile the fastest network that reaches a required accuracy."""
 
 from __future__ import annotations
 

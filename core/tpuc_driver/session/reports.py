@@ -1,4 +1,4 @@
-"""What the session tells: for people as text, for programs as plain values."""
+"""Reports of a session: as text for people, as plain values for programs."""
 
 from __future__ import annotations
 

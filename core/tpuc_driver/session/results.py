@@ -1,4 +1,4 @@
-"""What passes leave for the session alone: typed keys."""
+"""Typed keys of results that passes leave for the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What running and verifying need around a module or a compiled file: samples that fit its inputs, and reports."""
+"""Helpers to run modules and compiled files: fit samples to inputs, and report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One session: a registry, a chip, a mode; networks in, modules, files and reports out."""
+"""A session: a registry, a chip, and a mode, which turn networks into modules, files, and reports."""
 
 from __future__ import annotations
 

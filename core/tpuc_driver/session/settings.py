@@ -1,4 +1,4 @@
-"""What the steps of a session may be told, by the names of the command line's options."""
+"""Settings of the steps of a session, named like the options of the command line."""
 
 from __future__ import annotations
 

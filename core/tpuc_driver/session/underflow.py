@@ -1,4 +1,4 @@
-"""Values of a network that are so small that a float type of its compiled form has few numbers for them, or only 0."""
+"""Find values that a float type of the compiled network represents with few digits, or as 0."""
 
 from __future__ import annotations
 

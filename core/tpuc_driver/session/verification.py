@@ -1,4 +1,4 @@
-"""Checks of a compiled file before it is written: its stages on a test input, and numbers too large for its types."""
+"""Verify a compiled file before it is written: compare its stages on an input, and check float ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work over many samples: in this process, in several, or by an executor, with the same result to the last bit."""
+"""Process many samples in this process, in several, or on an executor, with bit-identical results."""
 
 from __future__ import annotations
 

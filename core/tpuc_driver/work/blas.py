@@ -1,4 +1,4 @@
-"""How many threads numpy's own OpenBLAS uses; other BLAS libraries are left as they are."""
+"""Limit the threads of numpy's bundled OpenBLAS; other BLAS libraries are left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done, unit by unit, and who does it. Results come in the order of the units, whoever computed them."""
+"""Split a job into units and run them on workers; results come in the order of the units."""
 
 from __future__ import annotations
 

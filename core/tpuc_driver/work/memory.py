@@ -1,4 +1,4 @@
-"""Free memory inside this process: kept for arrays to come while work goes on, back to the system afterwards."""
+"""Free memory of this process: keep it for reuse during work, return it to the system afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules on their way to another process."""
+"""Serialize modules for other processes."""
 
 from __future__ import annotations
 

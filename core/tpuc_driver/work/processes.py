@@ -1,4 +1,4 @@
-"""Several processes on this machine. One that dies takes nothing with it: its units are given to others."""
+"""Run units in several processes; units of a process that dies go to others."""
 
 from __future__ import annotations
 

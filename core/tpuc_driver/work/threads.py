@@ -1,4 +1,4 @@
-"""Several threads of this process, for work that numpy does outside of Python's lock. They share the weights."""
+"""Run units in several threads, which share the weights; numpy works outside of Python's lock."""
 
 from __future__ import annotations
 

@@ -54,12 +54,12 @@ def check_scales(node: ForeignNode, types: TypeTable) -> None:
     axis: int = node.attributes.get("axis", 1)
     if not -len(dims) <= axis < len(dims):
         raise InvalidModel(
-            f"{place_of(node)}: its scales are along axis {axis}, and its operand has {len(dims)} dimensions. Quantise "
+            f"{place_of(node)}: its scales are along axis {axis}, and its operand has {len(dims)} dimensions. Quantize "
             "the network again."
         )
     if dims[axis] != scale[0]:
         raise InvalidModel(
-            f"{place_of(node)}: {scale[0]} scales do not fit axis {axis} of extent {dims[axis]}. Quantise the network "
+            f"{place_of(node)}: {scale[0]} scales do not fit axis {axis} of extent {dims[axis]}. Quantize the network "
             "again."
         )
 

@@ -35,7 +35,7 @@ def stored_constant(node: ForeignNode, types: TypeTable) -> StoredConstant | Non
         return None
     if not (np.isfinite(scale) & (scale > 0)).all():
         raise InvalidModel(
-            f"{place_of(node)}: the scale of '{node.inputs[0]}' is not above 0 everywhere. Quantise the network again."
+            f"{place_of(node)}: the scale of '{node.inputs[0]}' is not above 0 everywhere. Quantize the network again."
         )
     zero = rest[0].astype(np.int64).reshape(-1) if rest else np.zeros(scale.size, np.int64)
     element = _element(integers, scale.reshape(-1), zero, node.attributes.get("axis", 1))

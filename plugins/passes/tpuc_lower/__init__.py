@@ -1,1 +1,1 @@
-"""From TOP to TPU: legalization, lowering, casts at the border, preprocessing fused into the network."""
+"""From TOP to TPU: legalization, lowering, casts at the boundary, fused preprocessing."""

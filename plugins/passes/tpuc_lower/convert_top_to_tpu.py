@@ -1,4 +1,4 @@
-"""Lowers a TOP module to the TPU dialect of a chip in one mode."""
+"""Lower a TOP module to the TPU dialect of a chip in one mode."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tpuc_lower.target.results import CHIP
 
 @dataclass(frozen=True)
 class ConvertTopToTpu(Pass):
-    """Every op through its lowering cell; Casts where neighbours store values differently (DESIGN 4).
+    """Lower every op by its table cell, and insert Casts where neighbors store values differently.
 
     `mode`, when empty, is what another pass left in the result `mode`, else the option `quantize` of the run,
     f32 when that is absent too. Single ops may have their own

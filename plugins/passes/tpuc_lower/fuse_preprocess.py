@@ -1,4 +1,4 @@
-"""Moves what is left of the preprocessing of images after resizing into the network."""
+"""Move the preprocessing after resizing into the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads which ops run in another mode than the rest."""
+"""Read the ops that run in another mode than the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_lower.target.kernels import chip_of
 
 @dataclass(frozen=True)
 class ImportQuantiseTable(Pass):
-    """The file `table` has one `op_name mode` per line, `#` begins a remark (SPEC C6).
+    """Read the file `table`: one `op_name mode` per line, comments begin with `#`.
 
     Leaves `{op name: mode}` in the result `quantise_table`.
     """

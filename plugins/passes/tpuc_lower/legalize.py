@@ -1,4 +1,4 @@
-"""Rewrites ops that a chip does not compute in terms of those that it does."""
+"""Rewrite ops that a chip does not support in terms of ops that it does."""
 
 from __future__ import annotations
 

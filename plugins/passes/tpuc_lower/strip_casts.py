@@ -1,4 +1,4 @@
-"""Lets a lowered network take and give values as it stores them."""
+"""Make a lowered network take and return values as stored."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _strip_input(module: Module, operation: Operation, own: TensorType | None, c
     if others:
         used = others[0].name or others[0].op.name
         raise Unsupported(
-            f"input '{operation.name}' is stored as {casts[0].result.tensor.storage} , but '{used}' needs it in "
+            f"input '{operation.name}' is stored as {casts[0].result.tensor.storage}, but '{used}' needs it in "
             "another form, so the file cannot take it quantized. Choose other inputs with --quant-input-list"
         )
     given = casts[0].result.tensor

@@ -1,1 +1,1 @@
-"""From TPU ops to instructions: tiles, local memory, DDR addresses, order of loads and stores, code."""
+"""From TPU ops to instructions: tiling, local memory, DDR addresses, transfer order, code."""

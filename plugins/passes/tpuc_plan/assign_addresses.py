@@ -1,4 +1,4 @@
-"""Gives every DDR tensor its address."""
+"""Assign a DDR address to every tensor."""
 
 from __future__ import annotations
 

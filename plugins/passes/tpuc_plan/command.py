@@ -1,4 +1,4 @@
-"""`tpuc plan`: where the buffers of a network lie, by any planner, in any pools, also as C source."""
+"""`tpuc plan`: place the buffers of a network with any planner, in any pools, also as C source."""
 
 from __future__ import annotations
 

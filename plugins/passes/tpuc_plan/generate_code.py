@@ -1,4 +1,4 @@
-"""Turns an addressed module into the chip's file."""
+"""Generate the chip's file from a module with addresses."""
 
 from __future__ import annotations
 

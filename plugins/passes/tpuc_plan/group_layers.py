@@ -1,4 +1,4 @@
-"""Decides what is resident in local memory between ops, and how each op is cut into tiles."""
+"""Choose the values that stay in local memory, and the tiling of each op."""
 
 from __future__ import annotations
 

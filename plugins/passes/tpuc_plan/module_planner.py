@@ -1,4 +1,4 @@
-"""Plans all regions of a module, with moves in DDR and with those in local memory that can happen there."""
+"""Plan all regions of a module, with moves in DDR and in local memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows what is resident in local memory as layer groups."""
+"""Outline ops that share local memory as layer groups."""
 
 from __future__ import annotations
 

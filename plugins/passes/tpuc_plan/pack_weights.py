@@ -1,4 +1,4 @@
-"""Packs filters, biases and tables into the bytes that the tiles of each op load."""
+"""Pack filters, biases, and tables into the bytes that tiles load."""
 
 from __future__ import annotations
 

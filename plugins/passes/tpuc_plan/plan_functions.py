@@ -1,4 +1,4 @@
-"""Plans the memory of a program of functions: values, constants and the buffers inside operators together."""
+"""Plan the memory of a chip of functions: values, constants, and buffers inside operators together."""
 
 from __future__ import annotations
 

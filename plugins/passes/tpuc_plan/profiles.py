@@ -1,4 +1,4 @@
-"""What a plan takes in every timing profile of a chip, and which of several plans loses least in any."""
+"""Time plans in every timing profile of a chip, and choose the plan that loses least in any."""
 
 from __future__ import annotations
 

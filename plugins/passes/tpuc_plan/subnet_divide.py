@@ -1,4 +1,4 @@
-"""Orders operations so that the program goes to the processor and back as rarely as it can."""
+"""Order ops so that the program switches between TPU and processor as rarely as possible."""
 
 from __future__ import annotations
 

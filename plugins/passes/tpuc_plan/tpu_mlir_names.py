@@ -1,4 +1,4 @@
-"""Passes with the names and the options that TPU-MLIR's have, for pipelines that are written as texts."""
+"""Passes with the names and options of TPU-MLIR, for pipelines written as text."""
 
 from __future__ import annotations
 

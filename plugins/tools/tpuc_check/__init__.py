@@ -1,1 +1,1 @@
-"""What a chip cannot compute of a network, all at once; and the smallest network that still fails."""
+"""Report every op that a chip cannot compute, and reduce failing networks."""

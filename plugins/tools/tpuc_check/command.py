@@ -1,4 +1,4 @@
-"""`tpuc check`: everything of a network that a chip cannot compute, in one pass."""
+"""`tpuc check`: report in one pass everything that a chip cannot compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled file is to run on: a board, and a version of its runtime."""
+"""The target of a compiled file: a board, and a version of its runtime."""
 
 from __future__ import annotations
 

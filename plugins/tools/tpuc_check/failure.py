@@ -1,4 +1,4 @@
-"""How a command fails: the last thing that a child process says, so that hangs and crashes are failures like others."""
+"""Failures of a command in a child process, so that hangs and crashes count like errors."""
 
 from __future__ import annotations
 

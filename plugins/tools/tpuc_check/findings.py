@@ -1,4 +1,4 @@
-"""What is wrong with a network on a chip, node by node, and what would help."""
+"""Problems of a network on a chip, node by node, with a way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges for a network that nobody calibrated: those of random data, found as `tpuc compile` finds them."""
+"""Calibrate a network on random data, as `tpuc compile` does."""
 
 from __future__ import annotations
 

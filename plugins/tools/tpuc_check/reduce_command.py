@@ -1,4 +1,4 @@
-"""`tpuc reduce`: the smallest network that still fails in the same way."""
+"""`tpuc reduce`: reduce a failing network to a minimal reproducer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking parts away from a network while the same failure stays."""
+"""Remove parts of a network as long as the failure stays the same."""
 
 from __future__ import annotations
 

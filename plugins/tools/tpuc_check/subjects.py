@@ -1,4 +1,4 @@
-"""Networks that nodes can be taken out of: ONNX files, and modules of any other origin."""
+"""Networks that can lose nodes: ONNX files, and modules from other formats."""
 
 from __future__ import annotations
 

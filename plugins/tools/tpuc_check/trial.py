@@ -1,4 +1,4 @@
-"""One op of a network by itself: refused, or compiled to so many cycles."""
+"""Compile a single op of a network: rejected, or its cycles."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How well networks do on labelled data: `tpuc eval`, its data sets, post-processing and metrics."""
+"""Evaluate networks on labeled data: `tpuc eval`, data sets, post-processing, metrics."""

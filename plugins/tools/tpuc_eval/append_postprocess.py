@@ -1,4 +1,4 @@
-"""The pass that puts post-processing behind a network."""
+"""The pass that appends post-processing to a network."""
 
 from __future__ import annotations
 

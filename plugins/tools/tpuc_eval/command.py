@@ -1,4 +1,4 @@
-"""`tpuc eval`: how well networks do on labelled data."""
+"""`tpuc eval`: evaluate networks on labeled data."""
 
 from __future__ import annotations
 

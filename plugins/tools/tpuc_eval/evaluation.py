@@ -1,4 +1,4 @@
-"""Networks over one data set, and how they compare."""
+"""Evaluate networks on one data set and compare them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done with every unit of samples: read, run, post-process, keep what the metric needs."""
+"""Process a unit of samples: read, run, post-process, and keep what the metric needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A figure of `tpuc eval` as a measure of accuracy, for `tpuc compile --min-accuracy`."""
+"""A metric of `tpuc eval` as accuracy measure of `tpuc compile --min-accuracy`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to the arrays of npz files."""
+"""Operations on the arrays of npz files."""
 
 from __future__ import annotations
 

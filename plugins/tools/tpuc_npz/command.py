@@ -1,4 +1,4 @@
-"""`tpuc npz`: look into npz files, compare and change them. Files are replaced whole or not at all."""
+"""`tpuc npz`: show, compare, and change npz files; files are replaced as a whole."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`tpuc profile`: where the time and the memory of a compiled file go."""
+"""`tpuc profile`: time and memory of a compiled file."""

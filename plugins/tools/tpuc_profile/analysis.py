@@ -1,4 +1,4 @@
-"""Follows the data of a timed program: who made which bytes of local memory and DDR, when, and for what."""
+"""Trace the data of a timed program: which op wrote which bytes of local memory and DDR, when, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colours of layers: few enough to be told apart, and never the same side by side."""
+"""Colors of layers: few, distinct, and never equal side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tpuc profile`: how long a compiled file takes on its chip, and where time and memory go."""
+"""`tpuc profile`: show the time of a compiled file on its chip, and the use of engines and memory."""
 
 from __future__ import annotations
 

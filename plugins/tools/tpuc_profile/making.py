@@ -1,4 +1,4 @@
-"""The report of a compiled file: its program timed, its data followed, its layers named."""
+"""Make the report of a compiled file: time the program, trace its data, name its layers."""
 
 from __future__ import annotations
 

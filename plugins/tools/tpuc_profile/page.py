@@ -1,6 +1,4 @@
-"""A page that needs nothing else: the engines and both memories over time, every layer, and every buffer with the
-reason for its place.
-"""
+"""The HTML page: engines and memory over time, every layer, and every buffer with the reason for its address."""
 
 from __future__ import annotations
 

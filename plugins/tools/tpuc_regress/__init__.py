@@ -1,1 +1,1 @@
-"""`tpuc regress`: networks that are described in a folder go through their commands, and what fails is told."""
+"""`tpuc regress`: run the commands of networks described in a folder, and report failures."""

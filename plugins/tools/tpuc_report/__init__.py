@@ -1,1 +1,1 @@
-"""One page about a compiled file, for a colleague: `tpuc report`."""
+"""`tpuc report`: one page about a compiled file."""

@@ -1,4 +1,4 @@
-"""How near the lowered network comes to the float one on samples: its layers, its outputs, and what they decide."""
+"""Compare the lowered with the float network on samples: layers, outputs, predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing else."""
+"""The report as one self-contained HTML file."""
 
 from __future__ import annotations
 

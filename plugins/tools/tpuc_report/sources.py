@@ -1,4 +1,4 @@
-"""What a page about a compiled file is made of: the file itself, and what its compilation left in a folder."""
+"""Collect the sources of a report: the compiled file, and the files that its compilation kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures that are made of bars: layers in their order, engines over time, and memory by purpose."""
+"""Bar charts: layers in order, engines over time, memory by purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of the page: text that is escaped, tables, tiles and bars."""
+"""Parts of the page: escaped text, tables, tiles, bars."""
 
 from __future__ import annotations
 

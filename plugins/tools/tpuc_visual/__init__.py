@@ -1,1 +1,1 @@
-"""Float and quantised network side by side in a browser: `tpuc visual`."""
+"""`tpuc visual`: the float and the quantized network side by side in a browser."""

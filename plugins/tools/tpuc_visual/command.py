@@ -1,4 +1,4 @@
-"""`tpuc visual`: the float and the quantised network side by side, as a page in a browser or in a file."""
+"""`tpuc visual`: show the float and the quantized network side by side, served or as a file."""
 
 from __future__ import annotations
 

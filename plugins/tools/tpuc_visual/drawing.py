@@ -1,4 +1,4 @@
-"""A network as the page draws it: groups that can be opened, and a layout for each way to group."""
+"""The graph of a network: groups that open, and a layout for each way of grouping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page shows of a network: its layers in order, and which values each of them reads."""
+"""The layers of a network in order, and the values that each reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page draws of a tensor: values against values, histograms, the worst channels, and the weights of its op."""
+"""Charts of a tensor: scatter plot, histograms, worst channels, and the weights of its op."""
 
 from __future__ import annotations
 

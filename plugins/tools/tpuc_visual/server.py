@@ -1,4 +1,4 @@
-"""The page over HTTP, with the standard library alone."""
+"""Serve the page over HTTP with the standard library."""
 
 from __future__ import annotations
 

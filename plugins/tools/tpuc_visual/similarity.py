@@ -1,4 +1,4 @@
-"""Both networks on one sample, and how alike their tensors are."""
+"""Run both networks on one sample and compare their tensors."""
 
 from __future__ import annotations
 

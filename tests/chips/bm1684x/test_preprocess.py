@@ -200,7 +200,7 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
             "",
             "input 'image' has 3 channels, but RGGB_RAW has 4. Transform the network with a matching --pixel-format",
         ),
-        ({"mean": (1.0,)}, "NV12", "there is no customization format 'NV12'. Formats: RGB_PLANAR, RGB_PACKED,"),
+        ({"mean": (1.0,)}, "NV12", "no customization format is named 'NV12'. Formats: RGB_PLANAR, RGB_PACKED,"),
         (
             {"mean": (1.0,)},
             "GRAYSCALE",
@@ -225,7 +225,8 @@ def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> N
             {"resize_dims": (13, 18)},
             "YUV_NV12",
             (
-                "input 'image': YUV_NV12 frames have even heights and widths, but images are resized to 13x18. Transform "
+                "input 'image': YUV_NV12 frames have even heights and widths, but images are resized to 13x18. "
+                "Transform "
                 "the"
             ),
         ),

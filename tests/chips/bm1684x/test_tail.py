@@ -137,7 +137,7 @@ def test_answers_are_sums_times_one_factor_per_channel(mode: str, do_relu: bool)
     x = random.uniform(low, 1.0, (1, 3, 8, 8)).astype(np.float32)
     ((name, got),) = session.chip.load(data).run({net.input.name: x}).items()
     assert name == module.main.outputs[0].name
-    # By hand: SPEC Q4 and Q5. The steps of the operand are 1/128, or 1.5/255 from -0.5 on.
+    # By hand: the steps of the operand are 1/128, or 1.5/255 from -0.5 on.
     step, point = (1 / 128, 0) if mode == "int8" else (1.5 / 255, -43)
     q = np.clip(np.floor(np.abs(x / step) + 0.5) * np.sign(x) + point, -128, 127)
     steps = np.abs(filters).max(axis=(1, 2, 3)) / 127

@@ -217,7 +217,7 @@ class TestRequantise:
 
 
 def qdm_exactly(acc: int, multiplier: int, shift: int, mode: Rounding) -> int:
-    """SPEC 3.1: shift left, high half of the product half-up, saturate, shift right."""
+    """The rule by hand: shift left, high half of the product half-up, saturate, shift right."""
     product = Fraction(acc << max(-shift, 0)) * multiplier
     high = clip(round_exactly(product / (1 << 31), Rounding.HALF_UP), np.int32)
     return round_exactly(scaled(high, max(shift, 0)), mode)

@@ -8,7 +8,7 @@ from tpuc.api import F32, Node, ScalarType, TensorType, UniformPerAxis
 from tpuc_ops.quant.casts import Dequantise, Quantise, StorageCast
 from tpuc_testing import f32, quantised_element
 
-# SPEC 1.3: minimum -4.1780586, maximum 4.4932480.
+# The range -4.1780586 to 4.4932480.
 SEED = quantised_element("int8", 0.034005123961205579, -5)
 PER_CHANNEL = UniformPerAxis(ScalarType("i8"), F32, 1, (0.5, 0.25), (0, 1))
 

@@ -73,7 +73,7 @@ def types(*shapes: tuple[int, ...]) -> tuple[TensorType, ...]:
 
 
 def test_flops_of_the_seeds_example() -> None:
-    # SPEC T3, T4: pads of the TpuLang example [0, 0, 1, 1] are top, bottom, left, right.
+    # The TpuLang example: its pad [0, 0, 1, 1] is top, bottom, left, right.
     op = top.Conv(kernel_shape=(7, 7), strides=(2, 2), pads=(0, 1, 0, 1))
     operands = types((1, 3, 173, 141), (64, 3, 7, 7), (64,))
     results = op.infer(operands)

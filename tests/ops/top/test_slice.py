@@ -19,7 +19,6 @@ class TestSlice(OpConformance):
 
 
 def test_the_declared_type_decides_without_ends() -> None:
-    # SPEC T6.
     op = top.Slice(offset=(2, 10, 10, 12), steps=(1, 2, 2, 3))
     x = uniform(5, 116, 64, 64)
     operands = (TensorType(x.shape, F32),)

@@ -24,6 +24,5 @@ class TestSqueezeOfAll(OpConformance):
 
 
 def test_other_extents_cannot_go_away() -> None:
-    # SPEC T18.
     with pytest.raises(ValueError, match="dimension 1 of 5x20 has extent 20, only 1 can go away"):
         top.Squeeze(axes=(-1,)).infer((TensorType((5, 20), F32),))

@@ -82,7 +82,7 @@ def test_padding_of_integers(mode: str) -> None:
 
 
 def test_asymmetric_average_is_scale_times_sum_plus_offset() -> None:
-    # SPEC T14: q = (Sx / Sy / taps) * sum + (Zy - Sx / Sy * Zx), in float32.
+    # By hand: q = (Sx / Sy / taps) * sum + (Zy - Sx / Sy * Zx), in float32.
     source, target = quantised_element("int8", 0.5, 3), quantised_element("int8", 0.25, -7)
     ratio = source.scale / target.scale
     op = tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Avg", strides=(2, 2), scale=ratio / 4, offset=-7 - ratio * 3)

@@ -100,7 +100,7 @@ def test_one_scale_changes_the_file(chip: str, tmp_path: Path) -> None:
             "z_Conv_weight 2 0.1 0.1 2 0 0",
             "scales of 'z_Conv_weight', which is not a weight of a convolution or product of module 'net'",
         ),
-        ("y_Conv_weight 3 0.1 0.1 0.1 3 0 0 0", "3 scales of 'y_Conv_weight', and op 'y' (top.Conv) has 2 channels"),
+        ("y_Conv_weight 3 0.1 0.1 0.1 3 0 0 0", "3 scales of 'y_Conv_weight', but op 'y' (top.Conv) has 2 channels"),
     ],
 )
 def test_scales_that_do_not_fit_are_refused(row: str, sentence: str, tmp_path: Path) -> None:

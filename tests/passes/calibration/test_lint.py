@@ -71,8 +71,8 @@ def test_each_fault_has_its_sentence(module: Module, tmp_path: Path, images: NDA
         (
             BYTES,
             (
-                "values in [0, 255], its mean and scale make bytes [-2, 1.984]: the samples were normalized with another "
-                "mean or scale"
+                "values in [0, 255], its mean and scale make bytes [-2, 1.984]: the samples were normalized with "
+                "another mean or scale"
             ),
         ),
         (BYTES / 64, "the samples were normalized with another mean or scale."),

@@ -1,4 +1,4 @@
-"""Neighbours that do not rescale share one threshold (SPEC 3.4, Q8)."""
+"""Neighbors that do not rescale share one threshold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools as users spell them, which pool a buffer may lie in, and the five steps of unified planning (SPEC U1 to U9)."""
+"""Pools as users spell them, which pool a buffer may lie in, and the five steps of unified planning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tpuc calibrate`: sample data gives every value of a TOP module its threshold and range."""
+"""`tpuc calibrate`: find the range of every value of a TOP module on sample data."""
 
 from __future__ import annotations
 

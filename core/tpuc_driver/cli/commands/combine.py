@@ -1,4 +1,4 @@
-"""`tpuc combine`: several compiled files become one."""
+"""`tpuc combine`: merge compiled files into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tpuc compile`: a network file becomes a compiled file in one call."""
+"""`tpuc compile`: compile a network file in one call."""
 
 from __future__ import annotations
 

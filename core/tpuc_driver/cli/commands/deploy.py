@@ -1,4 +1,4 @@
-"""`tpuc deploy`: a TOP module becomes a compiled file, compared stage by stage when an input is given."""
+"""`tpuc deploy`: compile a TOP module, and compare the stages on an input if one is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tpuc disasm`: the commands of a compiled file as text."""
+"""`tpuc disasm`: show the commands of a compiled file as text."""
 
 from __future__ import annotations
 

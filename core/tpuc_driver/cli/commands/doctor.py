@@ -1,4 +1,4 @@
-"""`tpuc doctor`: is the installation whole, and what is there to install?"""
+"""`tpuc doctor`: report what is installed and what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tpuc extract`: every network of a compiled file by itself."""
+"""`tpuc extract`: split a compiled file into its networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tpuc matrix`: which ops a chip can compute in which modes, and who taught it."""
+"""`tpuc matrix`: show which ops a chip computes in which modes, and which package provides them."""
 
 from __future__ import annotations
 

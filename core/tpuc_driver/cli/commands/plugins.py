@@ -1,4 +1,4 @@
-"""`tpuc plugins`: what is installed, without importing any of it unless asked to check."""
+"""`tpuc plugins`: list installed plugins; they are imported only with --check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tpuc run`: execute a network in any runnable format on given inputs, and say what it answers."""
+"""`tpuc run`: run a network in any format on inputs, and explain its outputs."""
 
 from __future__ import annotations
 

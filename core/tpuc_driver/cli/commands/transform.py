@@ -1,4 +1,4 @@
-"""`tpuc transform`: a network file becomes a TOP module, checked against its framework when an input is given."""
+"""`tpuc transform`: import a network file as a TOP module, and compare it with its framework on an input."""
 
 from __future__ import annotations
 

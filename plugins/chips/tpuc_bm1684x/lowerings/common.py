@@ -21,9 +21,9 @@ INTEGERS = ("int8", "int8-asym")
 ALL = (*FLOATS, *INTEGERS)
 
 LOWEST_SHIFT = -7
-"""Shifts of 8-bit multipliers reach 7 places to the left (SPEC 3.2)."""
+"""8-bit multipliers shift by up to 7 places to the left."""
 decompose8 = partial(decompose_search, bits=8, lowest_shift=LOWEST_SHIFT)
-"""An int8 multiplier with a shift, to the left for factors beyond it (SPEC 3.2)."""
+"""An int8 multiplier and a shift; factors above the largest multiplier shift left."""
 LARGEST_FACTOR8 = 126 << -LOWEST_SHIFT
 """The largest factor that these have."""
 decompose16 = partial(decompose_search, bits=16, lowest_shift=LOWEST_SHIFT)
@@ -44,7 +44,7 @@ def needs_wide(node: LoweringNode, *types: TensorType) -> bool:
 
 
 def decompose_rescale(node: LoweringNode, source: TensorType, result: TensorType, factor: float = 1.0) -> Decomposition:
-    """`factor` * Sx / Sy for `tpu.MulShift`: 8 bits, 32 bits where the op `needs_wide` ones (SPEC 3.2)."""
+    """`factor` * Sx / Sy for `tpu.MulShift`: 8 bits, or 32 bits if the op `needs_wide` ones."""
     ratio = factor * source.uniform.scale / result.uniform.scale
     return decompose_search(ratio) if needs_wide(node, source, result) else decompose8(ratio)
 

@@ -169,7 +169,7 @@ def _rounding(node: LoweringNode) -> RoundMode:
 @TABLE.lowers(top.AvgPool, *INTEGERS)
 class AvgPoolInt8(AvgPoolBase):
     """sum * multiplier >> shift with Sx / (Sy * window) as an 8-bit multiplier; with zero points the same ratio as an
-    f32 scale, and an offset (SPEC 3.2, T14).
+    f32 scale, and an offset.
     """
 
     def full(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:

@@ -1,4 +1,4 @@
-"""Quantised convolutions and products by the rule of cv18xx: 31-bit multipliers below 1 (SPEC 3.3)."""
+"""Quantized convolutions and products by the rule of CV18xx: 31-bit multipliers below 1."""
 
 from __future__ import annotations
 

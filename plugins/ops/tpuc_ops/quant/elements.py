@@ -24,7 +24,7 @@ def byte_element(type: TensorType, mode: str, divisor: int, name: str) -> Elemen
 
 def symmetric_element(type: TensorType, divisor: int, name: str, *, unsigned: bool = True) -> Uniform:
     """int8 with zero point 0 and scale threshold / `divisor`; uint8 with threshold / 255 for values that are never
-    negative, when `unsigned` (SPEC T1, T15).
+    negative, if `unsigned`.
 
     Raises CalibrationError when the value was not calibrated.
     """
@@ -36,7 +36,7 @@ def symmetric_element(type: TensorType, divisor: int, name: str, *, unsigned: bo
 
 
 def asymmetric_element(type: TensorType, name: str) -> Uniform:
-    """int8 with the scale and zero point that map [minimum, maximum], with 0 inside, to -128..127 (SPEC Q2).
+    """int8 with the scale and zero point that map [minimum, maximum], which contains 0, to -128..127.
 
     Of values that are all 0 the range is [0, 1e-5]. Raises CalibrationError when the value was not calibrated.
     """

@@ -1,4 +1,4 @@
-"""Symmetric int8 quantisation of convolutions and matrix products with constant filters (SPEC Q4, 3.2)."""
+"""Symmetric int8 quantization of convolutions and matrix products with constant filters."""
 
 from __future__ import annotations
 

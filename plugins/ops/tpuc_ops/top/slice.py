@@ -17,8 +17,8 @@ from tpuc_ops.traits import Rearranges, StridedView
 class Slice(Op, Rearranges, StridedView):
     """Elements `offset`, ``offset + steps``, ... of every dimension. Further operands, if any, are not used.
 
-    How many is said by `ends`, which is beyond the last one, or by the declared result type when `ends` is left out
-    (SPEC T6). Offsets and ends below 0 count from the end; ends beyond the tensor are cut; steps may be negative.
+    `ends` is exclusive; without it, the declared result type gives the number of elements. Negative offsets and ends
+    count from the end; ends beyond the tensor are cut; steps may be negative.
     """
 
     name = "top.Slice"

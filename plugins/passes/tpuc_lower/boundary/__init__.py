@@ -1,1 +1,1 @@
-"""What a lowered network does with data at its inputs and outputs."""
+"""Inputs and outputs of a lowered network: types, casts, preprocessing."""

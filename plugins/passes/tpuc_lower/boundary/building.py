@@ -1,4 +1,4 @@
-"""Operations that turn the bytes of an image into a network's input."""
+"""Build the ops that turn image bytes into a network input."""
 
 from __future__ import annotations
 

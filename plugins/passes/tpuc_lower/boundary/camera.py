@@ -1,4 +1,4 @@
-"""Images out of frames as a camera's hardware leaves them."""
+"""Read images from frames in the memory layout of camera hardware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An input of bytes in place of an image input, and its pixels as the network wants them."""
+"""Replace an image input by an input of bytes, and convert its pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products and sums of integers in place of tables."""
+"""Replace tables by integer products and sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What normalising and casting pixels gave, computed in the network."""
+"""Normalize and cast pixels in the network, with the results of the host."""
 
 from __future__ import annotations
 

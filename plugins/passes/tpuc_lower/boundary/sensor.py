@@ -1,4 +1,4 @@
-"""Values of image sensors (Bayer mosaics of 12 bits) as the channels of a network, computed in the network."""
+"""Turn raw sensor values (12-bit Bayer mosaics) into channels, in the network."""
 
 from __future__ import annotations
 

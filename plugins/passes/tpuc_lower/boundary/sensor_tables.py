@@ -1,4 +1,4 @@
-"""A table of all values of a sensor as a sum: what the upper bits give, and what the lower bits add."""
+"""Split a table of all sensor values into a sum of a table for the upper and one for the lower bits."""
 
 from __future__ import annotations
 

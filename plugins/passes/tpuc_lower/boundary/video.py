@@ -1,4 +1,4 @@
-"""Frames of cameras (YUV 4:2:0) as channels of RGB, computed in the network."""
+"""Convert camera frames (YUV 4:2:0) to RGB channels in the network."""
 
 from __future__ import annotations
 

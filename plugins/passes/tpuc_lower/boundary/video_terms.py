@@ -1,4 +1,4 @@
-"""Arithmetic with terms of 1/16 of a pixel's step: in integers, or in float32, with the same results."""
+"""Arithmetic in steps of 1/16 pixel value, in integers or float32 with equal results."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""TOP to TPU: finds the lowering of each op, gives it operands of the type it wants, and rebuilds the module."""
+"""Find the lowering of each op, cast its operands, and rebuild the module."""

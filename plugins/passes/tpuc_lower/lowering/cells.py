@@ -1,4 +1,4 @@
-"""What lowers an operation: the chip's cell in the mode that the operation has."""
+"""Look up the table cell that lowers an op in its mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebuilds a TOP function as a TPU function, op by op, through the chip's lowering cells."""
+"""Rebuild a TOP function as a TPU function, op by op, with the chip's table cells."""
 
 from __future__ import annotations
 

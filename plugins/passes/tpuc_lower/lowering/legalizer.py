@@ -1,4 +1,4 @@
-"""One run of the legalisations of a chip over a module."""
+"""Apply the legalizations of a chip to a module."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the chip that a module is compiled for can do, and what passes tell each other about it."""
+"""Capabilities of the target chip, and results that passes exchange."""

@@ -1,4 +1,4 @@
-"""Finds the kernel of an operation."""
+"""Look up the kernel of an op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What these passes leave for each other."""
+"""Keys of results that these passes exchange."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Lifetimes of values in DDR, and which of them share an address."""
+"""Live ranges of values in DDR, and which of them share an address."""

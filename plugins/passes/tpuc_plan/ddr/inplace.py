@@ -1,4 +1,4 @@
-"""Results that take over the memory of an operand, part by part, while their operation runs."""
+"""Results that reuse the memory of an operand, part by part, while their op runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DDR addresses: packed constants first, then inputs, outputs and everything between, shared by lifetime."""
+"""DDR layout: packed constants first, then inputs, outputs, and intermediate values by live range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From lifetimes to a memory plan: buffer lists, any planner's result checked, bounds, and a reason for every place."""
+"""Plan memory from live ranges: list buffers, check the planner's result, compute bounds and reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bundled planners share: checks, choice of pools, and errors that say which change would help."""
+"""Shared code of the bundled planners: checks, choice of pools, and errors with a way out."""
 
 from __future__ import annotations
 

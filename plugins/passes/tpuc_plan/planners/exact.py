@@ -1,4 +1,4 @@
-"""Exact search: the lowest peak there is, proven, for problems that are small enough."""
+"""Exact search: find the lowest peak with proof, for small problems."""
 
 from __future__ import annotations
 

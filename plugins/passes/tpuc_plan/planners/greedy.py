@@ -1,4 +1,4 @@
-"""Best of several greedy orders, stopped early when the proven lower bound is reached."""
+"""Take the best of several greedy orders; stop at the proven lower bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hill climb from greedy plans: take the buffers at the peak and some of their neighbours out, and put them back."""
+"""Hill climbing from greedy plans: remove the buffers at the peak and some neighbors, and place them again."""
 
 from __future__ import annotations
 

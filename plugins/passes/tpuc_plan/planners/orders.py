@@ -1,4 +1,4 @@
-"""The orders in which greedy planners take buffers."""
+"""Orders in which greedy planners place buffers."""
 
 from __future__ import annotations
 

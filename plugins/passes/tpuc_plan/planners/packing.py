@@ -1,4 +1,4 @@
-"""Buffers of one pool as numbers: sizes, alignments, conflicts; placing them, and what no plan can go below."""
+"""Buffers of one pool as integers (sizes, alignments, conflicts), their placement, and lower bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference-count scheme: values take over the memory of ended ones, op by op in program order.
+"""The reference-count scheme: values reuse the memory of dead ones, op by op in program order.
 
 Its state is `rec_tbl` (value, offset, size, ref_cnt of every value so far), `hold_edges` (values in use) and
 `in_using_addr` (their offsets). A record may be taken over if it meets five conditions; two actions follow.

@@ -1,4 +1,4 @@
-"""The estimated cost of a cascade, by its first stripe, its last one and one between."""
+"""Estimate the cost of a cascade from its first stripe, its last, and one in the middle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a cascade: stripe by stripe, in each of them task by task."""
+"""The steps of a cascade: stripe by stripe, and task by task within a stripe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds cascades: consecutive operations that gain when stripes of rows pass through them in local memory."""
+"""Find cascades: consecutive ops that run faster if stripes of rows pass through them in local memory."""
 
 from __future__ import annotations
 

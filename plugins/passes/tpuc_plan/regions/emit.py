@@ -1,4 +1,4 @@
-"""Turns a planned function into instructions."""
+"""Emit the instructions of a planned function."""
 
 from __future__ import annotations
 

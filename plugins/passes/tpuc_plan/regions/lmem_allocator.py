@@ -1,4 +1,4 @@
-"""Decides which values are resident in local memory between operations.
+"""Choose the values that are resident in local memory between ops.
 
 At first everything is resident that can be. Where local memory would overflow, the value is spilled that frees most for
 the least transfer time, or the operation that takes most streams its tiles from DDR.

@@ -1,4 +1,4 @@
-"""Operations that are connected by values in local memory as one region, in the words of TPU-MLIR's layer groups."""
+"""Ops connected by values in local memory as one region, in terms of TPU-MLIR's layer groups."""
 
 from __future__ import annotations
 

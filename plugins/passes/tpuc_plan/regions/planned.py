@@ -1,4 +1,4 @@
-"""A planned function as tasks: what the passes behind `group-layers` work on."""
+"""A planned function as tasks, the input of the passes after `group-layers`."""
 
 from __future__ import annotations
 

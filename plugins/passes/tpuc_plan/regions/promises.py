@@ -1,4 +1,4 @@
-"""Do the instructions of a tile keep to the memory that was placed for it? Asked when kernels are tested."""
+"""Check that the instructions of a tile stay within their local memory, for tests of kernels."""
 
 from __future__ import annotations
 

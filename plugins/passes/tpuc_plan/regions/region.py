@@ -1,4 +1,4 @@
-"""Regions: the steps and moves of tasks that no host function interrupts, scheduled and with their buffers placed."""
+"""Regions: runs of tasks without a host function between them, scheduled and with placed buffers."""
 
 from __future__ import annotations
 

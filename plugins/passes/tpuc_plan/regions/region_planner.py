@@ -1,4 +1,4 @@
-"""Plans one region of tasks: views, what is resident in local memory, and how each operation is cut."""
+"""Plan one region: views, residency in local memory, and the tiling of each op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of transfers and tiles: loads as early as local memory allows, stores as soon as they are ready.
+"""Order transfers and tiles: load as early as local memory allows, write back as soon as results are ready.
 
 Both engines work in order. This follows them in time by the chip's timing model, and whenever the transfer engine would
 be idle lets it load what a later tile needs. Program order keeps the meaning; the assembler derives the waits from it.

@@ -1,4 +1,4 @@
-"""Which values share bytes in DDR: aliases, the parts of a concatenation, slices of another value."""
+"""Values that share bytes in DDR: aliases, parts of a concatenation, slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which LMEM buffers an operation that streams from DDR takes under a tiling, and what each of its tiles loads."""
+"""The LMEM buffers of an op that streams from DDR under a tiling, and the loads of each tile."""
 
 from __future__ import annotations
 

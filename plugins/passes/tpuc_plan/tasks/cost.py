@@ -1,4 +1,4 @@
-"""Cycles of transfers and tiles by the chip's timing model, and of a lone task as they overlap."""
+"""Cycles of transfers and tiles by the chip's timing model, and of a lone task with overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the tasks of a region define and use values."""
+"""Defs and uses of values in the tasks of a region."""
 
 from __future__ import annotations
 

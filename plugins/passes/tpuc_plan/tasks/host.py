@@ -1,4 +1,4 @@
-"""Constants that functions of the runtime read, as they lie in DDR."""
+"""Constants for functions of the runtime, in their DDR layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs a task's constants into the bytes that its tiles load, one block after the other."""
+"""Pack the constants of a task into the bytes that its tiles load."""
 
 from __future__ import annotations
 

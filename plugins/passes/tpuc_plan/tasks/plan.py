@@ -1,4 +1,4 @@
-"""The plan of a module as a value, and its form as attributes of operations.
+"""The plan of a module as a value, and its form as attributes of ops.
 
 Planning makes and compares plans without a change of the module. The chosen one is written once; the passes behind
 `group-layers` read it again.

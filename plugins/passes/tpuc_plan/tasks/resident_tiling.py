@@ -1,4 +1,4 @@
-"""How an operation is cut when its operands and results are resident, whole, in local memory."""
+"""Tile an op whose operands and results are resident in local memory."""
 
 from __future__ import annotations
 

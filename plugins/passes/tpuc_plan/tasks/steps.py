@@ -1,4 +1,4 @@
-"""The compute steps of a program, and which local buffers each of them needs and for how long."""
+"""The compute steps of a program, and the live ranges of their local buffers."""
 
 from __future__ import annotations
 

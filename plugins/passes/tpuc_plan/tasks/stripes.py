@@ -1,4 +1,4 @@
-"""Cascades: operations whose values pass through local memory in stripes of batches and rows, never whole.
+"""Cascades: ops whose values pass through local memory in stripes of batches and rows, never whole.
 
 Every stripe makes its share of the values that are live-out of the cascade. The receptive field of that share goes
 backwards through what the kernels read: rows that two stripes need are computed, or loaded, by both.

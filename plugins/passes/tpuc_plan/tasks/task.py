@@ -1,4 +1,4 @@
-"""One TPU operation with the kernel that runs it, its tiles and what each tile loads."""
+"""A TPU op with its kernel, its tiles, and the loads of each tile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chooses tile sizes: among the tilings that fit local memory, the one with the least estimated time."""
+"""Choose the tiling that fits in local memory with the least estimated time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Chooses, for operations that can be seen in several ways, the view that saves transfers. Of several kernels that is
-weighed against what they compute.
-"""
+"""Choose among views of an op the one that saves transfers; different kernels are weighed by compute time, too."""
 
 from __future__ import annotations
 

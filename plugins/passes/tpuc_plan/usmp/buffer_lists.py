@@ -1,4 +1,4 @@
-"""Lists of buffers as JSON: dumped, and read again for planning elsewhere."""
+"""Read and write lists of buffers as JSON, to plan them elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An application around a planned program: it reads inputs from its standard input and writes outputs."""
+"""An application for a planned program: read inputs from standard input, write outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A planned program as C: sizes and structs in a header, the calls with their offsets in a source file."""
+"""Write a planned program as C: sizes and structs in a header, calls with offsets in a source file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unified memory planning of a program in five steps: constants, analysis, buffer list, algorithm, rewrite."""
+"""Unified memory planning in five steps: constants, analysis, buffer list, algorithm, rewrite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory pools as users name them: workspaces and parameters, sizes, which target may read or write them."""
+"""Memory pools of users: workspaces and parameters, sizes, and access by target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module for a chip of functions becomes a program: calls, and every tensor, constant and working buffer of them."""
+"""Turn a module for a chip of functions into a program of calls, tensors, constants, and working buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning (SPEC C3): of several thresholds between the method's and absmax, the one that changes a result least."""
+"""Per-op search: of thresholds between the estimator's and absmax, choose the one that changes the result least."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold, as_tab
 @dataclass(frozen=True)
 class ImportCalibration(Pass):
     """Float values become `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0, threshold]`
-    for values that were never negative; in asymmetric modes `[min, max]` as seen (SPEC P2, T15).
+    for values that were never negative; in asymmetric modes `[min, max]` as observed.
 
     A table that training wrote may leave values out, which stay floats, and has the scales of weights.
 

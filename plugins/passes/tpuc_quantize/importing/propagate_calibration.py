@@ -26,9 +26,10 @@ from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 @dataclass(frozen=True)
 class PropagateCalibration(Pass):
-    """In the order of SPEC 3.4: forward through shape ops, keep signs, backward into joins, relus and pools, forward
-    through everything that only selects or moves values, keep signs again; both ways through sums with next to
-    nothing. Sx / Sy is 1 there afterwards (SPEC Q8).
+    """Share thresholds between neighbors, so that Sx / Sy is 1 between them.
+
+    In this order: forward through shape ops, keep signs, backward into joins, relus and pools, forward through all ops
+    that only select or move values, keep signs again, and both ways through sums with a negligible operand.
 
     Thresholds that training found are those that it computed with: only shape ops take over their operand's.
     """

@@ -1,4 +1,4 @@
-"""Rules by which neighbouring values share one threshold, so that nothing is rescaled between them (SPEC 3.4, Q8)."""
+"""Rules by which neighboring values share one threshold, so that nothing is rescaled between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a search for layers to keep in float, and its texts (SPEC C6)."""
+"""The result of a search for layers to keep in float, and its texts."""
 
 from __future__ import annotations
 

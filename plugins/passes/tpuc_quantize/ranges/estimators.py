@@ -93,7 +93,7 @@ class Kld(HistogramMethod):
 @dataclass(frozen=True)
 class Percentile(HistogramMethod):
     """The end of the bin below which a part of the non-zero absolute values lies: `percent` at the inputs, rising to
-    `last_percent` at the end of the network, where outliers are what the outputs depend on (SPEC 3.5).
+    `last_percent` at the end of the network, where the outputs depend on outliers.
     """
 
     name = "percentile"

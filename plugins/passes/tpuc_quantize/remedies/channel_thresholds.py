@@ -1,4 +1,4 @@
-"""Thresholds per channel for values around functions of one tensor, which tables per channel can take (SPEC 3.2)."""
+"""Thresholds per channel for values around functions of one tensor, which tables per channel can take."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tpuc_ops.quant.arithmetic import usable_scales, usable_threshold
 from tpuc_ops.quant.elements import symmetric_element
 
 FILTER_STEPS = 127.0
-"""Filters use -127 to 127: -128 would have no counterpart (SPEC 3.2)."""
+"""Filters use -127 to 127: -128 has no counterpart."""
 DIVISOR = 128
 """Steps from 0 to the threshold of a signed value, `ChipDescription.symmetric_divisor` where no chip is asked."""
 BLOCK_ELEMENTS = 1 << 18
@@ -125,7 +125,7 @@ def scale_along(op: object, scales: Array, rank: int) -> Array:
 
 
 def stored_filters(op: object, filters: Array) -> tuple[Array, Array]:
-    """Filters as int8 with one scale per output channel (SPEC 3.2), and the scales as `filter_scales` shapes them."""
+    """Filters as int8 with one scale per output channel, and the scales as `filter_scales` shapes them."""
     scale = filter_scales(op, filters)
     integers = np.empty(filters.shape, np.int8)
     axis = channel_axis(op) % filters.ndim

@@ -1,1 +1,1 @@
-"""What `tpuc run` says of classes and of objects."""
+"""Explanations of classes and objects in `tpuc run`."""

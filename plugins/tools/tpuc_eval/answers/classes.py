@@ -1,4 +1,4 @@
-"""The most likely classes of a picture."""
+"""Show the most likely classes of an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps over a picture: the class of every pixel, or how strong something is where."""
+"""Show maps over an image: the class of every pixel, or a heat map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objects in a picture, by the post-processing that fits the outputs."""
+"""Show the objects in an image, with the post-processing that fits the outputs."""
 
 from __future__ import annotations
 

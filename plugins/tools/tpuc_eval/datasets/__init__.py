@@ -1,1 +1,1 @@
-"""Labelled data in the forms that people keep them in."""
+"""Labeled data sets, one file per format."""

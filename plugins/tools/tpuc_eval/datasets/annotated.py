@@ -1,4 +1,4 @@
-"""Images with objects: what all forms of their annotations share."""
+"""Shared code for images with annotated objects."""
 
 from __future__ import annotations
 

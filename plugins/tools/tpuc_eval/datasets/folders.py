@@ -1,4 +1,4 @@
-"""Which class each folder of images is: by the names of the network's classes, by its number, or by its place."""
+"""Assign folders of images to classes: by the names of the classes, by number, or by order."""
 
 from __future__ import annotations
 

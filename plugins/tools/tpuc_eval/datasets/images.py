@@ -1,4 +1,4 @@
-"""Images in a folder, each with its file and where it lies in a network's input."""
+"""Images in a folder, with their file and their placement in the network input."""
 
 from __future__ import annotations
 

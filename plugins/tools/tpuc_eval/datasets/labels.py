@@ -1,4 +1,4 @@
-"""Label files: what they say about files, or about folders and classes."""
+"""Read label files: labels of files, or of folders and classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images with faces, in the form of WIDER FACE: one list of files, each with its count of boxes and these."""
+"""Images with faces in the format of WIDER FACE: one list of files with their boxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions in the form that a metric needs, or a sentence."""
+"""Convert predictions to the form that a metric needs, or raise an error."""
 
 from __future__ import annotations
 

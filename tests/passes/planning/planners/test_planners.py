@@ -109,7 +109,7 @@ def test_a_chain_of_layers_reuses_memory(planner: Planner) -> None:
 
 @each_planner
 def test_liveness_is_not_transitive(planner: Planner) -> None:
-    # a-b and b-c conflict, a-c does not: a and c share, so 30 bytes are enough (SPEC U8).
+    # a-b and b-c conflict, a-c does not: a and c share, so 30 bytes are enough.
     buffers = [
         BufferInfo("a", 10, conflicts=frozenset({"b"})),
         BufferInfo("b", 20, conflicts=frozenset({"a", "c"})),

@@ -1,4 +1,4 @@
-"""The reference-count scheme, clause by clause, and its worked example (SPEC G2 to G4)."""
+"""The reference-count scheme, clause by clause, and its worked example."""
 
 from __future__ import annotations
 
