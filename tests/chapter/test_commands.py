@@ -101,7 +101,7 @@ def check_served(command: str, port: int, folder: Path) -> None:
         try:
             assert process.stderr is not None
             said = next((line for line in process.stderr if line.startswith("http")), "")  # behind remarks
-            place = re.match(r"http://127\.0\.0\.1:(\d+)/ shows the networks; stop with Ctrl-C$", said)
+            place = re.match(r"http://127\.0\.0\.1:(\d+)/ serves the networks; stop with Ctrl-C$", said)
             assert place, said
             assert int(place[1]) == (port or int(place[1]))
             with urllib.request.urlopen(f"http://127.0.0.1:{place[1]}/", timeout=60) as page:

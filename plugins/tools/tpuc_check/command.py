@@ -88,7 +88,7 @@ def command(
     if _is_compiled(app, network, chip):
         return _show(app, check_compiled(app, network, destination), as_json)
     if chip is None:
-        raise UsageError("no chip to check the network for; add --chip NAME or --board NAME.")
+        raise UsageError("no chip is chosen; add --chip NAME or --board NAME.")
     session = open_session(app, chip=chip, quantize=quantize, runtime_version=runtime_version)
     settings = {
         "model_data": model_data,
@@ -153,9 +153,9 @@ class Result:
         if not self.findings:
             what = "all its commands are legal" if self.mode is None else f"all {self.found.ops} ops can be computed"
             return f"{where}: {what}{there}"
-        behind = "; what lies behind an operator that cannot be imported was not looked at" if self.found.behind else ""
-        ops = "" if self.mode is None else f", {self.found.ops} ops looked at{behind}"
-        return f"{where}: {len(self.findings)} thing(s) in the way{ops}"
+        behind = "; ops behind an unknown operator were not checked" if self.found.behind else ""
+        ops = "" if self.mode is None else f", {self.found.ops} ops checked{behind}"
+        return f"{where}: {len(self.findings)} problem(s){ops}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -204,7 +204,7 @@ def check(
         findings = import_findings(str(error), str(network), refused.unknown)
         outputs = refused.readable
         if outputs:
-            app.remark(f"looking at what comes before: {', '.join(outputs)}")
+            app.remark(f"checking the part of the network before: {', '.join(outputs)}")
             module = _read_part(session, network, {**settings, "output_names": outputs})
     if module is None:
         session.mode = session.mode or session.chip.description.float_mode
@@ -295,14 +295,14 @@ def _way_out(
         verdicts = [trials.verdict(operation) for operation in found]
         cycles = [verdict.cycles or 0 for verdict in verdicts]
         if all(verdict.reason is None for verdict in verdicts):
-            return f"keep it in {mode} by a quantise table (`NODE {mode}`): {sum(cycles)} cycles", sum(cycles), None
+            return f"keep it in {mode} with --quantize-table (`NODE {mode}`): {sum(cycles)} cycles", sum(cycles), None
     work = sum(host_operations(operation) for operation in found)
     host = f"about {work / HOST_OPERATIONS_PER_MS:.2g} ms for {work} operations of one core"
     function = cpu_function(session.registry, session.chip.description.owners, op)
     if function is not None and all(_fits(function, operation) for operation in found):
         name = op.partition(".")[2]
         return (
-            f"compile it with --cpu-ops {name}, so that the runtime computes it on the processor ({host})",
+            f"compile it with --cpu-ops {name}to compute it on the processor ({host})",
             None,
             work,
         )

@@ -34,7 +34,7 @@ class Destination:
         needed = sum(loaded.device_bytes.values())
         reason = None if self.board is None else self.board.refuses_size(needed)
         if self.board is not None and reason is not None:
-            way_out = f"Take a smaller network or fewer bits, or reserve more: {self.board.note}"
+            way_out = f"Use a smaller network or fewer bits, or reserve more memory: {self.board.note}"
             yield Finding(BOARD, (), "", f"{reason} ({shown_bytes(loaded.device_bytes)})", way_out)
 
     def _too_new(self, loaded: LoadedModel) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ class Destination:
         if self.board is None or not device_bytes:
             return ""
         needed, there = shown_size(sum(device_bytes.values())), shown_size(self.board.device_bytes)
-        return f"; it takes {needed} of the {there} of {self.board.title}: {shown_bytes(device_bytes)}"
+        return f"; it uses {needed} of the {there} of {self.board.title}: {shown_bytes(device_bytes)}"
 
     def to_json(self, device_bytes: Mapping[str, int]) -> dict[str, Any]:
         """Plain values."""

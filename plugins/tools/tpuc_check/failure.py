@@ -55,7 +55,9 @@ class Attempt:
                 words = shlex.split(self.command)
             except ValueError as error:
                 reason = str(error).rstrip(".")
-                raise UsageError(f"--command: cannot be taken apart ({reason}); quote it as in a shell.") from error
+                raise UsageError(
+                    f"--command: cannot be split into words ({reason}); quote it as in a shell."
+                ) from error
             return [word.replace("{}", str(path)) for word in words]
         return [sys.executable, "-c", PROGRAM, *self._arguments(path, shapes, folder)]
 

@@ -16,15 +16,15 @@ board.
 
 _HOST_BOXES = "end the network before it and decode the boxes on the host"
 REWRITES = {
-    "top.Det": "compute it on the host, or write it out as products for small matrices",
+    "top.Det": "compute it on the host, or expand small matrices into products",
     **dict.fromkeys(("top.DetectionOutput", "top.FrcnDetection", "top.Proposal"), _HOST_BOXES),
     **dict.fromkeys(("top.RetinaFaceDetection", "top.YoloDetection"), _HOST_BOXES),
-    "top.DeformConv2D": "use a Conv of the same size and train on",
-    "top.GridSampler": "use Resize where the grid is regular, or split the network there and sample on the host",
+    "top.DeformConv2D": "use a Conv of the same size and fine-tune",
+    "top.GridSampler": "use Resize for a regular grid, or split the network there and sample on the host",
     "top.Erf": "write GELU and the like as one op, or with tanh",
     "top.GELU": "use its form with tanh, or sigmoid(1.702 x) * x",
     "top.InstanceNorm": "use BatchNorm with fixed statistics",
-    "top.LRN": "use BatchNorm, or leave it out and train on",
+    "top.LRN": "use BatchNorm, or remove it and fine-tune",
     "top.LSTM": "unroll its steps into matrix products",
     "top.GRU": "unroll its steps into matrix products",
     "top.ROIPooling": "split the network there and crop the regions on the host",
@@ -101,12 +101,12 @@ def _unknown_ops(text: str, known: Mapping[str, tuple[str, ...]]) -> Iterator[Fi
     for match in _ITEM.finditer(text):
         nodes = known.get(match.group(1)) or tuple(re.findall(r"'([^']*)'", match.group(2)))
         way_out = "install a package that imports it, or cut the network before it with --output-names"
-        yield Finding(IMPORT, nodes, match.group(1), "no importer knows this operator", way_out)
+        yield Finding(IMPORT, nodes, match.group(1), "no installed importer supports this operator", way_out)
 
 
 def _last_sentence(text: str) -> tuple[str, str]:
     """The reason, and the way out where the text ends with one."""
     sentences = re.split(r"(?<=[.?]) (?=[A-Z])", text.strip())
     if len(sentences) < 2:
-        return text.rstrip("."), "change the network, or cut it before with --output-names"
+        return text.rstrip("."), "change the network, or cut it before this node with --output-names"
     return " ".join(sentences[:-1]).rstrip("."), sentences[-1].rstrip(".?")

@@ -73,15 +73,15 @@ def command(
     """
     check_inputs(network, model_data)
     if shell is not None and "{}" not in shell:
-        raise UsageError("--command: has no {} where the network's file belongs; write it there.")
+        raise UsageError("--command: contains no {}; write {} in place of the network's file.")
     if shell is not None and chip is not None:
-        raise UsageError("--command: says itself what is done with the network; leave out --chip.")
+        raise UsageError("--command already says what to run; leave out --chip.")
     from tpuc_check.failure import Attempt, essence
     from tpuc_check.reduction import reduced
 
     subject = _subject(app, network, model_data, input_shapes)
     if output.suffix != subject.suffix:
-        raise UsageError(f"{output}: what is left of {network.name} is written as {subject.suffix}; name it so.")
+        raise UsageError(f"{output}: the reduced {network.name} is written as {subject.suffix}; use that suffix.")
     check_writable(output)
     attempt = Attempt(chip, quantize, seconds, shell)
     everything = range(len(subject.parts))
@@ -89,7 +89,7 @@ def command(
         tries = _Tries(subject, attempt, Path(folder))
         wanted = tries.failure(everything)
         if wanted is None:
-            raise UsageError(f"{network}: does not fail; there is nothing to reduce.")
+            raise UsageError(f"{network}does not fail; nothing to reduce.")
         app.remark(f"{len(everything)} nodes fail: {wanted}")
         same = essence(wanted)
 
@@ -101,7 +101,7 @@ def command(
         left = tries.failure(kept) or wanted
         draw = random_weights and essence(tries.failure(kept, random_weights=True) or "") == same
         if random_weights and not draw:
-            app.remark("the failure needs the weights as they are; they stay")
+            app.remark("the failure depends on the weights; they are kept")
     subject.write(kept, output, random_weights=draw)
     names = ", ".join(subject.parts[index].name for index in kept[:8])
     app.result(f"{output}: {len(kept)} of {len(everything)} nodes ({names}) after {tries.count} tries")

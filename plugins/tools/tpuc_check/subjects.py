@@ -67,7 +67,7 @@ class OnnxSubject(Subject):
         try:
             model.ParseFromString(path.read_bytes())
         except DecodeError as error:
-            raise InvalidModel(f"{path}: cannot be taken apart, as it is no ONNX file or a truncated one.") from error
+            raise InvalidModel(f"{path}: not an ONNX file, or a truncated one. Give a complete ONNX file.") from error
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
         entries = [entry for entry in model.graph.input if entry.name not in self._constants]
         for entry, shape in zip(entries, input_shapes, strict=False):

@@ -47,7 +47,7 @@ class ClusterPool(Pool):
                 losses += 1
                 if losses > LOSSES:
                     raise TpucError(
-                        "the workers of the cluster keep dying, perhaps for want of memory; look at their logs"
+                        "the workers of the cluster keep dying, perhaps because memory ran out; check their logs"
                     ) from error
                 shared = self._share(sealed)
                 waiting = deque((unit, self._submit(shared, unit)) for unit, _ in waiting)
@@ -70,7 +70,7 @@ class ClusterPool(Pool):
             if broadcast:
                 return self._share(sealed)
             raise TpucError(
-                f"the workers of the cluster did not take the work within {SHARE_SECONDS:g} s; look at their logs"
+                f"the workers of the cluster did not accept the work within {SHARE_SECONDS:g} s; check their logs"
             ) from error
 
     def _submit(self, shared: Any, unit: range) -> Any:

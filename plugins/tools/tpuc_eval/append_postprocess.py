@@ -39,7 +39,7 @@ class AppendPostprocess(Pass):
 
         known = fused_postprocess(module)
         if known is not None:
-            raise UsageError(f"{module.name}: '{known.made_by}' is in the network already; leave out --post {text}.")
+            raise UsageError(f"{module.name}: '{known.made_by}' is already in the network; leave out --post {text}.")
         tail = Tail(module)
         chosen = _chosen(context, text, tail).recognised(tail)
         reader = chosen.append(tail)

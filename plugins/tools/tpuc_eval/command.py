@@ -87,9 +87,9 @@ def command(
         dataset = words.pop()
     paths = (*words, *model_files)
     if dataset is None or not paths:
-        raise UsageError("a network and data to evaluate it on are needed, as in `tpuc eval MODEL DATASET`.")
+        raise UsageError("no network or no data; give both, as in `tpuc eval MODEL DATASET`.")
     if metric and postprocess_type:
-        raise UsageError("--metric and --postprocess-type are two names of the same option; give one of them.")
+        raise UsageError("--metric and --postprocess-type are the same option; give one of them.")
     check_inputs(*paths, dataset, label_file, annotation)
     from tpuc_driver.api.host import open_pool
 
@@ -151,6 +151,6 @@ def _runnable(
     modules = [path for path in paths if session.describes_inputs(path)] if preprocess else []
     own: Mapping[str, Any] = preprocess
     if preprocess and modules and len(modules) < len(paths):
-        app.remark(f"{', '.join(map(str, modules))}: as it says itself how images become inputs, options do not count")
+        app.remark(f"{', '.join(map(str, modules))}: preprocessing is stored in the file; the options are ignored")
         own = {}
     return [RunnableFile(path, app.registry, own if path in modules else preprocess, layout, trust) for path in paths]

@@ -114,7 +114,7 @@ def evaluate(
     used = [index for index in range(len(samples)) if index not in reasons]
     _tell_skipped(samples, reasons, remark)
     if not used:
-        raise CalibrationError(f"{dataset}: none of {len(samples)} samples can be used. {reasons[min(reasons)]}")
+        raise CalibrationError(f"{dataset}: none of {len(samples)} samples is usable. {reasons[min(reasons)]}")
     truths = [samples.truth(index) for index in used]
     digests = [[one.digests[index] for index in used] for one in said]
     figures = tuple(
@@ -151,8 +151,8 @@ def _tell_skipped(samples: LabelledSamples, reasons: Mapping[int, str], remark: 
         return
     for index in sorted(reasons)[:SHOWN_SKIPPED]:
         remark(f"skipped: {reasons[index]}")
-    more = f", the first {SHOWN_SKIPPED} are named above" if len(reasons) > SHOWN_SKIPPED else ""
-    remark(f"{len(reasons)} of {len(samples)} samples skipped{more}; --strict stops instead")
+    more = f", the first {SHOWN_SKIPPED} are listed above" if len(reasons) > SHOWN_SKIPPED else ""
+    remark(f"{len(reasons)} of {len(samples)} samples skipped{more}; --strict makes this an error")
 
 
 def _plain(figures: Mapping[str, float]) -> dict[str, float | None]:

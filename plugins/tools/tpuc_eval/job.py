@@ -83,6 +83,4 @@ def fitting(candidates: Sequence[Postprocess], outputs: Outputs, sample: Sample,
         names = " and ".join(one.name for one in found)
         raise UsageError(f"{source}: its outputs ({listed}) may be those of {names}; choose with --postprocess NAME.")
     names = ", ".join(one.name for one in candidates)
-    raise UsageError(
-        f"{source}: no detector is known by outputs such as {listed}; name one with --postprocess: {names}."
-    )
+    raise UsageError(f"{source}: no detector has outputs such as {listed}; choose one with --postprocess: {names}.")

@@ -178,7 +178,7 @@ class Postprocess(ABC):
         Raises UsageError where the outputs are not of this kind, or it cannot be expressed so.
         """
         raise UsageError(
-            f"--post {self.name}: this post-processing cannot be put into a network; leave it out, and name it to "
+            f"--post {self.name}: this post-processing cannot be appended to a network; leave it out, and pass it to "
             "`tpuc eval` and `tpuc run` with --postprocess."
         )
 

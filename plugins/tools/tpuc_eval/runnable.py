@@ -106,5 +106,5 @@ def _of_pixels(one: SampleInput, remark: Callable[[str], None]) -> SampleInput:
     if plain == one.preprocess:
         return one
     if set(one.preprocess.mean) != {0.0} or set(one.preprocess.scale) != {1.0}:
-        remark(f"input '{one.name}' takes bytes of images, so the network normalises them: mean and scale do not count")
+        remark(f"input '{one.name}' takes image bytes, which the network normalizes itself: mean and scale are ignored")
     return dataclasses.replace(one, preprocess=plain)

@@ -80,7 +80,8 @@ class Tail:
         pictures = [one for one in inputs_of(self.module) if len(one.shape) == 4]
         if len(pictures) != 1:
             raise UsageError(
-                f"{self.module.name}: {len(pictures)} inputs are pictures, and boxes are in one; leave out --post."
+                f"{self.module.name}: {len(pictures)} inputs are images, but boxes belong to a single image; leave out "
+                "--post."
             )
         (one,) = pictures
         rows, columns = one.shape[1:3] if one.preprocess.layout == "nhwc" else one.shape[2:]

@@ -56,8 +56,8 @@ def _check(file: Path, said: Preprocess, shape: tuple[int, ...]) -> tuple[int, i
     found, height, width = shape[1:] if said.layout == "nchw" else (shape[3], shape[1], shape[2])
     if found != channels:
         raise CalibrationError(
-            f"{file}: pixel format {said.pixel_format} has {channels} channels, the input {shape} ({said.layout})"
-            f" has {found}. Set the pixel format or the channel layout of the input."
+            f"{file}: pixel format {said.pixel_format} has {channels} channels, but the input {shape} ({said.layout}) "
+            f"has {found}. Set the pixel format or the channel layout of the input."
         )
     for name, values in (("mean", said.mean), ("scale", said.scale)):
         if len(values) not in {1, channels} and not (channels == 1 and len(set(values)) == 1):

@@ -26,7 +26,7 @@ def load(path: Path) -> Arrays:
     arrays = read_npz(path)
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
-            raise UsageError(f"{path}: array '{name}' holds {array.dtype}, not numbers; take it out.")
+            raise UsageError(f"{path}: array '{name}' holds {array.dtype}, not numbers; remove it.")
     return arrays
 
 
@@ -63,7 +63,8 @@ def merged(one: Arrays, other: Arrays, places: tuple[Path, Path]) -> Arrays:
     for name in one:
         if name in other and not same(one[name], other[name]):
             raise UsageError(
-                f"{places[0]} and {places[1]}: array '{name}' is in both and differs; rename or remove one of them."
+                f"{places[0]} and {places[1]}: array '{name}' is in both files with different values; rename or remove "
+                "one of them."
             )
     return {**one, **other}
 
@@ -79,7 +80,7 @@ def renamed(arrays: Arrays, old: str, new: str, path: Path) -> Arrays:
     """One array under another name; raises UsageError when that is taken."""
     array = named(arrays, old, path)
     if new in arrays and new != old:
-        raise UsageError(f"{path}: there is an array named '{new}' already; remove it first.")
+        raise UsageError(f"{path}: an array named '{new}' already exists; remove it first.")
     return {(new if name == old else name): (array if name == old else value) for name, value in arrays.items()}
 
 
@@ -91,7 +92,8 @@ def reshaped(arrays: Arrays, name: str, shape: Sequence[int], path: Path) -> Arr
     except ValueError as error:
         wanted = "x".join(map(str, shape))
         raise UsageError(
-            f"{path}: array '{name}' of shape {shape_text(array)} has no shape {wanted}; give as many elements."
+            f"{path}: array '{name}' of shape {shape_text(array)} cannot become {wanted}; give a shape with the same "
+            "number of elements."
         ) from error
 
 
@@ -104,7 +106,8 @@ def permuted(arrays: Arrays, name: str | None, order: Sequence[int], path: Path)
         if sorted(order) != list(range(array.ndim)):
             raise UsageError(
                 f"{path}: array '{one}' of shape {shape_text(array)} has {array.ndim} axes, and "
-                f"{','.join(map(str, order))} is no order of them; name the array, or give each axis once from 0."
+                f"{','.join(map(str, order))} is not a permutation of them; name the array, or give each axis once, "
+                "from 0."
             )
         result[one] = np.ascontiguousarray(array.transpose(tuple(order)))
     return result
@@ -151,7 +154,7 @@ def raw_bytes(array: Array, kind: str | None) -> bytes:
         with np.errstate(invalid="ignore", over="ignore"):
             typed = array.astype(kind)
         if typed.dtype.kind in "iu" and not np.array_equal(typed, array):
-            raise UsageError(f"values of this array are no {kind}: it is {array.dtype}; leave out the type.")
+            raise UsageError(f"the array is {array.dtype}, so it holds no {kind} values; leave out the type.")
     return typed.astype(typed.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
@@ -182,7 +185,7 @@ def not_finite(array: Array) -> dict[str, int]:
 def differences(one: Array, other: Array) -> list[tuple[tuple[int, ...], Any, Any]]:
     """Place and both values of every element that differs, the largest difference first."""
     if one.shape != other.shape:
-        raise TpucError(f"shapes {shape_text(one)} and {shape_text(other)} differ; compare arrays of one shape")
+        raise TpucError(f"shapes {shape_text(one)} and {shape_text(other)} differ; compare arrays of the same shape")
     unequal = one != other
     if one.dtype.kind == other.dtype.kind == "f":
         unequal &= ~(np.isnan(one) & np.isnan(other))

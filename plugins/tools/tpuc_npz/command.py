@@ -233,7 +233,7 @@ def merge(files: tuple[Path, ...]) -> None:
     from tpuc_npz.arrays import load, merged
 
     if len(files) < 3:
-        raise UsageError("merge takes at least two files and the one to write: a.npz b.npz both.npz.")
+        raise UsageError("merge takes two or more input files and the output file, as in: a.npz b.npz both.npz.")
     *sources, target = files
     check_output("merge", target, sources)
     _change(
@@ -273,7 +273,9 @@ def permute(file: Path, what: tuple[str, ...]) -> None:
     from tpuc_npz.arrays import permuted
 
     if not 1 <= len(what) <= 2:
-        raise UsageError("permute takes a file, an array if it is for one only, and an order: in.npz x 0,2,1,3.")
+        raise UsageError(
+            "permute takes a file, optionally the name of one array, and an order, as in: in.npz x 0,2,1,3."
+        )
     order = tuple(INTEGERS.convert(what[-1], None, None))
     name = what[0] if len(what) == 2 else None
     _change(file, file, lambda arrays: permuted(arrays, name, order, file))

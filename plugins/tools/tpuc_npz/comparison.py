@@ -55,7 +55,9 @@ def compared(
     """Arrays that both have, in the order of the reference; raises TpucError when there is none."""
     names = [name for name in reference if name in target and name not in excepts]
     if not names:
-        raise TpucError(f"{places[0]} and {places[1]} have no array name in common, so nothing can be compared")
+        raise TpucError(
+            f"{places[0]} and {places[1]} have no array name in common; compare files with the same array names"
+        )
     return [_one(name, target[name], reference[name], tolerance) for name in names]
 
 

@@ -88,7 +88,7 @@ def read_what_if(text: str) -> dict[str, float]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = part.partition("=")
         if key not in ("ddr", "clock") or not equals:
-            raise UsageError(f"--what-if: '{part}' is not understood; write ddr=X or clock=X.")
+            raise UsageError(f"--what-if: unknown factor '{part}'; write ddr=X or clock=X.")
         if key in factors:
             raise UsageError(f"--what-if gives {key} twice; keep one.")
         try:
@@ -105,7 +105,7 @@ def _other_layers(file: Path, plan: Path | None, why: ValueError) -> TpucError:
     """The error of layers that have other commands than the file."""
     if plan is None:
         return CorruptFile(f"{file}: its metadata is damaged: {why}; compile the network again")
-    return UsageError(f"{plan} is the plan of another file than {file}: {why}; give its own.")
+    return UsageError(f"{plan} is not the plan of {file}: {why}; give the plan of this file.")
 
 
 def _time_again(chip: Chip, loaded: LoadedModel, profile: str, factors: dict[str, float]) -> WhatIf:
@@ -119,14 +119,14 @@ def _time_again(chip: Chip, loaded: LoadedModel, profile: str, factors: dict[str
 def _whole(value: Any, least: int = 0) -> int:
     """An address, a size or a number of a command; raises ValueError."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
-        raise ValueError(f"{value!r} is no whole number from {least} to {LARGEST}")
+        raise ValueError(f"{value!r} is not a whole number from {least} to {LARGEST}")
     return value
 
 
 def _text(value: Any) -> str:
     """A name or a reason; raises TypeError."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 
@@ -163,4 +163,6 @@ def _read_plan(path: Path) -> tuple[list[PlannedPlace], list[LayerCommands]]:
         return places, layers
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         found = f"it has no {error}" if isinstance(error, KeyError) else "it is not the JSON of one"
-        raise InvalidModel(f"{path} is no memory plan: {found}; write one with `tpuc deploy --memory-plan`") from error
+        raise InvalidModel(
+            f"{path} is not a memory plan: {found}; make one with `tpuc deploy --memory-plan`"
+        ) from error

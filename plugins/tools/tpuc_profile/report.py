@@ -98,7 +98,7 @@ class Report:
         if calls:
             shown = ", ".join(_call_text(call) for call in calls)
             count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
-            lines.append(f"processor: {count} between the TPU's parts, not in the cycles: {shown}")
+            lines.append(f"processor: {count} between TPU subnets, not included in the cycles: {shown}")
             lines.append(_crossings_text(calls))
         ratio = self.ddr_bytes / self.floor_bytes if self.floor_bytes else 0.0
         lines.append(

@@ -65,10 +65,10 @@ def find(folder: Path, names: Sequence[str]) -> list[Description]:
     """The descriptions in a folder, all or those of these names; raises UsageError."""
     there = {path.stem: path for path in sorted(folder.glob(f"*{SUFFIX}")) if path.name != SETTINGS}
     if not there:
-        raise UsageError(f"{folder}: describes no networks: it has no {SUFFIX} files. Name the folder that has them.")
+        raise UsageError(f"{folder}: contains no {SUFFIX} files. Give the folder of the descriptions.")
     for name in names:
         if name not in there:
-            raise UsageError(f"{folder}: describes no network '{name}'. It has {', '.join(there)}.")
+            raise UsageError(f"{folder}: no description of network '{name}'. There are {', '.join(there)}.")
     return [read(there[name]) for name in names or there]
 
 
@@ -80,7 +80,7 @@ def read(path: Path) -> Description:
         raise UsageError(f"{path}: is not TOML: {error}. Correct it.") from error
     for key in content:
         if key not in KEYS:
-            raise UsageError(f"{path}: has '{key}', and a description has {', '.join(KEYS)}. Correct the name.")
+            raise UsageError(f"{path}: unknown key '{key}'; the keys are {', '.join(KEYS)}. Correct the name.")
     table = content.get("each", {})
     if not isinstance(table, dict):
         raise UsageError(f"{path}: 'each' is not a table of lists. Write [each] above them.")
@@ -88,7 +88,7 @@ def read(path: Path) -> Description:
     files = tuple(path.parent / name for name in _texts(path, "files", content.get("files", [])))
     for file in files:
         if not file.exists():
-            raise UsageError(f"{path}: needs {file}, which is not there. Put it there, or correct 'files'.")
+            raise UsageError(f"{path}: {file} does not exist. Add it, or correct 'files'.")
     steps = tuple(_step(path, text, each) for text in _texts(path, "steps", content.get("steps", [])))
     if not steps:
         raise UsageError(f'{path}: has no steps. Write steps = ["transform ...", "deploy ..."].')
@@ -113,7 +113,6 @@ def _step(path: Path, text: str, each: Mapping[str, tuple[str, ...]]) -> Step:
     for name in names:
         if name not in each:
             raise UsageError(
-                f"{path}: step '{text}' names {{{name}}}, and 'each' says nothing of it. Write braces that are meant "
-                "as such twice."
+                f"{path}: step '{text}' uses {{{name}}}, which 'each' does not define. Double literal braces."
             )
     return Step(words, tuple(dict.fromkeys(names)))

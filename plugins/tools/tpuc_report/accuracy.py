@@ -106,7 +106,7 @@ def measure(session: Session, modules: Modules, dataset: Path, count: int, seen:
                 real = real_values(got[other.name], other.tensor), real_values(wanted[one.name], one.tensor)
                 outputs.setdefault(one.name, Error()).add(*real)
     if not samples:
-        raise UsageError(f"--dataset {dataset}: there is no sample in it; give a folder of images or arrays.")
+        raise UsageError(f"--dataset {dataset}: contains no samples; give a folder of images or arrays.")
     check = _check(session, exact, lowered, replace(source, inputs=tuple(inputs_of(exact))), is_seen)
     left_out = len(every) - len(unseen) if unseen.samples else 0
     return Accuracy(dataset.name, samples, left_out, is_seen, found, outputs, check)

@@ -63,4 +63,4 @@ def command(
         accuracy = measure(session, origin.modules(dataset), dataset, input_num, seen)
     subject = Subject(file.name, chip, loaded, timed(file, chip, loaded, profile_name), origin, accuracy)
     write_atomic(output, page_text(subject))
-    app.remark(f"{output}: open it in a browser; it needs nothing else")
+    app.remark(f"{output}: open it in a browser; it is self-contained")

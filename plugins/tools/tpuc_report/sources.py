@@ -37,8 +37,8 @@ class Origin:
         """Raises UsageError where none were kept."""
         if self.found is None:
             raise UsageError(
-                f"--dataset {wanted_for} needs the network that the file was made of; compile with --work-dir DIR and "
-                "give that folder here."
+                f"--dataset {wanted_for} needs the network that the file was compiled from; compile with --work-dir "
+                "DIR and give that folder here."
             )
         return self.found
 
@@ -71,13 +71,16 @@ def read_origin(registry: Registry, file: Path, folder: Path | None, chip: str) 
         return Origin()
     path = folder / f"{file.name}.json"
     if not path.is_file():
-        raise UsageError(f"{folder} has no {path.name}: it was kept for another file than {file}; give its own.")
+        raise UsageError(
+            f"{folder} has no {path.name}: the folder belongs to another file than {file}; give the folder of this "
+            "file."
+        )
     try:
         report: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         name, mode = str(report["network"]), str(report["mode"])
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidModel(
-            f"{path} is no report of a compilation ({type(error).__name__}: {error}); compile with --work-dir again"
+            f"{path} is not a compilation report ({type(error).__name__}: {error}); compile with --work-dir again"
         ) from error
     paths = [folder / f"{name}.mlir", folder / f"{name}_{chip}_{_tag(mode)}_tpu.mlir"]
     modules = None

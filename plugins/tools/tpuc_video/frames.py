@@ -17,8 +17,8 @@ class VideoFiles(FrameReader):
             import cv2
         except ImportError as error:
             raise CalibrationError(
-                f"{file}: reading videos needs OpenCV, which is not installed: {install_command('video')}, or take the "
-                f"frames out with `ffmpeg -i {file.name} frames/%05d.png` and give their folder."
+                f"{file}: reading videos needs OpenCV, which is not installed: {install_command('video')}, or extract "
+                f"the frames with `ffmpeg -i {file.name} frames/%05d.png` and give their folder."
             ) from error
         film = cv2.VideoCapture(str(file))
         pictures: list[Path] = []

@@ -68,11 +68,13 @@ def command(
         return
     server = make_server(visual, host, port)
     if not is_private(host):
-        app.remark(f"--host {host}: other machines can see the networks and run them; leave it out to keep them off")
+        app.remark(
+            f"--host {host}: other machines can see and run the networks; leave it out to allow this machine only"
+        )
     try:
         if not manual_run:
             visual.run()
-        app.remark(f"http://{host}:{server.server_port}/ shows the networks; stop with Ctrl-C")
+        app.remark(f"http://{host}:{server.server_port}/ serves the networks; stop with Ctrl-C")
         server.serve_forever()
     except KeyboardInterrupt:
         app.remark("stopped")

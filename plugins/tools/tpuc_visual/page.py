@@ -183,8 +183,8 @@ def _summary(networks: Networks) -> str:
     _, name, worst = min(found, key=lambda one: one[2].sqnr_db)
     missing = len(networks.quantised) - len(found)
     return (
-        f"{len(found)} tensors compared, {missing} are not in the float network ({NOT_THERE}); "
-        f"the least alike is {name} with {_decibels(worst.sqnr_db)} dB"
+        f"{len(found)} tensors compared, {missing} are not in the float network ({NOT_THERE}); the least similar is "
+        f"{name} with {_decibels(worst.sqnr_db)} dB"
     )
 
 

@@ -74,7 +74,7 @@ class TestBoards:
             "the network: Milk-V Duo (64 MB) reserves 26.80 MiB for networks, and this one allocates 27.07 MiB "
             "(weights 48 KiB, commands "
         )
-        assert "Take a smaller network or fewer bits, or reserve more: it is ION_SIZE in memmap.py" in done.stdout
+        assert "Use a smaller network or fewer bits, or reserve more memory: it is ION_SIZE in memmap.py" in done.stdout
 
     def test_a_network_that_is_too_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """On a board with 20 KiB."""
@@ -150,4 +150,4 @@ class TestRuntimes:
 def test_a_network_needs_a_chip_or_a_board() -> None:
     done = tpuc("check", DIGITS)
     assert done.returncode == 2
-    assert done.stderr == "tpuc: no chip to check the network for; add --chip NAME or --board NAME.\n"
+    assert done.stderr == "tpuc: no chip is chosen; add --chip NAME or --board NAME.\n"

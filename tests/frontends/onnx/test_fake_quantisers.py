@@ -335,7 +335,7 @@ def test_chips_keep_to_the_bounds_of_four_bits(
 @each(
     ("op", "domain", "weights", "attributes", "expected"),
     [
-        ("Quant", QONNX, numbers(0, 0, 8), {}, "a scale of it is not above 0: quantise the network again."),
+        ("Quant", QONNX, numbers(0, 0, 8), {}, "one of its scales is not above 0: quantize the network again."),
         ("Quant", QONNX, numbers(1, 0, 2.5), {}, "2.5 is no number of bits from 1 to 32."),
         (
             "Quant",

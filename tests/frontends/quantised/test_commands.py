@@ -183,7 +183,7 @@ def test_visual_shows_what_integers_mean(files: Files, compiled: Compiled, capsy
     modules = ["--f32-mlir", files.top, "--quant-mlir", compiled.tpu]
     said(capsys, "visual", *modules, "--input", files.sample, "-o", page)
     text = page.read_text(encoding="utf-8")
-    found = re.search(r"(\d+) tensors compared, .* the least alike is \S+ with (\S+) dB", text)
+    found = re.search(r"(\d+) tensors compared, .* the least similar is \S+ with (\S+) dB", text)
     assert found is not None
     assert int(found.group(1)) >= 12
     assert float(found.group(2)) >= 30  # 3 % of the values: stored bytes taken for numbers give 0
@@ -203,7 +203,7 @@ def test_check_finds_nothing_in_the_way(
 def test_reduce_has_nothing_to_do(chip: ChipDescription, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     left = files.folder / "left.onnx"
     _, err = said(capsys, "reduce", files.network, "--chip", chip.name, "-o", left, code=2)
-    assert err == f"tpuc: {files.network}: does not fail; there is nothing to reduce.\n"
+    assert err == f"tpuc: {files.network}does not fail; nothing to reduce.\n"
     assert not left.exists()
 
 

@@ -113,8 +113,10 @@ def test_layers_of_caffe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert result["findings"][1]["reason"] == "local_size must be odd, this one is 4"
     assert main(["check", str(path), "--chip", "bm1684x"]) == 1
     text = capsys.readouterr().out.splitlines()
-    assert text[0].startswith("'n' (Nonsense): no importer knows this operator. Install a package that imports it")
-    assert text[-1].startswith("net.prototxt on bm1684x in f32: 2 thing(s) in the way, 0 ops looked at")
+    assert text[0].startswith(
+        "'n' (Nonsense): no installed importer supports this operator. Install a package that imports it"
+    )
+    assert text[-1].startswith("net.prototxt on bm1684x in f32: 2 problem(s), 0 ops checked")
 
 
 def test_sentences_of_front_ends() -> None:
@@ -126,8 +128,8 @@ def test_sentences_of_front_ends() -> None:
     )
     found = [(finding.op, finding.nodes, finding.reason) for finding in import_findings(text, "m.onnx")]
     assert found == [
-        ("Foo", ("a", "b"), "no importer knows this operator"),
-        ("acme::Bar", ("c",), "no importer knows this operator"),
+        ("Foo", ("a", "b"), "no installed importer supports this operator"),
+        ("acme::Bar", ("c",), "no installed importer supports this operator"),
         ("Pad", ("p",), "mode 'wrap' is not supported, only constant, reflect and edge"),
         ("", (), "the graph has a cycle"),
     ]
@@ -245,5 +247,5 @@ def test_a_file_that_is_no_network(tmp_path: Path) -> None:
     with pytest.raises(InvalidModel) as caught:
         OnnxSubject(tmp_path / "net.onnx")
     assert str(caught.value) == (
-        f"{tmp_path / 'net.onnx'}: cannot be taken apart, as it is no ONNX file or a truncated one."
+        f"{tmp_path / 'net.onnx'}: not an ONNX file, or a truncated one. Give a complete ONNX file."
     )

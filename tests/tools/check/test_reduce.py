@@ -123,15 +123,15 @@ def test_a_failure_that_another_program_tells(tmp_path: Path, capsys: pytest.Cap
 @each(
     ("options", "sentence"),
     [
-        (["--command", "judge"], "--command: has no {} where the network's file belongs; write it there."),
+        (["--command", "judge"], "--command: contains no {}; write {} in place of the network's file."),
         (
             ["--command", "judge {}", "--chip", "bm1684x"],
-            "--command: says itself what is done with the network; leave out --chip.",
+            "--command already says what to run; leave out --chip.",
         ),
         (["--command", "no-such-program {}"], "--command: no-such-program cannot be started: "),
         (
             ["--command", "'judge {}"],
-            "--command: cannot be taken apart (No closing quotation); quote it as in a shell.",
+            "--command: cannot be split into words (No closing quotation); quote it as in a shell.",
         ),
     ],
 )
@@ -144,6 +144,6 @@ def test_commands_that_cannot_be_run(
 
 def test_nothing_to_reduce(digits_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reduce", str(digits_onnx), "-o", str(tmp_path / "s.onnx")]) == 2
-    assert "does not fail; there is nothing to reduce." in capsys.readouterr().err
+    assert "does not fail; nothing to reduce." in capsys.readouterr().err
     assert main(["reduce", str(digits_onnx), "-o", str(tmp_path / "s.mlir")]) == 2
-    assert "what is left of digits.onnx is written as .onnx; name it so." in capsys.readouterr().err
+    assert "the reduced digits.onnx is written as .onnx; use that suffix." in capsys.readouterr().err

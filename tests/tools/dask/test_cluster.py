@@ -79,5 +79,5 @@ def test_a_worker_lost_while_it_is_given_a_copy_does_not_hold_the_others_up() ->
 
 
 def test_a_cluster_that_takes_nothing_is_one_sentence() -> None:
-    with pytest.raises(TpucError, match=r"the workers of the cluster did not take the work within 30 s; look at their"):
+    with pytest.raises(TpucError, match=r"the workers of the cluster did not accept the work within 30 s; check their"):
         list(pool_of(Waits(always=True)).map(Sum(), UNITS))

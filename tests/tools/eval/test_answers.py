@@ -80,7 +80,7 @@ def test_nothing_is_drawn_of_classes_and_of_figures(
 ) -> None:
     out = ("--draw", tmp_path / "out.png", "-o", tmp_path / "out.npz")
     (line,) = said(capsys, classifier, grey, "--preprocess=none", *out, code=2)
-    assert line == "tpuc: --draw: classes are of the whole picture, and nothing is to be drawn; leave it out."
+    assert line == "tpuc: --draw: a class describes the whole image, so there is nothing to draw; leave it out."
     (line,) = said(capsys, classifier, grey, "--preprocess=none", *out, "--summary", code=2)
     assert line == "tpuc: --summary and --dump-all-tensors show values only; leave out --draw and --postprocess."
     assert not list(tmp_path.glob("out.*"))

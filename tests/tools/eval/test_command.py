@@ -78,7 +78,7 @@ def test_the_last_word_is_the_data(digits_onnx: Path, capsys: pytest.CaptureFixt
     wanted = eval_json(capsys, str(digits_onnx), "--dataset", EVALUATION, "--count=20")
     assert eval_json(capsys, str(digits_onnx), EVALUATION, "--count=20") == wanted
     assert eval_json(capsys, EVALUATION, f"--model-file={digits_onnx}", "--count=20") == wanted
-    needed = "tpuc: a network and data to evaluate it on are needed, as in `tpuc eval MODEL DATASET`.\n"
+    needed = "tpuc: no network or no data; give both, as in `tpuc eval MODEL DATASET`.\n"
     assert sentence(capsys) == sentence(capsys, EVALUATION) == needed
     assert "--dataset" in sentence(capsys, str(digits_onnx), str(digits_onnx), code=1)
 
@@ -174,8 +174,8 @@ def test_mean_and_scale_are_not_for_inputs_of_bytes(
     calibration = ["--quantize=int8", "--dataset", str(pictures), "--fuse-preprocess", *options]
     assert main(["compile", str(brightness), "--chip", chips[0], *calibration, "-o", str(target)]) == 0
     remarks = {
-        f"{target}: as it says itself how images become inputs, options do not count": target.read_bytes(),
-        "takes bytes of images, so the network normalises them: mean and scale do not count": undescribed(target),
+        f"{target}: preprocessing is stored in the file; the options are ignored": target.read_bytes(),
+        "takes image bytes, which the network normalizes itself: mean and scale are ignored": undescribed(target),
     }
     for remark, content in remarks.items():
         target.write_bytes(content)
@@ -300,14 +300,13 @@ def test_nothing_to_evaluate_is_one_sentence(
     empty.mkdir()
     said = sentence(capsys, str(brightness), AS_THEY_ARE, "--dataset", str(empty), code=1)
     assert (
-        said == f"tpuc: {empty}: no images in it. Give a folder per class, or --label-file with lines 'FILE INDEX'.\n"
+        said
+        == f"tpuc: {empty}: contains no images. Give a folder per class, or --label-file with lines 'FILE INDEX'.\n"
     )
     for path in pictures.rglob("*.png"):
         path.write_bytes(b"")
     said = sentence(capsys, str(brightness), AS_THEY_ARE, "--dataset", str(pictures), code=1).splitlines()[-1]
-    assert said.startswith(
-        f"tpuc: {pictures}: none of 6 samples can be used. {pictures / 'a' / '1.png'}: not a readable"
-    )
+    assert said.startswith(f"tpuc: {pictures}: none of 6 samples is usable. {pictures / 'a' / '1.png'}: not a readable")
 
 
 # Refusals
@@ -316,14 +315,14 @@ def test_nothing_to_evaluate_is_one_sentence(
 @each(
     ("arguments", "said"),
     [
-        (["--dataset", EVALUATION], "a network and data to evaluate it on are needed"),
-        (["X", "--dataset", EVALUATION, "--metric=auc", "--postprocess-type=topx"], "are two names of the same option"),
+        (["--dataset", EVALUATION], "no network or no data; give both"),
+        (["X", "--dataset", EVALUATION, "--metric=auc", "--postprocess-type=topx"], "are the same option"),
         (["X", "--dataset", EVALUATION, "--metric=top-l"], "no metric named 'top-l'. Did you mean 'top-k'?"),
         (["X", "--dataset", EVALUATION, "--metric=top-k{n=3}"], "metric 'top-k' has no option 'n'"),
         (["X", "--dataset", EVALUATION, "--dataset-type=kitti"], "no dataset type named 'kitti'"),
         (["X", "--dataset", EVALUATION, "--postprocess=yolo"], "no postprocess named 'yolo'"),
         (["X", "--dataset", EVALUATION, "--workers=2", "--cluster=a"], "--workers and --cluster exclude each other"),
-        (["X", "--dataset", EVALUATION, "--metric=auc"], "gives 10 scores per sample, and metric 'auc' needs one"),
+        (["X", "--dataset", EVALUATION, "--metric=auc"], "gives 10 scores per sample, but metric 'auc' needs one"),
         (["X", "--dataset", EVALUATION, "--label-offset=1"], "a label is 10, but the network has 10 classes"),
     ],
 )
@@ -336,8 +335,8 @@ def test_arrays_with_classes_from_1(digits_onnx: Path, tmp_path: Path, capsys: p
         np.savez(tmp_path / "ones.npz", x=arrays["x"], y=arrays["y"] + 1)
     said = sentence(capsys, str(digits_onnx), "--dataset", str(tmp_path / "ones.npz"), "--count=1")
     assert said.endswith(
-        "ones.npz: its largest class index is 10, and the network has 10 classes, which count from 0; "
-        "give --label-offset -1.\n"
+        "ones.npz: its largest class index is 10, but the network has 10 classes, counted from 0; add --label-offset "
+        "-1.\n"
     )
 
 

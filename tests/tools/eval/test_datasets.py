@@ -87,15 +87,15 @@ def test_images_without_label_are_counted(folder: Path, tmp_path: Path) -> None:
     labels.write_text("a.png 1\n", "utf-8")
     heard = Heard()
     assert truths(ImageNet().open(DataRequest(folder, labels), heard)) == {"a.png": 1}
-    assert heard == [f"2 of 3 images have no label in {labels}: left out"]
+    assert heard == [f"2 of 3 images have no label in {labels} and are skipped"]
 
 
 @each(
     ("text", "sentence"),
     [
-        ("x.png 1\n", "no image in it has a label in .*labels.txt. Give a folder per class"),
+        ("x.png 1\n", "none of its images has a label in .*labels.txt. Give a folder per class"),
         ("1\n2\n", "2 labels for 3 images. Give one per image, or lines 'FILE INDEX'"),
-        ("a.png 1\nb.png\n", "line 'b.png' gives no class index, but others do"),
+        ("a.png 1\nb.png\n", "line 'b.png' has no class index, but other lines do"),
     ],
 )
 def test_label_files_that_do_not_fit(folder: Path, tmp_path: Path, text: str, sentence: str) -> None:
@@ -106,11 +106,11 @@ def test_label_files_that_do_not_fit(folder: Path, tmp_path: Path, text: str, se
 
 
 def test_folders_that_hold_no_classes(tmp_path: Path) -> None:
-    with pytest.raises(TpucError, match=r"no images in it\. Give a folder per class"):
+    with pytest.raises(TpucError, match=r"contains no images\. Give a folder per class"):
         ImageNet().open(DataRequest(tmp_path), Heard())
     with pytest.raises(TpucError, match=r"not a folder\. Give --dataset a folder of images"):
         ImageNet().open(DataRequest(image(tmp_path / "a.png")), Heard())
-    with pytest.raises(TpucError, match=r"a\.png: lies in no class folder, so its class is unknown"):
+    with pytest.raises(TpucError, match=r"a\.png: not in a class folder, so its class is unknown"):
         ImageNet().open(DataRequest(tmp_path), Heard())
 
 
@@ -118,7 +118,7 @@ def test_a_network_with_two_images_as_inputs_is_refused(folder: Path) -> None:
     samples = ImageNet().open(DataRequest(folder), Heard())
     with pytest.raises(TpucError, match="2 inputs of the network take images"):
         samples.read(0, [RGB, SampleInput("other", (1, 3, 4, 6))])
-    with pytest.raises(TpucError, match="nothing in the data set is for input 'mask'"):
+    with pytest.raises(TpucError, match="the data set has no values for input 'mask'"):
         samples.read(0, [RGB, SampleInput("mask", (1, 5))])
 
 
@@ -195,7 +195,7 @@ def test_arrays_of_another_shape_than_the_input(tmp_path: Path) -> None:
         Arrays().open(DataRequest(data), Heard()).read(0, [RGB])
     with pytest.raises(TpucError, match="have no windows of 9 rows"):
         Arrays(window=9).open(DataRequest(data), Heard())
-    with pytest.raises(TpucError, match=r"is a folder\. Give --dataset the npz file"):
+    with pytest.raises(TpucError, match=r"is a folder\. Give the npz file"):
         Arrays().open(DataRequest(tmp_path), Heard())
     (tmp_path / "bad.npz").write_bytes(b"PK not really")
     with pytest.raises(TpucError, match=r"bad\.npz: not a readable npz"):
@@ -240,8 +240,8 @@ def test_objects_of_annotated_images(scene: Path) -> None:
     np.testing.assert_array_equal(some.areas, [9.5, 4])
     np.testing.assert_array_equal(some.crowd, [True, False])
     assert heard == [
-        f"1 of 3 images are not listed in {scene / 'instances.json'}: left out",
-        f"1 of 3 listed images are not in {scene / 'images'}: left out",
+        f"1 of 3 images are not listed in {scene / 'instances.json'} and are skipped",
+        f"1 of 3 listed images are not in {scene / 'images'} and are skipped",
     ]
 
 
@@ -262,10 +262,13 @@ def test_classes_of_networks_that_count_otherwise(scene: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "is not JSON"),
-        ("[]", "is not in the form of COCO annotations"),
-        ('{"images": [], "categories": [], "annotations": [{}]}', r"form of COCO annotations \(KeyError: 'bbox'\)"),
-        ('{"images": [], "categories": []}', "no image in it is listed in .*instances.json. Give its images"),
+        ("{", "not valid JSON"),
+        ("[]", "not a COCO annotation file"),
+        ('{"images": [], "categories": [], "annotations": [{}]}', r"not a COCO annotation file \(KeyError: 'bbox'\)"),
+        (
+            '{"images": [], "categories": []}',
+            "none of its images is listed in .*instances.json. Give the listed images",
+        ),
     ],
 )
 def test_annotations_that_are_none(scene: Path, text: str, sentence: str) -> None:
@@ -275,7 +278,7 @@ def test_annotations_that_are_none(scene: Path, text: str, sentence: str) -> Non
 
 
 def test_coco_data_without_annotations(scene: Path) -> None:
-    with pytest.raises(TpucError, match=r"need their annotations: add --annotation FILE\.json"):
+    with pytest.raises(TpucError, match=r"needs annotations; add --annotation FILE\.json"):
         Coco().open(DataRequest(scene / "images"), Heard())
 
 
@@ -299,7 +302,7 @@ def test_pascal_voc_as_published(tmp_path: Path) -> None:
     heard = Heard()
     samples = Voc().open(DataRequest(tmp_path), heard)
     assert [Path(samples.name(index)).name for index in range(len(samples))] == ["a.jpg", "b.jpg"]
-    assert heard == [f"1 of 3 images have no annotations in {tmp_path}: left out"]
+    assert heard == [f"1 of 3 images have no annotations in {tmp_path} and are skipped"]
     first = samples.truth(0)
     np.testing.assert_array_equal(first.boxes, [[0, 0, 10, 5], [10, 5, 20, 10]])  # pixels 1 to 10 and 1 to 5
     np.testing.assert_array_equal(first.classes, [11, 14])  # dog and person of the twenty
@@ -365,9 +368,9 @@ def test_wider_lists(tmp_path: Path) -> None:
 def test_lists_that_are_none_of_wider(tmp_path: Path, text: str) -> None:
     image(tmp_path / "images" / "a.jpg")
     (tmp_path / "list.txt").write_text(text, "utf-8")
-    with pytest.raises(TpucError, match="is not in the form of WIDER FACE"):
+    with pytest.raises(TpucError, match="not a WIDER FACE list"):
         Wider().open(DataRequest(tmp_path / "images", annotation=tmp_path / "list.txt"), Heard())
-    with pytest.raises(TpucError, match=r"need their list: add --annotation FILE\.txt"):
+    with pytest.raises(TpucError, match=r"needs a list of boxes; add --annotation FILE\.txt"):
         Wider().open(DataRequest(tmp_path / "images"), Heard())
 
 
@@ -397,5 +400,5 @@ def test_labels_that_are_no_text(folder: Path, tmp_path: Path) -> None:
         ImageNet().open(DataRequest(folder, labels), Heard())
     assert str(caught.value) == f"{labels}: is not a text file. Give --label-file lines 'FILE INDEX' or class names."
     labels.write_text("# nothing yet\n", "utf-8")
-    with pytest.raises(TpucError, match=r"labels\.txt: there is nothing in it\. Give --label-file lines 'FILE INDEX'"):
+    with pytest.raises(TpucError, match=r"labels\.txt: empty file\. --label-file needs lines 'FILE INDEX'"):
         ImageNet().open(DataRequest(folder, labels), Heard())

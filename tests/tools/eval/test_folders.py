@@ -84,8 +84,8 @@ def test_fewer_folders_than_classes_are_refused(tmp_path: Path, capsys: pytest.C
     net = greys(tmp_path / "net.onnx", 10)
     data = pictures(tmp_path / "data", {"dog": 4, "emu": 7})
     assert refusal(capsys, net, "--dataset", data) == (
-        f"tpuc: {net}: {data}: 2 folders of classes, but the network has 10 classes, so nothing says which class is "
-        "which; give --label-file FILE with the names of the network's classes, one per line in the order of its "
+        f"tpuc: {net}: {data}: 2 folders of classes, but the network has 10 classes, so folders cannot be assigned to "
+        "classes; give --label-file FILE with the names of the network's classes, one per line in the order of its "
         "outputs."
     )
 
@@ -129,11 +129,11 @@ def test_folders_that_no_class_is_named_like(tmp_path: Path, capsys: pytest.Capt
     data = pictures(tmp_path / "data", {"dog": 1, "yak": 0})
     found, remarks = accuracy(capsys, net, "--dataset", data, "--label-file", names)
     assert found == 1.0
-    assert f"{data}: no class in {names} is named like 'yak': the images there are left out" in remarks
+    assert f"{data}: no class in {names} is named 'yak'; the images there are skipped" in remarks
     names = names_file(tmp_path / "names.txt", ["ant", "bee", "cow"])
     assert refusal(capsys, net, "--dataset", data, "--label-file", names) == (
-        f"tpuc: {data}: none of its folders ('dog', 'yak') is named like a class in {names}. Name the folders as the "
-        "file does, or give --label-file the names that they have."
+        f"tpuc: {data}: none of its folders ('dog', 'yak') has the name of a class in {names}. Rename the folders "
+        "after the classes, or give their names with --label-file."
     )
 
 
@@ -141,7 +141,7 @@ def test_a_name_of_two_classes_is_refused(tmp_path: Path, capsys: pytest.Capture
     net = greys(tmp_path / "net.onnx", 3)
     names = names_file(tmp_path / "names.txt", ["crane", "dog", "crane"])
     data = pictures(tmp_path / "data", {"crane": 2})
-    assert "folder 'crane' is the name of classes 0 and 2" in refusal(
+    assert "folder 'crane' is the name of several classes (0 and 2)" in refusal(
         capsys, net, "--dataset", data, "--label-file", names
     )
 
@@ -160,12 +160,12 @@ def test_folders_named_by_numbers_are_class_indices(tmp_path: Path, capsys: pyte
     data = pictures(tmp_path / "data", {"2": 2, "10": 10, "007": 7})
     found, remarks = accuracy(capsys, net, "--dataset", data)
     assert found == 1.0
-    assert f"{data}: its folders are named by numbers, which are taken as class indices" in remarks
+    assert f"{data}: its folders have numbers for names, which are used as class indices" in remarks
     from_one = pictures(tmp_path / "from-one", {"1": 0, "12": 11})
     assert main(["eval", "--preprocess=none", str(net), "--dataset", str(from_one)]) == 2
     assert (
-        f"{from_one}: its largest class index is 12, and the network has 12 classes, which count from 0; "
-        "give --label-offset -1."
+        f"{from_one}: its largest class index is 12, but the network has 12 classes, counted from 0; add "
+        "--label-offset -1."
     ) in capsys.readouterr().err
     assert accuracy(capsys, net, "--dataset", from_one, "--label-offset=-1")[0] == 1.0
 
@@ -184,8 +184,8 @@ def test_a_list_that_counts_from_1_is_refused(tmp_path: Path, capsys: pytest.Cap
     data, labels = pictures(tmp_path / "data", LISTED), listed(tmp_path / "ones.txt", 1)
     arguments = [net, "--dataset", data, "--label-file", labels]
     expected = (
-        f"tpuc: {net}: {labels}: its largest class index is 12, and the network has 12 classes, which count from 0; "
-        "give --label-offset -1."
+        f"tpuc: {net}: {labels}: its largest class index is 12, but the network has 12 classes, counted from 0; add "
+        "--label-offset -1."
     )
     assert refusal(capsys, *arguments) == expected
     assert refusal(capsys, *arguments, "--count=1") == expected
@@ -202,13 +202,12 @@ def test_a_list_that_may_count_from_1_is_remarked_on(tmp_path: Path, capsys: pyt
     assert found == 1.0
     assert remarks.count(str(labels)) == 1
     assert (
-        f"{labels}: its smallest class index is 1, and nothing tells whether it counts the 12 classes from 1; "
-        "if it does, give --label-offset -1"
+        f"{labels}: its smallest class index is 1; if it counts the 12 classes from 1, add --label-offset -1"
     ) in remarks
 
 
 def test_a_network_with_one_class_more_than_imagenet_is_remarked_on() -> None:
-    said = "the network has 1001 classes, and ImageNet has 1000: if class 0 is the background, give --label-offset 1"
+    said = "the network has 1001 classes, and ImageNet has 1000: if class 0 is the background, add --label-offset 1"
     assert IndexRange(Path("val"), 0, 999, 0).doubt(1001) == said
     assert IndexRange(Path("val"), 7, 8, 0).doubt(1001) == said
     assert IndexRange(Path("val"), 0, 999, 1).doubt(1001) == ""

@@ -111,8 +111,8 @@ def test_nobody_names_what_is_in_the_file(picture: Path, tmp_path: Path, capsys:
     ("post", "sentence"),
     [
         ("boxed", "no postprocess named 'boxed'"),
-        ("reconstruction-error", "--post reconstruction-error: this post-processing cannot be put into a network"),
-        ("classes{keep=8}", "--post classes: 8 classes are wanted of output 'scores', which is 2x7; it is for one"),
+        ("reconstruction-error", "--post reconstruction-error: this post-processing cannot be appended to a network"),
+        ("classes{keep=8}", "--post classes: output 'scores' is 2x7 and 8 classes are to be kept; it needs one"),
         (
             "classes{output=y}",
             "--post classes: the network has 1 outputs; write classes{output=NAME} with",
@@ -140,7 +140,7 @@ def test_a_second_post_processing_is_refused(classifier: Path) -> None:
     module = session.transform(classifier, post="classes")
     context = session.context()
     definition = session.registry.get("tpuc.passes", "append-postprocess")
-    with pytest.raises(UsageError, match="net: 'classes' is in the network already; leave out --post yolox"):
+    with pytest.raises(UsageError, match="net: 'classes' is already in the network; leave out --post yolox"):
         session.manager(context).run(module, [definition(post="yolox")], "lower")
 
 

@@ -338,7 +338,7 @@ def test_offsets_are_no_corners(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         Session().transform(tmp_path / "net.onnx", post="boxes")
     assert str(error.value) == (
-        "--post boxes: boxes 1x42x4, scores 1x42x2 come from convolutions as they are, so they are offsets from prior "
+        "--post boxes: boxes 1x42x4, scores 1x42x2 come directly from convolutions, so they are offsets from prior "
         "boxes; write ssd{priors=FILE.npy}."
     )
 

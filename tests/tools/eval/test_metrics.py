@@ -73,8 +73,8 @@ def test_top_k_agreement_is_about_the_first_class() -> None:
     [
         ([np.zeros(3)], [3], "a label is 3, but the network has 3 classes; correct --label-file"),
         ([np.zeros(3)], [-1], "a label is -1, but the network has 3 classes"),
-        ([found()], [0], "'top-k' judges scores, and the post-processing gives boxes; use --metric coco"),
-        ([np.array([1.0, np.nan])], [0], "net.onnx: gives NaN where scores are expected"),
+        ([found()], [0], "'top-k' evaluates scores, but the post-processing returns boxes; use --metric coco"),
+        ([np.array([1.0, np.nan])], [0], "net.onnx: returns NaN instead of scores"),
     ],
 )
 def test_top_k_refuses(predictions: Sequence[Any], truths: Sequence[Any], sentence: str) -> None:
@@ -124,9 +124,9 @@ def test_auc_of_two_classes_takes_the_lead_of_the_second() -> None:
 @each(
     ("predictions", "truths", "sentence"),
     [
-        ([np.zeros(1)] * 2, [1, 1], "needs samples of both classes, and all 2 have label 1"),
+        ([np.zeros(1)] * 2, [1, 1], "needs samples of both classes, but all 2 have label 1"),
         ([np.zeros(1)] * 2, [0, 2], "needs labels 0 and 1, not 2"),
-        ([np.zeros(10)], [0], "gives 10 scores per sample, and metric 'auc' needs one"),
+        ([np.zeros(10)], [0], "gives 10 scores per sample, but metric 'auc' needs one"),
     ],
 )
 def test_auc_refuses(predictions: Sequence[Any], truths: Sequence[Any], sentence: str) -> None:
@@ -228,7 +228,7 @@ def test_coco_nothing_found_is_zero() -> None:
 @each(
     ("prediction", "truth", "sentence"),
     [
-        (np.zeros(3), objects((BIG, 0)), "'coco' judges boxes, and the post-processing gives none"),
+        (np.zeros(3), objects((BIG, 0)), "'coco' evaluates boxes, but the post-processing returns none"),
         (found((BIG, math.nan, 0)), objects((BIG, 0)), "net.onnx: boxes or scores are not finite"),
     ],
 )
@@ -262,9 +262,9 @@ def test_best_box_needs_score_and_overlap() -> None:
 
 def test_metrics_refuse_truths_of_another_kind() -> None:
     for one in (TopK(), Auc()):
-        said = f"metric '{one.name}' needs one class per sample, and the data have objects; use --metric coco."
+        said = f"metric '{one.name}' needs one class per sample, but the data has annotated boxes; use --metric coco."
         assert (one.refuse(1), one.refuse(objects())) == ("", said)
     others = [BestBox(), *([CocoAp()] if importlib.util.find_spec("pycocotools") else [])]
     for other in others:
-        said = f"metric '{other.name}' needs boxes to find, and the data have class labels; use --metric top-k."
+        said = f"metric '{other.name}' needs annotated boxes, but the data has class labels; use --metric top-k."
         assert (other.refuse(objects()), other.refuse(1)) == ("", said)

@@ -309,7 +309,7 @@ def test_the_detector_is_found_by_its_outputs(shapes: Sequence[tuple[int, ...]],
         return
     sentence = f"may be those of {name}; choose with --postprocess"
     if not name:
-        sentence = "net.onnx: no detector is known by outputs such as out0 1x1000; name one with --postprocess: "
+        sentence = "net.onnx: no detector has outputs such as out0 1x1000; choose one with --postprocess: "
     with pytest.raises(UsageError, match=sentence):
         fitting(DETECTORS, outputs, SAMPLE, "net.onnx")
 
@@ -318,7 +318,7 @@ def test_the_detector_is_found_by_its_outputs(shapes: Sequence[tuple[int, ...]],
 def test_detectors_refuse_what_they_cannot_be(detector: Postprocess) -> None:
     with pytest.raises(UsageError, match=f"post-processing '{detector.name}'"):
         detector({"a": np.zeros((1, 3, 3)), "b": np.zeros((1, 5, 5, 5))}, SAMPLE)
-    with pytest.raises(UsageError, match="the data are none; use data of type coco"):
+    with pytest.raises(UsageError, match="the data has no images; use data of type coco"):
         detector({"a": np.zeros((1, 3, 3))}, Sample(()))
 
 
@@ -338,7 +338,7 @@ def test_reconstruction_error_by_hand() -> None:
     given = (np.array([[1.0, 2.0]]), np.array([[0.0, 4.0]]))
     outputs = {"y": np.array([[1.0, 4.0], [2.0, 2.0]])}  # squares 0, 4 and 4, 4: means 2 and 4
     assert ReconstructionError()(outputs, Sample(({}, {}), given=given)) == 3.0
-    with pytest.raises(UsageError, match="is for networks that give back their input"):
+    with pytest.raises(UsageError, match="is for networks that reconstruct their input"):
         ReconstructionError()({"y": np.zeros((2, 3))}, Sample(({}, {}), given=given))
 
 

@@ -91,7 +91,7 @@ def test_orientation_of_a_camera_is_applied(tmp_path: Path) -> None:
         (
             Preprocess(),
             (1, 1, 2, 2),
-            "pixel format bgr has 3 channels, the input (1, 1, 2, 2) (nchw) has 1. Set the pixel format or",
+            "pixel format bgr has 3 channels, but the input (1, 1, 2, 2) (nchw) has 1. Set the pixel format or",
         ),
         (
             Preprocess(mean=(1, 2)),

@@ -99,8 +99,8 @@ def test_the_plan_of_another_file_is_refused(digits: Path, tmp_path: Path, capsy
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(content))
     assert main(["profile", str(digits), "--plan", str(plan)]) == 2
-    sentence = r"plan\.json is the plan of another file than .*: its layers have \d+ commands, the file has \d+; give "
-    assert re.search(sentence + r"its own\.", capsys.readouterr().err.replace("\n", " "))
+    sentence = r"plan\.json is not the plan of .*: its layers have \d+ commands, the file has \d+; give "
+    assert re.search(sentence + r"the plan of this file\.", capsys.readouterr().err.replace("\n", " "))
 
 
 def test_people_get_the_same(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,8 +177,8 @@ def test_what_if_moves_ddr_time_only(digits: Path, capsys: pytest.CaptureFixture
 @each(
     ("text", "sentence"),
     [
-        ("lmem=2", "--what-if: 'lmem=2' is not understood; write ddr=X or clock=X."),
-        ("ddr", "--what-if: 'ddr' is not understood; write ddr=X or clock=X."),
+        ("lmem=2", "--what-if: unknown factor 'lmem=2'; write ddr=X or clock=X."),
+        ("ddr", "--what-if: unknown factor 'ddr'; write ddr=X or clock=X."),
         ("ddr=fast", "--what-if: ddr is a factor from 0.001 to 1000, not 'fast'."),
         ("clock=0", "--what-if: clock is a factor from 0.001 to 1000, not '0'."),
         ("ddr=1,ddr=2", "--what-if gives ddr twice; keep one."),
@@ -197,7 +197,7 @@ def test_unknown_profiles_and_bad_plans_are_refused(
     assert " has no timing profile 'fast'. Its profiles: vendor" in capsys.readouterr().err
     (tmp_path / "plan.json").write_text("{}")
     assert main(["profile", str(digits), "--plan", str(tmp_path / "plan.json")]) == 1
-    assert "is no memory plan: it has no 'pools'; write one with" in capsys.readouterr().err
+    assert "is not a memory plan: it has no 'pools'; make one with" in capsys.readouterr().err
 
 
 def test_the_trace_is_what_perfetto_reads(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -311,6 +311,8 @@ def test_plans_with_strange_values_are_refused(
             code = main(["profile", str(digits), "--plan", str(tmp_path / "plan.json")])
             if (key, value) == ("first", -1):
                 assert code == 0
-            elif code != 1 or "plan.json is no memory plan: it is not the JSON of one" not in capsys.readouterr().err:
+            elif (
+                code != 1 or "plan.json is not a memory plan: it is not the JSON of one" not in capsys.readouterr().err
+            ):
                 wrong.append(f"{part} {key} {value}")
     assert wrong == []

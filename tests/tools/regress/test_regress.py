@@ -90,14 +90,14 @@ def test_a_file_below_the_folder_keeps_its_place(folder: Path, tmp_path: Path) -
     ("text", "sentence"),
     [
         ("steps = [", "x.toml: is not TOML: "),
-        ("step = []", "x.toml: has 'step', and a description has files, steps, each. Correct the name."),
+        ("step = []", "x.toml: unknown key 'step'; the keys are files, steps, each. Correct the name."),
         ("steps = []", 'x.toml: has no steps. Write steps = ["transform ...", "deploy ..."].'),
         ("steps = 'run'", 'x.toml: \'steps\' is not a list of texts. Write it as ["...", "..."].'),
         ("each = 1\nsteps = ['run']", "x.toml: 'each' is not a table of lists. Write [each] above them."),
-        ("steps = ['run {chip}']", "x.toml: step 'run {chip}' names {chip}, and 'each' says nothing of it. Write "),
+        ("steps = ['run {chip}']", "x.toml: step 'run {chip}' uses {chip}, which 'each' does not define. Double "),
         ("steps = ['run {']", "x.toml: step 'run {' cannot be read: "),
         ("steps = ['']", "x.toml: a step is empty. Leave it out."),
-        ("files = ['no']\nsteps = ['run']", "x.toml: needs no, which is not there. Put it there, or correct 'files'."),
+        ("files = ['no']\nsteps = ['run']", "x.toml: no does not exist. Add it, or correct 'files'."),
     ],
 )
 def test_descriptions_that_say_something_else(text: str, sentence: str, tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_descriptions_that_say_something_else(text: str, sentence: str, tmp_path
 
 def test_folders_without_networks(folder: Path) -> None:
     done = tpuc("regress", "nets", cwd=folder)
-    sentence = "tpuc: nets: describes no networks: it has no .toml files. Name the folder that has them.\n"
+    sentence = "tpuc: nets: contains no .toml files. Give the folder of the descriptions.\n"
     assert (done.returncode, done.stderr) == (2, sentence)
     done = tpuc("regress", ".", "yolov5s", cwd=folder)
-    assert (done.returncode, done.stderr) == (2, "tpuc: .: describes no network 'yolov5s'. It has bad, good.\n")
+    assert (done.returncode, done.stderr) == (2, "tpuc: .: no description of network 'yolov5s'. There are bad, good.\n")
     done = tpuc("regress", "none", cwd=folder)
     assert (done.returncode, done.stderr) == (1, "tpuc: none: no such file or directory. Check the path.\n")

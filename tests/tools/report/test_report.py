@@ -122,15 +122,18 @@ def test_without_samples_the_compilation_tells_its_accuracy(folder: Path, tmp_pa
     [
         (
             ["--dataset", "DATA"],
-            "--dataset DATA needs the network that the file was made of; compile with --work-dir DIR",
+            "--dataset DATA needs the network that the file was compiled from; compile with --work-dir DIR",
         ),
         (
             ["--work-dir", "OTHER"],
-            "OTHER has no digits.bmodel.json: it was kept for another file than FILE; give its own.",
+            (
+                "OTHER has no digits.bmodel.json: the folder belongs to another file than FILE; give the folder of "
+                "this file."
+            ),
         ),
         (
             ["--work-dir", "BROKEN"],
-            "BROKEN/digits.bmodel.json is no report of a compilation (KeyError: 'network'); compile",
+            "BROKEN/digits.bmodel.json is not a compilation report (KeyError: 'network'); compile",
         ),
         (["--profile", "fast"], "chip 'bm1684x' has no timing profile 'fast'. Its profiles: vendor."),
     ],

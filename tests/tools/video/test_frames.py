@@ -75,6 +75,6 @@ def test_without_opencv_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "cv2", None)
     (line,) = said(capsys, halved, clip, "--preprocess=none", code=1)
     assert line == (
-        f"tpuc: {clip}: reading videos needs OpenCV, which is not installed: {install_command('video')}, or take the "
-        "frames out with `ffmpeg -i clip.avi frames/%05d.png` and give their folder."
+        f"tpuc: {clip}: reading videos needs OpenCV, which is not installed: {install_command('video')}, or extract "
+        "the frames with `ffmpeg -i clip.avi frames/%05d.png` and give their folder."
     )

@@ -107,7 +107,7 @@ def test_the_page_says_what_is_known_of_each_tensor() -> None:
     assert rows[1][:3] == ["<b>& 1x4", "", "tpu.Cast"]
     assert rows[2][:3] == ["c 1x4", "top.Add", "top.Add"]
     assert '"ranges": ["0", "1", "-0.5", "2"]' in page
-    assert "2 tensors compared, 1 are not in the float network (NA); the least alike is c with 12.2 dB" in page
+    assert "2 tensors compared, 1 are not in the float network (NA); the least similar is c with 12.2 dB" in page
     assert page.count("<rect ") == 2
     assert 'id="run"' not in page
 
@@ -347,7 +347,7 @@ def test_the_command_says_that_others_can_come_in(
     monkeypatch.setattr(socketserver.BaseServer, "serve_forever", stop)
     assert main([*arguments(files), "--manual-run", "--port=0", "--host=0.0.0.0"]) == 0
     assert (
-        "--host 0.0.0.0: other machines can see the networks and run them; leave it out to keep them off"
+        "--host 0.0.0.0: other machines can see and run the networks; leave it out to allow this machine only"
         in capsys.readouterr().err
     )
     assert main([*arguments(files), "--manual-run", "--port=0"]) == 0

@@ -202,7 +202,7 @@ def per_channel(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value
 def _scale(node: ForeignNode, build: OnnxBuilder) -> Array:
     scale = required_constant(node, build, 1, "its scale").astype(np.float32)
     if not (np.isfinite(scale) & (scale > 0)).all():
-        raise build.refuse(node, "a scale of it is not above 0: quantise the network again")
+        raise build.refuse(node, "one of its scales is not above 0: quantize the network again")
     return scale
 
 

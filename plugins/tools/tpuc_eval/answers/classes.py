@@ -36,7 +36,7 @@ class Classes(Answer):
         if len(ran.inputs[0].shape) != _PICTURE_AXES or values.size < FEWEST or values.size != max(values.shape):
             return None
         if asked.draw is not None:
-            raise UsageError("--draw: classes are of the whole picture, and nothing is to be drawn; leave it out.")
+            raise UsageError("--draw: a class describes the whole image, so there is nothing to draw; leave it out.")
         scores, names = values.reshape(-1).astype(np.float64), asked.names(ran)
         best = np.argsort(-scores, kind="stable")[:SHOWN]
         width = len(str(best.max()))

@@ -58,8 +58,8 @@ def numbered(names: Sequence[str], request: DataRequest, source: Path) -> ClassI
     def index(name: str) -> int:
         if name not in own:
             raise UsageError(
-                f"{request.label_file or source}: no class '{name}', which {source} has. Name the network's classes "
-                "as the annotations do, with --label-file."
+                f"{request.label_file or source}: no class is named '{name}', as in {source}. Give class names that "
+                "match the annotations with --label-file."
             )
         return own.index(name) + offset
 
@@ -73,7 +73,9 @@ def annotated_only(
     known = [(file, found) for file, found in zip(files, objects, strict=True) if found is not None]
     source = request.annotation or request.path
     if not known:
-        raise CalibrationError(f"{request.path}: no image in it has annotations in {source}. Give its images.")
+        raise CalibrationError(
+            f"{request.path}: none of its images has annotations in {source}. Give the annotated images."
+        )
     if len(known) < len(files):
-        remark(f"{len(files) - len(known)} of {len(files)} images have no annotations in {source}: left out")
+        remark(f"{len(files) - len(known)} of {len(files)} images have no annotations in {source} and are skipped")
     return known[: request.count or None]

@@ -36,14 +36,15 @@ class Arrays(DatasetType):
 
     def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
         if request.path.is_dir():
-            raise UsageError(f"{request.path}: is a folder. Give --dataset the npz file with the arrays.")
+            raise UsageError(f"{request.path}: is a folder. Give the npz file with the arrays as --dataset.")
         arrays = read_npz(request.path)
         samples, labels = self._array(arrays, self.inputs, request.path), self._labels(arrays, request)
         if len(samples) == 0:
             raise CalibrationError(f"{request.path}: no samples in it: array {self.inputs!r} is {samples.shape}.")
         if labels.shape != samples.shape[:1]:
             raise CalibrationError(
-                f"{request.path}: {samples.shape[0]} samples but labels of shape {labels.shape}. Give one per sample."
+                f"{request.path}: {samples.shape[0]} samples but labels of shape {labels.shape}. Give one label per "
+                "sample."
             )
         if self.window < 0 or (self.window and (samples.ndim < 2 or samples.shape[1] < self.window)):
             raise UsageError(
@@ -92,7 +93,9 @@ class LabelledArrays(LabelledSamples):
     def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
         if len(inputs) != 1:
             names = ", ".join(one.name for one in inputs)
-            raise CalibrationError(f"{self.path}: one array for {len(inputs)} inputs ({names}). Cut the network.")
+            raise CalibrationError(
+                f"{self.path}: one array for {len(inputs)} inputs ({names}). Cut the network to one input."
+            )
         source, row = Path(self.name(index)), self.samples[index]
         parts = [row]
         if self.window:
@@ -138,7 +141,7 @@ def _as_pixels(one: SampleInput, row: Array, source: Path) -> Array | None:
     last, first = row.shape == (height, width, channels), row.shape == (channels, height, width)
     if last and first and channels > 1 and one.layout.said is None:
         raise CalibrationError(
-            f"{source}: pixels of shape {row.shape} may have their channels first or last; say which with "
+            f"{source}: pixels of shape {row.shape} fit with channels first and with channels last; choose with "
             "--input-layout nchw or --input-layout nhwc."
         )
     if last and not (first and one.layout.said == "nchw"):

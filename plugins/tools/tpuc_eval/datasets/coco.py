@@ -28,7 +28,7 @@ class Coco(DatasetType):
 
     def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
         if request.annotation is None:
-            raise UsageError("data of type coco need their annotations: add --annotation FILE.json.")
+            raise UsageError("data of type coco needs annotations; add --annotation FILE.json.")
         content = _content(request.annotation)
         try:
             listed = {str(image["file_name"]): int(image["id"]) for image in content["images"]}
@@ -36,22 +36,27 @@ class Coco(DatasetType):
             objects = _objects(content.get("annotations", []), classes)
         except (KeyError, TypeError, ValueError) as error:
             raise CalibrationError(
-                f"{request.annotation}: is not in the form of COCO annotations ({type(error).__name__}: {error}). "
-                "It must hold images, categories and annotations with bbox."
+                f"{request.annotation}: not a COCO annotation file ({type(error).__name__}: {error}). It must contain "
+                "images, categories and annotations with bbox."
             ) from error
         files = images_in(request.path)
         if not files:
-            raise CalibrationError(f"{request.path}: no images in it. Give --dataset the folder of the images.")
+            raise CalibrationError(f"{request.path}: contains no images. Give the folder of the images as --dataset.")
         found = [(file, _image_id(file, request.path, listed)) for file in files]
         known = [(file, image) for file, image in found if image is not None]
         if not known:
             raise CalibrationError(
-                f"{request.path}: no image in it is listed in {request.annotation}. Give its images."
+                f"{request.path}: none of its images is listed in {request.annotation}. Give the listed images."
             )
         if len(known) < len(files):
-            remark(f"{len(files) - len(known)} of {len(files)} images are not listed in {request.annotation}: left out")
+            remark(
+                f"{len(files) - len(known)} of {len(files)} images are not listed in {request.annotation} and are "
+                "skipped"
+            )
         if len(known) < len(listed):
-            remark(f"{len(listed) - len(known)} of {len(listed)} listed images are not in {request.path}: left out")
+            remark(
+                f"{len(listed) - len(known)} of {len(listed)} listed images are not in {request.path} and are skipped"
+            )
         known = known[: request.count or None]
         truths = tuple(objects.get(image, stacked([])) for _, image in known)
         return AnnotatedImages(tuple(file for file, _ in known), truths, tuple(names))
@@ -71,7 +76,7 @@ def _content(path: Path) -> Mapping[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CalibrationError(f"{path}: is not JSON ({error}). Give --annotation instances_*.json.") from error
+        raise CalibrationError(f"{path}: not valid JSON ({error}). Give instances_*.json as --annotation.") from error
 
 
 def _image_id(file: Path, folder: Path, listed: Mapping[str, int]) -> int | None:

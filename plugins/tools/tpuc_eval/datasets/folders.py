@@ -35,7 +35,7 @@ class Numbering:
             return ""
         behind = f" and --label-offset {self.offset}" if self.offset else ""
         return (
-            f"{self.source}{behind}, but the network has {classes} classes, so nothing says which class is which; "
+            f"{self.source}{behind}, but the network has {classes} classes, so folders cannot be assigned to classes; "
             f"{self.remedy}."
         )
 
@@ -58,8 +58,8 @@ def by_own_names(path: Path, folders: Sequence[str], offset: int, remark: Callab
     if all(re.fullmatch(r"[0-9]+", name) for name in folders):
         numbers = {name: int(name) for name in folders}
         if len(set(numbers.values())) < len(folders):
-            raise UsageError(f"{path}: two folders are the same number; give {NAMES_FILE}.")
-        remark(f"{path}: its folders are named by numbers, which are taken as class indices")
+            raise UsageError(f"{path}: two folders have the same number; add {NAMES_FILE}.")
+        remark(f"{path}: its folders have numbers for names, which are used as class indices")
         return FolderClasses(numbers, [], index_range(path, numbers.values(), offset))
     ordered = {name: index for index, name in enumerate(folders)}
     source = f"{path}: {len(folders)} folders of classes"
@@ -81,8 +81,8 @@ def by_names_file(
         if len(found) > 1:
             listed = " and ".join(str(index) for index in found)
             raise UsageError(
-                f"{path}: folder '{name}' is the name of classes {listed} in {file}; name folders and classes by "
-                "synsets or anything else that is there once."
+                f"{path}: folder '{name}' is the name of several classes ({listed}) in {file}; use unique names for "
+                "folders and classes, such as synsets."
             )
         if found:
             indices[name] = found[0]
@@ -92,12 +92,12 @@ def by_names_file(
     more = f" and {len(unknown) - SHOWN_FOLDERS} more" if len(unknown) > SHOWN_FOLDERS else ""
     if not indices:
         raise CalibrationError(
-            f"{path}: none of its folders ({listed}{more}) is named like a class in {file}. Name the folders as the "
-            "file does, or give --label-file the names that they have."
+            f"{path}: none of its folders ({listed}{more}) has the name of a class in {file}. Rename the folders after "
+            "the classes, or give their names with --label-file."
         )
     if unknown:
-        remark(f"{path}: no class in {file} is named like {listed}{more}: the images there are left out")
-    remedy = "give one name per class in the order of the outputs, or --label-offset where the first outputs have none"
+        remark(f"{path}: no class in {file} is named {listed}{more}; the images there are skipped")
+    remedy = "give one name per class in the order of the outputs, or --label-offset if the first outputs have none"
     return FolderClasses(indices, list(lines), Numbering(f"{file}: {len(lines)} names", len(lines), offset, remedy))
 
 

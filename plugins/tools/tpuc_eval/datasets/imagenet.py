@@ -26,7 +26,7 @@ class ImageNet(DatasetType):
     def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
         files = images_in(request.path)
         if not files:
-            raise CalibrationError(f"{request.path}: no images in it. {WAYS}")
+            raise CalibrationError(f"{request.path}: contains no images. {WAYS}")
         labels = None if request.label_file is None else read_labels(request.label_file)
         if labels is not None and (labels.by_file or labels.indices is not None):
             return _of_list(request, files, labels, remark)
@@ -82,9 +82,9 @@ def _of_list(
         found = _in_order(labels, labels.indices or [], files)
     missing = found.count(None)
     if missing == len(files):
-        raise CalibrationError(f"{request.path}: no image in it has a label in {request.label_file}. {WAYS}")
+        raise CalibrationError(f"{request.path}: none of its images has a label in {request.label_file}. {WAYS}")
     if missing:
-        remark(f"{missing} of {len(files)} images have no label in {request.label_file}: left out")
+        remark(f"{missing} of {len(files)} images have no label in {request.label_file} and are skipped")
     indices = index_range(labels.path, labels.by_file.values() or labels.indices or [], request.label_offset)
     return _labelled(request, files, found, FolderClasses({}, [], indices))
 
@@ -99,7 +99,7 @@ def _class_folder(file: Path, folder: Path) -> str:
     """The folder below `folder` that a file lies in."""
     parts = file.relative_to(folder).parts
     if len(parts) < 2:
-        raise CalibrationError(f"{file}: lies in no class folder, so its class is unknown. {WAYS}")
+        raise CalibrationError(f"{file}: not in a class folder, so its class is unknown. {WAYS}")
     return parts[0]
 
 

@@ -54,8 +54,8 @@ def sample_of(file: Path, inputs: Sequence[SampleInput]) -> Sample:
     if len(images) != 1:
         shapes = ", ".join(f"{one.name} {one.shape}" for one in inputs)
         raise CalibrationError(
-            f"{file}: {len(images)} inputs of the network take images ({shapes}). Data sets of images are for networks "
-            "with one such input."
+            f"{file}: {len(images)} inputs of the network take images ({shapes}). A data set of images needs a network "
+            "with one image input."
         )
     check_described(file, images[0].name, images[0].is_described, Registry())
     height, width = image_size(file)
@@ -69,6 +69,6 @@ def sample_of(file: Path, inputs: Sequence[SampleInput]) -> Sample:
 def _row_shape(one: SampleInput, file: Path) -> tuple[int, ...]:
     if int(np.prod(one.shape)) != 2:
         raise CalibrationError(
-            f"{file}: nothing in the data set is for input {one.name!r} {one.shape}. Cut the network, or give arrays."
+            f"{file}: the data set has no values for input {one.name!r} {one.shape}. Cut the network, or give arrays."
         )
     return one.shape

@@ -45,8 +45,8 @@ class IndexRange:
             return ""
         if self.offset == 0 and self.lowest > 0 and self.highest == classes:
             return (
-                f"{self.source}: its largest class index is {self.highest}, and the network has {classes} classes, "
-                "which count from 0; give --label-offset -1."
+                f"{self.source}: its largest class index is {self.highest}, but the network has {classes} classes, "
+                "counted from 0; add --label-offset -1."
             )
         return (
             f"a label is {self.highest + self.offset}, but the network has {classes} classes; correct --label-file, "
@@ -60,14 +60,14 @@ class IndexRange:
         """
         if not self.offset and classes == IMAGENET + 1 and self.highest < IMAGENET:
             return (
-                f"the network has {classes} classes, and ImageNet has {IMAGENET}: if class 0 is the background, give "
+                f"the network has {classes} classes, and ImageNet has {IMAGENET}: if class 0 is the background, add "
                 "--label-offset 1"
             )
         if self.offset or self.lowest != 1 or self.highest + 1 >= classes:
             return ""
         return (
-            f"{self.source}: its smallest class index is 1, and nothing tells whether it counts the {classes} classes "
-            "from 1; if it does, give --label-offset -1"
+            f"{self.source}: its smallest class index is 1; if it counts the {classes} classes from 1, add "
+            "--label-offset -1"
         )
 
 
@@ -88,7 +88,7 @@ def read_labels(path: Path) -> LabelFile:
     plain: list[str] = []
     lines = read_lines(path)
     if not lines:
-        raise UsageError(f"{path}: there is nothing in it. Give --label-file lines 'FILE INDEX' or class names.")
+        raise UsageError(f"{path}: empty file. --label-file needs lines 'FILE INDEX' or class names.")
     if _columns(lines[0])[0].lower() in HEADINGS and len(_columns(lines[0])) > 1:
         lines = lines[1:]
     for line in lines:
@@ -99,7 +99,7 @@ def read_labels(path: Path) -> LabelFile:
             plain.append(line)
     if by_file and plain:
         raise UsageError(
-            f"{path}: line '{plain[0]}' gives no class index, but others do. Write every line as 'FILE INDEX'."
+            f"{path}: line '{plain[0]}' has no class index, but other lines do. Write every line as 'FILE INDEX'."
         )
     return LabelFile(path, by_file, plain)
 

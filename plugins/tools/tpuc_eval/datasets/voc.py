@@ -53,7 +53,7 @@ class Voc(DatasetType):
             listed = {line.split()[0] for line in read_lines(request.path / SPLITS / f"{self.split}.txt")}
             files = [file for file in files if file.stem in listed]
         if not files:
-            raise CalibrationError(f"{images}: no images in it. Give --dataset the folder of the images.")
+            raise CalibrationError(f"{images}: contains no images. Give the folder of the images as --dataset.")
         marked = [_marked((folder or file.parent) / f"{file.stem}.xml") for file in files]
         named = {one.name for found in marked for one in found or ()}
         names = NAMES if named <= set(NAMES) else tuple(sorted(named))

@@ -30,17 +30,17 @@ class Wider(DatasetType):
 
     def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
         if request.annotation is None:
-            raise UsageError("data of type wider need their list: add --annotation FILE.txt.")
+            raise UsageError("data of type wider needs a list of boxes; add --annotation FILE.txt.")
         files = images_in(request.path)
         if not files:
-            raise CalibrationError(f"{request.path}: no images in it. Give --dataset the folder of the images.")
+            raise CalibrationError(f"{request.path}: contains no images. Give the folder of the images as --dataset.")
         try:
             listed = dict(_listed(read_lines(request.annotation)))
             objects = {name: self._objects(rows, request.label_offset) for name, rows in listed.items()}
         except (ValueError, IndexError) as error:
             raise CalibrationError(
-                f"{request.annotation}: is not in the form of WIDER FACE ({error}). Lines are FILE, a count, and so "
-                "many boxes."
+                f"{request.annotation}: not a WIDER FACE list ({error}). It needs a line FILE, a line with a count, "
+                "and that many boxes."
             ) from error
         found = [objects.get(file.relative_to(request.path).as_posix(), objects.get(file.name)) for file in files]
         known = annotated_only(request, files, found, remark)
@@ -67,7 +67,7 @@ def _listed(lines: Sequence[str]) -> Iterator[tuple[str, list[list[float]]]]:
         place += 2
         rows = [[float(part) for part in line.split()] for line in lines[place : place + count]]
         if len(rows) < count or any(len(row) < _SIDES for row in rows):
-            raise ValueError(f"{count} boxes are announced for {name}")
+            raise ValueError(f"{count} boxes expected for {name}")
         place += count
         if not count and place < len(lines) and _is_row(lines[place]):
             place += 1

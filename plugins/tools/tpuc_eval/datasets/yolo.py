@@ -29,7 +29,7 @@ class Yolo(DatasetType):
     def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
         files = images_in(request.path)
         if not files:
-            raise CalibrationError(f"{request.path}: no images in it. Give --dataset the folder of the images.")
+            raise CalibrationError(f"{request.path}: contains no images. Give the folder of the images as --dataset.")
         objects = [_objects(file, request) for file in files]
         known = annotated_only(request, files, objects, remark)
         names = class_names(request.label_file) if request.label_file is not None else []

@@ -42,7 +42,7 @@ class Auc(Metric):
         scores = scores_of(self.name, prediction, source)
         if scores.size > 2:
             raise UsageError(
-                f"{source}: gives {scores.size} scores per sample, and metric 'auc' needs one, or one for each of two "
+                f"{source}: gives {scores.size} scores per sample, but metric 'auc' needs one, or one for each of two "
                 "classes; choose another --postprocess or --metric."
             )
         return float(scores[-1] - scores[0]) if scores.size == 2 else float(scores[0])
@@ -54,7 +54,7 @@ class Auc(Metric):
         positive = np.array(truths, np.bool_)
         if positive.all() or not positive.any():
             raise UsageError(
-                f"metric 'auc' needs samples of both classes, and all {len(truths)} have label {int(positive[0])}; "
-                "raise --count or add the others."
+                f"metric 'auc' needs samples of both classes, but all {len(truths)} have label {int(positive[0])}; "
+                "raise --count, or add samples of the other class."
             )
         return {"AUC": roc_auc(np.array(digests, np.float64), positive)}

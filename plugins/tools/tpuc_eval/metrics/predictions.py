@@ -14,11 +14,13 @@ from tpuc_eval.protocols import Detections, Objects
 def scores_of(metric: str, prediction: Any, source: str) -> NDArray[np.float64]:
     """Class scores or a single number, flat; raises UsageError for boxes and TpucError for NaN."""
     if isinstance(prediction, Detections):
-        raise UsageError(f"metric '{metric}' judges scores, and the post-processing gives boxes; use --metric coco.")
+        raise UsageError(
+            f"metric '{metric}' evaluates scores, but the post-processing returns boxes; use --metric coco."
+        )
     scores = np.asarray(prediction, np.float64).reshape(-1)
     if scores.size == 0 or np.isnan(scores).any():
         what = "NaN" if scores.size else "nothing"
-        raise TpucError(f"{source}: gives {what} where scores are expected; look at its outputs with `tpuc run`")
+        raise TpucError(f"{source}: returns {what} instead of scores; check its outputs with `tpuc run`")
     return scores
 
 
@@ -26,10 +28,11 @@ def detections_of(metric: str, prediction: Any, source: str) -> Detections:
     """Boxes; raises UsageError for anything else and TpucError for boxes that are not finite."""
     if not isinstance(prediction, Detections):
         raise UsageError(
-            f"metric '{metric}' judges boxes, and the post-processing gives none; name a detector's with --postprocess."
+            f"metric '{metric}' evaluates boxes, but the post-processing returns none; choose that of a detector with "
+            "--postprocess."
         )
     if not (np.isfinite(prediction.boxes).all() and np.isfinite(prediction.scores).all()):
-        raise TpucError(f"{source}: boxes or scores are not finite; look at its outputs with `tpuc run`")
+        raise TpucError(f"{source}: boxes or scores are not finite; check its outputs with `tpuc run`")
     return prediction
 
 
@@ -37,11 +40,11 @@ def no_objects(metric: str, truth: Any) -> str:
     """Why a metric of boxes cannot judge against this truth; empty when it is objects."""
     if isinstance(truth, Objects):
         return ""
-    return f"metric '{metric}' needs boxes to find, and the data have class labels; use --metric top-k."
+    return f"metric '{metric}' needs annotated boxes, but the data has class labels; use --metric top-k."
 
 
 def no_label(metric: str, truth: Any) -> str:
     """Why a metric of classes cannot judge against this truth; empty when it is a class index."""
     if isinstance(truth, int):
         return ""
-    return f"metric '{metric}' needs one class per sample, and the data have objects; use --metric coco."
+    return f"metric '{metric}' needs one class per sample, but the data has annotated boxes; use --metric coco."

@@ -75,7 +75,7 @@ def placement_of(name: str, sample: Sample) -> Placement:
     """Where the image lies; raises UsageError for data without images."""
     if sample.placement is None:
         raise UsageError(
-            f"post-processing '{name}' gives boxes in images, and the data are none; use data of type coco."
+            f"post-processing '{name}' returns boxes in images, but the data has no images; use data of type coco."
         )
     return sample.placement
 

@@ -45,9 +45,9 @@ class Classes(Scores):
         count = max(extents, default=1)
         if int(np.prod(extents)) != count or not 0 < self.keep <= count:
             raise UsageError(
-                f"--post {self.name}: {self.keep} classes are wanted of output '{chosen.name}', which is "
-                f"{'x'.join(map(str, chosen.tensor.dims))}; it is for one score per class, and keep is at most their "
-                "number."
+                f"--post {self.name}: output '{chosen.name}' is {'x'.join(map(str, chosen.tensor.dims))} and "
+                f"{self.keep} classes are to be kept; it needs one score per class, and keep is at most the number of "
+                "classes."
             )
         scores = tail.reshape(chosen, images, 1, count)
         offsets, whole = tail.constant(np.zeros((images, 1, 4))), np.ones((1, 2))

@@ -33,18 +33,20 @@ class Detector(Postprocess):
         if not self.fits(tail.shapes, tail.sample):
             width, height = tail.size
             raise UsageError(
-                f"--post {self.name}: the outputs ({tail.listed}) of a network for pictures of {width}x{height} are "
-                "not of this kind; name another post-processing."
+                f"--post {self.name}: the outputs ({tail.listed}) of a network with {width}x{height} images do not "
+                "fit; choose another post-processing."
             )
         found = self.compose(tail)
         if not self.every_class and found.scores.tensor.dims[2] > 1:
-            raise UsageError(f"--post {self.name}: boxes count for every class in a network; leave out every-class.")
+            raise UsageError(
+                f"--post {self.name}: in a network, boxes always count for every class; leave out every-class."
+            )
         tail.finish(tail.detections(found, score=self.score, iou=self.iou, keep=self.keep))
         return DetectionRows(background=False)
 
     def compose(self, tail: Tail) -> Candidates:
         """The boxes to choose from, as ops behind outputs that fit."""
-        raise UsageError(f"--post {self.name}: this post-processing cannot be put into a network; leave it out.")
+        raise UsageError(f"--post {self.name}: this post-processing cannot be appended to a network; leave it out.")
 
     def select(self, boxes: Floats, scores: Floats, place: Placement) -> Detections:
         """See the function `select`."""

@@ -38,8 +38,8 @@ class ReconstructionError(Postprocess):
         wanted = np.array([row.reshape(-1) for row in sample.given], np.float64)
         if found.shape != wanted.shape:
             raise UsageError(
-                f"post-processing '{self.name}': the output is {found.shape} and the data are {wanted.shape}; it is "
-                "for networks that give back their input, and arrays."
+                f"post-processing '{self.name}': the output is {found.shape} but the data is {wanted.shape}; it is for "
+                "networks that reconstruct their input, and for arrays."
             )
         return ((found - wanted) ** 2).mean(axis=1).mean()
 

@@ -136,7 +136,7 @@ class Boxes(Detector):
         """Raises UsageError where nothing behind the last convolutions can have made corners of offsets."""
         if not tail.computes(*_DECODING):
             raise UsageError(
-                f"--post {self.name}: {tail.listed} come from convolutions as they are, so they are offsets from prior "
+                f"--post {self.name}: {tail.listed} come directly from convolutions, so they are offsets from prior "
                 "boxes; write ssd{priors=FILE.npy}."
             )
         return self
@@ -174,7 +174,7 @@ def _read_priors(name: str, file: str) -> Floats:
         corners: Any = np.load(Path(file), allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise UsageError(
-            f"{file}: is no .npy file ({error}). Give {name}{{priors=FILE.npy}} corners [n, 4]."
+            f"{file}: not a .npy file ({error}). {name}{{priors=FILE.npy}} needs corners [n, 4]."
         ) from error
     if np.ndim(corners) != 2 or np.shape(corners)[1] != 4:
         raise UsageError(f"{file}: does not hold one array [n, 4]. Give corners as fractions of the input.")
