@@ -1,4 +1,4 @@
-"""Writes recorded instructions as a `.bmodel`."""
+"""Write recorded instructions as a `.bmodel`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole `.bmodel` as text."""
+"""Print a `.bmodel` as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of the vendor's library for the processor: their numbers, and how their parameters lie in a file."""
+"""Layers of the vendor's library on the processor: their numbers and parameter layouts."""
 
 from __future__ import annotations
 

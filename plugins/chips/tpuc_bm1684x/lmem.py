@@ -1,4 +1,4 @@
-"""Local memory of BM1684X: 64 lanes of 256 KiB; how many bytes a tensor takes in each layout."""
+"""Local memory of BM1684X: 64 lanes of 256 KiB; bytes of a tensor in each layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated memories of a BM1684X and strided access to them."""
+"""Simulated memories of a BM1684X and strided access to them."""
 
 from __future__ import annotations
 

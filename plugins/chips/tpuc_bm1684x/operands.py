@@ -1,4 +1,4 @@
-"""Tiles and element types as the instructions want them."""
+"""Convert tiles and element types to instruction operands."""
 
 from __future__ import annotations
 

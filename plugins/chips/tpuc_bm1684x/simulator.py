@@ -1,4 +1,4 @@
-"""Runs a `.bmodel`: decodes the command bytes once, then executes them bit for bit for any number of inputs."""
+"""Run a `.bmodel`: decode the commands once, execute them bit for bit for any number of inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the firmware leaves in static memory: coefficients of series that vendor programs read (command_stream.md)."""
+"""Static memory as the firmware initializes it: series coefficients that vendor programs read (command_stream.md)."""
 
 from __future__ import annotations
 

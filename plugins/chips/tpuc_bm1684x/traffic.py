@@ -1,4 +1,4 @@
-"""Bytes that an instruction moves from and to DDR."""
+"""DDR bytes that an instruction reads and writes."""
 
 from __future__ import annotations
 

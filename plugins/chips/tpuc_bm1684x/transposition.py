@@ -1,4 +1,4 @@
-"""Moves within DDR whose rows become columns: a command that reads and writes rows; a copy would step by elements."""
+"""DDR transpositions: a command reads and writes rows, where a copy would step by elements."""
 
 from __future__ import annotations
 

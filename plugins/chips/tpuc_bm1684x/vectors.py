@@ -1,4 +1,4 @@
-"""Transfers of tensors whose channels lie next to each other in DDR: plain copies cost a DDR line for each element."""
+"""Transfers of tensors with contiguous channels in DDR; plain copies cost a DDR line per element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an archive says of the network in it, read as strangers' words: every one is checked before it is used."""
+"""Read the description of a network from an archive; check every word, since archives are not trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a compiled network: operators in C, the library parts they use, and files to build it with."""
+"""The output folder: operators in C, the library code they use, and build files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a compiled network as one archive, and the folder read again."""
+"""Write the output folder as one archive, and read it again."""
 
 from __future__ import annotations
 

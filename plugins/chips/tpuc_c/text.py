@@ -1,4 +1,4 @@
-"""Pieces of C: types, literals, and loops over tensors that lie in memory in any order."""
+"""C fragments: types, literals, and loops over tensors with any strides."""
 
 from __future__ import annotations
 

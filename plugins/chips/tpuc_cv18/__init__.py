@@ -1,1 +1,1 @@
-"""What the chips of a family share: lanes of 32 KiB, int8 and bf16, one TIU, one TDMA engine, `.cvimodel` files."""
+"""Shared code of the CV18xx chips: lanes of 32 KiB, int8 and bf16, one TIU, one TDMA engine, `.cvimodel` files."""

@@ -1,4 +1,4 @@
-"""The chip object: what the compiler is told of a `Target`."""
+"""The chip object of a `Target`."""
 
 from __future__ import annotations
 

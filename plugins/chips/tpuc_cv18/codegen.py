@@ -1,4 +1,4 @@
-"""Writes recorded instructions and host calls as a `.cvimodel`."""
+"""Write recorded instructions and host calls as a `.cvimodel`."""
 
 from __future__ import annotations
 

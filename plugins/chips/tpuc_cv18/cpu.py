@@ -1,4 +1,4 @@
-"""The runtime's built-in CPU functions that files call by name, as far as they are simulated."""
+"""Simulated CPU functions of the runtime that files call by name."""
 
 from __future__ import annotations
 

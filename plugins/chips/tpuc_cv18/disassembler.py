@@ -1,4 +1,4 @@
-"""A whole `.cvimodel` as text."""
+"""Print a `.cvimodel` as text."""
 
 from __future__ import annotations
 

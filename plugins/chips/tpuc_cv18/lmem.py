@@ -1,4 +1,4 @@
-"""Local memory: lanes of 32 KiB; how many bytes a tensor takes in each layout."""
+"""Local memory: lanes of 32 KiB; bytes of a tensor in each layout."""
 
 from __future__ import annotations
 

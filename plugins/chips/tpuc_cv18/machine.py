@@ -1,4 +1,4 @@
-"""The simulated memories of a chip and strided access to them."""
+"""Simulated memories of a chip and strided access to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `.bmodel` container: a plain model of it, reading and writing."""
+"""The `.bmodel` container: dataclasses, reader, writer."""
 
 from __future__ import annotations
 

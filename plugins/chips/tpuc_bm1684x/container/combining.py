@@ -1,4 +1,4 @@
-"""Several networks, or one for several shapes, in one `.bmodel`, and each by itself again."""
+"""Combine several networks or shapes in one `.bmodel`, and extract them again."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Layers of the vendor's library that compute ops of TOP on the processor, one file each."""
+"""Layers of the vendor's library that run TOP ops on the processor, one file each."""

@@ -1,4 +1,4 @@
-"""Maxima over a grid on regions of images."""
+"""Maximum pooling over grids on regions of interest."""
 
 from __future__ import annotations
 

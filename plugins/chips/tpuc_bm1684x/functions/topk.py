@@ -1,4 +1,4 @@
-"""The largest elements along a dimension, and where they are."""
+"""The largest elements along a dimension, and their indices."""
 
 from __future__ import annotations
 

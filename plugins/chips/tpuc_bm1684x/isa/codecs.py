@@ -1,4 +1,4 @@
-"""How operands and the usual groups of attributes lie in the fields of commands."""
+"""Encode operands and common groups of attributes into command fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of all instruction classes: encoding by the tables, decoding without loss, describing."""
+"""Base of all instructions: encode by tables, decode without loss, describe."""
 
 from __future__ import annotations
 

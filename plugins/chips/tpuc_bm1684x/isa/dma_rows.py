@@ -1,4 +1,4 @@
-"""DMA transfers of rows that an index chooses."""
+"""DMA transfers of rows selected by an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look-ups inside local memory (SG) and of whole rows (SGL)."""
+"""Gathers within local memory (SG) and of whole rows (SGL)."""
 
 from __future__ import annotations
 

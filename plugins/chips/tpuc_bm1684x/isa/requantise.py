@@ -1,4 +1,4 @@
-"""Requantisation and dequantisation (RQDQ)."""
+"""Requantization and dequantization (RQDQ)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bit layouts of all commands, read from `data/tiu.json` and `data/gdma.json`, and finding the one of a command."""
+"""Bit layouts of all commands from `data/tiu.json` and `data/gdma.json`, and the lookup of a command's layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types, operands and layouts in the words of a kernel author."""
+"""Element types, operands, and layouts for authors of kernels."""
 
 from __future__ import annotations
 

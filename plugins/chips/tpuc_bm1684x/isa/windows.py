@@ -1,4 +1,4 @@
-"""Sliding windows of convolution and pooling: how they are encoded, and padding beyond constants."""
+"""Encode sliding windows of convolution and pooling, and padding with values other than constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relu and its limit, on stored integers and floats."""
+"""Relu with its limit, on stored integers and floats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations of floats, nearly all computed in f32."""
+"""Float activations, mostly computed in f32."""
 
 from __future__ import annotations
 

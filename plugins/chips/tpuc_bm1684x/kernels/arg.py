@@ -1,4 +1,4 @@
-"""Where the extreme of a dimension is: it lies along w of each lane, part by part."""
+"""ArgMax and ArgMin along w of each lane, part by part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extremes by place where much lies behind the axis: its elements are rows, compared one after the other."""
+"""ArgMax and ArgMin with large trailing dimensions: elements are rows, compared one after the other."""
 
 from __future__ import annotations
 

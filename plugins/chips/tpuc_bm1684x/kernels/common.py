@@ -1,4 +1,4 @@
-"""What the BM1684X kernels share: limits of the command fields, sliding windows."""
+"""Shared code of BM1684X kernels: limits of command fields, sliding windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strided copies of any rank as the four-dimensional moves of the chip."""
+"""Decompose strided copies of any rank into the chip's four-dimensional moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution of every channel by itself, and the choice between the kinds of convolution."""
+"""Depthwise convolution, and the choice among convolution kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What element-wise kernels share: operands that repeat, and the arithmetic command over them."""
+"""Shared code of element-wise kernels: broadcast operands and the arithmetic command."""
 
 from __future__ import annotations
 

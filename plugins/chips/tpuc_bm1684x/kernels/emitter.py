@@ -1,4 +1,4 @@
-"""Arithmetic on one tile of floats, with numbers as immediates."""
+"""Emit float arithmetic on one tile, with immediates."""
 
 from __future__ import annotations
 

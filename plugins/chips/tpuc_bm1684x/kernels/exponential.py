@@ -1,4 +1,4 @@
-"""The exponential of f32 tensors, from a polynomial and the bits of a power of two; the square root."""
+"""Exponential of f32 tensors from a polynomial and exponent bits; square root."""
 
 from __future__ import annotations
 

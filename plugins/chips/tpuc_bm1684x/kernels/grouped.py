@@ -1,4 +1,4 @@
-"""Grouped convolution: one convolution per group, all results in one tile."""
+"""Grouped convolution: one convolution per group, with all results in one tile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Concat and Slice in local memory, for values that stay there: copies within lanes, and from lane to lane."""
+"""Concat and Slice of resident values: copies within and between lanes."""
 
 from __future__ import annotations
 

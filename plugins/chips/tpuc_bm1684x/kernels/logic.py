@@ -1,4 +1,4 @@
-"""Comparison, logic and choice, element by element."""
+"""Element-wise comparison, logic, and selection."""
 
 from __future__ import annotations
 

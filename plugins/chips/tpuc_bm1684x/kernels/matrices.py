@@ -1,4 +1,4 @@
-"""Products of two computed tensors by the matrix command: every row of all three matrices lies in a lane of its own."""
+"""Products of two computed tensors by the matrix command, with every matrix row in its own lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements around images, and channels before and behind them, in local memory; other pads are copies in DDR."""
+"""Pad images and channels in local memory; other pads are copies in DDR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planes of one channel, which element by element are computed in all lanes: as equal rows, or pixels in turn."""
+"""Compute one-channel planes across all lanes, as equal rows or interleaved pixels."""
 
 from __future__ import annotations
 

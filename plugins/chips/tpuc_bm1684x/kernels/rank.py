@@ -1,4 +1,4 @@
-"""Places in order: every element, one per lane, is compared with its whole row along w."""
+"""Sorting: compare every element, one per lane, with its whole row along w."""
 
 from __future__ import annotations
 

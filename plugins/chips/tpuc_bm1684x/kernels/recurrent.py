@@ -1,4 +1,4 @@
-"""Recurrent layers: units across the lanes, the recurrence stays in local memory, steps follow one another."""
+"""Recurrent layers: units across lanes, recurrent weights resident, step by step."""
 
 from __future__ import annotations
 

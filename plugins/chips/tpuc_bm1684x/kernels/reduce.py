@@ -1,4 +1,4 @@
-"""Neighbouring dimensions reduced to one value: they lie along h of each lane, so sums and maxima are pooling."""
+"""Reductions of neighboring dimensions along h of each lane, as pooling."""
 
 from __future__ import annotations
 

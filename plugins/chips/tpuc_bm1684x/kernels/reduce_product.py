@@ -1,4 +1,4 @@
-"""Products of neighbouring dimensions: they lie along h of each lane, and halves are multiplied."""
+"""Product reductions of neighboring dimensions along h of each lane, by multiplying halves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remainders: the chip's quotient is a little off, so what it leaves is put right by one divisor."""
+"""Remainders: correct the chip's inexact quotient by one divisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many rows times a constant matrix: each row lies in a lane of its own, as the layers around a product see it."""
+"""Many rows times a constant matrix, with each row in its own lane, as in neighboring layers."""
 
 from __future__ import annotations
 

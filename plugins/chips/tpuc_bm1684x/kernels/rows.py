@@ -1,4 +1,4 @@
-"""Rows by index: transfers within DDR whose places an operand states."""
+"""Gather rows: DDR transfers whose addresses come from an operand."""
 
 from __future__ import annotations
 

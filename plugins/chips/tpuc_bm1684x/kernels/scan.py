@@ -1,4 +1,4 @@
-"""Running sums and products: the dimension lies along h of each lane."""
+"""Cumulative sums and products along h of each lane."""
 
 from __future__ import annotations
 

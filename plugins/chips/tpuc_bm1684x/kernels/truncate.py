@@ -1,4 +1,4 @@
-"""Floats as whole numbers of narrower types."""
+"""Truncate floats to integers of narrower types."""
 
 from __future__ import annotations
 

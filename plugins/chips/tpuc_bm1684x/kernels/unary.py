@@ -1,4 +1,4 @@
-"""Ops of one tensor and constant numbers or slopes: sums, products, bounds, leaky units."""
+"""Ops of one tensor with constant numbers or slopes: sums, products, bounds, leaky relus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every element becomes a block."""
+"""Nearest-neighbor upsampling: every element becomes a block."""
 
 from __future__ import annotations
 

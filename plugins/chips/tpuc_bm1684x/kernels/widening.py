@@ -1,4 +1,4 @@
-"""Sums of 16-bit floats in f32: the chip would round every product and every sum of a window to 16 bits."""
+"""Sums of 16-bit floats in f32: the chip would round every product and every window sum to 16 bits."""
 
 from __future__ import annotations
 

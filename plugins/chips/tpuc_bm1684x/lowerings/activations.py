@@ -1,4 +1,4 @@
-"""Functions of one tensor: tables of 256 entries for integers, the chip's own arithmetic for floats."""
+"""Functions of one tensor: 256-entry tables for integers, chip arithmetic for floats."""
 
 from __future__ import annotations
 

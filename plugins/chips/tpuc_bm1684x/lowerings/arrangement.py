@@ -1,4 +1,4 @@
-"""Ops that cut, repeat and resample tensors, made of slices, concatenations and products."""
+"""Ops that cut, repeat, and resample tensors, built from slices, concatenations, and products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pads made of the tensor itself, and parts taken backwards."""
+"""Pads with values of the tensor itself, and reversed parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other element types keep of values."""
+"""Casts to other element types."""
 
 from __future__ import annotations
 

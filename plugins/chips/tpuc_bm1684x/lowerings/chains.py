@@ -1,4 +1,4 @@
-"""Sums and products of floats: any number of operands, each with a factor."""
+"""Float sums and products of any number of operands, each with a factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that several lowerings need: 8-bit multipliers, constants as bytes or in the float type of a mode."""
+"""Shared numbers of lowerings: 8-bit multipliers, constants as bytes or in the float type of a mode."""
 
 from __future__ import annotations
 

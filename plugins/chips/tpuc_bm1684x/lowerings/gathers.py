@@ -1,4 +1,4 @@
-"""Elements and parts by index: moved as they are stored, row by row."""
+"""Gathers of elements and slices, moved as stored, row by row."""
 
 from __future__ import annotations
 

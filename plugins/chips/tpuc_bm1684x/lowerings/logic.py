@@ -1,4 +1,4 @@
-"""Comparison, logic, choice and arithmetic of whole numbers."""
+"""Comparison, logic, selection, and integer arithmetic."""
 
 from __future__ import annotations
 

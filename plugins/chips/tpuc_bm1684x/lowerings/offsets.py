@@ -1,4 +1,4 @@
-"""Sums and differences of a tensor and a number."""
+"""Addition and subtraction of a tensor and a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extremes by place, the largest elements, running sums and products."""
+"""ArgMax and ArgMin, TopK, cumulative sums and products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lowerings of gathers and scatters share: values of one type, and whole numbers as places in memory."""
+"""Shared code of gathers and scatters: values of one type, and integers as addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent layers: the inputs' gates of all steps in one product, then step by step in f32."""
+"""Recurrent layers: gates of the inputs for all steps in one product, then step by step in f32."""
 
 from __future__ import annotations
 

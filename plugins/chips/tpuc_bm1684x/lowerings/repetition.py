@@ -1,4 +1,4 @@
-"""Tensors repeated, and taken apart and together along one dimension."""
+"""Tile, split, and join tensors along one dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors with elements or parts replaced."""
+"""Scatters of elements and slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integer products whose results are only read as floats: their int32 sums are never rounded to bytes."""
+"""Float output of integer products: their int32 sums are not rounded to bytes."""
 
 from __future__ import annotations
 

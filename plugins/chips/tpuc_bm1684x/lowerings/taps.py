@@ -1,4 +1,4 @@
-"""Convolutions with strides, dilations and pads beyond the fields of the commands: their taps become channels."""
+"""Convolutions with strides, dilations, and pads beyond the command fields: their taps become channels."""
 
 from __future__ import annotations
 

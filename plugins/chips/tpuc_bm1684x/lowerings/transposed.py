@@ -1,4 +1,4 @@
-"""Matrix products whose operands or result are exchanged, vectors, or repeated: made plain ones first."""
+"""Matrix products with transposed operands or results, vectors, or broadcasts: convert them to plain products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that the chip has no command for, as windows that it has: one dimension, far strides, dilations and pads."""
+"""Windows without a command (one dimension, large strides, dilations, pads) as windows with one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`run.cpp` and `run.py` on the vendor's runtime of BM1684X, for deployment folders."""
+"""`run.cpp` and `run.py` on BM1684X's vendor runtime, for deployment folders."""

@@ -1,4 +1,4 @@
-"""Which operands of a command had better lie in different banks of local memory, as the cycles of `compute` tell."""
+"""Operands of a command that should lie in different banks of local memory, by the cycles of `compute`."""
 
 from __future__ import annotations
 

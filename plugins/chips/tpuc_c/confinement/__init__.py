@@ -1,4 +1,4 @@
-"""Commands that nobody vouches for: limits, an empty environment, one folder to write to, one end for all."""
+"""Run untrusted commands with limits, an empty environment, and one writable folder, and end all their processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element by element: comparisons, choices, bits and whole numbers in floats."""
+"""Element-wise comparisons, selection, bit operations, and integer arithmetic in floats."""
 
 from __future__ import annotations
 

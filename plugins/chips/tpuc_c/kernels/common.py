@@ -1,4 +1,4 @@
-"""What kernels share: refusals by type, operands that are constants, and how sums become stored values."""
+"""Shared code of kernels: type checks, constant operands, and conversion of sums to stored values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element by element: casts, sums, products, tables and functions, as loops written for each node."""
+"""Element-wise casts, sums, products, tables, and functions, as loops generated per node."""
 
 from __future__ import annotations
 

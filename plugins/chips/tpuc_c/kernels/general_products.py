@@ -1,4 +1,4 @@
-"""Products of two computed matrices, and transposed convolutions: sums that no filter in memory makes fast."""
+"""Products of two computed matrices, and transposed convolutions, by plain loops."""
 
 from __future__ import annotations
 

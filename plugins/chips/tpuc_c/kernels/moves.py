@@ -1,4 +1,4 @@
-"""What only moves elements: other orders, shapes, parts and repetitions."""
+"""Ops that only move elements: permutations, reshapes, slices, repetitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What depends on the order of elements along a dimension: extremes, ranks, running sums, and rows by index."""
+"""Ops that depend on element order along a dimension: ArgMax, sorting, cumulative sums, row gathers."""
 
 from __future__ import annotations
 

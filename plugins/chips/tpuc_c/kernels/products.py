@@ -1,4 +1,4 @@
-"""Convolutions and matrix products with constant filters: one library function each for bytes and for floats."""
+"""Convolutions and matrix products with constant filters: a library function each for bytes and floats."""
 
 from __future__ import annotations
 

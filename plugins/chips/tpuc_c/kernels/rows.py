@@ -1,4 +1,4 @@
-"""What looks at all elements along dimensions: softmax and reductions."""
+"""Ops over all elements along dimensions: softmax and reductions."""
 
 from __future__ import annotations
 

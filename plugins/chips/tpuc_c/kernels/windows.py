@@ -1,4 +1,4 @@
-"""Pooling: maxima and averages under sliding windows."""
+"""Max and average pooling."""
 
 from __future__ import annotations
 

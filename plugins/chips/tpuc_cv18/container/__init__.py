@@ -1,4 +1,4 @@
-"""The `.cvimodel` container: a plain model of it, reading and writing."""
+"""The `.cvimodel` container: dataclasses, reader, writer."""
 
 from __future__ import annotations
 

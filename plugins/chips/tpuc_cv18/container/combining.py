@@ -1,4 +1,4 @@
-"""One network for several shapes in one `.cvimodel`, and each by itself again."""
+"""Combine several shapes of one network in one `.cvimodel`, and extract them again."""
 
 from __future__ import annotations
 

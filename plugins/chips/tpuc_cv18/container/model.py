@@ -1,4 +1,4 @@
-"""A `.cvimodel` as dataclasses, and the placement of its parts in the file."""
+"""A `.cvimodel` as dataclasses, and the layout of the file."""
 
 from __future__ import annotations
 

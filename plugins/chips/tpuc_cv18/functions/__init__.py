@@ -1,1 +1,1 @@
-"""Functions of the runtime that compute ops of TOP on the processor, one file each."""
+"""Functions of the runtime that run TOP ops on the processor, one file each."""

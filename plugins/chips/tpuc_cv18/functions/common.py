@@ -1,4 +1,4 @@
-"""What the runtime's functions have in common."""
+"""Shared code of the runtime's functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts by indices of several dimensions."""
+"""GatherND: slices by multi-dimensional indices."""
 
 from __future__ import annotations
 

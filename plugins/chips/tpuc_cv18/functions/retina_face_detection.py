@@ -1,4 +1,4 @@
-"""Faces with their points."""
+"""Face detections with landmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bf16 as the chip computes it: flushed inputs, ordered sums rounded toward zero, 0x7F7F instead of infinity."""
+"""bf16 arithmetic of the chip: denormal inputs flushed, ordered sums rounded toward zero, 0x7F7F for infinity."""
 
 from __future__ import annotations
 

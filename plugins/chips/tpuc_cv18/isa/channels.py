@@ -1,4 +1,4 @@
-"""The third operand of convolutions: a bias, or a block of requantisation parameters per channel."""
+"""The third operand of convolutions: a bias, or requantization parameters per channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How operands and the usual groups of attributes lie in the fields of descriptors."""
+"""Encode operands and common groups of attributes into descriptor fields."""
 
 from __future__ import annotations
 

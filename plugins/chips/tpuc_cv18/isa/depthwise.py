@@ -1,4 +1,4 @@
-"""Depthwise convolution, which is also the per-channel requantisation of a tensor."""
+"""Depthwise convolution, which also requantizes a tensor per channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a sum: bias, requantisation, relu, saturation, and 32-bit partial sums in planes."""
+"""The end of a product: bias, requantization, relu, saturation, and 32-bit partial sums in planes."""
 
 from __future__ import annotations
 

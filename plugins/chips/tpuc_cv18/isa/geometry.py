@@ -1,4 +1,4 @@
-"""Sizes and addresses that all chips of the family share (isa notes, chip.md: verified on the functional model)."""
+"""Sizes and addresses of all CV18xx chips (isa notes, chip.md: verified on the functional model)."""
 
 from __future__ import annotations
 

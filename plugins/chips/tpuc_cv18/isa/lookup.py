@@ -1,4 +1,4 @@
-"""Table lookup, and the sum over the elements of each channel."""
+"""Table lookup, and the sum of each channel."""
 
 from __future__ import annotations
 

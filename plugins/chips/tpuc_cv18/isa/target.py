@@ -1,4 +1,4 @@
-"""What differs between the chips that share these instructions, kernels and files."""
+"""Differences between the CV18xx chips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types, operands and layouts in the words of a kernel author. Strides are in bytes."""
+"""Element types, operands, and layouts for authors of kernels. Strides are in bytes."""
 
 from __future__ import annotations
 

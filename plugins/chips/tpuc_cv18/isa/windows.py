@@ -1,4 +1,4 @@
-"""Sliding windows of convolution and pooling: how they are encoded, and sums of bf16 in order."""
+"""Encode sliding windows of convolution and pooling, and sum bf16 in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relu and its limit, on stored integers and bf16."""
+"""Relu with its limit, on stored integers and bf16."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernel computes a matrix product."""
+"""Choose the kernel of a matrix product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sine and cosine of bf16 values: whole turns are taken off, a table gives the rest."""
+"""Sine and cosine of bf16 values: subtract whole turns, then look up a table."""
 
 from __future__ import annotations
 

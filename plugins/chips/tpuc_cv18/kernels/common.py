@@ -1,4 +1,4 @@
-"""What the kernels share: their base, views and spaces, refusals."""
+"""Shared code of kernels: base class, views, spaces, refusals."""
 
 from __future__ import annotations
 

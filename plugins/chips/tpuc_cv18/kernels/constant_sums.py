@@ -1,4 +1,4 @@
-"""Bytes times a number plus another one, in 16 bits."""
+"""Bytes times a number plus a constant, in 16 bits."""
 
 from __future__ import annotations
 

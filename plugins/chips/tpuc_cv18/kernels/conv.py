@@ -1,4 +1,4 @@
-"""The choice between the kinds of convolution."""
+"""Choose the kernel of a convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strided copies of any rank as the moves of the chip: three dimensions with strides around a dense row."""
+"""Decompose strided copies of any rank into the chip's moves: three strided dimensions around a dense row."""
 
 from __future__ import annotations
 

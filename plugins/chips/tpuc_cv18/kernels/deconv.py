@@ -1,4 +1,4 @@
-"""Transposed convolution: a convolution with zeros between the input's rows and columns, and the filter turned."""
+"""Transposed convolution: convolution with zeros inserted between rows and columns, and a flipped filter."""
 
 from __future__ import annotations
 

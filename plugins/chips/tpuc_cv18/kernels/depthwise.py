@@ -1,4 +1,4 @@
-"""Convolution of every channel by itself."""
+"""Depthwise convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums and products of two or more tensors, with operands that repeat."""
+"""Sums and products of two or more tensors, with broadcast operands."""
 
 from __future__ import annotations
 

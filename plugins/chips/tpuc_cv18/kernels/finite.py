@@ -1,4 +1,4 @@
-"""bf16 patterns that the chip would read as NaN become large numbers."""
+"""Replace bf16 patterns that the chip reads as NaN by large numbers."""
 
 from __future__ import annotations
 

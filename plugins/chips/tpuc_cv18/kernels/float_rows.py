@@ -1,4 +1,4 @@
-"""One row of integers times a constant matrix by the chip's own matrix product, as floats."""
+"""One row of integers times a constant matrix, with float output, by the chip's matrix product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of 256 bf16 entries by byte, and the choice between those and tables of bytes."""
+"""256-entry bf16 tables by byte, and the choice between them and byte tables."""
 
 from __future__ import annotations
 

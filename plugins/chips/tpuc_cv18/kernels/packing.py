@@ -1,4 +1,4 @@
-"""Bytes of constants as the lanes want them."""
+"""Pack constants into the layout of lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements around tensors: constants around images and behind channels in local memory, everything else by copies."""
+"""Pad images and trailing channels with constants in local memory; all other pads are copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums with a 16-bit number whose bytes are two operands, and with operands at half the resolution."""
+"""Sums with a 16-bit number in two byte operands, and with operands at half the resolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes in turn with others: colours of packed pixels, and maps of frames."""
+"""Deinterleave bytes: colors of packed pixels, and planes of frames."""
 
 from __future__ import annotations
 

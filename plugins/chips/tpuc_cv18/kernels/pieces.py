@@ -1,4 +1,4 @@
-"""Filters with a few numbers beyond bytes: the groups of channels that have them, and constants piece by piece."""
+"""Filters with a few values beyond a byte: affected groups of channels, and constants piece by piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planes of one channel, computed element by element in all lanes and brought into the one lane where they belong."""
+"""Compute one-channel planes across all lanes, and gather them in their lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows times a constant matrix of floats by the chip's own matrix product."""
+"""Float rows times a constant matrix, by the chip's matrix product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Softmax by the runtime."""
+"""Softmax in the runtime."""
 
 from __future__ import annotations
 

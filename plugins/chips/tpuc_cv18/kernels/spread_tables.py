@@ -1,4 +1,4 @@
-"""Tables of 256 bytes that are spread over the lanes by a product."""
+"""256-byte tables broadcast to all lanes by a product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planes of one channel as strips of rows, each in equal parts over lanes, and how those come together in one lane."""
+"""One-channel planes as strips of rows over lanes, and their assembly in one lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution of every channel by itself with a few numbers beyond bytes: groups that have them see rows repeated."""
+"""Depthwise convolution with a few values beyond a byte: affected groups see repeated rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution with a few numbers beyond bytes: what they are more is added to the sums of the groups that have them."""
+"""Convolution with a few values beyond a byte: the excess is added to the sums of affected groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that cut and repeat tensors, made of slices and concatenations."""
+"""Ops that cut and repeat tensors, built from slices and concatenations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the inner ops of a node in bf16, whatever the mode is."""
+"""Build the inner ops of a node in bf16 in every mode."""
 
 from __future__ import annotations
 

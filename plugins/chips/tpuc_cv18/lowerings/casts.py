@@ -1,4 +1,4 @@
-"""How casts between float32, bf16 and bytes are made: every one is one op."""
+"""Casts between float32, bf16, and bytes, each as one op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that several lowerings need: constants as bytes or bf16, results with a chosen sign or scale."""
+"""Shared numbers of lowerings: constants as bytes or bf16, results with a chosen sign or scale."""
 
 from __future__ import annotations
 

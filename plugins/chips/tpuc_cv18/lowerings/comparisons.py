@@ -1,4 +1,4 @@
-"""Comparisons, choices and rounding, in bf16 in every mode: truths are 0 and 1, made by steep slopes."""
+"""Comparison, selection, and rounding in bf16 in every mode; booleans are 0 and 1 from steep slopes."""
 
 from __future__ import annotations
 

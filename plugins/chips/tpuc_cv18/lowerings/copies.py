@@ -1,4 +1,4 @@
-"""Constants as values that moves can read: among the activations."""
+"""Copy constants to activation memory, where moves can read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maxima and minima of several tensors, element by element."""
+"""Element-wise maximum and minimum of several tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tensor times a function of the same tensor, in a network that is quantised already: a table of its bytes."""
+"""A tensor times a function of the same tensor in a quantized network, as a byte table."""
 
 from __future__ import annotations
 

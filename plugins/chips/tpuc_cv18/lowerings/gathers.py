@@ -1,4 +1,4 @@
-"""Elements by index: slices where the indices are known, a product with ones and zeros where they are computed."""
+"""Gathers: slices for constant indices, a product with ones and zeros for computed ones."""
 
 from __future__ import annotations
 

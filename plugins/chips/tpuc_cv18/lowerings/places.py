@@ -1,4 +1,4 @@
-"""Where the largest or smallest element is, in bf16: the extreme's equals, times numbers that fall along the axis."""
+"""ArgMax and ArgMin in bf16: mark the elements equal to the extreme, times numbers that decrease along the axis."""
 
 from __future__ import annotations
 

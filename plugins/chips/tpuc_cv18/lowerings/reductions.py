@@ -1,4 +1,4 @@
-"""Reductions, which are pooling over whole planes: dimensions that go become rows or columns."""
+"""Reductions as pooling over whole planes: reduced dimensions become rows or columns."""
 
 from __future__ import annotations
 

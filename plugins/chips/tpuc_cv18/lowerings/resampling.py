@@ -1,4 +1,4 @@
-"""Images at other sizes: repetition, transposed convolution with a triangle, or products with matrices."""
+"""Resize images by repetition, transposed convolution with a triangle filter, or products with matrices."""
 
 from __future__ import annotations
 

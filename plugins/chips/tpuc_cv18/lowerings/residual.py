@@ -1,4 +1,4 @@
-"""Sums of two tensors of a network that is quantised already, as products of the channels of both."""
+"""Add two tensors of a quantized network, as products over the channels of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that move data or rename shapes: any element type passes through."""
+"""Ops that move data or change shapes, for any element type."""
 
 from __future__ import annotations
 

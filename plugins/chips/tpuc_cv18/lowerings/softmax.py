@@ -1,4 +1,4 @@
-"""Softmax: by the runtime where the network ends, by the chip where it goes on."""
+"""Softmax: in the runtime at the end of a network, on the chip elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The multipliers of sums: signed bytes with one shift for all operands, and the result's scale that suits them."""
+"""Multipliers of sums: signed bytes with one shift for all operands, and a matching result scale."""
 
 from __future__ import annotations
 

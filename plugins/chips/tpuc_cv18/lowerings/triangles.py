@@ -1,4 +1,4 @@
-"""Triangles: running sums, which are products with one, and matrices of which one is kept."""
+"""Triangular matrices: cumulative sums as products, and masks that keep one triangle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows beyond the chip's fields, as others within them: padding by an op of its own, far strides as depth."""
+"""Windows beyond the command fields as windows within them: separate padding, large strides as depth."""
 
 from __future__ import annotations
 
