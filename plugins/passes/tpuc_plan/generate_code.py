@@ -59,10 +59,7 @@ class GenerateCode(Pass):
         if "module.neuron_addr" not in module.attributes:
             raise UsageError("the module has no addresses: run the pass assign-addresses before generate-code")
         if any(isinstance(operation.op, RunsInPlace) for operation in module.main.operations):
-            raise UsageError(
-                "the module has groups, which generate-code does not read: give it the module from before the pass "
-                "outline-groups"
-            )
+            raise UsageError("the module has groups: give generate-code the module from before outline-groups")
         hook = context.registry.hooks.hook
         proceed = partial(self._generate, chip, module, context)
         context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
