@@ -44,14 +44,15 @@ def test_the_vendors_model_equals_simulator_and_evaluation(kind: str, run_vendor
     np.testing.assert_array_equal(got.reshape(wanted.shape), wanted)
 
 
-TWO = ("Mul", "ReduceMin", "ReduceSum", "PRelu", "AveragePool", "Concat", "Relu", "Conv")
-"""Ops whose forms are products of two tensors by tables, opposites, tables by channel, and relus behind."""
+MIXED = ("Mul", "ReduceMin", "ReduceSum", "PRelu", "AveragePool", "Concat", "Relu", "Conv", "Resize")
+"""Ops whose forms are products of two tensors by tables, opposites, tables by channel, whole shares, relus behind."""
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("kind", ["affine", "mixed"])
+@pytest.mark.parametrize("kind", ["affine", "mixed", "softmax"])
 def test_ops_between_casts_are_those_of_the_vendors_model(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    cases: Cases = affine(3) if kind == "affine" else draw_cases(11, 8, TWO)
+    chosen = MIXED if kind == "mixed" else ("Softmax", "Tanh")
+    cases: Cases = affine(3) if kind == "affine" else draw_cases(11, 8, chosen)
     onnx.save(cases.model(), tmp_path / "network.onnx")
     session = Session(chip="cv183x", quantize="int8")
     built = session.build(session.transform(tmp_path / "network.onnx"))
@@ -60,5 +61,6 @@ def test_ops_between_casts_are_those_of_the_vendors_model(kind: str, run_vendor:
     given = as_stored(inputs_of(built.module), dict(cases.inputs))
     vendor = run_vendor(path, given)
     assert_same_bits(session.chip.load(built.data).run(given), vendor)
-    for name, wanted in Interpreter(built.module).run(given).items():
-        np.testing.assert_array_equal(vendor[name].reshape(wanted.shape), wanted)
+    if kind != "softmax":  # whose quotients are tables on the chip
+        for name, wanted in Interpreter(built.module).run(given).items():
+            np.testing.assert_array_equal(vendor[name].reshape(wanted.shape), wanted)
