@@ -26,8 +26,8 @@ from tpuc.api import TpucError
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_driver.session.boundary import Boundary
-from tpuc_driver.session.building import Built
-from tpuc_driver.session.running import needs_calibration
+from tpuc_driver.session.modes import needs_calibration
+from tpuc_driver.session.values import Built
 from tpuc_profile.analysis import analyse
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -123,6 +123,26 @@ def test_imports_of_the_compiler_run_one_way() -> None:
     assert circles(graph) == sorted(PAIRS)
 
 
+@pytest.mark.parametrize("package", ["tpuc_driver", "tpuc_testing"])
+def test_files_above_the_compiler_import_one_way(package: str) -> None:
+    modules = modules_of(CORE / package)
+    graph = {name: imported(path, modules) - {name} for name, path in modules.items()}
+    assert circles(graph) == []
+
+
+def test_stages_of_a_session_know_neither_each_other_nor_the_session() -> None:
+    modules = modules_of(CORE / "tpuc_driver")
+    session = "tpuc_driver.session.session"
+    wrong = [
+        f"{name} imports {other}"
+        for name, path in modules.items()
+        if name.startswith("tpuc_driver.session.") and name != session
+        for other in imported(path, modules)
+        if other == session or (".stages." in name and ".stages." in other)
+    ]
+    assert wrong == []
+
+
 def test_the_compiler_stays_small() -> None:
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (CORE / "tpuc").rglob("*.py"))
     assert lines <= MOST_LINES

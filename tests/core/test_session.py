@@ -227,7 +227,7 @@ def test_intermediate_files_stay_in_the_work_folder(name: str, tmp_path: Path) -
     session = Session(Registry(offers=[]), work_dir=work)
     module = finished()
     module.name = name
-    session.keep(module, "_origin")
+    session.configuration.keep(module, "_origin")
     stem = name.lstrip(".").replace("/", "_")
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()) == [
         f"deep/work/{stem}_origin.mlir",

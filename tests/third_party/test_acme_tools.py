@@ -19,7 +19,7 @@ from tpuc.registry import Registry
 from tpuc.schedule import PIPELINES, PassContext, PassManager
 from tpuc_driver.cli import main
 from tpuc_driver.session import Session
-from tpuc_driver.session.building import Built
+from tpuc_driver.session.values import Built
 from tpuc_testing.golden import run_golden
 from tpuc_testing.packages import make_importable, offers_of
 from tpuc_testing.planner_conformance import PlannerConformance

@@ -33,6 +33,9 @@ from tpuc_driver.data import (
     without_seen,
 )
 from tpuc_driver.session.calibrated_on import calibrated_on, seen_among
+from tpuc_driver.session.modes import (
+    needs_calibration,
+)
 from tpuc_driver.session.reports import (
     AccuracyReport,
     OutputCheck,
@@ -47,7 +50,6 @@ from tpuc_driver.session.results import (
 from tpuc_driver.session.running import (
     Runner,
     module_runner,
-    needs_calibration,
     pair_inputs,
     paired_inputs,
     samples_in,

@@ -41,7 +41,7 @@ def open_session(
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip does not have the mode."""
     from tpuc_driver.session import Session
-    from tpuc_driver.session.checking import check_mode
+    from tpuc_driver.session.modes import check_mode
 
     if chip is not None:
         check_mode(app.registry.get("tpuc.chips", chip), quantize)

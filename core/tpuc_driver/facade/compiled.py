@@ -65,7 +65,9 @@ class CompiledNetwork:
         are taken as they are and floats are quantised.
         """
         session = self._session
-        specs = compiled_inputs(self._loaded, self._described, {}, session.remark, session.input_layout or "")
+        specs = compiled_inputs(
+            self._loaded, self._described, {}, session.remark, session.configuration.input_layout or ""
+        )
         samples = samples_of(specs, inputs, session.registry)
         rows = [session.simulate(self._chip, self._loaded, as_stored(specs, sample)) for sample in samples]
         return stacked(rows)

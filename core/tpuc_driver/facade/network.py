@@ -24,8 +24,9 @@ from tpuc_driver.facade.remarks import make_session, paths_in
 from tpuc_driver.facade.shown import Section, html_of
 from tpuc_driver.session import Boundary
 from tpuc_driver.session.artifacts import described_inputs
-from tpuc_driver.session.building import Calibrated, calibrate, finish, prepared, write
-from tpuc_driver.session.running import is_quantised, module_runner
+from tpuc_driver.session.modes import is_quantised
+from tpuc_driver.session.pipeline import finish, prepared, write
+from tpuc_driver.session.running import module_runner
 from tpuc_driver.session.settings import (
     CalibrationSettings,
     CompileSettings,
@@ -34,6 +35,8 @@ from tpuc_driver.session.settings import (
     check_settings,
     chosen,
 )
+from tpuc_driver.session.stages.calibrate import calibrate
+from tpuc_driver.session.values import Calibrated
 
 
 class CompileOptions(TypedDict, total=False):
@@ -180,7 +183,7 @@ class Network:
             method=method,
             options={"lint": True, "hold_out": True, **options},
         )
-        return QuantizedNetwork(self, mode, calibrate(self._session, self.module, settings), held)
+        return QuantizedNetwork(self, mode, calibrate(self._session.configuration, self.module, settings), held)
 
     def compile(self, chip: str, *, mode: str | None = None, **options: Unpack[CompileOptions]) -> CompiledNetwork:
         """Compile as it is: in a float mode, the chip's most exact one if none is named, or in the integers of a
@@ -310,10 +313,10 @@ def _compiled(
         if quantized.samples is not None:
             settings["dataset"] = quantized.samples.path
     target = Path(f"{module.name}{description.suffix}")
-    deploy = prepared(session, target, module, settings)
+    deploy = prepared(session.configuration, target, module, settings)
     if quantized is not None and quantized.calibrated.held_out is not None and not options.get("min_accuracy"):
         deploy |= DeploySettings(check_samples=quantized.calibrated.held_out, tuned=False)
-    done = finish(session, module, target, deploy)
+    done = finish(session.configuration, module, target, deploy)
     plan = done.report.memory_plan
     return CompiledNetwork(
         target.name,
@@ -323,7 +326,7 @@ def _compiled(
         session.chip,
         done.loaded,
         described_inputs(inputs_of(done.built.module)),
-        lambda path: write(session, done, path),
+        lambda path: write(session.configuration, done, path),
     )
 
 

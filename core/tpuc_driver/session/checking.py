@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tpuc.api.chip import Chip
-from tpuc.errors import CalibrationError, UsageError
+from tpuc.errors import CalibrationError
 from tpuc.ir import Module
 from tpuc.ir.fused_postprocess import network_alone
 from tpuc.schedule.results import CALIBRATION_TABLE, QUANTISED, ResultKey
 
 from tpuc_driver.data import Labels, SampleSource
+from tpuc_driver.session.configuration import Configuration
 from tpuc_driver.session.reports import FEW_KEPT, SelfCheck
 from tpuc_driver.session.results import CHECK_SAMPLES, SELF_CHECK
-
-if TYPE_CHECKING:
-    from tpuc_driver.session.session import Session
-
-
-def check_mode(chip: Chip, mode: str | None) -> None:
-    """Raise UsageError for a mode that the chip does not have."""
-    known = chip.description.modes
-    if mode is not None and mode not in known:
-        raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Its modes: {', '.join(known)}.")
 
 
 def fitted_labels(module: Module, labels: Labels) -> Sequence[str]:
@@ -38,7 +28,7 @@ def fitted_labels(module: Module, labels: Labels) -> Sequence[str]:
 
 
 def self_check(
-    session: Session,
+    configuration: Configuration,
     top: Module,
     tpu: Module | None,
     table: Any,
@@ -58,10 +48,10 @@ def self_check(
         results[CALIBRATION_TABLE] = table
     if tpu is not None:
         results[QUANTISED] = tpu
-    context = session.context(results)
-    definition = session.registry.get("tpuc.passes", "check-decisions")
-    with session.timed("self-check"):
-        session.manager(context).run(top, [definition(tuned=tuned)], "verify")
+    context = configuration.context(results)
+    definition = configuration.registry.get("tpuc.passes", "check-decisions")
+    with configuration.clock.timed("self-check"):
+        configuration.manager(context).run(top, [definition(tuned=tuned)], "verify")
     found = context.find(SELF_CHECK)
     if found is None:
         return None
@@ -70,7 +60,7 @@ def self_check(
     if found.agreement < least:
         raise CalibrationError(f"{found.complaint()}. --min-agreement {least:g} makes this an error")
     if not found.shows:
-        session.remark(found.text())
+        configuration.remark(found.text())
     elif found.agreement < FEW_KEPT:
-        session.remark(found.complaint())
+        configuration.remark(found.complaint())
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.errors import PluginError, Unsupported, UsageError
@@ -17,9 +17,7 @@ from tpuc_driver.data import as_type, inputs_of
 from tpuc_driver.session.compare import compare, meanings, steps_of, tolerance_of
 from tpuc_driver.session.reports import StageComparison
 from tpuc_driver.session.running import meant_inputs, reference_values, samples_in
-
-if TYPE_CHECKING:
-    from tpuc_driver.session.settings import NetworkSettings, TransformTestSettings
+from tpuc_driver.session.settings import NetworkSettings, TransformTestSettings
 
 
 def read_network(registry: Registry, path: Path, settings: NetworkSettings) -> Module:

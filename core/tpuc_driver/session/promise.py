@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from tpuc.errors import UsageError
 from tpuc.ir import Module
 from tpuc.schedule.results import CALIBRATION_TABLE, COMPILE, QUANTISE_TABLE, ResultKey
 
 from tpuc_driver.data import SampleSource, sets_of
+from tpuc_driver.session.configuration import Configuration
 from tpuc_driver.session.reports import AccuracyReport
 from tpuc_driver.session.results import ACCURACY, CHECK_SAMPLES
 from tpuc_driver.session.settings import CompileSettings
-
-if TYPE_CHECKING:
-    from tpuc_driver.session.session import Session
+from tpuc_driver.session.values import Built
 
 MOST_TRIALS = 40
 
@@ -29,28 +28,35 @@ class Promised(NamedTuple):
     held_out: SampleSource | None
 
 
-def meet_accuracy(session: Session, module: Module, settings: CompileSettings) -> Promised:
+def meet_accuracy(
+    configuration: Configuration,
+    module: Module,
+    settings: CompileSettings,
+    build: Callable[[Module, Any, Mapping[str, str]], Built],
+) -> Promised:
     """The cheapest network that is accurate enough, by the pass `meet-accuracy`, which may change the module's filters.
+    `build` compiles a network with a calibration table and modes of ops.
 
     Raises UsageError without samples, CalibrationError when no network is accurate enough.
     """
     if settings.get("dataset") is None and settings.get("data_list") is None:
         raise UsageError("--min-accuracy needs samples to measure on; give --dataset or --data-list.")
-    if not session.chip.profiles:
+    chip = configuration.chip
+    if not chip.profiles:
         raise UsageError(
             "--min-accuracy needs a timing model to find the fastest network, and chip "
-            f"'{session.chip.description.name}' has none; compare networks with `tpuc eval`."
+            f"'{chip.description.name}' has none; compare networks with `tpuc eval`."
         )
 
     def compiled(module: Module, table: Any, modes: Mapping[str, str]) -> tuple[Module, int]:
-        built = session.build(module, table, modes)
-        return built.module, session.chip.load(built.data).timeline(session.chip.profiles[0]).cycles
+        built = build(module, table, modes)
+        return built.module, chip.load(built.data).timeline(chip.profiles[0]).cycles
 
     results: dict[ResultKey[Any], Any] = {COMPILE: compiled}
     if (table := settings.get("calibration_table")) is not None:
         results[CALIBRATION_TABLE] = table
-    context = session.context(results, session.mode_for(module))
-    definition = session.registry.get("tpuc.passes", "meet-accuracy")
+    context = configuration.context(results, configuration.mode_for(module))
+    definition = configuration.registry.get("tpuc.passes", "meet-accuracy")
     options = {
         "dataset": tuple(one.text() for one in sets_of(settings.get("dataset"))),
         "data_list": str(settings.get("data_list") or ""),
@@ -61,7 +67,7 @@ def meet_accuracy(session: Session, module: Module, settings: CompileSettings) -
         "measure": settings.get("measure") or "decisions",
         "point_estimate": bool(settings.get("accept_point_estimate")),
     }
-    with session.timed("meet accuracy"):
-        session.manager(context).run(module, [definition(**options)], "calibrate")
+    with configuration.clock.timed("meet accuracy"):
+        configuration.manager(context).run(module, [definition(**options)], "calibrate")
     table, modes, report = context.find(CALIBRATION_TABLE), context.result(QUANTISE_TABLE), context.result(ACCURACY)
     return Promised(table, modes, report, context.find(CHECK_SAMPLES))

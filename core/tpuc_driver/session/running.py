@@ -2,86 +2,37 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api.chip import FLOAT_MODES, Chip, LoadedModel, TensorInfo
+from tpuc.api.chip import Chip, LoadedModel, TensorInfo
 from tpuc.api.frontend import HostEngine
 from tpuc.errors import UsageError
 from tpuc.files import file_stem
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import real_values, types_of
-from tpuc.ir import Module, Operation, TensorType, Value
-from tpuc.ir.attributes import StringAttr
+from tpuc.ir import Module, TensorType
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.fused_postprocess import FusedPostprocess, fused_postprocess
 from tpuc.ir.preprocess import Preprocess, preprocess_from
 from tpuc.ir.traits import NetworkInput
-from tpuc.ir.types import Uniform
 from tpuc.registry import Registry
 
 from tpuc_driver.data import SampleInput, from_pixels, inputs_of, layout_of, open_samples, quantiser
 from tpuc_driver.session.artifacts import Described
 from tpuc_driver.session.border import NetworkModel
+from tpuc_driver.session.modes import compiled_mode
 from tpuc_driver.session.reports import CompileReport, ProfileReport, StageComparison
-
-if TYPE_CHECKING:
-    from tpuc_driver.session.building import Built
-    from tpuc_driver.session.session import Session
+from tpuc_driver.session.values import Built
 
 Array: TypeAlias = npt.NDArray[Any]
 Remark: TypeAlias = Callable[[str], None]
 NamedSamples: TypeAlias = Iterator[tuple[tuple[Path, ...], dict[str, Array]]]
 """Samples with the files that each is of."""
-
-
-QUANTISED_BITS = 8
-"""Of the integers that chips compute with."""
-
-
-def needs_calibration(mode: str, module: Module) -> bool:
-    """In the integer modes, unless the network's values have scales already."""
-    return mode not in FLOAT_MODES and not is_quantised(module)
-
-
-def is_quantised(module: Module) -> bool:
-    """Do values that the network computes have scales already?"""
-    return stored_bits(module) > 0
-
-
-def stored_bits(module: Module) -> int:
-    """The most bits that a value which the network computes is quantised to; 0 where none is."""
-    values = (value for operation in _computing(module) for value in operation.results if _is_stored(value))
-    return max((value.tensor.storage.bits for value in values), default=0)
-
-
-def takes_calibration(mode: str, module: Module) -> bool:
-    """In the integer modes, where the network computes some values with floats."""
-    if mode in FLOAT_MODES:
-        return False
-    return any(not any(map(_is_stored, (*o.operands, *o.results))) for o in _computing(module))
-
-
-def _computing(module: Module) -> Iterable[Operation]:
-    operations = (operation for operation in module.main.operations[:-1] if operation.operands)
-    return (operation for operation in operations if not isinstance(operation.op, NetworkInput))
-
-
-def _is_stored(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and isinstance(value.type.element, Uniform)
-
-
-def compiled_mode(module: Module) -> str:
-    """The mode that a lowered module was lowered in; a network that is quantised already has its own."""
-    mode = module.attributes["module.mode"]
-    assert isinstance(mode, StringAttr)
-    return mode.value.lower()
 
 
 def samples_in(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> Iterable[dict[str, Array]]:
@@ -151,6 +102,11 @@ def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
         {name: types[name] for name in (types if everything else interpreter.output_names)},
         postprocess=fused_postprocess(module),
     )
+
+
+def simulate(registry: Registry, chip: Chip, loaded: LoadedModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Run a loaded file; hook plugins may observe or wrap it."""
+    return registry.hooks.hook.simulate(chip=chip, inputs=inputs, proceed=lambda: loaded.run(inputs))
 
 
 def as_stored(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> dict[str, Array]:
@@ -249,10 +205,16 @@ def reference_values(
 
 
 def compile_report(
-    path: Path, session: Session, built: Built, loaded: LoadedModel, comparisons: Sequence[StageComparison]
+    path: Path,
+    chip: Chip,
+    built: Built,
+    loaded: LoadedModel,
+    comparisons: Sequence[StageComparison],
+    seconds: Mapping[str, float],
 ) -> CompileReport:
-    """What a compiled file is, and how long it takes by the first timing profile of its chip."""
-    chip = session.chip
+    """What a compiled file is, how long it takes by the first timing profile of its chip, and the `seconds` that the
+    stages took.
+    """
     profile = chip.profiles[0] if chip.profiles else ""
     cycles = loaded.timeline(profile).cycles if profile else None
     return CompileReport(
@@ -267,7 +229,7 @@ def compile_report(
         tuple(comparisons),
         tuple(loaded.inputs),
         tuple(loaded.outputs),
-        dict(session.seconds),
+        dict(seconds),
         built.memory_plan,
         network=file_stem(built.module.name),
     )
@@ -299,12 +261,3 @@ def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | N
         loaded.memory,
         chip.profile_notes.get(name, ""),
     )
-
-
-def with_divisor(chip: Chip, divisor: int | None) -> Chip:
-    """The chip with another divisor of signed symmetric scales; the chip itself for None."""
-    if divisor is None:
-        return chip
-    chip = copy.copy(chip)
-    chip.description = dataclasses.replace(chip.description, symmetric_divisor=divisor)
-    return chip

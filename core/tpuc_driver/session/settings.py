@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from tpuc.errors import UsageError
 
 from tpuc_driver.data import Labels, SampleSet, SampleSource
 from tpuc_driver.session.boundary import Boundary
 from tpuc_driver.session.reports import AccuracyReport
-
-if TYPE_CHECKING:
-    from tpuc_driver.session.building import SharedConstants
+from tpuc_driver.session.values import SharedConstants
 
 
 class NetworkSettings(TypedDict, total=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy.typing as npt
 from tpuc.api.chip import LoadedModel
@@ -13,17 +13,15 @@ from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import types_of
 from tpuc.ir import Module
 from tpuc.ir.fused_postprocess import fused_postprocess
-from tpuc.schedule import PassManager
 from tpuc.schedule.results import CALIBRATION_TABLE
 
 from tpuc_driver.session.compare import SIMULATOR_TOLERANCE, compare, meanings, stated_values, tolerance_of
+from tpuc_driver.session.configuration import Configuration
+from tpuc_driver.session.modes import compiled_mode
 from tpuc_driver.session.overflow import find_overflows, has_less_than_f32, magnitudes, merged, sentences
 from tpuc_driver.session.reports import StageComparison
-from tpuc_driver.session.running import compiled_mode, paired_inputs
+from tpuc_driver.session.running import paired_inputs, simulate
 from tpuc_driver.session.underflow import find_underflows, underflow_sentences
-
-if TYPE_CHECKING:
-    from tpuc_driver.session.session import Session
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -44,7 +42,7 @@ class Verification:
     table or its path, `ranges` are the largest magnitudes of values that samples gave.
     """
 
-    session: Session
+    configuration: Configuration
     top: Module
     tpu: Module
     loaded: LoadedModel
@@ -58,7 +56,7 @@ class Verification:
         if not test.paths:
             self.remark_overflows({})
             return ()
-        inputs, stored = paired_inputs(self.top, self.tpu, test.paths, self.session.registry)
+        inputs, stored = paired_inputs(self.top, self.tpu, test.paths, self.configuration.registry)
         exact = meanings(self.top, Interpreter(self.top).run(inputs, "all"))
         self.remark_overflows(magnitudes(exact))
         limits = tolerance_of(compiled_mode(self.tpu), test.tolerance)
@@ -69,7 +67,7 @@ class Verification:
         # rows of near scores change places
         rows = [] if fused_postprocess(self.top) is None else [value.name for value in self.top.main.outputs]
         first = compare(f"{stage} and TPU", meanings(self.tpu, got), wanted, limits, [*test.excepts, *rows])
-        outputs = self.session.simulate(self.session.chip, self.loaded, stored)
+        outputs = simulate(self.configuration.registry, self.configuration.chip, self.loaded, stored)
         same = {name: got[name] for name in outputs}
         return first, compare("TPU and simulator", outputs, same, SIMULATOR_TOLERANCE, test.excepts)
 
@@ -81,16 +79,16 @@ class Verification:
             return
         ranges = merged((self.ranges or {}, seen, self._ranges_in_table()))
         found = find_overflows(self.top, self.tpu, ranges)
-        modes = self.session.chip.description.modes
+        modes = self.configuration.chip.description.modes
         for sentence in (*sentences(found, modes), *underflow_sentences(find_underflows(self.tpu, ranges), modes)):
-            self.session.remark(sentence)
+            self.configuration.remark(sentence)
 
     def _ranges_in_table(self) -> dict[str, float]:
         if self.table is None:
             return {}
-        session = self.session
-        context = replace(session.context({CALIBRATION_TABLE: self.table}), remark=session.log)
-        definition = session.registry.get("tpuc.passes", "import-calibration")
-        PassManager(context, pipelines=session.pipelines).run(self.top.clone(), [definition()], "verify")
+        configuration = self.configuration
+        context = replace(configuration.context({CALIBRATION_TABLE: self.table}), remark=configuration.log)
+        definition = configuration.registry.get("tpuc.passes", "import-calibration")
+        configuration.manager(context).run(self.top.clone(), [definition()], "verify")
         entries = context.result(CALIBRATION_TABLE).entries
         return {name: max(abs(entry.minimum), abs(entry.maximum)) for name, entry in entries.items()}

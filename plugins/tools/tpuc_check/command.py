@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -99,7 +98,7 @@ def command(
     }
     with tempfile.TemporaryDirectory() as folder:
         found = check(app, session, network, settings, Path(folder), destination)
-    return _show(app, Result(network, chip, session.mode, destination, found), as_json)
+    return _show(app, Result(network, chip, found.mode, destination, found), as_json)
 
 
 def _is_compiled(app: App, path: Path, chip: str | None) -> bool:
@@ -122,13 +121,14 @@ def _show(app: App, result: Result, as_json: bool) -> int:
 
 class Found(NamedTuple):
     """What was found. `ops` were looked at; `behind` says whether some lie behind what could not be read;
-    `device_bytes` are what the runtime allocates for the whole.
+    `device_bytes` are what the runtime allocates for the whole, and `mode` is the one that the network is compiled in.
     """
 
     findings: tuple[Finding, ...]
     ops: int = 0
     behind: bool = False
     device_bytes: Mapping[str, int] = MappingProxyType({})
+    mode: str | None = None
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def check(
 ) -> Found:
     """Import as far as possible, then compile; where that is refused, try every op by itself.
 
-    The session gets the mode that the network is compiled in, whatever was asked for a network that is quantised.
+    The mode is the one that the network is compiled in, whatever was asked for a network that is quantized.
     """
     from tpuc_importing.obstacles import ImportRefused
 
@@ -193,9 +193,9 @@ def check(
     from tpuc_check.trial import computes
 
     findings = destination.wrong_chip(session.chip.description.name)
+    asked = session.mode or session.chip.description.float_mode
     if findings:
-        session.mode = session.mode or session.chip.description.float_mode
-        return Found(tuple(findings))
+        return Found(tuple(findings), mode=asked)
     module: Module | None = None
     try:
         module = session.transform(network, **settings)
@@ -207,21 +207,19 @@ def check(
             app.remark(f"checking the part of the network before: {', '.join(outputs)}")
             module = _read_part(session, network, {**settings, "output_names": outputs})
     if module is None:
-        session.mode = session.mode or session.chip.description.float_mode
-        return Found(tuple(findings), behind=True)
+        return Found(tuple(findings), behind=True, mode=asked)
     behind = bool(findings)
-    session.mode = session.mode_used(module)
+    mode = session.mode_used(module)
+    session = session.having(mode=mode)
     count = sum(map(computes, module.main.operations))
     table = _ranges(session, module, folder)
     refused, device_bytes = whole(session, module, table, destination)
-    return Found((*findings, *explained(app, session, module, table, refused)), count, behind, device_bytes)
+    return Found((*findings, *explained(app, session, module, table, refused)), count, behind, device_bytes, mode)
 
 
 def _quiet(session: Any) -> Any:
     """The same session without remarks: those of single ops say nothing of the network."""
-    quiet = copy.copy(session)
-    quiet.remark = _unheard
-    return quiet
+    return session.having(remark=_unheard)
 
 
 def _unheard(_text: str) -> None: ...

@@ -101,7 +101,7 @@ def test_deploy_compares_and_reports_scales(tmp_path: Path) -> None:
 def test_run_quantises_floats_with_a_remark_and_takes_integers_as_they_are(tmp_path: Path) -> None:
     session, module, table = prepared(tmp_path)
     remarks: list[str] = []
-    session.remark = remarks.append
+    session = session.having(remark=remarks.append)
     path = tmp_path / "o.bmodel"
     session.deploy(module, path, calibration_table=table, boundary=STORED)
     x = np.random.default_rng(2).normal(size=(2, 1, 3, 8, 8)).astype(np.float32)

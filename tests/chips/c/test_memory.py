@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import Module, PlannedBuffer, PoolInfo
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
-from tpuc_driver.session.building import Built
+from tpuc_driver.session.values import Built
 from tpuc_plan.planners.arena import Lived, buffer_list, make_plan
 from tpuc_plan.planners.greedy import GREEDY
 

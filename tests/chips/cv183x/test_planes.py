@@ -15,7 +15,7 @@ from tpuc_cv18.isa.geometry import LANE_BYTES, is_gmem
 from tpuc_cv18.kernels.strips import Strips, joining, strips_of
 from tpuc_cv183x.chip import CV183X
 from tpuc_driver.session import Boundary, Session
-from tpuc_driver.session.building import Built
+from tpuc_driver.session.values import Built
 
 from tests.chips.cv18.op_networks import Net
 from tests.conftest import RunVendor

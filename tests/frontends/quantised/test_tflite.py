@@ -8,7 +8,7 @@ import numpy as np
 from tpuc.api import Uniform, UniformPerAxis, print_module
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
-from tpuc_driver.session.running import needs_calibration, takes_calibration
+from tpuc_driver.session.modes import needs_calibration, takes_calibration
 
 from tests.frontends.tflite.files import SAME, Tensor, constant
 from tests.frontends.tflite.networks import single

@@ -1,0 +1,192 @@
+"""What a session was told: its registry, chip, mode, and options, and who is told how a run goes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tpuc.api.chip import FLOAT_MODES, Chip
+from tpuc.api.cpu import check_cpu_ops
+from tpuc.errors import UsageError
+from tpuc.files import file_stem, weights_beside
+from tpuc.ir import Module
+from tpuc.ir.attributes import StringAttr
+from tpuc.ir.text import read_module, write_module
+from tpuc.ir.text.files import WEIGHT_FILE, weight_file_of
+from tpuc.registry import Registry
+from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
+from tpuc.schedule.results import ResultKey
+
+from tpuc_driver.data import INPUT_LAYOUT
+from tpuc_driver.session.modes import QUANTISED_BITS, check_mode, is_quantised, stored_bits
+
+Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
+
+
+def silent(_: str) -> None:
+    """A log or remark that nobody reads."""
+
+
+def unseen(items: Iterable[Any], _label: str, _total: int | None = None) -> Iterable[Any]:
+    """A progress bar that nobody sees."""
+    return items
+
+
+class Clock:
+    """How long stages took, in seconds by their names."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(self, stage: str) -> Generator[None]:
+        """Add the time of the block to that of a stage."""
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+
+def chosen_chip(
+    registry: Registry,
+    name: str,
+    mode: str | None,
+    *,
+    runtime_version: str | None = None,
+    symmetric_divisor: int | None = None,
+    cpu_ops: Sequence[str] = (),
+) -> Chip:
+    """An installed chip for a runtime, with another divisor of signed symmetric scales if one is given.
+
+    Raises UsageError for a mode or a processor op that the chip does not have.
+    """
+    chip: Chip = registry.get("tpuc.chips", name)
+    if runtime_version is not None:
+        chip = chip.for_runtime(runtime_version)
+    if symmetric_divisor is not None:
+        chip = copy.copy(chip)
+        chip.description = replace(chip.description, symmetric_divisor=symmetric_divisor)
+    check_mode(chip, mode)
+    check_cpu_ops(registry, chip.description, cpu_ops)
+    return chip
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The same for every stage of a session; `Session` says what the fields mean."""
+
+    registry: Registry
+    optional_chip: Chip | None = None
+    """None for what needs no chip; `chip` raises then."""
+    mode: str | None = None
+    work_dir: Path | None = None
+    planner: str | None = None
+    opt: int | None = None
+    cpu_ops: tuple[str, ...] = ()
+    input_layout: str | None = None
+    trust: bool = False
+    targets: tuple[str, ...] = ()
+    pools: Mapping[str, str] = field(default_factory=dict[str, str])
+    pipelines: Pipelines = field(default_factory=lambda: PIPELINES)
+    progress: Progress = unseen
+    log: Callable[[str], None] = silent
+    remark: Callable[[str], None] = silent
+    clock: Clock = field(default_factory=Clock)
+
+    @property
+    def chip(self) -> Chip:
+        """The chip; raises UsageError when none was chosen."""
+        if self.optional_chip is None:
+            raise UsageError("no chip is chosen; add --chip NAME")
+        return self.optional_chip
+
+    # Modes
+
+    def mode_for(self, module: Module) -> str:
+        """The mode to compile a TOP module in: the one that was asked for, else the chip's most exact float mode.
+
+        Empty where nobody asked and the network is quantized already: lowering finds its integer mode. Raises
+        UsageError for a chip without float modes.
+        """
+        if self.mode is not None:
+            return self.mode
+        if is_quantised(module):
+            return ""
+        description = self.chip.description
+        if description.float_mode is None:
+            raise UsageError(
+                f"chip '{description.name}' computes with integers only, and {module.name} is not quantized; choose a "
+                f"mode with --quantize: {', '.join(description.modes)}."
+            )
+        return description.float_mode
+
+    def mode_used(self, module: Module) -> str:
+        """The mode that a TOP module is lowered in; a network that is quantized already keeps its integers.
+
+        Only values of more bits than chips have integers for become floats, where a float mode was asked for.
+        """
+        asked, own = self.mode_for(module), self.chip.description.quantised_mode
+        bits = stored_bits(module)
+        return own if bits and (bits <= QUANTISED_BITS or asked not in FLOAT_MODES) else asked
+
+    # Passes
+
+    def context(self, results: dict[ResultKey[Any], Any] | None = None, mode: str | None = None) -> PassContext:
+        """The surroundings of a pass; `mode` where the session was not told one."""
+        options: dict[str, Any] = {"quantize": self.mode or mode or "", "planner": self.planner, "opt": self.opt}
+        options |= {"target": self.targets, "pools": self.pools, "cpu_ops": self.cpu_ops}
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        if epoch is not None:
+            options["build_time"] = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(epoch)))
+        return PassContext(
+            self.registry,
+            self.optional_chip,
+            options,
+            self.work_dir,
+            {} if results is None else results,
+            self.log,
+            self.progress,
+            self.remark,
+        )
+
+    def manager(self, context: PassContext) -> PassManager:
+        """Of the session's pipelines."""
+        return PassManager(context, pipelines=self.pipelines)
+
+    # Modules in files
+
+    def load(self, path: Path) -> Module:
+        """A `.mlir` file with its weights."""
+        return self.laid_out(read_module(path, self.registry.resolve_op))
+
+    def laid_out(self, module: Module) -> Module:
+        """The module, which takes arrays as the user said."""
+        if self.input_layout:
+            module.attributes[INPUT_LAYOUT] = StringAttr(self.input_layout)
+        return module
+
+    def save(self, module: Module, path: Path, weights: str | None = None) -> None:
+        """Write a `.mlir` file and its weights beside it, in a file of that name if one is given."""
+        if module.weights.missing is None:
+            module.attributes[WEIGHT_FILE] = StringAttr(weights or weights_beside(path))
+        write_module(path, module)
+        self.registry.hooks.hook.module_dumped(path=path, module=module)
+
+    def keep(self, module: Module, suffix: str, folder: Path | None = None) -> None:
+        """Save an intermediate module in `work_dir`, where there is one, else in `folder` if that is given."""
+        self._keep(module, suffix, folder, None)
+
+    def keep_origin(self, module: Module, folder: Path | None) -> None:
+        """As `keep`, of a module as it was read: its weights lie in the file that its front end names."""
+        self._keep(module, "_origin", folder, weight_file_of(module))
+
+    def _keep(self, module: Module, suffix: str, folder: Path | None, weights: str | None) -> None:
+        folder = self.work_dir or folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.save(module, folder / f"{file_stem(module.name)}{suffix}.mlir", weights)

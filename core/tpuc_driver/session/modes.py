@@ -1,0 +1,61 @@
+"""Which mode a module is computed in, and whether that mode takes ranges of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tpuc.api.chip import FLOAT_MODES, Chip
+from tpuc.errors import UsageError
+from tpuc.ir import Module, Operation, TensorType, Value
+from tpuc.ir.attributes import StringAttr
+from tpuc.ir.traits import NetworkInput
+from tpuc.ir.types import Uniform
+
+QUANTISED_BITS = 8
+"""Of the integers that chips compute with."""
+
+
+def check_mode(chip: Chip, mode: str | None) -> None:
+    """Raise UsageError for a mode that the chip does not have."""
+    known = chip.description.modes
+    if mode is not None and mode not in known:
+        raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Its modes: {', '.join(known)}.")
+
+
+def needs_calibration(mode: str, module: Module) -> bool:
+    """In the integer modes, unless the network's values have scales already."""
+    return mode not in FLOAT_MODES and not is_quantised(module)
+
+
+def is_quantised(module: Module) -> bool:
+    """Do values that the network computes have scales already?"""
+    return stored_bits(module) > 0
+
+
+def stored_bits(module: Module) -> int:
+    """The most bits that a value which the network computes is quantized to; 0 where none is."""
+    values = (value for operation in _computing(module) for value in operation.results if _is_stored(value))
+    return max((value.tensor.storage.bits for value in values), default=0)
+
+
+def takes_calibration(mode: str, module: Module) -> bool:
+    """In the integer modes, where the network computes some values with floats."""
+    if mode in FLOAT_MODES:
+        return False
+    return any(not any(map(_is_stored, (*o.operands, *o.results))) for o in _computing(module))
+
+
+def _computing(module: Module) -> Iterable[Operation]:
+    operations = (operation for operation in module.main.operations[:-1] if operation.operands)
+    return (operation for operation in operations if not isinstance(operation.op, NetworkInput))
+
+
+def _is_stored(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.element, Uniform)
+
+
+def compiled_mode(module: Module) -> str:
+    """The mode that a lowered module was lowered in; a network that is quantized already has its own."""
+    mode = module.attributes["module.mode"]
+    assert isinstance(mode, StringAttr)
+    return mode.value.lower()

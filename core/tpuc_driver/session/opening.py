@@ -1,0 +1,69 @@
+"""Compiled files are opened with the installed chip that they are for, and made ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+from tpuc.api.chip import Chip
+from tpuc.errors import PluginError, Unsupported, UsageError
+from tpuc.ir import TensorType
+from tpuc.registry import left_out, tell_left_out
+
+from tpuc_driver.data import described
+from tpuc_driver.session.artifacts import is_compiled_folder
+from tpuc_driver.session.combining import Choice, CompiledFile
+from tpuc_driver.session.configuration import Configuration
+from tpuc_driver.session.running import Runner, as_stored, compiled_inputs, simulate
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+def opened(configuration: Configuration, path: Path) -> CompiledFile:
+    """The networks of a compiled file; raises Unsupported when no installed chip reads it."""
+    failed: list[PluginError] = []
+    chips: list[Chip] = [chip for _, chip in configuration.registry.usable("tpuc.chips", failed)]
+    candidates = [chip for chip in chips if chip.description.suffix == path.suffix or is_compiled_folder(chip, path)]
+    if not candidates:
+        suffixes = sorted({chip.description.suffix for chip in chips})
+        raise Unsupported(
+            f"{path}: no installed chip reads files of type '{path.suffix}'; there are "
+            f"{', '.join(suffixes)}{left_out(failed)}"
+        )
+    tell_left_out(failed)
+    for chip in candidates[:-1]:
+        try:
+            return CompiledFile.read(chip, path, configuration.trust)
+        except Unsupported as error:  # the file says that it is for another chip
+            configuration.log(f"{error}")
+    return CompiledFile.read(candidates[-1], path, configuration.trust)
+
+
+def compiled_runner(configuration: Configuration, path: Path, preprocess: Mapping[str, Any], choice: Choice) -> Runner:
+    """A network of a compiled file in its chip's simulator; `choice` says which one."""
+    file = opened(configuration, path)
+    place = choice.place(file)
+    chip, loaded, stated = file.chip, file.load(place), file.described(place)
+    if stated and preprocess:
+        raise said_twice(path, preprocess, "compile")
+    said = described(preprocess, configuration.registry, configuration.remark)
+    specs = compiled_inputs(loaded, stated, said, configuration.remark, configuration.input_layout or "")
+    types = {info.name: TensorType(info.shape, info.element) for info in loaded.outputs}
+
+    def run(sample: Mapping[str, Array]) -> dict[str, Array]:
+        return simulate(configuration.registry, chip, loaded, as_stored(specs, sample))
+
+    own = file.description(place)
+    return Runner(run, specs, types, tuple(loaded.outputs), own.postprocess, own.labels)
+
+
+def said_twice(path: Path, preprocess: Mapping[str, Any], command: str) -> UsageError:
+    """The error of options that a file does not need; `command` makes a file of that kind."""
+    names = sorted("preprocess" if name == "preset" else name for name in preprocess)
+    options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+    return UsageError(
+        f"{path} says itself how images become its inputs. Leave out {options}, or {command} the network again with "
+        "other ones."
+    )

@@ -1,0 +1,16 @@
+"""A planned module becomes the bytes of a compiled file."""
+
+from __future__ import annotations
+
+from tpuc.schedule.results import ARTIFACT, CONSTANTS, MEMORY_PLAN
+
+from tpuc_driver.session.configuration import Configuration
+from tpuc_driver.session.values import Built, Staged
+
+
+def emit(configuration: Configuration, planned: Staged) -> Built:
+    """The chip's file, by the pass `generate-code`."""
+    context = configuration.context(dict(planned.results), planned.mode)
+    with configuration.clock.timed("generate"):
+        configuration.manager(context).run(planned.module, ["generate-code"], "generate")
+    return Built(planned.module, context.result(ARTIFACT), context.find(MEMORY_PLAN), context.find(CONSTANTS))

@@ -1,0 +1,54 @@
+"""A TOP module becomes a TPU module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tpuc.api.function import FunctionChip
+from tpuc.errors import CalibrationError
+from tpuc.ir import Module
+from tpuc.schedule import PassManager
+from tpuc.schedule.results import CALIBRATION_TABLE, QUANTISE_TABLE
+
+from tpuc_driver.session.border import name_outputs
+from tpuc_driver.session.configuration import Configuration
+from tpuc_driver.session.modes import needs_calibration, takes_calibration
+from tpuc_driver.session.values import Recipe, Staged
+
+
+def lower(configuration: Configuration, top: Module, recipe: Recipe) -> Staged:
+    """The TPU module of a TOP module, which stays as it is; with ranges where the mode takes them."""
+    module, mode = top.clone(), configuration.mode_for(top)
+    boundary = recipe.boundary
+    context = configuration.context(None if boundary is None else boundary.wishes(len(module.main.outputs)), mode)
+    manager = configuration.manager(context)
+    needed = needs_calibration(mode, module)
+    if needed or (recipe.calibration_table is not None and takes_calibration(mode, module)):
+        if recipe.calibration_table is None:
+            raise CalibrationError(
+                f"{module.name}: {mode} needs a calibration table; make one with `tpuc calibrate` and give it "
+                "with --calibration-table"
+            )
+        with configuration.clock.timed("calibrate"):
+            context.leave(CALIBRATION_TABLE, recipe.calibration_table)
+            manager.run_pipeline("calibrate", module)
+    if isinstance(recipe.quantize_table, Mapping):
+        context.leave(QUANTISE_TABLE, recipe.quantize_table)
+    with configuration.clock.timed("lower"):
+        _run(configuration, manager, module, recipe)
+    return Staged(module, mode, context.results)
+
+
+def _run(configuration: Configuration, manager: PassManager, module: Module, recipe: Recipe) -> None:
+    registry = configuration.registry
+    if isinstance(recipe.quantize_table, Path):
+        definition = registry.get("tpuc.passes", "import-quantise-table")
+        manager.run(module, [definition(table=str(recipe.quantize_table))], "lower")
+    names = [value.name for value in module.main.outputs]
+    manager.run_pipeline("lower", module)
+    if isinstance(configuration.chip, FunctionChip):  # nobody but its users reads what it is compiled to
+        name_outputs(module, names)
+    if recipe.boundary is not None:
+        manager.run(module, recipe.boundary.passes(registry), "lower")
+    manager.run_pipeline("tpu-optimize", module)

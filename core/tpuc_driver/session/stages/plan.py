@@ -1,0 +1,18 @@
+"""A TPU module gets tiles, residency, and addresses."""
+
+from __future__ import annotations
+
+from tpuc.schedule.results import CONSTANTS, ConstantImage
+
+from tpuc_driver.session.configuration import Configuration
+from tpuc_driver.session.values import Staged
+
+
+def plan(configuration: Configuration, lowered: Staged, constants: ConstantImage | None = None) -> Staged:
+    """The module with its plan; `constants` are those of other compilations whose memory it shares."""
+    context = configuration.context(dict(lowered.results), lowered.mode)
+    if constants is not None:
+        context.leave(CONSTANTS, constants)
+    with configuration.clock.timed("finalize"):
+        configuration.manager(context).run_pipeline("finalize", lowered.module)
+    return Staged(lowered.module, lowered.mode, context.results)
