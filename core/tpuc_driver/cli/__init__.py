@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from tpuc_driver.cli.exit_codes import INTERRUPTED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-INTERRUPTED = 130
-"""As shells report the end by a signal: 128 and its number, 2 for SIGINT."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

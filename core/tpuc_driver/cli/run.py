@@ -13,8 +13,8 @@ from tpuc.errors import TpucError, UsageError
 from tpuc.files import reason, way_out
 from tpuc.registry.blame import Blame
 
-from tpuc_driver.cli import INTERRUPTED
 from tpuc_driver.cli.app import App
+from tpuc_driver.cli.exit_codes import FAILED, INTERRUPTED
 from tpuc_driver.cli.interrupts import Interrupt
 from tpuc_driver.cli.shell import Shell
 from tpuc_driver.cli.streams import BROKEN_PIPE, NobodyReads, give_up_stdout, shown_streams
@@ -24,7 +24,6 @@ from tpuc_driver.cli.warned import warnings_as_remarks
 NAME = "tpuc"
 COMPLETION = "_TPUC_COMPLETE"
 """Of the environment, when a shell asks for completions."""
-FAILED = 1
 
 
 def run(arguments: Sequence[str] | None, interrupt: Interrupt) -> int:

@@ -9,9 +9,9 @@ from tpuc_driver.data.inputs import INPUT_LAYOUT, inputs_of, quantiser
 from tpuc_driver.data.labels import Labels, labels_named, lines_of
 from tpuc_driver.data.layout import ArrayLayout, layout_of
 from tpuc_driver.data.preprocess import Reader, centre_crop, from_pixels
+from tpuc_driver.data.sample_input import SampleInput
 from tpuc_driver.data.samples import (
     ARRAYS,
-    SampleInput,
     SampleReader,
     SampleSource,
     arranged,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tpuc.errors import InputNotDescribed, UsageError
 
+from tpuc_driver.data.sample_input import SampleInput
+
 if TYPE_CHECKING:
     from tpuc.registry import Registry
-
-    from tpuc_driver.data.samples import SampleInput
 
 PRESETS = "tpuc.presets"
 LARGEST_PIXEL = 255.0

@@ -10,17 +10,15 @@ A sample without batch fills every place of the batch of a network with a larger
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 from tpuc.errors import CalibrationError
 from tpuc.ir.dtypes import shown
-from tpuc.ir.preprocess import Preprocess
 from tpuc.ir.types import DYNAMIC
 from tpuc.names import nearest
 from tpuc.npy import read_header
@@ -28,13 +26,11 @@ from tpuc.npz import ARCHIVE_ERRORS, array_name, open_entry
 from tpuc.registry import Registry
 
 from tpuc_driver.data.description import check_described
-from tpuc_driver.data.layout import ArrayLayout
 from tpuc_driver.data.preprocess import Reader
 from tpuc_driver.data.rows import ArrayRows
+from tpuc_driver.data.sample_input import Array, SampleInput, Shape
 from tpuc_driver.data.sets import SampleSet, interleaved, sets_of
 
-Array = NDArray[Any]
-Shape = tuple[int, ...]
 Sample = dict[str, Array]
 
 READERS = "tpuc.readers"
@@ -44,27 +40,6 @@ ARRAYS = frozenset({".npy", ".npz"})
 """Suffixes of files of arrays."""
 VIDEOS = frozenset({".avi", ".mkv", ".mov", ".mp4", ".webm"})
 """Suffixes of files of which one may think that they are samples."""
-
-
-@dataclass(frozen=True)
-class SampleInput:
-    """A network input as samples must fill it; `preprocess` is for images only, arrays are taken as they are. Without
-    `is_described` nobody said what it is, and images are refused.
-
-    `store` makes what an input of quantised integers holds of float data; integers are taken as they are. `meant` makes
-    float data of integers that the network stores itself, where its compiled file stores other ones. `layout` says how
-    arrays may lie. With `may_hide` -inf is a number like others: it hides places of a mask.
-    """
-
-    name: str
-    shape: Shape
-    dtype: DTypeLike = np.float32
-    preprocess: Preprocess = field(default_factory=Preprocess)
-    store: Callable[[Array], Array] | None = None
-    layout: ArrayLayout = field(default_factory=ArrayLayout)
-    is_described: bool = True
-    may_hide: bool = True
-    meant: Callable[[Array], Array | None] | None = None
 
 
 @dataclass(frozen=True)

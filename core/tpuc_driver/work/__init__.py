@@ -8,12 +8,12 @@ from tpuc_driver.work.job import (
     Pool,
     Sealed,
     one_blas_thread,
-    open_pool,
     shares,
     small_units_of,
     units_of,
 )
 from tpuc_driver.work.memory import give_back_memory
+from tpuc_driver.work.pools import open_pool
 from tpuc_driver.work.portable import PortableModule
 
 __all__ = [

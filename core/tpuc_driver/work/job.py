@@ -9,15 +9,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
-
-from tpuc.errors import UsageError
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from tpuc_driver.work.blas import blas_threads
 from tpuc_driver.work.memory import give_back_memory
-
-if TYPE_CHECKING:
-    from tpuc.registry import Registry
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -96,29 +91,6 @@ class LocalPool(Pool):
 
     def close(self) -> None:
         """Nobody is there."""
-
-
-def open_pool(workers: int = 0, cluster: str = "", registry: Registry | None = None) -> Pool:
-    """`workers` processes on this machine (1: this one, in one thread; 0: this one, with a thread per core), or the
-    cluster at an address, by the executor `cluster`.
-
-    Raises UsageError when both are asked for, or when the cluster is not there.
-    """
-    if cluster:
-        if workers > 1:
-            raise UsageError("--workers and --cluster exclude each other; the cluster has its own workers.")
-        from tpuc.registry import Registry
-
-        return (registry or Registry()).get("tpuc.executors", "cluster")(cluster)
-    if workers > 1:
-        from tpuc_driver.work.processes import ProcessPool
-
-        return ProcessPool(workers)
-    if workers == 0:
-        from tpuc_driver.work.threads import MOST_THREADS, ThreadPool, usable_cores
-
-        return ThreadPool(min(usable_cores(), MOST_THREADS))
-    return LocalPool()
 
 
 @contextmanager
