@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tpuc.api import Dialect
 from tpuc.errors import PluginConflict, PluginError, UsageError
-from tpuc.registry import Offer, Registry
+from tpuc.registry import Group, Offer, Registry
 
 from tests.core.fakes import FakeChip, Rename, chip, offer
 from tests.core.ir.ops import Weight
@@ -80,6 +80,30 @@ def test_a_package_may_add_a_group() -> None:
     assert registry.get("tpuc.judges", "strict") is Strict
     assert sentence(UsageError, registry, "judges", "x") == "no judge named 'x'. Installed: other, strict."
     assert "is the class FakeChip, not a subclass of Judge" in sentence(PluginError, registry, "judges", "other")
+
+
+PANELS = Group("tpuc.panels", "panel of judges", f"{__name__}:Judge")
+
+
+def test_a_group_in_capitals_says_itself_what_its_objects_are() -> None:
+    told = Offer("tpuc.groups", "tpuc.panels", "acme", "1.0", f"{__name__}:PANELS")
+    registry = Registry(offers=[told, offer("panels", "one", Strict()), offer("panels", "other", Strict)])
+    assert isinstance(registry.get("tpuc.panels", "one"), Strict)
+    assert "is the class Strict, not an instance of Judge" in sentence(PluginError, registry, "panels", "other")
+    assert sentence(UsageError, registry, "panels", "x").startswith("no panel of judges named 'x'.")
+
+
+def test_a_group_in_capitals_that_cannot_be_read_is_listed_nevertheless() -> None:
+    lost = Offer("tpuc.groups", "tpuc.panels", "acme", "1.0", "no_such_module:PANELS")
+    registry = Registry(offers=[lost, offer("panels", "one", Strict())])
+    assert [row.name for row in registry.describe("tpuc.panels")] == ["one"]
+    assert "no_such_module" in sentence(PluginError, registry, "panels", "one")
+
+
+def test_groups_of_the_driver_stay_where_packages_are_replaced() -> None:
+    theirs = Offer("tpuc.groups", "tpuc.readers", "acme", "1.0", f"{__name__}:Judge")
+    for registry in (Registry(offers=[]), Registry(offers=[theirs])):
+        assert (registry.names("tpuc.readers"), registry.group("tpuc.readers").kind) == ([], "reader")
 
 
 def test_a_group_that_two_packages_add_conflicts_on_use_not_on_listing() -> None:

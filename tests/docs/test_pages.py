@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpuc.registry import GROUPS
+from tpuc.registry import Registry
 
 from tests.contract.test_layers import COMPILER, LAYERS
 from tests.families import each
@@ -183,8 +183,10 @@ def test_the_architecture_fits_a_page_and_has_the_layers_that_are_tested() -> No
 
 def test_the_page_of_plugins_names_every_group_and_what_its_objects_are() -> None:
     page = text(DOCS / "internals" / "plugins.md")
-    assert [name for name in GROUPS if f"`{name}`" not in page] == []
-    bases = [group.base.partition(":")[2] for group in GROUPS.values() if group.base and group.name != "tpuc.commands"]
+    registry = Registry()
+    assert [name for name in registry.groups if f"`{name}`" not in page] == []
+    groups = [registry.group(name) for name in registry.groups if name != "tpuc.commands"]
+    bases = [group.base.partition(":")[2] for group in groups if group.base]
     assert [base for base in bases if f"`{base}`" not in page] == []
 
 
@@ -202,7 +204,7 @@ def test_every_path_to_find_the_way_by_exists() -> None:
 
 
 def test_names_of_python_on_the_pages_exist() -> None:
-    groups = {*ENTRY_POINTS, *ENTRY_POINTS["tpuc.groups"], *GROUPS}
+    groups = {*ENTRY_POINTS, *Registry().groups}
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
     names = {name for file in files for name in re.findall(r"`(tpuc(?:_\w+)?(?:\.\w+)+)`", text(file))}
     wanted = {name for name in names - groups if not name.endswith(".toml")}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 API_VERSION = 1
 """The only `api_version` of plugin objects that this compiler supports."""
@@ -24,6 +24,7 @@ class Group:
     `lists`, an attribute with several strings, and `holds`, an attribute and its class as `module:Class`.
     """
 
+    api_version: ClassVar[int] = 1
     name: str
     kind: str
     base: str | None = None
@@ -91,7 +92,6 @@ GROUPS: Mapping[str, Group] = {
             states="description.name",
             holds=("description", "tpuc.api.chip:ChipDescription"),
         ),
-        Group("tpuc.boards", "board", "tpuc_driver.api.board:Board"),
         Group("tpuc.lowerings", "lowering", owners="tpuc.chips"),
         Group("tpuc.legalisations", "legalisation", owners="tpuc.chips"),
         Group("tpuc.kernels", "kernel", owners="tpuc.chips"),
@@ -100,18 +100,11 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.calibrators", "calibration method"),
         Group("tpuc.planners", "memory planner"),
         Group("tpuc.engines", "engine", "tpuc.api.frontend:HostEngine", lists="suffixes"),
-        Group("tpuc.readers", "reader", "tpuc_driver.data.preprocess:Reader"),
-        Group("tpuc.frames", "reader of videos", "tpuc_driver.data.frames:FrameReader"),
-        Group("tpuc.answers", "answer", "tpuc_driver.api.answers:Answer", is_class=True),
-        Group("tpuc.presets", "preset", "tpuc_driver.data.description:Preset"),
-        Group("tpuc.executors", "executor", "tpuc_driver.work.job:Pool", is_class=True),
-        Group("tpuc.measures", "measure of accuracy", "tpuc_driver.api.accuracy:AccuracyMeasure", is_class=True),
-        Group("tpuc.commands", "command", "click:Command"),
         Group("tpuc.hooks", "hook plugin"),
         Group("tpuc.groups", "plugin group"),
     )
 }
-"""Those of the compiler itself; packages add others in the group `tpuc.groups`."""
+"""Those of the compiler itself; packages, the driver among them, add others in the group `tpuc.groups`."""
 
 _WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

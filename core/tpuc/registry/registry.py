@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
@@ -80,7 +81,8 @@ class Registry:
         result: dict[tuple[str, str], list[Offer]] = {}
         for offer in self.offers:
             result.setdefault((offer.group, offer.name), []).append(offer)
-        return result
+        own = [offer for offer in scan_installed().offers if offer.group == "tpuc.groups" and offer.is_ours]
+        return result | {(offer.group, offer.name): [offer] for offer in own}  # whatever else is installed, or given
 
     def check_choices(self) -> None:
         """Raise UsageError when --prefer or --with name nothing that is installed."""
@@ -97,16 +99,21 @@ class Registry:
 
     @functools.cached_property
     def groups(self) -> Sequence[str]:
-        """Our own groups and those that packages add. Imports nothing."""
-        added = sorted({offer.name for offer in self.offers if offer.group == "tpuc.groups"} - set(GROUPS))
+        """Those of the compiler and those that packages add. Imports nothing."""
+        added = sorted({name for group, name in self._by_name if group == "tpuc.groups"} - set(GROUPS))
         return (*GROUPS, *added)
 
     def group(self, name: str) -> Group:
-        """What the names of a group stand for. Imports nothing."""
+        """What the names of a group stand for. Imports nothing, but a `Group` that an entry names in capitals."""
         own = GROUPS.get(name)
         if own is not None:
             return own
-        return added_group(name, ranked(self._by_name["tpuc.groups", name], self.prefer)[0].path)
+        offer = ranked(self._by_name["tpuc.groups", name], self.prefer)[0]
+        stated: Any = None
+        if offer.path.rpartition(":")[2].isupper():
+            with contextlib.suppress(PluginError):  # whoever uses a name of the group hears of it
+                stated = self._load(offer)
+        return stated if isinstance(stated, Group) else added_group(name, offer.path)
 
     def names(self, group: str) -> list[str]:
         """Every name in a group, sorted. Imports nothing."""
