@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from tpuc.api import FunctionKernel, FunctionNode, Node, Routine, TensorView, Unsupported, WorkingMemory
 from tpuc_ops import tpu
-from tpuc_ops.integers import integer_bounds, is_integer
+from tpuc_ops.integers import is_integer
 from tpuc_ops.shapes import is_absent
 
 from tpuc_c.kernels import TABLE
 from tpuc_c.kernels.common import (
-    Array,
     Operands,
-    Requantisation,
-    check_constant_bias,
     has_computed_bias,
     is_byte,
     is_unsigned,
@@ -26,33 +22,10 @@ from tpuc_c.kernels.common import (
     refuse_types,
 )
 from tpuc_c.kernels.elementwise import MATH, activated
+from tpuc_c.kernels.sums import check_reach, constant_bias, greatest_sum, requantised
 from tpuc_c.text import broadcast_strides, c_type, fields, integer, loops, row_strides
 
-MOST = (1 << 31) - 1
 Dims = tuple[int, ...]
-Factors = tuple[Sequence[int], Sequence[int], str, Sequence[float], str]
-
-
-def requantised(call: FunctionNode[Any], factors: Factors, count: int) -> Requantisation:
-    """What becomes of integer sums; raises Unsupported for a bias that is computed."""
-    check_constant_bias(call)
-    op, result, bias = call.op, call.node.result_type, call.array(2)
-    if bias is not None and bias.size not in (0, 1, count):
-        raise Unsupported(f"node '{call.node.name}': {op.name} on c: one bias per column or channel")
-    added = np.broadcast_to(bias.reshape(-1) if bias is not None and bias.size else np.zeros(1), (count,))
-    low, high = integer_bounds(result, op.do_relu, op.relu_limit)
-    zero = 0 if getattr(op, "offset_in_bias", False) else point(result)
-    return Requantisation(added.astype(np.int32), *factors, zero, low, high)
-
-
-def check_reach(call: FunctionNode[Any], reach: int, bias: Array) -> None:
-    """Raise where a sum could leave 32 bits: the op would saturate it, the function does not."""
-    reach += int(np.abs(bias.astype(np.int64)).max(initial=0))
-    if reach > MOST:
-        raise Unsupported(
-            f"node '{call.node.name}': {call.op.name} on c: its sums may reach {reach}, beyond 32 bits; quantise it "
-            "with other ranges, or split it"
-        )
 
 
 def _matrices(view: TensorView, transposed: bool) -> tuple[Dims, Dims]:
@@ -99,7 +72,7 @@ def general_product(call: FunctionNode[tpu.MatMul]) -> Routine:
         factors = (op.multipliers, op.rshifts, op.quant_mode, op.scales, op.round_mode)
         out = requantised(call, factors, count)
         widest = [max(abs(zero - low) for low in (-128, 255)) for zero in (op.input_zp, op.right_zp)]
-        check_reach(call, depth * math.prod(widest), out.bias)
+        check_reach(call, depth * math.prod(widest) + greatest_sum(None, out.bias))
         head = out.text(operands)
     elif len(call.operands) > 2 and not is_absent(call.node.operand_types[2]) and call.node.operand_types[2].size:
         bias, name = call.operand(2), operands.name(2)
@@ -161,15 +134,13 @@ class DeconvKernel(FunctionKernel[tpu.Deconv]):
         sum_at = f"{function}(&t, {source} + {{n}}, {packed}, o, oh, ow)"
         if integers:
             out = requantised(call, (op.multiplier, op.rshift, op.quant_mode, (), op.round_mode), out_c)
-            reach = int(np.abs(filters.astype(np.int64)).sum(1).max(initial=0)) * 255
-            check_reach(call, reach, out.bias)
+            check_reach(call, greatest_sum(filters, out.bias, 255))
             head += out.text(operands)
             value = f"int32_t sum = {sum_at};\ntpuc_requantise(&out, &sum, 1, o);\n"
         else:
-            bias, name = call.array(2), "x2"
+            name = "x2"
             if not has_computed_bias(call, out_c):
-                added = bias.reshape(-1) if bias is not None and bias.size else np.zeros(1)
-                name = operands.add(np.ascontiguousarray(np.broadcast_to(added, (out_c,)), np.float32))
+                name = operands.add(np.ascontiguousarray(constant_bias(call, out_c, np.float32)))
             value = f"const float sum = {activated(f'({sum_at} + {name}[o])', op)};\n"
         value = value.format(n=f"n * {members['x_n']}")
         counts = (("n", batch), ("oh", out_h), ("ow", out_w), ("o", out_c))

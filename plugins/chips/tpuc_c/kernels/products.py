@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import FunctionKernel, FunctionNode, Node, Routine, Unsupported, WorkingMemory
+from tpuc.api import FunctionKernel, FunctionNode, Node, Routine, TensorType, Unsupported, WorkingMemory
 from tpuc_ops import tpu
-from tpuc_ops.integers import integer_bounds, is_integer
+from tpuc_ops.integers import is_integer
 from tpuc_ops.shapes import is_absent
 
 from tpuc_c.kernels import TABLE
@@ -18,7 +18,6 @@ from tpuc_c.kernels.common import (
     Array,
     Operands,
     Requantisation,
-    check_constant_bias,
     has_computed_bias,
     is_byte,
     is_unsigned,
@@ -28,6 +27,7 @@ from tpuc_c.kernels.common import (
     relu_bounds,
 )
 from tpuc_c.kernels.general_products import general_product
+from tpuc_c.kernels.sums import check_reach, constant_bias, greatest_sum, requantised
 from tpuc_c.text import fields, row_strides
 
 PANEL_SHARE = 16
@@ -39,7 +39,6 @@ FILTERS, FLOAT_FILTERS, PIXELS, FLOAT_PIXELS, DEPTH = 4, 8, 2, 4, 8
 """What the library's inner products take at once: filters, windows, and elements of a filter."""
 WIDENED = 128
 """Elements of a filter that the library widens to 16 bits at once (`TPUC_DEPTH`)."""
-MOST = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -188,20 +187,6 @@ def float_routine(product: Product, filters: Array, bias: Array | None, do_relu:
     return Routine(body, constants, (scratch,), ("tpuc_float_products.h",))
 
 
-def greatest_sum(filters: Array, bias: Array, magnitude: int) -> int:
-    """What a sum of `[oc, k]` filters can reach."""
-    sums = np.abs(filters.astype(np.int64)).sum(axis=1) * magnitude + np.abs(bias.astype(np.int64).reshape(-1))
-    return int(sums.max(initial=0))
-
-
-def bias_of(call: FunctionNode[Any], count: int, dtype: type[np.generic]) -> Array:
-    """The bias of each channel, zeros where there is none."""
-    array = call.array(2)
-    if array is None or not array.size:
-        return np.zeros(count, dtype)
-    return np.broadcast_to(array.reshape(-1), (count,))
-
-
 @TABLE.runs(tpu.Conv2D)
 class ConvKernel(FunctionKernel[tpu.Conv2D]):
     """Windows become rows, and rows are multiplied with filters; a filter per channel is applied in place."""
@@ -227,17 +212,12 @@ class ConvKernel(FunctionKernel[tpu.Conv2D]):
         count = product.target["out_c"]
         filters = np.moveaxis(weights.reshape(count, -1, *product.kernel), 1, -1).reshape(count, -1)
         if not is_integer(call.node.operand_types[0]):
-            added = None if has_computed_bias(call, count) else bias_of(call, count, np.float32)
+            added = None if has_computed_bias(call, count) else constant_bias(call, count, np.float32)
             return float_routine(product, filters, added, op.do_relu, op.relu_limit)
-        check_constant_bias(call)
-        type, result = call.node.operand_types[0], call.node.result_type
-        bias = bias_of(call, count, np.int32)
-        low, high = integer_bounds(result, op.do_relu, op.relu_limit)
-        zero = 0 if op.offset_in_bias else point(result)
-        factors = (op.multiplier, op.rshift, op.quant_mode, op.scales, op.round_mode)
-        sums = Requantisation(bias, *factors, zero, low, high)
+        type = call.node.operand_types[0]
+        sums = requantised(call, (op.multiplier, op.rshift, op.quant_mode, op.scales, op.round_mode), count)
         filters = filters.astype(np.int32) - op.kernel_zp
-        check_sums(call, filters, bias)
+        check_reach(call, greatest_sum(filters, sums.bias, _magnitude(type)))
         check_span(call, product, filters)
         return integer_routine(product, filters, point(type), is_unsigned(type), sums)
 
@@ -252,14 +232,9 @@ def check_span(call: FunctionNode[Any], product: Product, filters: Array) -> Non
         )
 
 
-def check_sums(call: FunctionNode[Any], filters: Array, bias: Array) -> None:
-    """Raise where a sum could leave 32 bits: the op would saturate it, the function does not."""
-    reach = greatest_sum(filters, bias, 255 if is_unsigned(call.node.operand_types[0]) else 128)
-    if reach > MOST:
-        raise Unsupported(
-            f"node '{call.node.name}': {call.op.name} on c: its sums may reach {reach}, beyond 32 bits; quantise it "
-            "with other ranges, or split it"
-        )
+def _magnitude(type: TensorType) -> int:
+    """Of the largest byte."""
+    return 255 if is_unsigned(type) else 128
 
 
 def _images(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -285,7 +260,7 @@ class MatMulKernel(FunctionKernel[tpu.MatMul]):
         return refuse_types(node) or refuse_requantisation(op.multipliers, op.rshifts, op.quant_mode, op.scales, result)
 
     def routine(self, call: FunctionNode[tpu.MatMul]) -> Routine:
-        op, result = call.op, call.node.result_type
+        op = call.op
         right = call.array(1)
         if (
             right is None
@@ -302,13 +277,9 @@ class MatMulKernel(FunctionKernel[tpu.MatMul]):
         steps = call.result.strides if call.result.dims == shape else row_strides(shape)
         product = Product(_source(*_images(left.dims, left.strides)), _target(*_images(shape, steps)), (1, 1))
         if not is_integer(call.node.operand_types[0]):
-            return float_routine(product, filters, bias_of(call, count, np.float32), op.do_relu, op.relu_limit)
+            return float_routine(product, filters, constant_bias(call, count, np.float32), op.do_relu, op.relu_limit)
         type = call.node.operand_types[0]
-        bias = bias_of(call, count, np.int32)
-        low, high = integer_bounds(result, op.do_relu, op.relu_limit)
-        zero = 0 if op.offset_in_bias else point(result)
-        factors = (op.multipliers, op.rshifts, op.quant_mode, op.scales, op.round_mode)
-        sums = Requantisation(bias, *factors, zero, low, high)
+        sums = requantised(call, (op.multipliers, op.rshifts, op.quant_mode, op.scales, op.round_mode), count)
         filters = filters.astype(np.int32) - op.right_zp
-        check_sums(call, filters, bias)
+        check_reach(call, greatest_sum(filters, sums.bias, _magnitude(type)))
         return integer_routine(product, filters, 0, is_unsigned(type), sums)
