@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
+from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
+from onnx.numpy_helper import from_array
 from tpuc.api import Module
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
@@ -77,3 +80,24 @@ def test_networks_of_real_size(file: str, tpuc_opt: Path, model_data: Path, tmp_
     final = session.build(module, table).module
     convolutions = sum(operation.op.name == "tpu.Conv2D" for operation in final.main.operations)
     assert check(session, final, tpuc_opt, tmp_path) > convolutions
+
+
+def test_ops_of_which_theirs_have_more_attributes(tpuc_opt: Path, tmp_path: Path) -> None:
+    nodes = [
+        make_node("Sigmoid", ["x"], ["a"]),
+        make_node("Mul", ["a", "third"], ["b"]),
+        make_node("Sigmoid", ["b"], ["c"]),
+        make_node("Pad", ["c", "pads"], ["d"]),
+        make_node("Sigmoid", ["d"], ["y"]),
+    ]
+    x, y = (make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", (1, 8, 9, 9)), ("y", None)))
+    constants = [
+        from_array(np.array(0.3, np.float32), "third"),
+        from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64), "pads"),
+    ]
+    model = make_model(make_graph(nodes, "g", [x], [y], constants), opset_imports=[make_opsetid("", 17)])
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    session = Session(chip="bm1684x", quantize="f16")
+    module = session.build(session.transform(tmp_path / "net.onnx")).module
+    assert {"tpu.MulConst", "tpu.Pad"} <= {operation.op.name for operation in module.main.operations}
+    assert check(session, module, tpuc_opt, tmp_path) == 9

@@ -39,7 +39,7 @@ ATTRIBUTES: tuple[tuple[type[Op], dict[str, Attribute]], ...] = (
     (tpu.MulConst, {"multiplier": IntegerAttr(1, ScalarType("si32")), "rshift": IntegerAttr(0, ScalarType("si32"))}),
     (tpu.Pad, {"with_insert_zero": BoolAttr(False)}),
 )
-"""What TPU-MLIR's op says beside ours, at the value that changes nothing."""
+"""What TPU-MLIR's op says beside ours, at the value that changes nothing: its tool adds and prints these."""
 
 
 @dataclass(frozen=True)
