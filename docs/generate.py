@@ -30,7 +30,6 @@ from refusals import Refusals, refusals_of
 from tpuc.api import CPU_FUNCTIONS, ChipDescription
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PIPELINES
-from tpuc.support import read_forms
 from tpuc_driver.cli.aliases import ALIASES
 from tpuc_driver.cli.command import global_options, shown_example
 from tpuc_driver.cli.commands.matrix import (
@@ -46,6 +45,7 @@ from tpuc_driver.cli.commands.matrix import (
 )
 from tpuc_driver.cli.foreign import scripts, told
 from tpuc_driver.cli.summaries import BUILT_IN
+from tpuc_driver.support import read_forms
 from tpuc_importing.finding import functions_of
 from tpuc_lang import language
 from tpuc_onnx.control import CONTROL_FLOW

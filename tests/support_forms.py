@@ -9,9 +9,9 @@ import numpy as np
 from tpuc.api import F32, Module, TensorType, TpucError
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.support import CompiledForms, refusal_of
 from tpuc_driver.cli.commands.matrix import table_rows
 from tpuc_driver.session import Session
+from tpuc_driver.support import CompiledForms, refusal_of
 from tpuc_ops import top
 from tpuc_testing import uniform
 from tpuc_testing.kernel_conformance import Fixed, Sample, sample_module

@@ -24,6 +24,7 @@ _SPLIT: Mapping[str, Sequence[str]] = {
     "tpuc.ir.equality": ("tpuc_testing.equality",),
     "tpuc.registry.problems": ("tpuc_driver.problems",),
     "tpuc.api.container": ("tpuc_chip_parts.flatbuffer",),
+    "tpuc.hookspecs": ("tpuc.registry.hookspecs",),
 }
 """Modules whose names are in several places now, or in one of another name."""
 
@@ -33,7 +34,7 @@ _WHOLE: Mapping[str, str] = {
         f"tpuc.{name}": f"tpuc_driver.{name}"
         for name in (
             *("api.accuracy", "api.answers", "api.board", "api.command", "api.page"),
-            *("cli", "data", "diagnosis", "facade", "page", "session", "similarity", "work", "written"),
+            *("cli", "data", "diagnosis", "facade", "page", "session", "similarity", "support", "work", "written"),
         )
     },
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.contract.tree import CORE, PLUGINS, ROOT, core_packages, parsed, plugin_packages, show
@@ -34,6 +34,9 @@ types and the attributes that types have, an op and the operation that has it.
 
 MOST_LINES = 11_500
 """Of `core/tpuc`: what is more than IR, registry, passes, interpreter, machine and contracts belongs elsewhere."""
+
+MOST_FLOORS = 8
+"""Of `core/tpuc`: rooms that stand on each other. A room is a folder, or a file beside them."""
 
 LAZY = {"core/tpuc/__init__.py": {"tpuc_driver"}}
 """What a file imports for type checkers alone: `tpuc.load` and the classes behind it come from the driver when used."""
@@ -103,18 +106,35 @@ def test_every_package_of_core_and_of_the_stages_has_its_layer() -> None:
     assert sorted(map(show, (*core_packages(), *stages))) == sorted(folder for folder, _ in LAYERS)
 
 
+def rooms_of(modules: Mapping[str, Path], room_of: Callable[[str], str]) -> dict[str, set[str]]:
+    """Which rooms import which. Pages of names, `__init__.py`, stand in no room: they show what is in one, and more."""
+    inside = {name: path for name, path in modules.items() if path.name != "__init__.py"}
+    rooms: dict[str, set[str]] = {room_of(name): set() for name in inside}
+    for name, path in inside.items():
+        rooms[room_of(name)] |= {room_of(other) for other in imported(path, inside)} - {room_of(name)}
+    return rooms
+
+
+def floors(rooms: Mapping[str, set[str]]) -> list[list[str]]:
+    """The rooms from the ground up, each above all that it imports; these import one way."""
+    found: list[list[str]] = []
+    below: set[str] = set()
+    while len(below) < len(rooms):
+        found.append(sorted(room for room in rooms.keys() - below if rooms[room] <= below))
+        below |= set(found[-1])
+    return found
+
+
 def test_rooms_of_the_stages_import_one_way() -> None:
-    modules = {
-        name: path
-        for package in (PLUGINS / "passes").iterdir()
-        for name, path in modules_of(package).items()
-        if path.name != "__init__.py"
-    }
-    rooms: dict[str, set[str]] = {name.rpartition(".")[0]: set() for name in modules}
-    for name, path in modules.items():
-        room = name.rpartition(".")[0]
-        rooms[room] |= {other.rpartition(".")[0] for other in imported(path, modules)} - {room}
+    packages = (PLUGINS / "passes").iterdir()
+    modules = {name: path for package in packages for name, path in modules_of(package).items()}
+    assert circles(rooms_of(modules, lambda name: name.rpartition(".")[0])) == []
+
+
+def test_rooms_of_the_compiler_stand_on_few_floors() -> None:
+    rooms = rooms_of(modules_of(CORE / "tpuc"), lambda name: name.split(".")[1])
     assert circles(rooms) == []
+    assert len(floors(rooms)) <= MOST_FLOORS, floors(rooms)
 
 
 def test_imports_of_the_compiler_run_one_way() -> None:
@@ -123,7 +143,7 @@ def test_imports_of_the_compiler_run_one_way() -> None:
     assert circles(graph) == sorted(PAIRS)
 
 
-@pytest.mark.parametrize("package", ["tpuc_driver", "tpuc_testing"])
+@each("package", ["tpuc_driver", "tpuc_testing"])
 def test_files_above_the_compiler_import_one_way(package: str) -> None:
     modules = modules_of(CORE / package)
     graph = {name: imported(path, modules) - {name} for name, path in modules.items()}
@@ -146,6 +166,14 @@ def test_stages_of_a_session_know_neither_each_other_nor_the_session() -> None:
 def test_the_compiler_stays_small() -> None:
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (CORE / "tpuc").rglob("*.py"))
     assert lines <= MOST_LINES
+
+
+def test_floors_are_counted_from_the_ground() -> None:
+    assert floors({"roof": {"walls", "ground"}, "walls": {"ground"}, "ground": set()}) == [
+        ["ground"],
+        ["walls"],
+        ["roof"],
+    ]
 
 
 def test_circles_are_found() -> None:

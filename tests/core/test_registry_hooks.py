@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tpuc.errors import PluginError
-from tpuc.hookspecs import hookimpl
 from tpuc.ir import Module
 from tpuc.registry import Registry
+from tpuc.registry.hookspecs import hookimpl
 
 from tests.core.fakes import FakeChip, offer
 

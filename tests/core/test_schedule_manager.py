@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tpuc.errors import PluginError, UsageError, VerifyError
-from tpuc.hookspecs import hookimpl
 from tpuc.ir import Module
 from tpuc.registry import Registry
+from tpuc.registry.hookspecs import hookimpl
 from tpuc.schedule import PIPELINES, Pass, PassContext, PassManager
 
 from tests.core.fakes import Rename, offer

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tpuc.api import TpucError
 from tpuc.registry import Registry
-from tpuc.support import CompiledForms, read_forms, refusal_of
 from tpuc_driver.cli.commands.matrix import lowering_rows, table_rows
+from tpuc_driver.support import CompiledForms, read_forms, refusal_of
 
 from tests.families import each
 from tests.support_forms import compiled, forms, ops, refusal

@@ -2,489 +2,240 @@
 
 from __future__ import annotations
 
-from tpuc.api.calibration import (
-    Calibrator,
-    TensorStatistics,
-)
-from tpuc.api.chip import (
-    FLOAT_MODES,
-    Assembler,
-    BankConflict,
-    Chip,
-    ChipDescription,
-    CompiledLayout,
-    FrameAlignment,
-    HostCall,
-    ImageFrame,
-    LmemModel,
-    LoadedModel,
-    NetworkEntry,
-    TensorInfo,
-)
-from tpuc.api.cpu import ALL_OPS, CPU_FUNCTIONS, CpuFunction, cpu_function, cpu_functions
-from tpuc.api.frontend import (
-    ForeignNode,
-    Frontend,
-    HostEngine,
-    ImportBuilder,
-    ImportOptions,
-)
-from tpuc.api.function import (
-    FunctionCall,
-    FunctionChip,
-    FunctionKernel,
-    FunctionNode,
-    FunctionProgram,
-    Routine,
-    TensorView,
-    WorkingMemory,
-)
-from tpuc.api.kernel import (
-    NO_PADS,
-    Axis,
-    Box,
-    Candidate,
-    CpuRoutine,
-    DdrTensor,
-    HostArgument,
-    KernelChoice,
-    Layouts,
-    LocalBlock,
-    LocalTensor,
-    Move,
-    MoveKernel,
-    PackedConstant,
-    Pads,
-    Phase,
-    PlacedTile,
-    RowMove,
-    Scratch,
-    Shape4,
-    Space,
-    Tile,
-    TileKernel,
-    View,
-    broadcast_views,
-    default_box,
-    elementwise_view,
-    window,
-)
-from tpuc.api.legalisation import Legalisation, LegalisationBuilder
-from tpuc.api.lowering import (
-    NO_LOWERING,
-    Lowering,
-    LoweringBuilder,
-    LoweringNode,
-    OpT,
-    Wants,
-)
-from tpuc.api.planning import (
-    BufferInfo,
-    LayerCommands,
-    MemoryPlan,
-    PlannedBuffer,
-    PlannedPool,
-    Planner,
-    PoolAllocation,
-    PoolInfo,
-)
-from tpuc.api.table import (
-    API_VERSION,
-    ImporterTable,
-    KernelTable,
-    LegalisationTable,
-    LoweringTable,
-    Table,
-    import_modules,
-)
-from tpuc.errors import (
-    BrokenPromise,
-    CalibrationError,
-    CorruptFile,
-    HazardError,
-    IllegalCommand,
-    InvalidModel,
-    LmemOverflow,
-    ParseError,
-    PluginConflict,
-    PluginError,
-    TpucError,
-    Unsupported,
-    UsageError,
-    VerifyError,
-    visible,
-)
-from tpuc.extras import install_command
-from tpuc.files import file_stem, read_text, undone_on_failure, write_atomic
-from tpuc.ir import (
-    ABSENT,
-    BF16,
-    DYNAMIC,
-    F16,
-    F32,
-    Block,
-    Calibrated,
-    Call,
-    Dialect,
-    ElementType,
-    Form,
-    FormReader,
-    FormWriter,
-    Function,
-    FunctionType,
-    Location,
-    Module,
-    Node,
-    NoneType,
-    Op,
-    OpaqueType,
-    Operation,
-    OpField,
-    OpResolver,
-    Part,
-    Return,
-    ScalarType,
-    StructuredOp,
-    TensorType,
-    Type,
-    Types,
-    Uniform,
-    UniformPerAxis,
-    UnregisteredOp,
-    Value,
-    op_fields,
-)
-from tpuc.ir import Region as OpRegion
-from tpuc.ir.attributes import (
-    F64,
-    I32,
-    I64,
-    SI32,
-    ArrayAttr,
-    Attribute,
-    Bool,
-    BoolAttr,
-    DenseI32Array,
-    DenseI64Array,
-    DialectAttr,
-    DictAttr,
-    EnumKind,
-    F64Array,
-    FloatAttr,
-    I64Array,
-    IntegerAttr,
-    Raw,
-    RequantMode,
-    RoundMode,
-    Str,
-    StrArray,
-    StringAttr,
-    Symbol,
-    SymbolAttr,
-    TypeAttr,
-    UnitAttr,
-)
-from tpuc.ir.builder import Builder, free_name, infer_types
-from tpuc.ir.dtypes import as_stored, numpy_dtype, scalar_of
-from tpuc.ir.rewriter import Pattern, Rewriter, apply_patterns, drop_unused_weights, remove_dead
-from tpuc.ir.text import (
-    parse_attribute,
-    parse_module,
-    parse_type,
-    print_attribute,
-    print_module,
-    print_type,
-    read_module,
-)
-from tpuc.ir.traits import (
-    Absent,
-    Commutative,
-    Constant,
-    Elementwise,
-    FusesRelu,
-    NetworkInput,
-    RunsInPlace,
-    ShapeOnly,
-    SideEffects,
-)
-from tpuc.machine import (
-    Command,
-    DecodedStreams,
-    Engine,
-    Hazard,
-    Instruction,
-    Recorder,
-    Region,
-    RegionTensor,
-    StoredInput,
-    Timeline,
-    TimelineEntry,
-    commands_done,
-    derive_waits,
-    find_hazards,
-    make_timeline,
-    make_timelines,
-    serial_order,
-    show_region,
-    stored_inputs,
-)
-from tpuc.names import listed
-from tpuc.registry import ANY_CHIP, Registry
-from tpuc.schedule import (
-    Pass,
-    PassContext,
-)
-from tpuc.schedule.results import (
-    ARTIFACT,
-    CALIBRATION_TABLE,
-    COMPILE,
-    CONSTANTS,
-    LAYER_ERRORS,
-    MEMORY_PLAN,
-    POSTPROCESS,
-    QUANTISE_SEARCH,
-    QUANTISE_TABLE,
-    QUANTISED,
-    SAMPLES,
-    STORED_INPUTS,
-    STORED_OUTPUTS,
-    ConstantImage,
-    ResultKey,
-)
+from tpuc.api.calibration import Calibrator as Calibrator
+from tpuc.api.calibration import TensorStatistics as TensorStatistics
+from tpuc.api.chip import FLOAT_MODES as FLOAT_MODES
+from tpuc.api.chip import Assembler as Assembler
+from tpuc.api.chip import BankConflict as BankConflict
+from tpuc.api.chip import Chip as Chip
+from tpuc.api.chip import ChipDescription as ChipDescription
+from tpuc.api.chip import CompiledLayout as CompiledLayout
+from tpuc.api.chip import FrameAlignment as FrameAlignment
+from tpuc.api.chip import HostCall as HostCall
+from tpuc.api.chip import ImageFrame as ImageFrame
+from tpuc.api.chip import LmemModel as LmemModel
+from tpuc.api.chip import LoadedModel as LoadedModel
+from tpuc.api.chip import NetworkEntry as NetworkEntry
+from tpuc.api.chip import TensorInfo as TensorInfo
+from tpuc.api.cpu import ALL_OPS as ALL_OPS
+from tpuc.api.cpu import CPU_FUNCTIONS as CPU_FUNCTIONS
+from tpuc.api.cpu import CpuFunction as CpuFunction
+from tpuc.api.frontend import ForeignNode as ForeignNode
+from tpuc.api.frontend import Frontend as Frontend
+from tpuc.api.frontend import HostEngine as HostEngine
+from tpuc.api.frontend import ImportBuilder as ImportBuilder
+from tpuc.api.frontend import ImportOptions as ImportOptions
+from tpuc.api.function import FunctionCall as FunctionCall
+from tpuc.api.function import FunctionChip as FunctionChip
+from tpuc.api.function import FunctionKernel as FunctionKernel
+from tpuc.api.function import FunctionNode as FunctionNode
+from tpuc.api.function import FunctionProgram as FunctionProgram
+from tpuc.api.function import Routine as Routine
+from tpuc.api.function import TensorView as TensorView
+from tpuc.api.function import WorkingMemory as WorkingMemory
+from tpuc.api.kernel import NO_PADS as NO_PADS
+from tpuc.api.kernel import Axis as Axis
+from tpuc.api.kernel import Box as Box
+from tpuc.api.kernel import Candidate as Candidate
+from tpuc.api.kernel import CpuRoutine as CpuRoutine
+from tpuc.api.kernel import DdrTensor as DdrTensor
+from tpuc.api.kernel import HostArgument as HostArgument
+from tpuc.api.kernel import KernelChoice as KernelChoice
+from tpuc.api.kernel import Layouts as Layouts
+from tpuc.api.kernel import LocalBlock as LocalBlock
+from tpuc.api.kernel import LocalTensor as LocalTensor
+from tpuc.api.kernel import Move as Move
+from tpuc.api.kernel import MoveKernel as MoveKernel
+from tpuc.api.kernel import PackedConstant as PackedConstant
+from tpuc.api.kernel import Pads as Pads
+from tpuc.api.kernel import Phase as Phase
+from tpuc.api.kernel import PlacedTile as PlacedTile
+from tpuc.api.kernel import RowMove as RowMove
+from tpuc.api.kernel import Scratch as Scratch
+from tpuc.api.kernel import Shape4 as Shape4
+from tpuc.api.kernel import Space as Space
+from tpuc.api.kernel import Tile as Tile
+from tpuc.api.kernel import TileKernel as TileKernel
+from tpuc.api.kernel import View as View
+from tpuc.api.kernel import broadcast_views as broadcast_views
+from tpuc.api.kernel import default_box as default_box
+from tpuc.api.kernel import elementwise_view as elementwise_view
+from tpuc.api.kernel import window as window
+from tpuc.api.legalisation import Legalisation as Legalisation
+from tpuc.api.legalisation import LegalisationBuilder as LegalisationBuilder
+from tpuc.api.lowering import NO_LOWERING as NO_LOWERING
+from tpuc.api.lowering import Lowering as Lowering
+from tpuc.api.lowering import LoweringBuilder as LoweringBuilder
+from tpuc.api.lowering import LoweringNode as LoweringNode
+from tpuc.api.lowering import OpT as OpT
+from tpuc.api.lowering import Wants as Wants
+from tpuc.api.planning import BufferInfo as BufferInfo
+from tpuc.api.planning import LayerCommands as LayerCommands
+from tpuc.api.planning import MemoryPlan as MemoryPlan
+from tpuc.api.planning import PlannedBuffer as PlannedBuffer
+from tpuc.api.planning import PlannedPool as PlannedPool
+from tpuc.api.planning import Planner as Planner
+from tpuc.api.planning import PoolAllocation as PoolAllocation
+from tpuc.api.planning import PoolInfo as PoolInfo
+from tpuc.api.table import API_VERSION as API_VERSION
+from tpuc.api.table import ImporterTable as ImporterTable
+from tpuc.api.table import KernelTable as KernelTable
+from tpuc.api.table import LegalisationTable as LegalisationTable
+from tpuc.api.table import LoweringTable as LoweringTable
+from tpuc.api.table import Table as Table
+from tpuc.api.table import import_modules as import_modules
+from tpuc.errors import BrokenPromise as BrokenPromise
+from tpuc.errors import CalibrationError as CalibrationError
+from tpuc.errors import CorruptFile as CorruptFile
+from tpuc.errors import HazardError as HazardError
+from tpuc.errors import IllegalCommand as IllegalCommand
+from tpuc.errors import InvalidModel as InvalidModel
+from tpuc.errors import LmemOverflow as LmemOverflow
+from tpuc.errors import ParseError as ParseError
+from tpuc.errors import PluginConflict as PluginConflict
+from tpuc.errors import PluginError as PluginError
+from tpuc.errors import TpucError as TpucError
+from tpuc.errors import Unsupported as Unsupported
+from tpuc.errors import UsageError as UsageError
+from tpuc.errors import VerifyError as VerifyError
+from tpuc.errors import visible as visible
+from tpuc.extras import install_command as install_command
+from tpuc.files import file_stem as file_stem
+from tpuc.files import read_text as read_text
+from tpuc.files import undone_on_failure as undone_on_failure
+from tpuc.files import write_atomic as write_atomic
+from tpuc.ir import ABSENT as ABSENT
+from tpuc.ir import BF16 as BF16
+from tpuc.ir import DYNAMIC as DYNAMIC
+from tpuc.ir import F16 as F16
+from tpuc.ir import F32 as F32
+from tpuc.ir import Block as Block
+from tpuc.ir import Calibrated as Calibrated
+from tpuc.ir import Call as Call
+from tpuc.ir import Dialect as Dialect
+from tpuc.ir import ElementType as ElementType
+from tpuc.ir import Form as Form
+from tpuc.ir import FormReader as FormReader
+from tpuc.ir import FormWriter as FormWriter
+from tpuc.ir import Function as Function
+from tpuc.ir import FunctionType as FunctionType
+from tpuc.ir import Location as Location
+from tpuc.ir import Module as Module
+from tpuc.ir import Node as Node
+from tpuc.ir import NoneType as NoneType
+from tpuc.ir import Op as Op
+from tpuc.ir import OpaqueType as OpaqueType
+from tpuc.ir import Operation as Operation
+from tpuc.ir import OpField as OpField
+from tpuc.ir import OpResolver as OpResolver
+from tpuc.ir import Part as Part
+from tpuc.ir import Region as _Region
+from tpuc.ir import Return as Return
+from tpuc.ir import ScalarType as ScalarType
+from tpuc.ir import StructuredOp as StructuredOp
+from tpuc.ir import TensorType as TensorType
+from tpuc.ir import Type as Type
+from tpuc.ir import Types as Types
+from tpuc.ir import Uniform as Uniform
+from tpuc.ir import UniformPerAxis as UniformPerAxis
+from tpuc.ir import UnregisteredOp as UnregisteredOp
+from tpuc.ir import Value as Value
+from tpuc.ir import op_fields as op_fields
+from tpuc.ir.attributes import F64 as F64
+from tpuc.ir.attributes import I32 as I32
+from tpuc.ir.attributes import I64 as I64
+from tpuc.ir.attributes import SI32 as SI32
+from tpuc.ir.attributes import ArrayAttr as ArrayAttr
+from tpuc.ir.attributes import Attribute as Attribute
+from tpuc.ir.attributes import Bool as Bool
+from tpuc.ir.attributes import BoolAttr as BoolAttr
+from tpuc.ir.attributes import DenseI32Array as DenseI32Array
+from tpuc.ir.attributes import DenseI64Array as DenseI64Array
+from tpuc.ir.attributes import DialectAttr as DialectAttr
+from tpuc.ir.attributes import DictAttr as DictAttr
+from tpuc.ir.attributes import EnumKind as EnumKind
+from tpuc.ir.attributes import F64Array as F64Array
+from tpuc.ir.attributes import FloatAttr as FloatAttr
+from tpuc.ir.attributes import I64Array as I64Array
+from tpuc.ir.attributes import IntegerAttr as IntegerAttr
+from tpuc.ir.attributes import Raw as Raw
+from tpuc.ir.attributes import RequantMode as RequantMode
+from tpuc.ir.attributes import RoundMode as RoundMode
+from tpuc.ir.attributes import Str as Str
+from tpuc.ir.attributes import StrArray as StrArray
+from tpuc.ir.attributes import StringAttr as StringAttr
+from tpuc.ir.attributes import Symbol as Symbol
+from tpuc.ir.attributes import SymbolAttr as SymbolAttr
+from tpuc.ir.attributes import TypeAttr as TypeAttr
+from tpuc.ir.attributes import UnitAttr as UnitAttr
+from tpuc.ir.builder import Builder as Builder
+from tpuc.ir.builder import free_name as free_name
+from tpuc.ir.builder import infer_types as infer_types
+from tpuc.ir.dtypes import as_stored as as_stored
+from tpuc.ir.dtypes import numpy_dtype as numpy_dtype
+from tpuc.ir.dtypes import scalar_of as scalar_of
+from tpuc.ir.rewriter import Pattern as Pattern
+from tpuc.ir.rewriter import Rewriter as Rewriter
+from tpuc.ir.rewriter import apply_patterns as apply_patterns
+from tpuc.ir.rewriter import drop_unused_weights as drop_unused_weights
+from tpuc.ir.rewriter import remove_dead as remove_dead
+from tpuc.ir.text import parse_attribute as parse_attribute
+from tpuc.ir.text import parse_module as parse_module
+from tpuc.ir.text import parse_type as parse_type
+from tpuc.ir.text import print_attribute as print_attribute
+from tpuc.ir.text import print_module as print_module
+from tpuc.ir.text import print_type as print_type
+from tpuc.ir.text import read_module as read_module
+from tpuc.ir.traits import Absent as Absent
+from tpuc.ir.traits import Commutative as Commutative
+from tpuc.ir.traits import Constant as Constant
+from tpuc.ir.traits import Elementwise as Elementwise
+from tpuc.ir.traits import FusesRelu as FusesRelu
+from tpuc.ir.traits import NetworkInput as NetworkInput
+from tpuc.ir.traits import RunsInPlace as RunsInPlace
+from tpuc.ir.traits import ShapeOnly as ShapeOnly
+from tpuc.ir.traits import SideEffects as SideEffects
+from tpuc.machine import Command as Command
+from tpuc.machine import DecodedStreams as DecodedStreams
+from tpuc.machine import Engine as Engine
+from tpuc.machine import Hazard as Hazard
+from tpuc.machine import Instruction as Instruction
+from tpuc.machine import Recorder as Recorder
+from tpuc.machine import Region as Region
+from tpuc.machine import RegionTensor as RegionTensor
+from tpuc.machine import StoredInput as StoredInput
+from tpuc.machine import Timeline as Timeline
+from tpuc.machine import TimelineEntry as TimelineEntry
+from tpuc.machine import commands_done as commands_done
+from tpuc.machine import derive_waits as derive_waits
+from tpuc.machine import find_hazards as find_hazards
+from tpuc.machine import make_timeline as make_timeline
+from tpuc.machine import make_timelines as make_timelines
+from tpuc.machine import serial_order as serial_order
+from tpuc.machine import show_region as show_region
+from tpuc.machine import stored_inputs as stored_inputs
+from tpuc.names import listed as listed
+from tpuc.registry import ANY_CHIP as ANY_CHIP
+from tpuc.registry import Registry as Registry
+from tpuc.registry.cpu_functions import cpu_function as cpu_function
+from tpuc.registry.cpu_functions import cpu_functions as cpu_functions
+from tpuc.schedule import Pass as Pass
+from tpuc.schedule import PassContext as PassContext
+from tpuc.schedule.results import ARTIFACT as ARTIFACT
+from tpuc.schedule.results import CALIBRATION_TABLE as CALIBRATION_TABLE
+from tpuc.schedule.results import COMPILE as COMPILE
+from tpuc.schedule.results import CONSTANTS as CONSTANTS
+from tpuc.schedule.results import LAYER_ERRORS as LAYER_ERRORS
+from tpuc.schedule.results import MEMORY_PLAN as MEMORY_PLAN
+from tpuc.schedule.results import POSTPROCESS as POSTPROCESS
+from tpuc.schedule.results import QUANTISE_SEARCH as QUANTISE_SEARCH
+from tpuc.schedule.results import QUANTISE_TABLE as QUANTISE_TABLE
+from tpuc.schedule.results import QUANTISED as QUANTISED
+from tpuc.schedule.results import SAMPLES as SAMPLES
+from tpuc.schedule.results import STORED_INPUTS as STORED_INPUTS
+from tpuc.schedule.results import STORED_OUTPUTS as STORED_OUTPUTS
+from tpuc.schedule.results import ConstantImage as ConstantImage
+from tpuc.schedule.results import ResultKey as ResultKey
 
-__all__ = [
-    "ABSENT",
-    "ALL_OPS",
-    "ANY_CHIP",
-    "API_VERSION",
-    "ARTIFACT",
-    "BF16",
-    "CALIBRATION_TABLE",
-    "COMPILE",
-    "CONSTANTS",
-    "CPU_FUNCTIONS",
-    "DYNAMIC",
-    "F16",
-    "F32",
-    "F64",
-    "FLOAT_MODES",
-    "I32",
-    "I64",
-    "LAYER_ERRORS",
-    "MEMORY_PLAN",
-    "NO_LOWERING",
-    "NO_PADS",
-    "POSTPROCESS",
-    "QUANTISED",
-    "QUANTISE_SEARCH",
-    "QUANTISE_TABLE",
-    "SAMPLES",
-    "SI32",
-    "STORED_INPUTS",
-    "STORED_OUTPUTS",
-    "Absent",
-    "ArrayAttr",
-    "Assembler",
-    "Attribute",
-    "Axis",
-    "BankConflict",
-    "Block",
-    "Bool",
-    "BoolAttr",
-    "Box",
-    "BrokenPromise",
-    "BufferInfo",
-    "Builder",
-    "Calibrated",
-    "CalibrationError",
-    "Calibrator",
-    "Call",
-    "Candidate",
-    "Chip",
-    "ChipDescription",
-    "Command",
-    "Commutative",
-    "CompiledLayout",
-    "Constant",
-    "ConstantImage",
-    "CorruptFile",
-    "CpuFunction",
-    "CpuRoutine",
-    "DdrTensor",
-    "DecodedStreams",
-    "DenseI32Array",
-    "DenseI64Array",
-    "Dialect",
-    "DialectAttr",
-    "DictAttr",
-    "ElementType",
-    "Elementwise",
-    "Engine",
-    "EnumKind",
-    "F64Array",
-    "FloatAttr",
-    "ForeignNode",
-    "Form",
-    "FormReader",
-    "FormWriter",
-    "FrameAlignment",
-    "Frontend",
-    "Function",
-    "FunctionCall",
-    "FunctionChip",
-    "FunctionKernel",
-    "FunctionNode",
-    "FunctionProgram",
-    "FunctionType",
-    "FusesRelu",
-    "Hazard",
-    "HazardError",
-    "HostArgument",
-    "HostCall",
-    "HostEngine",
-    "I64Array",
-    "IllegalCommand",
-    "ImageFrame",
-    "ImportBuilder",
-    "ImportOptions",
-    "ImporterTable",
-    "Instruction",
-    "IntegerAttr",
-    "InvalidModel",
-    "KernelChoice",
-    "KernelTable",
-    "LayerCommands",
-    "Layouts",
-    "Legalisation",
-    "LegalisationBuilder",
-    "LegalisationTable",
-    "LmemModel",
-    "LmemOverflow",
-    "LoadedModel",
-    "LocalBlock",
-    "LocalTensor",
-    "Location",
-    "Lowering",
-    "LoweringBuilder",
-    "LoweringNode",
-    "LoweringTable",
-    "MemoryPlan",
-    "Module",
-    "Move",
-    "MoveKernel",
-    "NetworkEntry",
-    "NetworkInput",
-    "Node",
-    "NoneType",
-    "Op",
-    "OpField",
-    "OpRegion",
-    "OpResolver",
-    "OpT",
-    "OpaqueType",
-    "Operation",
-    "PackedConstant",
-    "Pads",
-    "ParseError",
-    "Part",
-    "Pass",
-    "PassContext",
-    "Pattern",
-    "Phase",
-    "PlacedTile",
-    "PlannedBuffer",
-    "PlannedPool",
-    "Planner",
-    "PluginConflict",
-    "PluginError",
-    "PoolAllocation",
-    "PoolInfo",
-    "Raw",
-    "Recorder",
-    "Region",
-    "RegionTensor",
-    "Registry",
-    "RequantMode",
-    "ResultKey",
-    "Return",
-    "Rewriter",
-    "RoundMode",
-    "Routine",
-    "RowMove",
-    "RunsInPlace",
-    "ScalarType",
-    "Scratch",
-    "Shape4",
-    "ShapeOnly",
-    "SideEffects",
-    "Space",
-    "StoredInput",
-    "Str",
-    "StrArray",
-    "StringAttr",
-    "StructuredOp",
-    "Symbol",
-    "SymbolAttr",
-    "Table",
-    "TensorInfo",
-    "TensorStatistics",
-    "TensorType",
-    "TensorView",
-    "Tile",
-    "TileKernel",
-    "Timeline",
-    "TimelineEntry",
-    "TpucError",
-    "Type",
-    "TypeAttr",
-    "Types",
-    "Uniform",
-    "UniformPerAxis",
-    "UnitAttr",
-    "UnregisteredOp",
-    "Unsupported",
-    "UsageError",
-    "Value",
-    "VerifyError",
-    "View",
-    "Wants",
-    "WorkingMemory",
-    "apply_patterns",
-    "as_stored",
-    "broadcast_views",
-    "commands_done",
-    "cpu_function",
-    "cpu_functions",
-    "default_box",
-    "derive_waits",
-    "drop_unused_weights",
-    "elementwise_view",
-    "file_stem",
-    "find_hazards",
-    "free_name",
-    "import_modules",
-    "infer_types",
-    "install_command",
-    "listed",
-    "make_timeline",
-    "make_timelines",
-    "numpy_dtype",
-    "op_fields",
-    "parse_attribute",
-    "parse_module",
-    "parse_type",
-    "print_attribute",
-    "print_module",
-    "print_type",
-    "read_module",
-    "read_text",
-    "remove_dead",
-    "scalar_of",
-    "serial_order",
-    "show_region",
-    "stored_inputs",
-    "undone_on_failure",
-    "visible",
-    "window",
-    "write_atomic",
-]
+OpRegion = _Region
+"""Of an op; `Region` is one of memory."""

@@ -230,7 +230,7 @@ class Registry:
     @functools.cached_property
     def hooks(self) -> PluginManager:
         """The event bus, with the hook plugins that --with names."""
-        from tpuc.hookspecs import make_manager
+        from tpuc.registry.hookspecs import make_manager
 
         manager = make_manager()
         for name in self.names("tpuc.hooks"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuc.files import check_writable, write_all
-from tpuc.hookspecs import hookimpl
+from tpuc.registry.hookspecs import hookimpl
 from tpuc.schedule.options import build_object, needs_options, parse_pass_text
 
 from tpuc_driver.cli.app import App, pass_app

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tpuc.api.chip import FLOAT_MODES, Chip
-from tpuc.api.cpu import check_cpu_ops
 from tpuc.errors import UsageError
 from tpuc.files import file_stem, weights_beside
 from tpuc.ir import Module
@@ -20,6 +19,7 @@ from tpuc.ir.attributes import StringAttr
 from tpuc.ir.text import read_module, write_module
 from tpuc.ir.text.files import WEIGHT_FILE, weight_file_of
 from tpuc.registry import Registry
+from tpuc.registry.cpu_functions import check_cpu_ops
 from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.schedule.results import ResultKey
 

@@ -11,9 +11,9 @@ import onnx
 import pytest
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
-from tpuc.support import read_forms
 from tpuc_c.chip import CHIP
 from tpuc_driver.session import Session
+from tpuc_driver.support import read_forms
 from tpuc_testing.kernel_conformance import check_array, sample_module
 
 from tests.chips.c.op_forms import FAMILIES, Array, Form, network

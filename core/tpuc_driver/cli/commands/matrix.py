@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 from tpuc.errors import PluginConflict
-from tpuc.support import read_forms
 
 from tpuc_driver.cli.app import App, pass_app
 from tpuc_driver.cli.command import Command
 from tpuc_driver.cli.text import columns
+from tpuc_driver.support import read_forms
 
 if TYPE_CHECKING:
     from tpuc.api import ChipDescription
