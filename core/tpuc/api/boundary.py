@@ -1,4 +1,4 @@
-"""What a module says of its ends: how pictures become its inputs, and the post-processing behind it."""
+"""What a module says of its ends: how pictures become its inputs, the post-processing behind it, and its states."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from tpuc.ir.fused_postprocess import (
     state_fused_postprocess,
 )
 from tpuc.ir.preprocess import Preprocess, preprocess_of, rounds_evenly
+from tpuc.ir.state import State, keep_states, states_of
 
 __all__ = [
     "FusedPostprocess",
     "Preprocess",
+    "State",
     "fused_postprocess",
     "is_postprocess",
+    "keep_states",
     "mark_as_postprocess",
     "preprocess_of",
     "rounds_evenly",
     "state_fused_postprocess",
+    "states_of",
 ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from tpuc.api.kernel import DdrTensor, HostArgument, LocalBlock, LocalTensor, Shape4
 from tpuc.errors import Unsupported, UsageError
 from tpuc.ir import BF16, F16, F32, ElementType, Module, ScalarType, TensorType
+from tpuc.ir.state import State, states_of
 from tpuc.machine import Instruction, Recorder, Timeline
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ class ImageFrame:
 FLOAT_MODES: Mapping[str, ScalarType] = {"f32": F32, "f16": F16, "bf16": BF16}
 
 
+def mode_bits(mode: str) -> int:
+    """The width of the integers that a mode computes with, such as 8 of `int8-asym`; 0 for a float mode."""
+    digits = mode.removesuffix("-asym").removeprefix("int")
+    return int(digits) if mode.startswith("int") and digits.isdigit() else 0
+
+
 @dataclass(frozen=True)
 class ChipDescription:
     """Facts about a chip, no logic. Sources are cited in the plugin.
@@ -65,6 +72,9 @@ class ChipDescription:
     `frame_alignment`: of images as a camera leaves them, None where files cannot take such.
 
     `support`: the generated file of the forms of ops that were compiled for the chip, if there is one.
+
+    `cores` run commands side by side, each with engines of its own; what waits then are is in `tpuc.machine.units`.
+    `keeps_state`: does a loaded file keep what one run leaves for the next, as `tpuc.ir.state` says it?
 
     `families` names chips whose tables serve where this one has no cell, `lowering_families` those of which that holds
     for lowerings alone.
@@ -89,6 +99,8 @@ class ChipDescription:
     has_infinity: bool = True
     frame_alignment: FrameAlignment | None = None
     support: Path | None = None
+    cores: int = 1
+    keeps_state: bool = False
 
     def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""
@@ -115,9 +127,29 @@ class ChipDescription:
         return next((mode for mode in ("f32", "bf16", "f16") if mode in self.modes), None)
 
     @property
+    def integer_bits(self) -> tuple[int, ...]:
+        """The widths of integers that its modes compute with, ascending; 8 where it states none."""
+        return tuple(sorted({mode_bits(mode) for mode in self.modes} - {0})) or (8,)
+
+    def quantised_mode_of(self, bits: int) -> str:
+        """The mode of networks that are quantised already to so many bits: of the narrowest integers that hold them,
+        else of the widest; with zero points where the chip has it.
+        """
+        width = next((one for one in self.integer_bits if one >= bits), self.integer_bits[-1])
+        return f"int{width}-asym" if f"int{width}-asym" in self.modes else f"int{width}"
+
+    @property
     def quantised_mode(self) -> str:
-        """The mode of networks that are quantised already: with zero points where the chip has it."""
-        return "int8-asym" if "int8-asym" in self.modes else "int8"
+        """As `quantised_mode_of`, of bytes."""
+        return self.quantised_mode_of(8)
+
+    def check_states(self, module: Module) -> None:
+        """Raise Unsupported for state that the chip does not keep."""
+        if states_of(module) and not self.keeps_state:
+            raise Unsupported(
+                f"{module.name}: chip '{self.name}' keeps nothing from one run to the next; compile the network "
+                "without its states, and give the outputs in question as inputs again"
+            )
 
     def float_type(self, type: TensorType, mode: str) -> TensorType:
         """The stored type in a float mode; f32 in the integer modes."""
@@ -262,6 +294,12 @@ class LoadedModel(ABC):
     """Tensors in DDR that the file names beside its inputs and outputs, in the order of the network. Several may lie at
     one place, one after the other.
     """
+    states: Sequence[State] = ()
+    """What `run` leaves for the next one; it is neither among `inputs` nor `outputs`."""
+
+    def reset(self) -> None:
+        """The next run is a first one: states are zeros. Default: there are none."""
+        return
 
     @abstractmethod
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
@@ -342,7 +380,7 @@ class CompiledLayout:
     """What a container needs beside the instructions. Addresses and sizes in bytes.
 
     `weights` is the image of the constant memory from `weights_address`; the activations take `activations_bytes` from
-    `activations_address`. `host_calls` are in program order.
+    `activations_address`. `host_calls` are in program order. `states` outlive a run; a chip that keeps none gets none.
     """
 
     name: str
@@ -354,6 +392,7 @@ class CompiledLayout:
     activations_bytes: int
     build_time: str | None = None
     host_calls: tuple[HostCall, ...] = ()
+    states: tuple[State, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
+from tpuc.interpreter.stateful import StatefulInterpreter
 from tpuc.interpreter.values import Array, real_values, types_of
 from tpuc.ir.channel_factors import state_factors, stated_factors
 from tpuc.npz import read_npz, write_npz
@@ -12,6 +13,7 @@ __all__ = [
     "Array",
     "Interpreter",
     "Plan",
+    "StatefulInterpreter",
     "Step",
     "make_plan",
     "read_npz",

@@ -21,3 +21,9 @@ from tpuc.machine.simulation import stored_inputs as stored_inputs
 from tpuc.machine.timeline import Timeline as Timeline
 from tpuc.machine.timeline import TimelineEntry as TimelineEntry
 from tpuc.machine.timeline import make_timeline as make_timeline
+from tpuc.machine.units import Unit as Unit
+from tpuc.machine.units import UnitCommand as UnitCommand
+from tpuc.machine.units import Wait as Wait
+from tpuc.machine.units import derive_unit_waits as derive_unit_waits
+from tpuc.machine.units import run_units as run_units
+from tpuc.machine.units import unit_hazards as unit_hazards

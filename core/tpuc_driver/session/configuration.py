@@ -24,7 +24,7 @@ from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.schedule.results import ResultKey
 
 from tpuc_driver.data import INPUT_LAYOUT
-from tpuc_driver.session.modes import QUANTISED_BITS, check_mode, is_quantised, stored_bits
+from tpuc_driver.session.modes import check_mode, is_quantised, stored_bits
 
 Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
 
@@ -130,9 +130,9 @@ class Configuration:
 
         Only values of more bits than chips have integers for become floats, where a float mode was asked for.
         """
-        asked, own = self.mode_for(module), self.chip.description.quantised_mode
-        bits = stored_bits(module)
-        return own if bits and (bits <= QUANTISED_BITS or asked not in FLOAT_MODES) else asked
+        asked, description, bits = self.mode_for(module), self.chip.description, stored_bits(module)
+        holds = bits <= description.integer_bits[-1]
+        return description.quantised_mode_of(bits) if bits and (holds or asked not in FLOAT_MODES) else asked
 
     # Passes
 

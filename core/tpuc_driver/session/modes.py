@@ -11,9 +11,6 @@ from tpuc.ir.attributes import StringAttr
 from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform
 
-QUANTISED_BITS = 8
-"""Of the integers that chips compute with."""
-
 
 def check_mode(chip: Chip, mode: str | None) -> None:
     """Raise UsageError for a mode that the chip does not have."""

@@ -31,7 +31,7 @@ from tpuc.api import (
     UsageError,
     Value,
 )
-from tpuc.api.boundary import rounds_evenly
+from tpuc.api.boundary import rounds_evenly, states_of
 from tpuc_lower.boundary.images import frame_of
 from tpuc_lower.target.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip
 from tpuc_lower.target.results import FUNCTION_PROGRAM
@@ -113,8 +113,7 @@ def _coefficients(operation: Operation) -> int:
 
 def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ...]) -> CompiledLayout:
     function = module.main
-    base = _number(module, "module.coeff_addr")
-    before = context.find(CONSTANTS, ConstantImage())
+    base, before = _number(module, "module.coeff_addr"), context.find(CONSTANTS, ConstantImage())
     image = np.zeros(_number(module, "module.coeff_size"), np.uint8)
     image[: len(before.data)] = np.frombuffer(before.data, np.uint8)
     places = dict(before.places)
@@ -137,6 +136,7 @@ def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ..
         activations_bytes=_number(module, "module.neuron_size"),
         build_time=context.options.get("build_time"),
         host_calls=host_calls,
+        states=states_of(module),
     )
 
 

@@ -19,6 +19,7 @@ from tpuc_driver.session.values import Recipe, Staged
 
 def lower(configuration: Configuration, top: Module, recipe: Recipe) -> Staged:
     """The TPU module of a TOP module, which stays as it is; with ranges where the mode takes them."""
+    configuration.chip.description.check_states(top)
     module, mode = top.clone(), configuration.mode_for(top)
     boundary = recipe.boundary
     context = configuration.context(None if boundary is None else boundary.wishes(len(module.main.outputs)), mode)
