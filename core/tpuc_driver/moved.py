@@ -22,6 +22,7 @@ _SPLIT: Mapping[str, Sequence[str]] = {
     "tpuc.session.running": ("tpuc_driver.session.running", "tpuc_driver.session.modes"),
     "tpuc.session.factors": ("tpuc.ir.channel_factors",),
     "tpuc.ir.equality": ("tpuc_testing.equality",),
+    "tpuc.registry.blame": ("tpuc_driver.blame",),
     "tpuc.registry.problems": ("tpuc_driver.problems",),
     "tpuc.api.container": ("tpuc_chip_parts.flatbuffer",),
     "tpuc.hookspecs": ("tpuc.registry.hookspecs",),

@@ -11,8 +11,8 @@ from typing import Any
 import click
 from tpuc.errors import TpucError, UsageError
 from tpuc.files import reason, way_out
-from tpuc.registry.blame import Blame
 
+from tpuc_driver.blame import Blame
 from tpuc_driver.cli.app import App
 from tpuc_driver.cli.exit_codes import FAILED, INTERRUPTED
 from tpuc_driver.cli.interrupts import Interrupt

@@ -169,7 +169,7 @@ def _answers(app: App, ran: RunSample, labels: Labels | None, postprocess: str, 
 
 def _lines(app: App, answer: type[Answer], ran: RunSample, asked: Asked) -> Sequence[str]:
     """What one says; where it breaks, a remark says so instead, and the others are asked."""
-    from tpuc.registry.blame import Blame
+    from tpuc_driver.blame import Blame
 
     try:
         return answer().lines(ran, asked) or ()
