@@ -233,3 +233,14 @@ def test_intermediate_files_stay_in_the_work_folder(name: str, tmp_path: Path) -
         f"deep/work/{stem}_origin.mlir",
         f"deep/work/{stem}_origin_weight.npz",
     ]
+
+
+def test_a_session_is_not_changed_but_another_one_made() -> None:
+    session, remarks = session_of(), list[str]()
+    other = session.having(mode="int8", remark=remarks.append)
+    assert (session.mode, other.mode, other.registry, other.chip) == ("f32", "int8", session.registry, session.chip)
+    other.remark("heard")
+    session.remark("unheard")
+    assert remarks == ["heard"]
+    with pytest.raises(AttributeError):
+        session.mode = "int8"  # pyright: ignore[reportAttributeAccessIssue]
