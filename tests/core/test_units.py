@@ -46,8 +46,8 @@ def order(commands: Sequence[UnitCommand]) -> np.ndarray:
 def test_conflicts_are_ordered_and_no_wait_follows_from_others() -> None:
     random = np.random.default_rng(0)
     for cores in (1, 2, 4):
-        for _ in range(30):
-            touches = program(random, cores, 24)
+        for _ in range(6):
+            touches = program(random, cores, 20)
             commands = derive_unit_waits(touches)
             before = order(commands)
             for late in range(len(commands)):
