@@ -26,6 +26,8 @@ RUNS = (
     *(("c", mode) for mode in ("f32", "int8")),
 )
 QUICK = (("bm1684x", "f16"), ("cv183x", "int8"))
+TINY = float(np.finfo(np.float32).tiny)
+"""The least normal number, a usual epsilon too: reciprocals of less than twice as much are infinite on a chip."""
 EPSILONS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
 STEP = {"f32": 1e-5, "f16": 2.0**-8, "bf16": 2.0**-4, "int8": 0.05}
 """Of the largest magnitude of an output."""
@@ -69,6 +71,8 @@ def normalizations(net: Networks, eps: float, axis: int) -> None:
     e = number(eps)
     net.give("max", op("Div", "x", op("Max", norm, e)))
     net.give("clip", op("Div", "x", op("Clip", norm, e)))
+    is_zero = op("Equal", norm, number(0.0))
+    net.give("where", op("Div", "x", op("Where", is_zero, e, norm)))
     net.give("expand", op("Div", "x", op("Expand", op("Clip", norm, e), number(X, np.int64))))
     net.give("plus", op("Div", "x", op("Add", norm, e)))
     net.give("plus_row", op("Div", "x", op("Add", norm, number(np.full((1, 1, 1, 1), eps)))))
@@ -170,5 +174,12 @@ def offenders(chip: str, mode: str, eps: float, folder: Path) -> tuple[int, list
 )
 def test_epsilons_keep_quotients_and_logarithms_finite(chip: str, mode: str, eps: float, tmp_path: Path) -> None:
     count, bad = offenders(chip, mode, eps, tmp_path)
+    assert count >= 2000
+    assert bad == []
+
+
+@pytest.mark.chip("bm1684x")
+def test_the_least_number_is_an_epsilon(tmp_path: Path) -> None:
+    count, bad = offenders("bm1684x", "f16", TINY, tmp_path)
     assert count >= 2000
     assert bad == []

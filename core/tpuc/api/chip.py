@@ -69,6 +69,8 @@ class ChipDescription:
 
     `has_infinity`: do the chip's floats hold infinities? Where they do not, numbers beyond all others are the largest.
 
+    `least_divisor`: by smaller numbers its floats do not divide; half of it is the smallest number that they hold.
+
     `frame_alignment`: of images as a camera leaves them, None where files cannot take such.
 
     `support`: the generated file of the forms of ops that were compiled for the chip, if there is one.
@@ -97,6 +99,7 @@ class ChipDescription:
     boundary_rest: int | None = None
     works_along_width: bool = False
     has_infinity: bool = True
+    least_divisor: float = 0.0
     frame_alignment: FrameAlignment | None = None
     support: Path | None = None
     cores: int = 1

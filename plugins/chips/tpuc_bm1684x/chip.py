@@ -37,6 +37,7 @@ DESCRIPTION = ChipDescription(
     quantised_element=byte_element,
     clock_hz=1_000_000_000,  # both engines in the vendor's performance model
     support=Path(__file__).with_name("support.json"),
+    least_divisor=2.0**-125,  # the reciprocal of less is infinite, and denormal numbers are 0
 )
 
 

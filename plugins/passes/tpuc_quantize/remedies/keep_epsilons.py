@@ -24,12 +24,15 @@ from tpuc_lower.target.results import MODE
 from tpuc_ops import top
 from tpuc_ops.traits import Repeats, StridedView, states
 
+from tpuc_quantize.remedies.raised_epsilons import epsilons_of, raise_numbers
+
 _STEPS = (top.AddConst, top.MulConst, top.Sqrt, top.Pow, top.Rsqrt, top.Reciprocal, top.Clip, top.MaxConst)
 """What an epsilon passes through on its way to what it protects, besides what moves it. This and `_SUMS` are the
 grammar of expressions that are recognized as divisors, not facts about the ops.
 """
 _SUMS = (top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulConst, top.Clip, top.MaxConst)
 """What makes variances and norms, whose small values are small squares."""
+_DIVIDES = (top.Div, top.Reciprocal, top.Rsqrt, top.Pow)
 _UNSIGNED_STEPS = 255
 _FEWEST_STEPS = 16
 """Of a float's smallest numbers: rounding changes a constant of so many by at most 3 %."""
@@ -42,29 +45,34 @@ class KeepEpsilons(Pass):
     float mode. So do those up to a logarithm or a reciprocal root. Without the constant they would be infinite or NaN
     at 0; raised to the smallest number of the mode it would have another logarithm.
 
-    They are entered into the result `quantise_table`, where the user's own entries come first.
+    They are entered into the result `quantise_table`, where the user's own entries come first. A constant below what
+    the chip divides by at all is raised to that.
     """
 
     name = "keep-epsilons"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; changes only what is in the results of the run."""
+        """See Pass."""
         if context.find(MODE, ""):
             return False  # a network that is quantised already says itself where it is float
         cells = Cells.of(context, self.name)
         exact = cells.chip.compute_type
-        modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
+        least, changed = cells.chip.least_divisor, False
+        modes = dict[str, str](context.find(QUANTISE_TABLE, {}))
         for operation in module.main.operations[:-1]:
-            numbers = _epsilons(module, operation)
+            numbers = epsilons_of(module, operation)
             if not numbers.size or not (numbers > 0).all():
                 continue
             behind, power = _way(operation)
+            if behind and (numbers < least).any():
+                is_divisor = any(isinstance(one.op, _DIVIDES) for one in behind)
+                changed |= raise_numbers(module, operation, least if is_divisor else least / 2)
             if behind and _is_coarse(operation, cells.mode_of(operation), numbers, power):
                 for one in (operation, *behind, *_sources([operation, *behind])):
                     if cells.computes(one.op, exact):
                         modes.setdefault(one.name, exact)
         context.leave(QUANTISE_TABLE, modes)
-        return False
+        return changed
 
 
 def _is_coarse(operation: Operation, mode: str, numbers: Array, power: float) -> bool:
@@ -81,24 +89,6 @@ def _limits(mode: str) -> tuple[float, float]:
 
     info = cast("np.finfo[Any]", finfo(numpy_dtype(FLOAT_MODES[mode])))
     return float(info.smallest_subnormal), float(info.max)
-
-
-def _epsilons(module: Module, operation: Operation) -> Array:
-    """The constants that are added or are lower bounds."""
-    op = operation.op
-    if isinstance(op, (top.AddConst, top.MaxConst)):
-        return np.array([op.const_val])
-    if isinstance(op, top.SubConst) and not op.is_reverse:
-        return np.array([-op.const_val])
-    if isinstance(op, top.Clip):
-        return np.array([op.min])
-    if isinstance(op, (top.Add, top.Max, top.Where)):
-        arrays = [module.constant(operand) for operand in operation.operands]
-        found = [
-            array.reshape(-1).astype(np.float64) for array in arrays if array is not None and array.dtype.kind == "f"
-        ]
-        return np.concatenate([np.zeros(0), *found])
-    return np.zeros(0)
 
 
 def _way(epsilon: Operation) -> tuple[list[Operation], float]:
