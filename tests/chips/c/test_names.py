@@ -44,3 +44,19 @@ def test_networks_of_any_name(name: str, tmp_path: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(compiled.save(tmp_path / "net.tar").read_bytes())) as archive:
         members = archive.getnames()
     assert f"{model_identifier(name)}_operators.c" in members
+
+
+def test_ends_that_c_could_not_tell_apart(tmp_path: Path) -> None:
+    names = ["a.b", "a_b", "a/b", "a_b_1", "int", "int_"]
+    nodes = [helper.make_node("Neg", [one], [f"{one}:"]) for one in names]
+    ends = [[helper.make_tensor_value_info(one + end, TensorProto.FLOAT, [3]) for one in names] for end in ("", ":")]
+    graph = helper.make_graph(nodes, "net", *ends)
+    path = tmp_path / "ends.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    )
+    given = {one: np.full(3, number, np.float32) for number, one in enumerate(names, 1)}
+    got = tpuc.load(path).compile("c").run(given)
+    assert {name: float(array[0]) for name, array in got.items()} == {
+        f"{one}:": -float(number) for number, one in enumerate(names, 1)
+    }

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from tpuc_plan.usmp.c_source import alignment_of, given_pools, identifier, initial_data, model_identifier, size_macro
+from tpuc_plan.usmp.c_source import (
+    alignment_of,
+    given_pools,
+    identifier,
+    initial_data,
+    model_identifier,
+    size_macro,
+    tensor_identifiers,
+)
 from tpuc_plan.usmp.planner import PlacedProgram
 from tpuc_plan.usmp.pools import PARAMETER, WORKSPACE
 
@@ -15,7 +23,7 @@ def example(placed: PlacedProgram) -> str:
 
 
 def _lines(placed: PlacedProgram) -> Iterator[str]:
-    program = placed.program
+    program, names = placed.program, tensor_identifiers(placed.program)
     model = model_identifier(program.name)
     yield "/* Reads samples from standard input and writes outputs to standard output, as they lie in memory. */"
     yield "#include <stdio.h>"
@@ -23,7 +31,7 @@ def _lines(placed: PlacedProgram) -> Iterator[str]:
     yield ""
     for name in (*program.inputs, *program.outputs):
         size = program.tensor(name).size_bytes or 1
-        yield f"static TVM_ALIGNED({program.alignment}) uint8_t data_{identifier(name)}[{size}];"
+        yield f"static TVM_ALIGNED({program.alignment}) uint8_t data_{names[name]}[{size}];"
     for pool in given_pools(placed, WORKSPACE):
         macro = size_macro(program.name, pool.name, WORKSPACE)
         aligned = f"TVM_ALIGNED({alignment_of(placed, WORKSPACE, pool.name)})"
@@ -35,21 +43,21 @@ def _lines(placed: PlacedProgram) -> Iterator[str]:
     yield ""
     yield "int main(void) {"
     yield "  TVMContext context = {NULL, NULL, NULL};"
-    yield f"  TVMInputs_{model} inputs = {{{_members(program.inputs)}}};"
-    yield f"  TVMOutputs_{model} outputs = {{{_members(program.outputs)}}};"
+    yield f"  TVMInputs_{model} inputs = {{{_members(program.inputs, names)}}};"
+    yield f"  TVMOutputs_{model} outputs = {{{_members(program.outputs, names)}}};"
     yield from _pools(placed)
-    reads = " && ".join(f"read_all(data_{identifier(n)}, sizeof data_{identifier(n)})" for n in program.inputs)
+    reads = " && ".join(f"read_all(data_{names[n]}, sizeof data_{names[n]})" for n in program.inputs)
     yield f"  while ({reads or '0'}) {{"
     yield f"    if (TVMExecute(&{model}, &inputs, &outputs, &context) != 0) return 1;"
     for name in program.outputs:
-        yield f"    if (!write_all(data_{identifier(name)}, sizeof data_{identifier(name)})) return 2;"
+        yield f"    if (!write_all(data_{names[name]}, sizeof data_{names[name]})) return 2;"
     yield "  }"
     yield "  return 0;"
     yield "}"
 
 
-def _members(names: tuple[str, ...]) -> str:
-    return ", ".join(f".{identifier(name)} = data_{identifier(name)}" for name in names)
+def _members(ends: Sequence[str], names: Mapping[str, str]) -> str:
+    return ", ".join(f".{names[name]} = data_{names[name]}" for name in ends)
 
 
 def _pools(placed: PlacedProgram) -> Iterator[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tpuc.api import MemoryPlan, PlannedPool, PoolInfo, free_name
 
-from tpuc_plan.usmp.planner import DEFAULT_POOLS, PlacedProgram, ProgramTensor
+from tpuc_plan.usmp.planner import DEFAULT_POOLS, PlacedProgram, Program, ProgramTensor
 from tpuc_plan.usmp.pools import PARAMETER, WORKSPACE
 
 RUNTIME_HEADER = """\
@@ -81,6 +81,17 @@ def identifier(text: str) -> str:
     return name if name and not name[0].isdigit() else f"_{name}"
 
 
+def tensor_identifiers(program: Program) -> dict[str, str]:
+    """A C name of its own for every tensor that the source names; letters of other sizes alone tell none apart."""
+    dynamic = sorted(tensor.name for tensor in program.tensors.values() if tensor.size_bytes is None)
+    names: dict[str, str] = {}
+    taken = set[str]()
+    for name in dict.fromkeys((*program.inputs, *program.outputs, *dynamic)):
+        names[name] = free_name(identifier(name), taken.__contains__)
+        taken |= {names[name], f"{names[name]}_size"}
+    return names
+
+
 def model_identifier(text: str) -> str:
     """A C name for any name of a model, which is that of a variable and part of names of files."""
     name = identifier(text)
@@ -151,10 +162,11 @@ def _header(placed: PlacedProgram) -> Iterator[str]:
             constant = "const " if kind == PARAMETER else ""
             members = [f"{constant}uint8_t* {identifier(pool.name)};" for pool in given]
             yield from _struct(f"TVM{kind.capitalize()}s_{model}", members)
+    names = tensor_identifiers(program)
     dynamic = [tensor for tensor in program.tensors.values() if tensor.size_bytes is None]
-    sizes = [f"size_t {identifier(tensor.name)}_size;" for tensor in dynamic]
-    yield from _struct(f"TVMInputs_{model}", [*(f"uint8_t* {identifier(n)};" for n in program.inputs), *sizes])
-    yield from _struct(f"TVMOutputs_{model}", [f"uint8_t* {identifier(name)};" for name in program.outputs])
+    sizes = [f"size_t {names[tensor.name]}_size;" for tensor in dynamic]
+    yield from _struct(f"TVMInputs_{model}", [*(f"uint8_t* {names[name]};" for name in program.inputs), *sizes])
+    yield from _struct(f"TVMOutputs_{model}", [f"uint8_t* {names[name]};" for name in program.outputs])
     yield ""
     for pool in given_pools(placed, PARAMETER):
         yield f"extern const uint8_t {initial_data(model, pool.name)}[{max(1, pool.peak_bytes)}];"
@@ -247,7 +259,7 @@ def functions(placed: PlacedProgram) -> list[str]:
 
 
 def _main(placed: PlacedProgram, dynamic: set[str]) -> Iterator[str]:
-    program = placed.program
+    program, names = placed.program, tensor_identifiers(placed.program)
     model = model_identifier(program.name)
     yield ""
     yield f"static int32_t {model}_main(const TVMInputs_{model}* inputs, const TVMOutputs_{model}* outputs,"
@@ -266,25 +278,25 @@ def _main(placed: PlacedProgram, dynamic: set[str]) -> Iterator[str]:
     yield "  int32_t status = 0;"
     yield "  (void)inputs, (void)outputs;"
     for name in sorted(dynamic - {*program.inputs, *program.outputs}):
-        call = f"TVMBackendAllocWorkspace(resource_handle, inputs->{identifier(name)}_size)"
-        yield f"  void* const {identifier(name)}_dynamic = {call};"
+        call = f"TVMBackendAllocWorkspace(resource_handle, inputs->{names[name]}_size)"
+        yield f"  void* const {names[name]}_dynamic = {call};"
     for function, call in zip(functions(placed), program.calls, strict=True):
-        arguments = ",\n        ".join([*(_pointer(placed, name) for name in call.tensors), "resource_handle"])
+        arguments = ",\n        ".join([*(_pointer(placed, name, names) for name in call.tensors), "resource_handle"])
         yield f"  if (status == 0) {{\n    status = {function}(\n        {arguments});\n  }}"
     for name in sorted(dynamic - {*program.inputs, *program.outputs}):
-        yield f"  TVMBackendFreeWorkspace(resource_handle, {identifier(name)}_dynamic);"
+        yield f"  TVMBackendFreeWorkspace(resource_handle, {names[name]}_dynamic);"
     yield "  return status;"
     yield "}"
 
 
-def _pointer(placed: PlacedProgram, name: str) -> str:
+def _pointer(placed: PlacedProgram, name: str, names: Mapping[str, str]) -> str:
     program = placed.program
     if name in program.inputs:
-        return f"inputs->{identifier(name)}"
+        return f"inputs->{names[name]}"
     if name in program.outputs:
-        return f"outputs->{identifier(name)}"
+        return f"outputs->{names[name]}"
     if program.tensor(name).size_bytes is None:
-        return f"{identifier(name)}_dynamic"
+        return f"{names[name]}_dynamic"
     place = placed.places[name]
     return f"(void*)({identifier(place.pool)}_pool + {place.offset}) /* {_plain(name)} */"
 
