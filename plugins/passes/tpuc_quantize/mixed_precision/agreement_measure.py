@@ -15,8 +15,8 @@ from tpuc_quantize.analysis.paired_runs import readable
 from tpuc_quantize.metrics.agreement import Decider
 from tpuc_quantize.metrics.output_heads import deciders_of
 from tpuc_quantize.mixed_precision.options import AgreementSamples
-from tpuc_quantize.observers.duration import seconds_of
 from tpuc_quantize.observers.held_out import spread
+from tpuc_quantize.options.budgets import affordable
 
 Rows = Sequence[Mapping[str, Array]]
 
@@ -24,7 +24,7 @@ Rows = Sequence[Mapping[str, Array]]
 @dataclass(frozen=True)
 class Decisions(AccuracyMeasure):
     """The share of predictions that agree with the float network, of the output that agrees least. `count` limits the
-    samples of the search; 0 takes as many as run in the time of `AgreementSamples`. Held-out ones
+    samples of the search; 0 takes as many as the operations of `AgreementSamples` pay for. Held-out ones
     are all run, once for each network that is good enough.
     """
 
@@ -36,7 +36,7 @@ class Decisions(AccuracyMeasure):
         """See AccuracyMeasure."""
         module = measured.module
         few = AgreementSamples()
-        count = self.count or min(few.most, max(few.fewest, int(few.seconds / seconds_of(module))))
+        count = self.count or affordable(module, few.operations, few.most, few.fewest)
         apart = set(measured.held_out)
         others = [place for place in range(len(measured.samples)) if place not in apart]
         seen = [others[place] for place in spread(len(others), count)]

@@ -24,7 +24,7 @@ from tpuc_quantize.mixed_precision.sensitivity import (
     total,
     ways,
 )
-from tpuc_quantize.observers.duration import seconds_of
+from tpuc_quantize.options.budgets import operations_of
 from tpuc_quantize.simulation.network import FakeNetwork
 
 
@@ -141,8 +141,8 @@ class Evaluations:
 
     def _most_measured(self) -> int:
         """Networks whose noise is measured for a front, from the network alone: the same on every machine."""
-        budget, seconds = self.budget, len(self.job.samples) * seconds_of(self.net.module)
-        return min(budget.most_measured, max(budget.fewest_measured, int(budget.measuring_seconds / seconds)))
+        budget, operations = self.budget, len(self.job.samples) * operations_of(self.net.module)
+        return min(budget.most_measured, max(budget.fewest_measured, int(budget.measuring / operations)))
 
 
 def _spread(choices: Sequence[Choice], count: int) -> list[Choice]:

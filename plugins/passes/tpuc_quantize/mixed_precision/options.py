@@ -19,8 +19,10 @@ class FrontBudget:
     """Networks whose noise is measured, of which a front of 4,096 has some ten. Not varied."""
     most_measured: int = 1024
     """Not varied."""
-    measuring_seconds: float = 60.0
-    """Between these two, as many as run in so long, which is about what 80 compilations take. Not varied."""
+    measuring: float = 2.4e12
+    """Between these two, as many as so many operations pay for, which take about as long as 80 compilations. Not
+    varied.
+    """
     most_costs: int = 40
     """Single layers that are timed where there are more than `most_layers`: half of the compilations."""
     most_longer: int = 24
@@ -45,8 +47,8 @@ class ConstraintBudget:
 class AgreementSamples:
     """Of the measure `decisions`."""
 
-    seconds: float = 2.0
-    """As many samples as run in so long, about the time that compiling the network takes. Not varied."""
+    operations: float = 8e10
+    """As many samples as these pay for, about the time that compiling the network takes. Not varied."""
     fewest: int = 16
     """One wrong prediction is then 6 %."""
     most: int = 128
