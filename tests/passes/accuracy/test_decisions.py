@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc_ops import top
-from tpuc_quantize.metrics.agreement import Agreement, Classes, Decider, Labels, Numbers, Presence
+from tpuc_quantize.metrics.agreement import Agreement, Classes, Labels, Numbers, Presence, TaskMetric
 from tpuc_quantize.metrics.output_groups import parts_of
-from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.metrics.output_heads import task_metrics_of
 
 from tests.families import each
 from tests.passes.graphs import Network
@@ -32,9 +32,9 @@ def _rows(module: Module, *arrays: Array) -> list[dict[str, Array]]:
     return [{name: row[name] for name in host.output_names} for row in rows]
 
 
-def _only(module: Module, *arrays: Array) -> tuple[Decider, list[dict[str, Array]]]:
+def _only(module: Module, *arrays: Array) -> tuple[TaskMetric, list[dict[str, Array]]]:
     rows = _rows(module, *arrays)
-    (found,) = deciders_of(module, rows)
+    (found,) = task_metrics_of(module, rows)
     return found, rows
 
 
@@ -70,7 +70,7 @@ class TestParts:
         assert (scores.name, scores.factor) == (classes.name, pytest.approx(-2e-3))
         assert scores.of(values) == pytest.approx(values[classes.name], rel=1e-6)
         assert (numbers.name, numbers.factor) == (cut.name, 1.0)
-        assert [one.kind for one in deciders_of(module, [values])] == ["classes", "numbers"]
+        assert [one.kind for one in task_metrics_of(module, [values])] == ["classes", "numbers"]
 
     def test_constants_decide_nothing(self) -> None:
         net = Network(1, 3)
@@ -90,7 +90,7 @@ class TestRecognised:
         module = net.finish(*ends)
         steep = np.zeros((1, 5, 4))
         steep[:, :, 1] = 3.0
-        found = deciders_of(module, _rows(module, steep, steep))
+        found = task_metrics_of(module, _rows(module, steep, steep))
         assert [type(one) for one in found] == [Presence, Classes, Classes, Numbers]
         assert isinstance(found[1], Classes)
         assert (found[1].axis, found[1].background) == (2, 1)
@@ -141,12 +141,12 @@ class TestRecognised:
         image = np.concatenate([random.normal(0, 2, (1, 4, 9, 9)), random.normal(-7, 2, (1, 1, 9, 9))], 1)
         image[0, 4, 3, 3] = 3.0
         module = _passing(1, 5, 9, 9)
-        scores, boxes = deciders_of(module, _rows(module, image))
+        scores, boxes = task_metrics_of(module, _rows(module, image))
         assert isinstance(scores, Presence)
         assert scores.part.shape == (1, 1, 9, 9)
         assert isinstance(boxes, Numbers)
         assert boxes.part.shape == (1, 4, 9, 9)
-        assert [one.decider for one in boxes.scores] == [scores]
+        assert [one.metric for one in boxes.scores] == [scores]
 
     def test_parts_of_boxes_whose_whole_output_has_scores_are_numbers(self) -> None:
         """The first of each place's four numbers looks like a logit."""
@@ -160,7 +160,7 @@ class TestRecognised:
         values[..., 0] = random.uniform(-20, -12, (1, 60))
         values[0, 7, 0] = 3.0
         module = net.finish(boxes, scores)
-        *numbers, presence = deciders_of(module, _rows(module, values))
+        *numbers, presence = task_metrics_of(module, _rows(module, values))
         assert isinstance(presence, Presence)
         assert [(type(one), one.part.shape) for one in numbers] == [(Numbers, (1, 60, 4))] * 2
 
@@ -176,7 +176,7 @@ class TestRecognised:
         values = np.full((1, 6, 4), -5.0)
         values[0, 1] = 5.0
         wanted = _rows(module, values if axis == 2 else values.transpose(0, 2, 1))
-        *numbers, _ = deciders_of(module, wanted)
+        *numbers, _ = task_metrics_of(module, wanted)
         assert [type(one) for one in numbers] == [Numbers, Numbers]
         first, second = (np.asarray(one.weights(wanted[0]))[0, :, 0] for one in numbers)
         np.testing.assert_allclose(first, [0.01, 1, 0.01, 0.01, 0.01, 0.01], atol=1e-6)
@@ -187,7 +187,7 @@ class TestRecognised:
         module = net.finish(net.op(top.Arg(axis=1, keepdims=False, mode="ArgMax"), net.input))
         rows = _rows(module, np.eye(6)[2:3])
         wanted = [{name: array.astype(np.int32) for name, array in row.items()} for row in rows]
-        (found,) = deciders_of(module, wanted)
+        (found,) = task_metrics_of(module, wanted)
         assert isinstance(found, Labels)
 
 
@@ -197,21 +197,21 @@ class TestAgreement:
         net = Network(1, 4, 1)
         module = net.finish(net.op(top.Sigmoid(), net.input))
         wanted, got = (_rows(module, np.reshape(x, (1, 4, 1))) for x in ([3, 2, -5, 0.2], [2, -2, 2, -0.2]))
-        (found,) = deciders_of(module, wanted)
+        (found,) = task_metrics_of(module, wanted)
         assert found.agreement(wanted, got) == Agreement(1, 3)
 
     def test_nothing_anywhere_is_one_decision(self) -> None:
         net = Network(1, 4, 1)
         module = net.finish(net.op(top.Sigmoid(), net.input))
         rows = _rows(module, np.full((1, 4, 1), -9), np.full((1, 4, 1), -7))
-        (found,) = deciders_of(module, rows)
+        (found,) = task_metrics_of(module, rows)
         assert found.agreement(rows, rows) == Agreement(2, 2)
 
     def test_the_best_class_of_rows(self) -> None:
         net = Network(1, 8)
         module = net.finish(net.op(top.Softmax(axis=1), net.input))
         wanted, got = (_rows(module, *(np.eye(8)[[place]] for place in places)) for places in ([1, 2, 3], [1, 5, 3]))
-        (found,) = deciders_of(module, wanted)
+        (found,) = task_metrics_of(module, wanted)
         assert found.agreement(wanted, got) == Agreement(2, 3)
 
     def test_background_against_background_does_not_count(self) -> None:
@@ -222,7 +222,7 @@ class TestAgreement:
         a[0, 2, 1] = b[0, 2, 1] = 10  # found by both
         a[0, 3, 1] = b[0, 3, 2] = 10  # of another class
         wanted, got = _rows(module, a), _rows(module, b)
-        (found,) = deciders_of(module, wanted)
+        (found,) = task_metrics_of(module, wanted)
         assert found.agreement(wanted, got) == Agreement(1, 2)
 
     def test_numbers_are_near_or_not_where_something_is(self) -> None:
@@ -230,8 +230,8 @@ class TestAgreement:
         boxes = net.op(top.MulConst(const_val=10.0), net.input)
         module = net.finish(net.op(top.Sigmoid(), net.input), boxes)
         wanted = _rows(module, np.reshape([9, -9, -9, -9, -9], (1, 5, 1)))
-        deciders = deciders_of(module, wanted)
-        numbers = next(one for one in deciders if one.name == boxes.name)
+        task_metrics = task_metrics_of(module, wanted)
+        numbers = next(one for one in task_metrics if one.name == boxes.name)
         assert isinstance(numbers, Numbers)
         assert numbers.scores
         for place, factor, same in ((0, 1.05, 1), (0, 1.2, 0), (3, 1.2, 1)):
@@ -244,7 +244,7 @@ class TestAgreement:
         module = net.finish(net.op(top.Softmax(axis=1), net.input))
         wanted = _rows(module, np.eye(8)[:1])
         got = [{name: np.full_like(array, np.nan) for name, array in wanted[0].items()}]
-        (found,) = deciders_of(module, wanted)
+        (found,) = task_metrics_of(module, wanted)
         assert found.agreement(wanted, got) == Agreement(0, 1)
         assert found.closeness(wanted, got) == -np.inf
 
@@ -269,7 +269,7 @@ class TestCloseness:
         module = net.finish(net.op(top.Sigmoid(), net.input), boxes)
         wanted = _rows(module, np.reshape([30, -30, -30, -30, -30], (1, 5, 1)))
         wanted = [{**wanted[0], boxes.name: np.ones((1, 5, 1), np.float32)}]
-        numbers = next(one for one in deciders_of(module, wanted) if one.name == boxes.name)
+        numbers = next(one for one in task_metrics_of(module, wanted) if one.name == boxes.name)
         got = [{name: array.copy() for name, array in wanted[0].items()}]
         got[0][boxes.name][0, 3] = 1.1
         assert numbers.closeness(wanted, got) == pytest.approx(10 * np.log10((1 + 4 * 0.01) / (0.01 * 0.01)), abs=0.01)

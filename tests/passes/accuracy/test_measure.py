@@ -11,7 +11,7 @@ from tpuc.api import Module
 from tpuc_ops import top
 from tpuc_quantize.metrics.companding import compand, slopes
 from tpuc_quantize.metrics.gradients import Gradients
-from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.metrics.taps import Measure, measure_of
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.simulation.output_slots import output_slots
@@ -26,7 +26,7 @@ def _measured(module: Module, x: Array) -> tuple[FakeNetwork, Measure]:
     net = FakeNetwork(module)
     states = [net.run({item.name: x.astype(np.float32) for item in net.plan.inputs}, integer=False, keep=True)]
     outputs = [net.outputs(one) for one in states]
-    return net, measure_of(net, deciders_of(module, outputs), states)
+    return net, measure_of(net, task_metrics_of(module, outputs), states)
 
 
 def _logits(lowest: float) -> Array:
@@ -100,21 +100,21 @@ class TestMeasure:
         x = np.array([[[5.0, -1, 4, -5, 3, -6]], [[-20.0, 3, -5.5, 2, -5, 8]]], np.float32)
         fake = FakeNetwork(module)
         states = [fake.run({item.name: one for item in fake.plan.inputs}, integer=False, keep=True) for one in x]
-        deciders = deciders_of(module, [fake.outputs(one) for one in states])
-        measure = measure_of(fake, deciders, states)
+        task_metrics = task_metrics_of(module, [fake.outputs(one) for one in states])
+        measure = measure_of(fake, task_metrics, states)
         names = [fake.plan.names[slot] for slot in measure.slots]
         assert measure.is_far
-        (decider,) = (measure.decider(one) for one in deciders)
+        (metric,) = (measure.metric(one) for one in task_metrics)
         outputs = [measure.outputs(fake, one) for one in states]
         if other == -200:
             assert names == [scores.name]
-            assert decider is deciders[0]
+            assert metric is task_metrics[0]
         else:
             assert names == [logits.name]
-            assert decider.part.output == logits.name
+            assert metric.part.output == logits.name
         for one, values in zip(outputs, x, strict=True):
             powers = np.exp(2 * values)
-            assert decider.meaning(one) == pytest.approx(powers / powers.sum(), abs=1e-5)
+            assert metric.meaning(one) == pytest.approx(powers / powers.sum(), abs=1e-5)
 
     def test_far_logits_of_sigmoids_have_a_limit_and_scores_are_measured(self) -> None:
         net = Network(1, 400, 1)

@@ -22,7 +22,7 @@ from tpuc_quantize.calibration import search as refine
 from tpuc_quantize.calibration.calibrate import Calibrate
 from tpuc_quantize.calibration.engine import Engine
 from tpuc_quantize.calibration.evaluator import Evaluator
-from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.observers.collector import Counting
 from tpuc_quantize.observers.held_out import HeldOut, choose_held_out, samples_at
 from tpuc_quantize.observers.progress_file import Progress
@@ -284,7 +284,7 @@ class TestDetectors:
     def test_boxes_beside_scores_are_numbers(self, samples: Path) -> None:
         module = detector()
         outputs = [Interpreter(module).run(row) for row in open_samples(inputs_of(module), scenes(samples, shown=True))]
-        assert [one.kind for one in deciders_of(module, outputs)] == ["presence", "numbers"]
+        assert [one.kind for one in task_metrics_of(module, outputs)] == ["presence", "numbers"]
 
     def test_only_scores_decide(self, samples: Path) -> None:
         given = ("--dataset", str(scenes(samples, shown=True)))

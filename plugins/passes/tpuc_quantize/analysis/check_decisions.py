@@ -12,8 +12,8 @@ from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import CHECK_SAMPLES, SELF_CHECK, OutputCheck, SelfCheck, decibels
 
 from tpuc_quantize.analysis.paired_runs import Outputs, calibrated_pairs, compiled_pairs
-from tpuc_quantize.metrics.agreement import Agreement, Classes, Decider, Numbers, Presence
-from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.metrics.agreement import Agreement, Classes, Numbers, Presence, TaskMetric
+from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.observers.held_out import MOST, spread
 from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.options.tuning import AGREEMENT
@@ -48,11 +48,13 @@ class CheckDecisions(Pass):
             pairs = calibrated_pairs(module, table, samples, context)
         if pairs is None:
             return False
-        deciders = deciders_of(module, pairs[0])
-        if deciders:
-            are_all = all(isinstance(one, Numbers) for one in deciders)
-            checks = tuple(_checked(one, *pairs, counts=are_all or not isinstance(one, Numbers)) for one in deciders)
-            shows = _shows_something(deciders, pairs[0])
+        task_metrics = task_metrics_of(module, pairs[0])
+        if task_metrics:
+            are_all = all(isinstance(one, Numbers) for one in task_metrics)
+            checks = tuple(
+                _checked(one, *pairs, counts=are_all or not isinstance(one, Numbers)) for one in task_metrics
+            )
+            shows = _shows_something(task_metrics, pairs[0])
             context.leave(SELF_CHECK, SelfCheck(_subject(context, tpu), len(pairs[0]), checks, self.tuned, shows))
         return False
 
@@ -63,21 +65,21 @@ def _subject(context: PassContext, tpu: Module | None) -> str:
     return chip + (mode.value.lower() if isinstance(mode, StringAttr) else "int8")
 
 
-def _shows_something(deciders: Sequence[Decider], wanted: Sequence[Outputs]) -> bool:
+def _shows_something(task_metrics: Sequence[TaskMetric], wanted: Sequence[Outputs]) -> bool:
     """Is some network output that looks for something sure somewhere, if there are such?"""
     looking = [
         one
-        for one in deciders
+        for one in task_metrics
         if isinstance(one, Presence) or (isinstance(one, Classes) and one.background is not None)
     ]
     return not looking or any((one.sureness(outputs) >= AGREEMENT.sure).any() for one in looking for outputs in wanted)
 
 
-def _checked(decider: Decider, wanted: Sequence[Outputs], got: Sequence[Outputs], *, counts: bool) -> OutputCheck:
-    agreement = decider.agreement(wanted, got) if counts else Agreement()
-    energies = [_energies(decider.part.of(a), decider.part.of(b)) for a, b in zip(wanted, got, strict=True)]
+def _checked(metric: TaskMetric, wanted: Sequence[Outputs], got: Sequence[Outputs], *, counts: bool) -> OutputCheck:
+    agreement = metric.agreement(wanted, got) if counts else Agreement()
+    energies = [_energies(metric.part.of(a), metric.part.of(b)) for a, b in zip(wanted, got, strict=True)]
     signal, noise = (sum(column) for column in zip(*energies, strict=True))
-    return OutputCheck(decider.name, agreement.same, agreement.total, decibels(signal, noise))
+    return OutputCheck(metric.name, agreement.same, agreement.total, decibels(signal, noise))
 
 
 def _energies(wanted: Array, got: Array) -> tuple[float, float]:

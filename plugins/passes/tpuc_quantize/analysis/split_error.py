@@ -27,7 +27,7 @@ from tpuc.api.evaluation import Array, Interpreter, stated_factors
 from tpuc_quantize.analysis.layer_errors import LayerError
 from tpuc_quantize.analysis.lowered_subgraph import Subgraph, find_subgraph, real
 from tpuc_quantize.metrics.agreement import Agreement, Outputs
-from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.scaling.move_factors import move_factors
 
 
@@ -109,7 +109,7 @@ def _outputs(
 def _kept(module: Module, ends: Sequence[tuple[Outputs, Outputs]]) -> dict[str, Agreement]:
     """How many decisions the parts of outputs keep, by the names of these values."""
     wanted, got = ([pair[side] for pair in ends] for side in (0, 1))
-    return {one.name: one.agreement(wanted, got) for one in deciders_of(module, wanted)}
+    return {one.name: one.agreement(wanted, got) for one in task_metrics_of(module, wanted)}
 
 
 def _is_tensor(value: Any) -> bool:

@@ -13,8 +13,8 @@ from tpuc_driver.api.host import Pool, decibels
 from tpuc_ops.factorisation import error_energy, finite_energy
 
 from tpuc_quantize.calibration.candidate import Candidate, Entries
-from tpuc_quantize.metrics.agreement import Agreement, CachedOutputs, Decider, Outputs
-from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.metrics.agreement import Agreement, CachedOutputs, Outputs, TaskMetric
+from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.metrics.scores import Score, halves
 from tpuc_quantize.metrics.taps import Measure, measure_of, slots_to_see
 from tpuc_quantize.options.tuning import COMPARISON
@@ -52,7 +52,7 @@ class Evaluator:
     pool: Pool
     floats: InitVar[Sequence[State] | None] = None
     exact: FakeNetwork = field(init=False)
-    deciders: tuple[Decider, ...] = field(init=False)
+    task_metrics: tuple[TaskMetric, ...] = field(init=False)
     measure: Measure = field(init=False)
     wanted: _Run = field(init=False)
     _signals: Array = field(init=False)
@@ -63,9 +63,9 @@ class Evaluator:
         states = floats
         if states is None:
             states = self._states(self.exact, self.samples, slots_to_see(self.exact), integer=False)
-        deciders = deciders_of(self.module, [self.exact.outputs(one) for one in states])
-        self.measure = measure_of(self.exact, deciders, states)
-        self.deciders = tuple(self.measure.decider(one) for one in deciders)
+        task_metrics = task_metrics_of(self.module, [self.exact.outputs(one) for one in states])
+        self.measure = measure_of(self.exact, task_metrics, states)
+        self.task_metrics = tuple(self.measure.metric(one) for one in task_metrics)
         self.wanted = self._taken(self.exact, states, 0)
         self._signals = np.array([[finite_energy(one) for one in sample] for sample in self.wanted.measured])
 
@@ -128,8 +128,8 @@ class Evaluator:
         """On the samples of a run; `half` and `quarter` are the means over the outputs on so many of all."""
         wanted = self.wanted.outputs[run.first : run.first + len(run.outputs)]
         pairs = list(zip(wanted, run.outputs, strict=True))
-        metrics = [np.array([decider.energies(*pair) for pair in pairs]).reshape(-1, 2) for decider in self.deciders]
-        agreement = sum((decider.agreement(wanted, run.outputs) for decider in self.deciders), Agreement())
+        metrics = [np.array([metric.energies(*pair) for pair in pairs]).reshape(-1, 2) for metric in self.task_metrics]
+        agreement = sum((metric.agreement(wanted, run.outputs) for metric in self.task_metrics), Agreement())
         mean = _decibels(self._energies(run))
         return Score(mean, half, tuple(map(halves, metrics)), agreement, len(self.samples), quarter, run.end)
 

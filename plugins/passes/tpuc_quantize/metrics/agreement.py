@@ -17,11 +17,11 @@ from tpuc_quantize.metrics.output_groups import Part
 from tpuc_quantize.options.tuning import AGREEMENT
 
 Outputs: TypeAlias = Mapping[str, Array]
-"""The outputs of a network for one sample, by the names of the module that `deciders_of` was given."""
+"""The outputs of a network for one sample, by the names of the module that `task_metrics_of` was given."""
 
 
 class CachedOutputs(dict[str, Array]):
-    """The outputs of one sample, with what deciders have made of them: each is asked several times."""
+    """The outputs of one sample, with what task metrics have made of them: each is asked several times."""
 
     def __init__(self, outputs: Outputs) -> None:
         super().__init__(outputs)
@@ -46,7 +46,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Decider(ABC):
+class TaskMetric(ABC):
     """What one part of an output decides."""
 
     kind: ClassVar[str]
@@ -97,7 +97,7 @@ class Decider(ABC):
 
 
 @dataclass(frozen=True)
-class Presence(Decider):
+class Presence(TaskMetric):
     """Whether something is there, at each place: scores from 0 to 1, their logarithms, or with a `scale` logits times
     that.
     """
@@ -123,7 +123,7 @@ class Presence(Decider):
 
 
 @dataclass(frozen=True)
-class Classes(Decider):
+class Classes(TaskMetric):
     """Which of the classes along an axis: probabilities, their logarithms, or with a `scale` logits times that.
 
     With a `background`, the class of most places, only those of other classes count.
@@ -167,18 +167,18 @@ class Scored:
     where the part has only some of the places that are scored.
     """
 
-    decider: Presence | Classes
+    metric: Presence | Classes
     axis: int | None
     chosen: Array | None = None
 
     def of(self, outputs: Outputs) -> Array:
-        scores = self.decider.sureness(outputs)
+        scores = self.metric.sureness(outputs)
         every = (scores if self.axis is None else scores.max(self.axis)).reshape(-1)
         return every if self.chosen is None else every[self.chosen]
 
 
 @dataclass(frozen=True)
-class Numbers(Decider):
+class Numbers(TaskMetric):
     """Boxes, positions, values: what is near enough. `axis` holds the numbers of a place, which count as much as the
     places' `scores` say.
     """
@@ -221,7 +221,7 @@ class Numbers(Decider):
 
 
 @dataclass(frozen=True)
-class Labels(Decider):
+class Labels(TaskMetric):
     """Whole numbers, which are right or wrong."""
 
     kind = "labels"

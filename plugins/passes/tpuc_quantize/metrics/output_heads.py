@@ -13,14 +13,14 @@ from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import inputs_of
 from tpuc_ops import top
 
-from tpuc_quantize.metrics.agreement import Classes, Decider, Labels, Numbers, Outputs, Presence, Scored
+from tpuc_quantize.metrics.agreement import Classes, Labels, Numbers, Outputs, Presence, Scored, TaskMetric
 from tpuc_quantize.metrics.output_groups import Part, parts_of
 from tpuc_quantize.options.tuning import AGREEMENT
 
 _Layout: TypeAlias = tuple[int | None, tuple[int, ...]]
 
 
-def deciders_of(module: Module, outputs: Sequence[Outputs]) -> tuple[Decider, ...]:
+def task_metrics_of(module: Module, outputs: Sequence[Outputs]) -> tuple[TaskMetric, ...]:
     """What each part of the outputs of a TOP module decides, given its float outputs for some samples.
 
     Sigmoids and Softmax at the end say what they are. Without them a single row per sample is one of classes, unless it
@@ -37,7 +37,7 @@ def deciders_of(module: Module, outputs: Sequence[Outputs]) -> tuple[Decider, ..
     return tuple(_scored(one, scores, shapes[one.part.output]) if isinstance(one, Numbers) else one for one in found)
 
 
-def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Iterator[Decider]:
+def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Iterator[TaskMetric]:
     seen = np.stack([part.of(one) for one in outputs])
     op = part.producer.op
     if seen.dtype.kind != "f":
@@ -55,9 +55,9 @@ def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Ite
 
 
 def _without_doubles(
-    part: Part, found: list[Decider], scores: Sequence[Presence | Classes], output: tuple[int, ...]
-) -> list[Decider]:
-    """Numbers instead of several deciders, where other parts have the scores of the same places, or of those of the
+    part: Part, found: list[TaskMetric], scores: Sequence[Presence | Classes], output: tuple[int, ...]
+) -> list[TaskMetric]:
+    """Numbers instead of several task metrics, where other parts have the scores of the same places, or of those of the
     whole output.
     """
     if len(found) < 2:
@@ -87,7 +87,7 @@ def _row_scale(seen: Array, axis: int) -> float:
     return margin / AGREEMENT.typical_margin if margin > 0 else 1.0
 
 
-def _by_values(part: Part, seen: Array) -> Iterator[Decider]:
+def _by_values(part: Part, seen: Array) -> Iterator[TaskMetric]:
     """Of places with numbers: some channels may be logits and others not."""
     if _says_presence(seen):
         yield Presence(part, _scale(seen))
@@ -158,13 +158,13 @@ def _scores_at(shape: tuple[int, ...], scores: Sequence[Presence | Classes]) -> 
     return None
 
 
-def _at(decider: Presence | Classes, places: tuple[int, ...]) -> Scored | None:
+def _at(metric: Presence | Classes, places: tuple[int, ...]) -> Scored | None:
     """The scores of these places."""
-    shape = decider.part.shape
-    if isinstance(decider, Classes):
-        left = _without_ones((*shape[: decider.axis], *shape[decider.axis + 1 :]))
-        return Scored(decider, None) if left == places else None
-    return next((Scored(decider, axis) for axis, left in _layouts(shape) if left == places), None)
+    shape = metric.part.shape
+    if isinstance(metric, Classes):
+        left = _without_ones((*shape[: metric.axis], *shape[metric.axis + 1 :]))
+        return Scored(metric, None) if left == places else None
+    return next((Scored(metric, axis) for axis, left in _layouts(shape) if left == places), None)
 
 
 def _layouts(shape: tuple[int, ...]) -> Iterator[_Layout]:

@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api.evaluation import Array
 from tpuc_ops import top
 
-from tpuc_quantize.metrics.agreement import Classes, Decider, Presence
+from tpuc_quantize.metrics.agreement import Classes, Presence, TaskMetric
 from tpuc_quantize.metrics.companding import compand
 from tpuc_quantize.metrics.monotone_tails import rising, source_of
 from tpuc_quantize.options.tuning import AGREEMENT
@@ -55,13 +55,13 @@ class Measure:
         found = {one.name: state.values[one.slot] for one in self.sources.values()}
         return {**{name: value for name, value in found.items() if value is not None}, **net.outputs(state)}
 
-    def decider(self, decider: Decider) -> Decider:
+    def metric(self, metric: TaskMetric) -> TaskMetric:
         """The same, of the source where that is measured instead."""
-        source, part = self.sources.get(decider.part.name), decider.part
-        if source is None or not isinstance(decider, Classes):
-            return decider
+        source, part = self.sources.get(metric.part.name), metric.part
+        if source is None or not isinstance(metric, Classes):
+            return metric
         part = replace(part, output=source.name, places=part.sources, factor=1.0)
-        return replace(decider, part=part, scale=source.unit, is_log=False)
+        return replace(metric, part=part, scale=source.unit, is_log=False)
 
 
 def slots_to_see(net: FakeNetwork) -> list[int]:
@@ -70,7 +70,7 @@ def slots_to_see(net: FakeNetwork) -> list[int]:
     return sorted({*output_slots(net), *behind, *(source_of(net, slot) for slot in behind)})
 
 
-def measure_of(net: FakeNetwork, deciders: Sequence[Decider], states: Sequence[State]) -> Measure:
+def measure_of(net: FakeNetwork, task_metrics: Sequence[TaskMetric], states: Sequence[State]) -> Measure:
     """Outputs and what they are put together from, by the values that these have in some samples."""
     seen = {slot: [value for one in states if (value := one.values[slot]) is not None] for slot in slots_to_see(net)}
     whole, instead, enough, sources = set[int](), dict[int, int](), dict[int, float](), dict[str, Source]()
@@ -86,7 +86,7 @@ def measure_of(net: FakeNetwork, deciders: Sequence[Decider], states: Sequence[S
             continue
         whole.update(results)
         enough |= {} if isinstance(op, top.Softmax) else dict.fromkeys(slots, FARTHEST)
-    units = _units(net, deciders, seen)
+    units = _units(net, task_metrics, seen)
     enough |= {slot: FARTHEST * float(one.max()) for slot, one in units.items() if np.isfinite(one).all()}
     measured = tuple(output_slots(net, whole=whole, instead=instead))
     return Measure(measured, units, enough, bool(whole or instead or units), sources)
@@ -102,17 +102,19 @@ def _functions(net: FakeNetwork) -> Iterator[tuple[top.Softmax | top.Sigmoid, Se
             yield op, step.results, output_slots(net, behind=step.operands)
 
 
-def _units(net: FakeNetwork, deciders: Sequence[Decider], seen: Mapping[int, Sequence[Array]]) -> dict[int, Array]:
+def _units(
+    net: FakeNetwork, task_metrics: Sequence[TaskMetric], seen: Mapping[int, Sequence[Array]]
+) -> dict[int, Array]:
     slots = {name: slot for slot, name in net.plan.names.items()}
     result: dict[int, Array] = {}
-    for decider in deciders:
-        slot = slots.get(decider.part.source)
-        if slot is None or slot not in seen or not isinstance(decider, Presence) or decider.scale is None:
+    for metric in task_metrics:
+        slot = slots.get(metric.part.source)
+        if slot is None or slot not in seen or not isinstance(metric, Presence) or metric.scale is None:
             continue
-        places = decider.part.sources.reshape(-1)
-        if _largest([one.reshape(-1)[places] for one in seen[slot]]) > HEAVY * decider.scale:
+        places = metric.part.sources.reshape(-1)
+        if _largest([one.reshape(-1)[places] for one in seen[slot]]) > HEAVY * metric.scale:
             units = result.setdefault(slot, np.full(seen[slot][0].size, np.inf))
-            units[places] = decider.scale
+            units[places] = metric.scale
     return result
 
 

@@ -12,8 +12,8 @@ from tpuc_driver.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
 from tpuc_driver.api.host import inputs_of
 
 from tpuc_quantize.analysis.paired_runs import readable
-from tpuc_quantize.metrics.agreement import Decider
-from tpuc_quantize.metrics.output_heads import deciders_of
+from tpuc_quantize.metrics.agreement import TaskMetric
+from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.mixed_precision.options import AgreementSamples
 from tpuc_quantize.observers.held_out import spread
 from tpuc_quantize.options.budgets import affordable
@@ -43,10 +43,10 @@ class Decisions(AccuracyMeasure):
         rows = [readable(measured.samples, places) for places in (seen, sorted(apart))]
         exact = Interpreter(module)
         wanted = [[_meant(exact, exact.run(row)) for row in some] for some in rows]
-        deciders = deciders_of(module, wanted[0])
-        if not deciders:
+        task_metrics = task_metrics_of(module, wanted[0])
+        if not task_metrics:
             raise CalibrationError(f"{module.name} has no outputs, so there are no predictions to compare.")
-        return _Opened(module, deciders, rows, wanted)
+        return _Opened(module, task_metrics, rows, wanted)
 
 
 class _Opened(OpenedMeasure):
@@ -56,13 +56,13 @@ class _Opened(OpenedMeasure):
     def __init__(
         self,
         module: Module,
-        deciders: Sequence[Decider],
+        task_metrics: Sequence[TaskMetric],
         rows: Sequence[Rows],
         wanted: Sequence[Sequence[Mapping[str, Array]]],
     ) -> None:
         self.samples, self.held_out = len(rows[0]), len(rows[1])
         self._names = Interpreter(module).output_names
-        self._deciders, self._rows, self._wanted = deciders, rows, wanted
+        self._task_metrics, self._rows, self._wanted = task_metrics, rows, wanted
 
     def of(self, tpu: Module, *, held_out: bool = False) -> float:
         """See OpenedMeasure."""
@@ -75,7 +75,7 @@ class _Opened(OpenedMeasure):
             }
             found = _meant(lowered, lowered.run(fed))
             got.append(dict(zip(self._names, found.values(), strict=True)))
-        return min(one.agreement(self._wanted[held_out], got).share for one in self._deciders)
+        return min(one.agreement(self._wanted[held_out], got).share for one in self._task_metrics)
 
 
 def _meant(interpreter: Interpreter, outputs: Mapping[str, Array]) -> dict[str, Array]:
