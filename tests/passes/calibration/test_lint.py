@@ -119,7 +119,7 @@ def test_no_more_samples_are_run_than_show_that_nothing_is_wrong(
     assert (progress.seen, sorted(progress.outputs)) == (run, [1, run - 1])
     (output,) = progress.outputs[1].values()
     assert output.reshape(3) == pytest.approx(reds[1, 0].mean(axis=(1, 2)) * factors, rel=1e-5)
-    assert any("surer of 20 of 20 samples" in finding for finding in looked.findings) == found
+    assert any("more confident on 20 of 20 samples" in finding for finding in looked.findings) == found
 
 
 def test_exchanged_colours_show_in_a_classifier(network: Callable[[str], Known], tmp_path: Path) -> None:

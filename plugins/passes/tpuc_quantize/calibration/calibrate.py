@@ -132,7 +132,7 @@ class Calibrate(Pass):
 
     def _check(self, findings: tuple[str, ...], context: PassContext) -> None:
         if findings and self.strict:
-            raise CalibrationError(f"the samples look wrong: {' '.join(findings)} Without --strict this is a warning.")
+            raise CalibrationError(f"the samples look wrong: {' '.join(findings)} Without --strict this is a remark.")
         for finding in findings:
             context.remark(finding)
 
