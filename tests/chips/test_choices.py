@@ -60,7 +60,7 @@ def test_choice_compiles_and_is_exact(branches: str, chip: str, mode: str, tmp_p
     session = Session(chip=chip, quantize=mode)
     module = session.transform(tmp_path / "choice.onnx")
     table = session.calibrate(module, dataset=tmp_path) if mode.startswith("int8") else None
-    final, data, _ = session.build(module, table)
+    final, data, *_ = session.build(module, table)
     runnable, evaluate = session.chip.load(data), Interpreter(final)
     for sample in samples:
         inputs = {"x": sample.reshape(1, 5)}

@@ -32,7 +32,7 @@ def test_steps_of_a_recurrence_share_their_matrix(chip: str, mode: str) -> None:
     for name in (shared.name, other.name):
         module.weights[name] = module.weights[name] / 16
     session = Session(chip=chip, quantize=mode)
-    final, data, _ = session.build(module)
+    final, data, *_ = session.build(module)
     size = final.attributes["module.coeff_size"]
     assert isinstance(size, IntegerAttr)
     assert 2 * MATRIX_BYTES <= size.value < 3 * MATRIX_BYTES

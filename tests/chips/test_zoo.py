@@ -100,7 +100,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Prepar
 def test_network_compiles_and_answers(name: str, chip: str, mode: str, prepared: Callable[[str], Prepared]) -> None:
     network = prepared(name)
     session = Session(chip=chip, quantize=mode)
-    final, data, _ = session.build(network.module(), network.table if mode.startswith("int8") else None)
+    final, data, *_ = session.build(network.module(), network.table if mode.startswith("int8") else None)
     got = session.chip.load(data).run(network.given)
     lowered = Interpreter(final).run(network.given)
     assert len(got) == len(network.wanted)

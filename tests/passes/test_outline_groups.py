@@ -358,7 +358,7 @@ def test_addresses_are_those_of_the_file(network: Callable[[str], Network]) -> N
     """Against the commands of the file: convolutions name their filters and biases, pools operand and result."""
     net = network("digits")
     session = Session(chip="bm1684x", quantize="int8")
-    module, data, _ = session.build(net.module, net.table)
+    module, data, *_ = session.build(net.module, net.table)
     text = session.chip.load(data).disassemble()
     OutlineGroups().run(module, session.context())
     (group,) = [operation for operation in module.main.operations if operation.op.name == "tpu.Group"]

@@ -300,7 +300,7 @@ def _way_out(
     if function is not None and all(_fits(function, operation) for operation in found):
         name = op.partition(".")[2]
         return (
-            f"compile it with --cpu-ops {name}to compute it on the processor ({host})",
+            f"compile it with --cpu-ops {name} to compute it on the processor ({host})",
             None,
             work,
         )

@@ -51,7 +51,7 @@ def build(mode: str, work: Path) -> tuple[Session, Module, bytes, dict[str, np.n
     inputs = {"x": np.random.default_rng(4).uniform(-1, 1, (1, 3, SIZE, SIZE)).astype(np.float32)}
     np.savez(work / "samples.npz", **inputs)
     table = session.calibrate(module, dataset=work / "samples.npz", options={"tune_num": 0}) if mode == "int8" else None
-    final, data, _ = session.build(module, table)
+    final, data, *_ = session.build(module, table)
     return session, final, data, inputs
 
 

@@ -31,7 +31,7 @@ def build(name: str, mode: str, work: Path) -> tuple[Session, Module, bytes, Arr
     inputs: Arrays = {"x": np.random.default_rng(1).uniform(-1, 1, (batch, 8, SIZE, SIZE)).astype(np.float32)}
     np.savez(work / "samples.npz", x=inputs["x"])
     table = session.calibrate(module, dataset=work / "samples.npz", options={"tune_num": 0}) if mode == "int8" else None
-    final, data, _ = session.build(module, table)
+    final, data, *_ = session.build(module, table)
     return session, final, data, inputs
 
 

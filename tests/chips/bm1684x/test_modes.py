@@ -86,7 +86,7 @@ def test_every_layer_in_another_mode(
     net = network(name)
     session = Session(chip="bm1684x", quantize=mode)
     modes_of_layers = mixed_table(net.module, tmp_path, modes)
-    final, data, _ = session.build(net.module, net.table, modes_of_layers, after_lowering=expose_values)
+    final, data, *_ = session.build(net.module, net.table, modes_of_layers, after_lowering=expose_values)
     inputs = net.inputs(3)
     counts = check_steps(final, dict(session.chip.load(data).run(inputs)) | inputs)
     stored = {"uint8" if dtype == "int8" else dtype for dtype in counts}

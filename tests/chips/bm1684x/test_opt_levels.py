@@ -86,7 +86,7 @@ def test_every_level_computes_what_the_module_says(make: object, tmp_path: Path)
     cycles: dict[int, int] = {}
     for opt in (1, 2, 3):
         session = _session(opt)
-        final, data, _ = session.build(module, table)
+        final, data, *_ = session.build(module, table)
         expected = Interpreter(final).run(inputs)
         loaded = session.chip.load(data)
         outputs = loaded.run(inputs)  # hazards are errors
@@ -99,7 +99,7 @@ def test_every_level_computes_what_the_module_says(make: object, tmp_path: Path)
 def test_what_stays_in_local_memory_is_neither_stored_nor_loaded(tmp_path: Path) -> None:
     module, table, _ = _prepared(branches(), tmp_path)
     session = _session(2)
-    final, data, _ = session.build(module, table)
+    final, data, *_ = session.build(module, table)
     attributes = {operation.name: operation.extra_attributes for operation in final.main.operations}
     assert "lmem_concat" in attributes["whole"]  # 64 and 64 channels: whole rows of lanes
     assert "tiling" in attributes["odd"]  # 24 and 40: copied from lane to lane

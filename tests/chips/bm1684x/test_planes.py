@@ -43,7 +43,7 @@ def build(work: Path, size: tuple[int, int], mode: str, boundary: Boundary, *, t
         floats = (pixels(shape).astype(np.float32) - np.float32(MEAN)) * np.float32(SCALE)
         np.savez(work / "samples.npz", image=floats[None])
         calibration = session.calibrate(module, dataset=work / "samples.npz", options={"tune_num": 0})
-    final, data, _ = session.build(module, calibration, boundary=boundary)
+    final, data, *_ = session.build(module, calibration, boundary=boundary)
     return session, final, data
 
 

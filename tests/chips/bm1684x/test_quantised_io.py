@@ -35,7 +35,7 @@ def test_stored_values_go_in_and_come_out(tmp_path: Path) -> None:
     session, module, table = prepared(tmp_path)
     x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
     plain = session.chip.load(session.build(module, table).data)
-    final, data, _ = session.build(module, table, boundary=STORED)
+    final, data, *_ = session.build(module, table, boundary=STORED)
     assert not any(isinstance(operation.op, tpu.Cast) for operation in final.walk())
     stored = session.chip.load(data)
     (info,) = stored.inputs
@@ -60,7 +60,7 @@ def test_stored_values_go_in_and_come_out(tmp_path: Path) -> None:
 
 def test_the_file_keeps_scales_as_the_vendor_does(tmp_path: Path) -> None:
     session, module, table = prepared(tmp_path)
-    final, data, _ = session.build(module, table, boundary=STORED)
+    final, data, *_ = session.build(module, table, boundary=STORED)
     stage = BModel.from_bytes(data).nets[0].stages[0]
     scale = final.main.inputs[0].tensor.uniform.scale
     assert stage.inputs[0].scale == np.float32(1 / scale)
@@ -148,11 +148,11 @@ def test_floats_have_no_stored_form_to_take_away(tmp_path: Path) -> None:
     [
         (
             Boundary(quant_input=True, quant_input_list=(2,)),
-            "--quant-input-list names input 2, and the network has 1. Positions count from 1.",
+            "--quant-input-list names input 2, but the network has 1. Positions count from 1.",
         ),
         (
             Boundary(quant_output=True, quant_output_list=(1, 0)),
-            "--quant-output-list names output 0, and the network has 2. Positions count from 1.",
+            "--quant-output-list names output 0, but the network has 2. Positions count from 1.",
         ),
     ],
 )

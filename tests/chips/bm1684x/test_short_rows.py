@@ -63,7 +63,7 @@ def build(rows: int, mode: str, work: Path) -> tuple[Session, Module, bytes, dic
     inputs = {name: random.normal(0, 1, (1, rows, k)).astype(np.float32) for name, k in (("offsets", 4), ("scores", 2))}
     np.savez(work / "samples.npz", **inputs)
     table = session.calibrate(module, dataset=work / "samples.npz", options={"tune_num": 0}) if mode == "int8" else None
-    final, data, _ = session.build(module, table)
+    final, data, *_ = session.build(module, table)
     return session, final, data, inputs
 
 
@@ -124,7 +124,7 @@ def test_columns_change_places(dims: tuple[int, ...], columns: int, tmp_path: Pa
     path = tmp_path / "net.onnx"
     path.write_bytes(halves(dims, columns))
     session = Session(chip="bm1684x", quantize="f32")
-    final, data, _ = session.build(session.transform(path), None)
+    final, data, *_ = session.build(session.transform(path), None)
     moves = [operation for operation in final.walk() if operation.op.name in ("tpu.Slice", "tpu.Concat")]
     assert sum("tiling" in operation.extra_attributes for operation in moves) == 3
     x = np.random.default_rng(3).normal(0, 1, dims).astype(np.float32)

@@ -78,7 +78,7 @@ def test_stored_values_go_in_and_come_out(network: Callable[[str], Network]) -> 
     session = Session(chip="cv183x", quantize="int8")
     module = session.transform(net.path, output_names=("scores",))
     plain = session.chip.load(session.build(module, net.table).data)
-    final, data, _ = session.build(module, net.table, boundary=STORED)
+    final, data, *_ = session.build(module, net.table, boundary=STORED)
     assert not any(operation.op.name == "tpu.Cast" for operation in final.walk())
     stored = session.chip.load(data)
     (info,), (out,) = stored.inputs, stored.outputs
@@ -97,7 +97,7 @@ def test_the_file_keeps_scales_as_the_vendor_does(network: Callable[[str], Netwo
     net = network("digits")
     session = Session(chip="cv183x", quantize="int8")
     module = session.transform(net.path, output_names=("scores",))
-    final, data, _ = session.build(module, net.table, boundary=STORED)
+    final, data, *_ = session.build(module, net.table, boundary=STORED)
     (program,) = CviModel.from_bytes(data, CV183X).programs
     tensors = {tensor.name: tensor for tensor in program.tensors}
     for name, value, is_input in (
@@ -128,7 +128,7 @@ def _many_headed(path: Path, heads: int) -> Path:
 def test_inputs_and_outputs_beyond_five_lie_in_the_programs_own_memory(heads: int, tmp_path: Path) -> None:
     """Five memories are left for one tensor each; the others share one where nothing else lies."""
     session = Session(chip="cv183x", quantize="bf16")
-    final, data, _ = session.build(session.transform(_many_headed(tmp_path / "heads.onnx", heads)))
+    final, data, *_ = session.build(session.transform(_many_headed(tmp_path / "heads.onnx", heads)))
     loaded = session.chip.load(data)
     x = np.random.default_rng(1).normal(size=(1, 3, 4, 4)).astype(np.float32)
     got, wanted = loaded.run({"image": x}), Interpreter(final).run({"image": x})

@@ -25,7 +25,7 @@ def test_the_vendors_model_gives_the_same_integers(
     ends = tuple(node.inputs[0] for node in load_graph(path).nodes if node.op_type == "SOFTMAX")
     session = Session(chip="bm1684x", quantize="int8")
     top = session.transform(path, output_names=ends)
-    final, data, _ = session.build(top)
+    final, data, *_ = session.build(top)
     compiled = tmp_path / "net.bmodel"
     compiled.write_bytes(data)
     given = top.main.inputs[0].tensor.uniform

@@ -57,7 +57,7 @@ def test_every_layer_in_another_mode(
     net = network("resnet8")
     session = Session(chip="bm1684x", quantize=mode)
     modes_of_layers = mixed_table(net.module, tmp_path, modes)
-    final, data, _ = session.build(net.module, net.table, modes_of_layers, after_lowering=expose_values)
+    final, data, *_ = session.build(net.module, net.table, modes_of_layers, after_lowering=expose_values)
     assert check_steps(final, _run(data, net.inputs(3), run_vendor, tmp_path))
 
 

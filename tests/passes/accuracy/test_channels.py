@@ -240,7 +240,7 @@ class TestNetwork:
     def test_the_simulator_computes_the_same(self, calibrated: Any) -> None:
         module, _, table = calibrated
         session = Session(chip="bm1684x", quantize="int8")
-        lowered, data, _ = session.build(module, table)
+        lowered, data, *_ = session.build(module, table)
         x = {"v0": images(1, seed=5)[0]}
         got, wanted = session.chip.load(data).run(x), Interpreter(lowered).run(x)
         assert [np.array_equal(got[name], wanted[name].reshape(got[name].shape)) for name in got] == [True]

@@ -94,7 +94,7 @@ def test_slices_compute_what_single_operations_do(
     cycles: list[int] = []
     for settings in (Settings(budget=0), Settings(striped=True)):
         monkeypatch.setitem(LEVELS, 2, (settings,))
-        final, data, _ = session.build(module, table)
+        final, data, *_ = session.build(module, table)
         striped = [operation for operation in final.main.operations if "stripes" in operation.extra_attributes]
         assert bool(striped) == settings.striped
         loaded = session.chip.load(data)

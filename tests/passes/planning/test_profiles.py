@@ -88,7 +88,7 @@ def test_no_profile_is_forgotten(
     for profiles in ((PROFILES[0],), (PROFILES[1],), PROFILES):
         session = Session(chip="cv183x", quantize="bf16")
         monkeypatch.setattr(session.chip, "profiles", profiles)
-        final, data, _ = session.build(session.transform(network), None)
+        final, data, *_ = session.build(session.transform(network), None)
         loaded = session.chip.load(data)
         found[profiles] = [loaded.timeline(name).cycles for name in PROFILES]
     best = [min(times) for times in zip(*found.values(), strict=True)]
