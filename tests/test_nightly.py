@@ -1,48 +1,11 @@
-"""The list of slow tests names tests that there are, each once, with a reason."""
+"""What is listed as slow is marked, and comparisons are shared out; `tests/contract/test_documents` checks the list."""
 
 from __future__ import annotations
 
-import ast
-import tomllib
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from tests import nightly
-
-ROOT = Path(__file__).resolve().parents[1]
-
-
-def names_in(path: Path) -> set[str]:
-    """The tests in a file, those of classes behind the name of the class."""
-    found: set[str] = set()
-    for node in ast.parse(text(path)).body:
-        if isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}::{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
-        elif isinstance(node, ast.FunctionDef):
-            found.add(node.name)
-    return found
-
-
-def text(path: Path) -> str:
-    return path.read_text("utf-8")
-
-
-def is_there(name: str) -> bool:
-    """Is there such a test? Those that a class inherits are not looked up."""
-    file, _, test = name.partition("[")[0].partition("::")
-    path = ROOT / file
-    return path.is_file() and (
-        test in names_in(path) or ("::" in test and test.split("::")[0] in path.read_text("utf-8"))
-    )
-
-
-def test_every_listed_test_exists_and_has_a_reason() -> None:
-    listed = nightly.listed()
-    assert [name for name in listed if not is_there(name)] == []
-    assert all(len(why) > 10 for why in listed.values())
-    families = tomllib.loads(nightly.LIST.read_text("utf-8"))["family"]
-    assert len(listed) == sum(len(family["tests"]) for family in families)
 
 
 def test_every_comparison_is_in_one_third_and_other_tests_in_all() -> None:

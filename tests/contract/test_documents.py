@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests import nightly
 from tests.contract import tree
-from tests.contract.tree import ROOT, offenders, project, show
+from tests.contract.tree import ROOT, offenders, parsed, project, show
 
 KINDS = ("op", "chip", "frontend", "pass", "api", "fix", "doc")
 FRAGMENTS = sorted(path for path in (ROOT / "changes").iterdir() if path.name != "README.md")
@@ -67,3 +70,31 @@ def test_change_notes_are_one_sentence_of_a_known_kind(tmp_path: Path, monkeypat
     said = ["kinds are op, chip, frontend, pass, api, fix, doc", "ends without a full stop", "has several paragraphs"]
     notes = [tmp_path / "one.fix.md", tmp_path / "two.thing.md"]
     assert offenders(notes, wrong_in_note) == [f"two.thing.md: {one}" for one in said]
+
+
+def names_in(path: Path) -> set[str]:
+    """The tests in a file, those of classes behind the name of the class."""
+    found: set[str] = set()
+    for node in parsed(path).body:
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}::{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+    return found
+
+
+def is_there(name: str) -> bool:
+    """Is there such a test? Those that a class inherits are not looked up."""
+    file, _, test = name.partition("[")[0].partition("::")
+    path = ROOT / file
+    return path.is_file() and (
+        test in names_in(path) or ("::" in test and test.split("::")[0] in path.read_text("utf-8"))
+    )
+
+
+def test_every_test_in_the_list_of_nightly_tests_exists_and_has_a_reason() -> None:
+    listed = nightly.listed()
+    assert [name for name in listed if not is_there(name)] == []
+    assert all(len(why) > 10 for why in listed.values())
+    families = tomllib.loads(nightly.LIST.read_text("utf-8"))["family"]
+    assert len(listed) == sum(len(family["tests"]) for family in families)
