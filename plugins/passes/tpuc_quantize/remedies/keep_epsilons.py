@@ -33,6 +33,7 @@ grammar of expressions that are recognized as divisors, not facts about the ops.
 _SUMS = (top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulConst, top.Clip, top.MaxConst)
 """What makes variances and norms, whose small values are small squares."""
 _DIVIDES = (top.Div, top.Reciprocal, top.Rsqrt, top.Pow)
+"""Where the divisors of this grammar end: a quotient, or a power below 0."""
 _UNSIGNED_STEPS = 255
 _FEWEST_STEPS = 16
 """Of a float's smallest numbers: rounding changes a constant of so many by at most 3 %."""
