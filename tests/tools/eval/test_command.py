@@ -287,7 +287,7 @@ def test_unreadable_images_are_named_and_counted(
     assert (result["samples"], result["models"][0]["figures"]) == (5, {"top-1": 1.0})
     assert [one["sample"] for one in result["skipped"]] == [str(bad)]
     assert f"skipped: {bad}: not a readable image" in err
-    assert "1 of 6 samples skipped; --strict stops instead" in err
+    assert "1 of 6 samples skipped; --strict makes this an error" in err
     said = sentence(capsys, str(brightness), AS_THEY_ARE, "--dataset", str(pictures), "--strict", code=1)
     assert said.startswith(f"tpuc: {bad}: not a readable image")
     assert len(said.splitlines()) == 1
