@@ -33,7 +33,7 @@ def tpuc(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         ),
         (
             ["compile", NETWORK, "--chip=bm1684x", "-o", "m", "--memory-plan", "m"],
-            "-o m: would overwrite m, the output --memory-plan.",
+            "--memory-plan m: would overwrite m, the output -o.",
         ),
         (
             ["compile", NETWORK, "--chip=bm1684x", "--test-input", "x.npz", "-o", "x.npz"],

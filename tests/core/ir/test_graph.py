@@ -195,7 +195,7 @@ def test_weights_are_read_when_needed_and_filtered_then(tmp_path: Path) -> None:
         InvalidModel, match=r"weight 'b' is missing in .*w\.npz: the npz does not belong to this module"
     ):
         _ = weights["b"]
-    with pytest.raises(InvalidModel, match=r"no\.npz: there is no such npz"):
+    with pytest.raises(InvalidModel, match=r"no\.npz: no such npz"):
         _ = Weights(tmp_path / "no.npz")["a"]
 
 
