@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +12,11 @@ KIB, MIB = 1 << 10, 1 << 20
 def shown_size(size: int) -> str:
     """Bytes for people: `29 KiB`, `5.28 MiB`."""
     return f"{size / MIB:.2f} MiB" if size >= MIB else f"{size / KIB:.0f} KiB"
+
+
+def shown_bytes(device_bytes: Mapping[str, int]) -> str:
+    """`weights 3.95 MiB, commands 92 KiB`."""
+    return ", ".join(f"{name} {shown_size(size)}" for name, size in device_bytes.items())
 
 
 @dataclass(frozen=True)

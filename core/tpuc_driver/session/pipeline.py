@@ -8,12 +8,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tpuc.api.chip import FLOAT_MODES
-from tpuc.errors import CalibrationError, UsageError
+from tpuc.api.chip import FLOAT_MODES, LoadedModel
+from tpuc.errors import CalibrationError, Unsupported, UsageError
 from tpuc.files import file_stem
 from tpuc.ir import Module
 from tpuc.ir.fused_postprocess import fused_postprocess, network_alone
 
+from tpuc_driver.api.board import Board, shown_bytes
 from tpuc_driver.data import Labels, SampleSource, check_channels, inputs_of, open_samples
 from tpuc_driver.session.artifacts import Description, described_inputs, write_artifact
 from tpuc_driver.session.border import Border, as_network, border_of
@@ -199,6 +200,8 @@ def finish(configuration: Configuration, module: Module, model: Path, settings: 
     built = build(configuration, module, _recipe(settings))
     loaded = configuration.chip.load(built.data, str(model))
     loaded.check()
+    if (board := settings.get("board")) is not None:
+        _check_board(board, model, loaded)
     test = StageTest(
         settings.get("test_input", ()),
         settings.get("test_reference"),
@@ -219,6 +222,16 @@ def finish(configuration: Configuration, module: Module, model: Path, settings: 
     report = compile_report(model, configuration.chip, built, loaded, comparisons, configuration.clock.seconds)
     report = replace(report, self_check=check, accuracy=settings.get("accuracy"))
     return Finished(built, loaded, report, _described(built, labels, border))
+
+
+def _check_board(board: Board, model: Path, loaded: LoadedModel) -> None:
+    """Raise Unsupported for a file that does not fit into the board's memory."""
+    reason = board.refuses_size(sum(loaded.device_bytes.values()))
+    if reason is not None:
+        raise Unsupported(
+            f"{model}: {reason} ({shown_bytes(loaded.device_bytes)}); take a smaller network or fewer bits, or reserve "
+            f"more: {board.note}"
+        )
 
 
 def _recipe(settings: DeploySettings) -> Recipe:

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from tpuc.errors import UsageError
 
+from tpuc_driver.api.board import Board
 from tpuc_driver.data import Labels, SampleSet, SampleSource
 from tpuc_driver.session.boundary import Boundary
 from tpuc_driver.session.reports import AccuracyReport
@@ -83,7 +84,7 @@ class DeploySettings(TestSettings, CheckSettings, total=False):
     folder that receives the lowered module. On `check_samples` the compiled network is compared with the float one;
     `tuned`: has tuning of the table seen them?
     `accuracy` tells how the tables were found, `constants` are those that several networks share. The file keeps
-    `labels`, the names of classes.
+    `labels`, the names of classes. It must fit on the `board`.
     """
 
     calibration_table: Any
@@ -97,6 +98,7 @@ class DeploySettings(TestSettings, CheckSettings, total=False):
     accuracy: AccuracyReport | None
     constants: SharedConstants | None
     labels: Labels | None
+    board: Board | None
 
 
 class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettings, total=False):
@@ -117,6 +119,7 @@ class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettin
     calibration_method: str
     boundary: Boundary | None
     labels: Labels | None
+    board: Board | None
 
 
 def check_settings(settings: Mapping[str, Any], group: type[Any]) -> None:

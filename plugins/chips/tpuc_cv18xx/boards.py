@@ -24,6 +24,12 @@ RECAMERA = Board(
     50 * _MIB,
     "it is ION_SIZE in memmap.py of reCamera OS, 50 or 60 MiB by version, and the camera takes 22 MiB of it",
 )
+LICHEERV_NANO = Board(
+    "LicheeRV Nano",
+    "cv181x",
+    48 * _MIB,
+    "it is ION_SIZE in memmap.py of the board's SDK, 48 or 105 MiB by image",
+)
 MAIXCAM = Board(
     "MaixCAM",
     "cv181x",

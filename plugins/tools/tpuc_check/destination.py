@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import LoadedModel
-from tpuc_driver.api.board import Board, shown_size
+from tpuc_driver.api.board import Board, shown_bytes, shown_size
 
 from tpuc_check.findings import BOARD, Finding
 
@@ -58,8 +58,3 @@ class Destination:
             "runtime_version": self.runtime_version,
             "device_bytes": dict(device_bytes),
         }
-
-
-def shown_bytes(device_bytes: Mapping[str, int]) -> str:
-    """`weights 3.95 MiB, commands 92 KiB`."""
-    return ", ".join(f"{name} {shown_size(size)}" for name, size in device_bytes.items())

@@ -24,6 +24,7 @@ BOARDS = {
     "duo64": ("cv180x", 26.80078125),
     "duo256": ("cv181x", 75),
     "recamera": ("cv181x", 50),
+    "licheerv-nano": ("cv181x", 48),
     "maixcam": ("cv181x", 128),
 }
 
@@ -51,7 +52,7 @@ class TestBoards:
         done = tpuc("check", _net20(chip), "--board", name)
         assert done.returncode == 0, done.stdout
         # The vendor's tool says 0.07 MB of this file.
-        assert re.search(r"all its commands are legal; it takes (69|7[0-6]) KiB of the ", done.stdout)
+        assert re.search(r"all its commands are legal; it uses (69|7[0-6]) KiB of the ", done.stdout)
         assert f" KiB of the {mib:.2f} MiB of {board.title}: weights 48 KiB, commands " in done.stdout
 
     def test_a_file_for_another_chip(self) -> None:
@@ -76,6 +77,31 @@ class TestBoards:
         )
         assert "Use a smaller network or fewer bits, or reserve more memory: it is ION_SIZE in memmap.py" in done.stdout
 
+    def test_compiling_for_a_board_takes_its_chip(self, tmp_path: Path) -> None:
+        done = tpuc("compile", DIGITS, "--board", "duo64", "--quantize", "bf16", "-o", tmp_path / "digits.cvimodel")
+        assert done.returncode == 0, done.stderr
+        by_chip = tmp_path / "by_chip.cvimodel"
+        assert tpuc("compile", DIGITS, "--chip", "cv180x", "--quantize", "bf16", "-o", by_chip).returncode == 0
+        assert (tmp_path / "digits.cvimodel").read_bytes() == by_chip.read_bytes()
+        done = tpuc("compile", DIGITS, "--board", "duo64", "--chip", "cv181x", "-o", tmp_path / "other.cvimodel")
+        assert (done.returncode, done.stderr) == (
+            2,
+            "tpuc: --board duo64 has a cv180x, not --chip cv181x; leave out --chip.\n",
+        )
+
+    def test_what_a_board_cannot_hold_is_not_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tpuc_cv18xx.boards.DUO64", replace(DUO64, device_bytes=20 * KIB))
+        file = tmp_path / "digits.cvimodel"
+        done = tpuc("compile", DIGITS, "--board", "duo64", "--quantize", "bf16", "-o", file)
+        assert done.returncode == 1
+        assert re.search(
+            r"^tpuc: \S+digits\.cvimodel: Milk-V Duo \(64 MB\) reserves 20 KiB for networks, and this one allocates "
+            r"\d+ KiB \(weights \d+ KiB, .*\); take a smaller network or fewer bits, or reserve more: it is ION_SIZE ",
+            done.stderr,
+            re.MULTILINE,
+        ), done.stderr
+        assert not file.exists()
+
     def test_a_network_that_is_too_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """On a board with 20 KiB."""
         monkeypatch.setattr("tpuc_cv18xx.boards.DUO64", replace(DUO64, device_bytes=20 * KIB))
@@ -94,7 +120,8 @@ class TestBoards:
         done = tpuc("check", DIGITS, "--board", "duo65")
         assert done.returncode == 2
         assert done.stderr == (
-            "tpuc: no board named 'duo65'. Did you mean 'duo64'? Installed: duo256, duo64, maixcam, recamera.\n"
+            "tpuc: no board named 'duo65'. Did you mean 'duo64'? Installed: duo256, duo64, licheerv-nano, maixcam, "
+            "recamera.\n"
         )
 
 

@@ -23,6 +23,7 @@ from tpuc_driver.cli.session import (
 from tpuc_driver.cli.values import COUNT, COUNTS, EMPTY, FILE, NAMES, OUTPUT, POSITIVE, SHAPES
 
 if TYPE_CHECKING:
+    from tpuc_driver.api.board import Board
     from tpuc_driver.session.settings import CompileSettings
 
 
@@ -41,6 +42,12 @@ if TYPE_CHECKING:
     "Target and files",
     click.option(
         "--chip", help="What to compile for (`tpuc plugins` lists them), several between commas, or one of --target."
+    ),
+    click.option(
+        "--board",
+        "board_name",
+        metavar="NAME",
+        help="Compile for a board's chip and memory: duo256.",
     ),
     click.option(
         "-o", "--model", "output", type=OUTPUT, metavar="FILE", help="The compiled file; named after MODEL by default."
@@ -97,6 +104,7 @@ def command(
     app: App,
     network: Path,
     chip: str | None,
+    board_name: str | None,
     batches: tuple[int, ...],
     output: Path | None,
     choices: Choices,
@@ -118,6 +126,11 @@ def command(
     shapes: Any = list(dict.fromkeys(settings.pop("input_shapes", ()))) or [()]
     settings["input_shapes"], settings["batch"] = shapes[0], batches[0] if batches else None
     is_one = len(shapes) == 1 and len(batches) < 2
+    if board_name is not None:
+        board: Board = app.registry.get("tpuc.boards", board_name)
+        if chip is not None and board.refuses_chip(chip):
+            raise UsageError(f"--board {board_name} has a {board.chip}, not --chip {chip}; leave out --chip.")
+        chip, settings["board"] = board.chip, board
     wanted = chosen_chips(app, chip, choices.pools, output, network)
     if len(wanted) > 1 and (choices.report_path or choices.memory_plan):
         raise UsageError("--report and --memory-plan write one file; compile for one chip at a time.")
