@@ -155,6 +155,7 @@ PREPARED: dict[str, list[Callable[[Path], object]]] = {
         results,
     ],
     "docs/howto/write-a-calibrator-or-planner.md": [TOP],
+    "docs/howto/write-a-proposer.md": [TOP],
     "docs/memory.md": [TOP],
     "docs/postprocess.md": [lambda folder: detector(folder / "yolox.onnx"), annotated],
     "docs/run.md": [
