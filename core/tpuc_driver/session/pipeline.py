@@ -253,9 +253,9 @@ def build(configuration: Configuration, module: Module, recipe: Recipe) -> Built
     configuration.keep(lowered.module, f"{tag}_tpu", recipe.keep_in)
     planned = plan(configuration, lowered, None if recipe.constants is None else recipe.constants.image)
     configuration.keep(planned.module, f"{tag}_final")
-    built = emit(configuration, planned)
-    if recipe.constants is not None and built.constants is not None:
-        recipe.constants.image = built.constants
+    built, constants = emit(configuration, planned)
+    if recipe.constants is not None and constants is not None:
+        recipe.constants.image = constants
     return built
 
 

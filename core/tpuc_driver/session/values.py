@@ -61,12 +61,11 @@ class Staged(NamedTuple):
 
 
 class Built(NamedTuple):
-    """The addressed TPU module, the bytes of the compiled file, where everything lies in DDR, and the constants."""
+    """The addressed TPU module, the bytes of the compiled file, and where everything lies in DDR."""
 
     module: Module
     data: bytes
     memory_plan: MemoryPlan | None
-    constants: ConstantImage | None = None
 
 
 class Finished(NamedTuple):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tpuc.schedule.results import ARTIFACT, CONSTANTS, MEMORY_PLAN
+from tpuc.schedule.results import ARTIFACT, CONSTANTS, MEMORY_PLAN, ConstantImage
 
 from tpuc_driver.session.configuration import Configuration
 from tpuc_driver.session.values import Built, Staged
 
 
-def emit(configuration: Configuration, planned: Staged) -> Built:
-    """The chip's file, by the pass `generate-code`."""
+def emit(configuration: Configuration, planned: Staged) -> tuple[Built, ConstantImage | None]:
+    """The chip's file, by the pass `generate-code`, and its constants for compilations that share them."""
     context = configuration.context(dict(planned.results), planned.mode)
     with configuration.clock.timed("generate"):
         configuration.manager(context).run(planned.module, ["generate-code"], "generate")
-    return Built(planned.module, context.result(ARTIFACT), context.find(MEMORY_PLAN), context.find(CONSTANTS))
+    return Built(planned.module, context.result(ARTIFACT), context.find(MEMORY_PLAN)), context.find(CONSTANTS)
