@@ -89,10 +89,19 @@ def parts_needed(left: Array, right: Array) -> int:
     elements meet small ones of the other factor need a second grid: they add up what one grid cuts off.
     """
     with np.errstate(over="ignore", invalid="ignore"):
+        bound = left.max(axis=-1, initial=0.0) * right.max(axis=-1, initial=0.0)[..., None] * np.float32(UNEVEN)
+        enough = FEW_ROWS * bound.size
+        if left.size and left.shape[:-2] == right.shape[:-1] and _few_below(left, right, bound, enough):
+            return 1
         best = (left * right[..., None, :]).max(axis=-1, initial=0.0)
-        bound = left.max(axis=-1, initial=0.0) * right.max(axis=-1, initial=0.0)[..., None]
-        lost = int(np.count_nonzero(best < bound * UNEVEN))
-    return 2 if lost > FEW_ROWS * best.size else 1
+        return 2 if np.count_nonzero(best < bound) > enough else 1
+
+
+def _few_below(left: Array, right: Array, bound: Array, enough: float) -> bool:
+    """Does what the largest element of a row meets say enough of most rows?"""
+    first = left.argmax(axis=-1)[..., None]
+    met = np.take_along_axis(right[..., None, :], first, -1) if right.ndim > 1 else right[first]
+    return bool(np.count_nonzero((np.take_along_axis(left, first, -1) * met)[..., 0] < bound) <= enough)
 
 
 _Key = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -124,7 +133,8 @@ def _rounded(x: Array, exponents: Array) -> Array:
 
 def _has_many_below(size: Array, limit: Array) -> bool:
     every = max(size.size // _LOOKED_AT, 1)
-    some, small = size.reshape(-1)[::every], np.broadcast_to(limit, size.shape).reshape(-1)[::every]
+    places = np.unravel_index(np.arange(0, size.size, every), size.shape)
+    some, small = size[places], np.broadcast_to(limit, size.shape)[places]
     return bool(np.count_nonzero((some > 0) & (some < small)) > MANY * np.count_nonzero(some))
 
 
