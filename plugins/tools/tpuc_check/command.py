@@ -44,7 +44,7 @@ faster.
     section="Compile",
     examples=("tpuc check net.onnx --chip {chip} --quantize int8",),
 )
-@click.argument("network", metavar="MODEL", type=FILE)
+@click.argument("networks", metavar="MODEL...", type=FILE, nargs=-1, required=True)
 @click.option("--model-data", type=FILE, metavar="FILE", help="Weights of the network, if they are in a separate file.")
 @click.option("--random-weights", is_flag=True, help="Initialize missing weights randomly.")
 @click.option("--chip", help="The chip (`tpuc plugins` lists them); by default that of the board or file.")
@@ -62,7 +62,7 @@ faster.
 @pass_app
 def command(
     app: App,
-    network: Path,
+    networks: tuple[Path, ...],
     model_data: Path | None,
     random_weights: bool,
     chip: str | None,
@@ -77,18 +77,16 @@ def command(
     """List every op and limit that keeps a network from compiling, and what would help.
 
     Integer modes are calibrated on random data, as no samples are given. The exit code is 0 where the network compiles,
-    else 1. MODEL may also be a compiled file, to see whether a board or a runtime takes it.
+    else 1. MODEL may also be a compiled file, to see whether a board or a runtime takes it. Several are checked one
+    after another with the same options.
     """
-    check_inputs(network, model_data)
+    check_inputs(*networks, model_data)
+    if len(networks) > 1 and (model_data or as_json):
+        raise UsageError("--model-data and --json are for one network; check them one at a time.")
     from tpuc_check.destination import Destination
 
     destination = Destination(None if board is None else app.registry.get("tpuc.boards", board), runtime_version)
     chip = chip or (None if destination.board is None else destination.board.chip)
-    if _is_compiled(app, network, chip):
-        return _show(app, check_compiled(app, network, destination), as_json)
-    if chip is None:
-        raise UsageError("no chip is chosen; add --chip NAME or --board NAME.")
-    session = open_session(app, chip=chip, quantize=quantize, runtime_version=runtime_version)
     settings = {
         "model_data": model_data,
         "random_weights": random_weights,
@@ -96,9 +94,27 @@ def command(
         "batch": batch,
         "output_names": output_names,
     }
+    codes = [_show(app, _checked(app, network, chip, quantize, destination, settings), as_json) for network in networks]
+    return max(codes)
+
+
+def _checked(
+    app: App,
+    network: Path,
+    chip: str | None,
+    quantize: str | None,
+    destination: Destination,
+    settings: dict[str, Any],
+) -> Result:
+    """What is found of one network or compiled file; raises UsageError where no chip is chosen."""
+    if _is_compiled(app, network, chip):
+        return check_compiled(app, network, destination)
+    if chip is None:
+        raise UsageError("no chip is chosen; add --chip NAME or --board NAME.")
+    session = open_session(app, chip=chip, quantize=quantize, runtime_version=destination.runtime_version)
     with tempfile.TemporaryDirectory() as folder:
         found = check(app, session, network, settings, Path(folder), destination)
-    return _show(app, Result(network, chip, found.mode, destination, found), as_json)
+    return Result(network, chip, found.mode, destination, found)
 
 
 def _is_compiled(app: App, path: Path, chip: str | None) -> bool:

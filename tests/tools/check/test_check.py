@@ -22,6 +22,7 @@ from tests.frontends.caffe.files import inputs, layer
 from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 from tests.frontends.tflite.lstms import Layer
 
+ROOT = Path(__file__).resolve().parents[3]
 RELU = helper.make_node("Relu", ["x"], ["a"], name="first")
 LRN = helper.make_node("LRN", ["a"], ["b"], name="norm", size=3)
 UNKNOWN = helper.make_node("Mystery", ["b"], ["c"], name="riddle")
@@ -249,3 +250,17 @@ def test_a_file_that_is_no_network(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{tmp_path / 'net.onnx'}: not an ONNX file, or a truncated one. Give a complete ONNX file."
     )
+
+
+@pytest.mark.chip("bm1684x")
+def test_several_networks_are_checked_one_after_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As hooks give them: the exit code is 1 where one of them does not compile."""
+    digits = ROOT / "examples" / "digits" / "digits.onnx"
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(digits.read_bytes()[:-1000])
+    assert main(["check", str(digits), str(digits), "--chip=bm1684x"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["digits.onnx", "digits.onnx"]
+    assert main(["check", str(digits), str(damaged), "--chip=bm1684x"]) == 1
+    assert main(["check", str(digits), str(digits), "--chip=bm1684x", "--json"]) == 2
+    assert "--model-data and --json are for one network; check them one at a time." in capsys.readouterr().err
