@@ -205,6 +205,6 @@ def test_compile_and_its_file_take_both_orders(tmp_path: Path, capsys: pytest.Ca
             arguments = ["--chip", chip.name, "--quantize=bf16", "--test-input", str(array), "-o", str(target)]
             assert main(["compile", str(model), *arguments]) == 0
         np.testing.assert_array_equal(run(target, first).reshape(1, -1), expected(image)[0])
-        assert "As nhwc it would fit" in refusal(capsys, ["run", "--model", target, "--input", last])
+        assert "It fits as nhwc" in refusal(capsys, ["run", "--model", target, "--input", last])
         found = run(target, last, "--input-layout=nhwc")
         np.testing.assert_array_equal(found.reshape(1, -1), expected(image)[0])
