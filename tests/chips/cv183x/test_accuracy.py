@@ -7,7 +7,7 @@ import pytest
 from tests.models.accuracy import QUICK, Bench, Floor, parameters
 
 # One count (0.01 of another score), or one dB, below what was measured when every value equalled the vendor's model.
-# Sums of answers are rounded to bf16 here.
+# Sums of answers are rounded to bf16 here. For mobilenet_v2 see the floors of bm1684x.
 FLOORS = {
     "mnist": Floor(197, 43.1),
     "ic01": Floor(160, 28.8, 33.3),
@@ -15,7 +15,7 @@ FLOORS = {
     "vww01": Floor(170, 32.3, 28.0),
     "ad01": Floor(0.945, 39.0),
     "mobilenet_v1": Floor(33, 18.8, 20.5),
-    "mobilenet_v2": Floor(54, 28.9, 21.1),
+    "mobilenet_v2": Floor(54, 25.4, 21.1),
     "blazeface": Floor(38, 24.0),
     "ultraface": Floor(39, 42.1, 28.1),
     "yunet": Floor(39, 10.0),
