@@ -98,8 +98,8 @@ class CompiledProgram(LoadedModel):
     def _check_trust(self) -> None:
         if not (self.is_own or self.is_trusted):
             raise UsageError(
-                f"{self.source}: this installation did not write it, and running it runs the C code in it on this "
-                "machine; add --trust (in Python trust=True) if you trust where it comes from."
+                f"{self.source}: this file comes from another installation, and running it executes its C code on this "
+                "machine; add --trust (in Python trust=True) if you trust its origin."
             )
 
     def _limits(self, output_bytes: int) -> Limits:
@@ -111,8 +111,8 @@ class CompiledProgram(LoadedModel):
         memory = 64 * MEGABYTE + 2 * stated + self.size_bytes
         if memory > FOREIGN_BYTES:
             raise TpucError(
-                f"{self.source}: running it takes {memory >> 20} MB, and what others wrote gets "
-                f"{FOREIGN_BYTES >> 20}; compile the network here"
+                f"{self.source}: running it takes {memory >> 20} MB, but code of others gets {FOREIGN_BYTES >> 20}; "
+                "compile the network here"
             )
         return Limits(memory, FOREIGN_SECONDS, output_bytes)
 

@@ -91,7 +91,7 @@ def _inputs(network: Network, options: ImportOptions) -> list[tuple[str, TensorT
         raise InvalidModel(f"{network.source}: has no input. Add a layer of type Input with its shape.")
     names = [name for name, _ in declared]
     if len({*names}) < len(names) or "" in names:
-        raise InvalidModel(f"{network.source}: inputs need names of their own, these are {', '.join(names)}.")
+        raise InvalidModel(f"{network.source}: inputs need distinct names, these are {', '.join(names)}.")
     shapes = _shapes(network, declared, options.input_shapes)
     if options.batch is not None:
         shapes = [(options.batch, *shape[1:]) for shape in shapes]
@@ -129,7 +129,7 @@ def _shapes(
     if given and len(given) != len(declared):
         names = ", ".join(f"'{name}'" for name, _ in declared)
         raise InvalidModel(
-            f"{network.source}: --input-shapes gives {len(given)} shapes, and the network has {len(declared)} inputs: "
+            f"{network.source}: --input-shapes gives {len(given)} shapes, but the network has {len(declared)} inputs: "
             f"{names}. Give one shape for each, in this order."
         )
     result: list[tuple[int, ...]] = []
@@ -184,12 +184,12 @@ def _steps(source: str, layers: Sequence[Layer], inputs: Sequence[str]) -> list[
             if name not in known:
                 close = difflib.get_close_matches(name, sorted(known), n=1)
                 hint = f" Did you mean '{close[0]}'?" if close else ""
-                raise InvalidModel(f"{place} reads the blob '{name}', which no layer before it makes.{hint}")
+                raise InvalidModel(f"{place} reads the blob '{name}', which no earlier layer computes.{hint}")
         for name in layer.tops:
             if name in known and name not in layer.bottoms:
-                raise InvalidModel(f"{place} makes the blob '{name}', which is there already. Give it another name.")
+                raise InvalidModel(f"{place} computes the blob '{name}', which already exists. Rename it.")
         if len({*layer.tops}) < len(layer.tops) or "" in layer.tops:
-            raise InvalidModel(f"{place} needs a name of its own for every top, these are {', '.join(layer.tops)}.")
+            raise InvalidModel(f"{place} needs a distinct name for every top, these are {', '.join(layer.tops)}.")
         results: list[str] = []
         for name in layer.tops:
             if last[name] != index or name in inputs:
@@ -239,14 +239,12 @@ class _Walk(Walk[TopBuilder]):
             self._step(step)
         self.build.node = None
         if self._unknown_field and self.obstacles.knows_all:
-            raise InvalidModel(
-                f"{self._unknown_field.rstrip('.')}. Remove it if the network means the same without it."
-            )
+            raise InvalidModel(f"{self._unknown_field.rstrip('.')}. Remove it if the network does not depend on it.")
         if self._weightless:
             one = len(self._weightless) == 1
             self.obstacles.note(
-                f"{self._source}: {show_names(self._weightless, 'layer')} need{'s' * one} weights, and "
-                "there is no file with them. Give the caffemodel with --model-data, or draw them with --random-weights."
+                f"{self._source}: {show_names(self._weightless, 'layer')} need{'s' * one} weights, but no file with "
+                "weights is given. Give the caffemodel with --model-data, or initialize them with --random-weights."
             )
         read = {name for step in steps for name in step.layer.bottoms}
         outputs = [name for step in steps for name in step.layer.tops if name not in read]
@@ -257,7 +255,7 @@ class _Walk(Walk[TopBuilder]):
         layer = step.layer
         if layer.type in TRAINING_TYPES:
             self.obstacles.note(
-                f"{self._source}: layer '{layer.name}' ({layer.type}): it is for training. Give the deploy version "
+                f"{self._source}: layer '{layer.name}' ({layer.type}): it is a training layer. Give the deploy version "
                 "of the network, or choose outputs before it with --output-names.",
                 layer.tops,
             )
@@ -292,4 +290,4 @@ class _Walk(Walk[TopBuilder]):
         """See Walk."""
         said = str(error).rstrip(".")
         said = f"no entry {said}" if isinstance(error, KeyError) else said or type(error).__name__
-        return f"its parameters contradict each other or its operands: {said}. Check them in the prototxt."
+        return f"its parameters do not fit together or do not fit its operands: {said}. Check them in the prototxt."

@@ -38,8 +38,8 @@ def _check(module: Module, operation: Operation, path: str) -> None:
         part = _span(ends) / (limits[1] - limits[0])
         if not STORED[0] <= part <= STORED[1]:
             raise InvalidModel(
-                f"{place} stores integers that mean {_shown(limits)}, and mean and scale make {_shown(ends)} of "
-                f"bytes. {WAY_OUT}"
+                f"{place} stores integers for the range {_shown(limits)}, but mean and scale turn bytes into "
+                f"{_shown(ends)}. {WAY_OUT}"
             )
     layers = list(_first_layers(operation.result))
     if not layers or said.layout == "nhwc":
@@ -48,8 +48,8 @@ def _check(module: Module, operation: Operation, path: str) -> None:
     plain = _through(module, layers, np.array([[0.0] * channels, [255.0] * channels], np.float32))
     if _span(described) > LARGE or (_span(plain) <= NORMAL and _span(described) < _span(plain) / 10):
         raise InvalidModel(
-            f"{place} is normalised by the network ('{layers[-1].name}'), which makes {_shown(described)} of "
-            f"{_shown(ends)}, what mean and scale make of bytes. {WAY_OUT}"
+            f"{place} is normalized by the network ('{layers[-1].name}') as well: mean and scale turn bytes into "
+            f"{_shown(ends)}, and the network turns these into {_shown(described)}. {WAY_OUT}"
         )
 
 

@@ -17,7 +17,7 @@ def constant_input(node: ForeignNode, build: ImportBuilder, index: int, meaning:
     array = build.constant(node.inputs[index])
     if array is None:
         raise build.refuse(
-            node, f"{meaning} is computed at run time (tensor '{node.inputs[index]}'), and must be a constant"
+            node, f"{meaning} is computed at run time (tensor '{node.inputs[index]}'), but must be a constant"
         )
     return array
 

@@ -63,7 +63,7 @@ def quantised_attention(script: Script) -> None:
 def _attention_of(script: Script, x: str, weights: str, mask: int, past: int, bias: int) -> None:
     attributes = script.node.attributes
     if attributes.get("do_rotary", 0) or attributes.get("past_present_share_buffer", 0):
-        raise script.refused("turned queries and keys, and a past that is written in place, are not supported here")
+        raise script.refused("do_rotary and past_present_share_buffer are not supported")
     batch, length, _ = script.shape(script.node.inputs[0])
     columns, heads = script.shape(script.node.inputs[1])[1], attributes["num_heads"]
     sizes = list(attributes.get("qkv_hidden_sizes", ()) or (columns // 3,) * 3)
@@ -122,7 +122,7 @@ def _masks(script: Script, index: int, batch: int, length: int, total: int) -> l
         counted = to_float(script, script("Greater", to_float(script, name), positive))
         hidden = script("Sub", one, counted)
     else:
-        raise script.refused(f"a mask of the shape {shape} is not supported, only one number or row per image")
+        raise script.refused(f"a mask of shape {shape} is not supported; use one number or one row per image")
     dims = (batch, 1, length if len(shape) == 3 else 1, total)
     hidden = script("Reshape", hidden, script.constant("mask_dims", np.array(dims)))
     return [script("Mul", hidden, script.constant("low", np.float32(max(low, _NEVER))))]
@@ -131,7 +131,7 @@ def _masks(script: Script, index: int, batch: int, length: int, total: int) -> l
 def multi_head_attention(script: Script) -> None:
     """Attention of three inputs, or of one that holds all; keys and values may be in heads already."""
     if script.has(8) or script.has(9) or any(script.node.outputs[3:]):
-        raise script.refused("a past that is written in place, and scores as a result, are not supported")
+        raise script.refused("an in-place past, and scores as an output, are not supported")
     parts, shapes = _separate(script)
     for index, past in ((1, 6), (2, 7)):
         if script.has(past):
@@ -164,13 +164,13 @@ def _separate(script: Script) -> tuple[list[str], list[tuple[int, int, int, int]
     elif ranks in ([3, 3, 3], [3, 4, 4]):
         parts, shapes = given, [_split_shape(script, name, heads) for name in given]
     else:
-        raise script.refused(f"operands of {ranks} dimensions are not supported, only of 3 each, or packed ones of 5")
+        raise script.refused(f"operands of {ranks} dimensions are not supported; use 3 dimensions each, or 5 if packed")
     biases = _biases(script, shapes) if script.has(3) else ["", "", ""]
     done: list[str] = []
     for name, dims, bias in zip(parts, shapes, biases, strict=True):
         if name in given and len(script.shape(name)) == 4:
             if bias:
-                raise script.refused("a bias of keys that are in heads already is not supported")
+                raise script.refused("a bias for keys that are already split into heads is not supported")
             done.append(name)
             continue
         batch, count, length, size = dims
@@ -206,7 +206,7 @@ def rotary_embedding(script: Script) -> None:
     """Pairs of numbers turned by angles that depend on their places."""
     attributes, dims = script.node.attributes, script.shape(script.node.inputs[0])
     if attributes.get("is_packed_batching", 0):
-        raise script.refused("rows of several texts in one (is_packed_batching) are not supported")
+        raise script.refused("is_packed_batching is not supported")
     cos = script.node.inputs[2]
     half = script.shape(cos)[1]
     in_heads = len(dims) == 4
@@ -303,12 +303,12 @@ def _check_plain(script: Script) -> None:
     attributes, length = script.node.attributes, script.shape(script.node.inputs[0])[1]
     for index in (3, 4):
         if script.has(index) and 0 not in script.shape(script.node.inputs[index]):
-            raise script.refused("a past of keys and values is not supported, only whole texts without one")
+            raise script.refused("past keys and values are not supported; export the network without a KV cache")
     last = script.required(5, "the list of lengths")
     if (last != length - 1).any():
         raise script.refused(f"its lengths minus 1 (seqlens_k) are {last.reshape(-1).tolist()}, not all {length - 1}")
     if any(script.has(index) for index in (9, *range(11, 17))) or any(script.node.outputs[3:]):
-        raise script.refused("stated places, sinks, quantised keys, norms and scores as a result are not supported")
+        raise script.refused("position ids, sinks, quantized keys, norms and scores as an output are not supported")
     stated = [name for name, plain in _PLAIN.items() if attributes.get(name, plain) != plain]
     if stated:
         raise script.refused(f"{stated[0]} = {attributes[stated[0]]} is not supported")

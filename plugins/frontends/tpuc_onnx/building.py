@@ -40,7 +40,7 @@ class OnnxBuilder(TopBuilder):
                 refused = self._error(f"it reads the result '{name}' of another node, which only training needs")
                 raise self.blamed(refused, name)
             if array.dtype.kind in "OSU":
-                raise self._error(f"tensor '{name}' holds text, and networks compute numbers")
+                raise self._error(f"tensor '{name}' holds strings, which are not supported")
             self.values[name] = self._stored_value(name) if name in self.stored else self.foreign_weight(name, array)
         return super().value(name)
 
@@ -67,7 +67,7 @@ class OnnxBuilder(TopBuilder):
         """The static shape of a foreign tensor."""
         shape = self.types.shape(name)
         if shape is None:
-            raise self._error(f"the shape of '{name}' depends on the data, and compiled shapes are static")
+            raise self._error(f"the shape of '{name}' depends on the data, but compiled shapes are static")
         return shape
 
     def elem_type(self, name: str) -> str:

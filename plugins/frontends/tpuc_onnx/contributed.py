@@ -34,7 +34,9 @@ def _activated(script: Script, value: str, numbers: Sequence[float]) -> None:
     elif name in _PARAMETERS:
         script(name, value, result=result, **dict(zip(_PARAMETERS[name], numbers, strict=False)))
     else:
-        raise script.refused(f"activation '{name}' is not known, only Clip, {', '.join(sorted(_PARAMETERS))}")
+        raise script.refused(
+            f"activation '{name}' is not supported; the supported ones are Clip, {', '.join(sorted(_PARAMETERS))}"
+        )
 
 
 def fused_conv(script: Script) -> None:
@@ -183,7 +185,7 @@ def embed_layer_normalization(script: Script) -> None:
 def matmul_nbits(script: Script) -> None:
     """A product with a constant matrix `[columns, rows]` whose rows share scales in blocks."""
     if script.has(4):
-        raise script.refused("rows in another order than that of their blocks (g_idx) are not supported")
+        raise script.refused("rows in another order than their blocks (g_idx) are not supported")
     attributes = script.node.attributes
     rows, columns, size, bits = attributes["K"], attributes["N"], attributes["block_size"], attributes.get("bits", 4)
     blocks = -(-rows // size)

@@ -62,7 +62,7 @@ def _branches(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
     for name, taken, other in zip(outputs, *ways, strict=True):
         if name and types.shape(taken) != types.shape(other):
             raise refusal(
-                node.foreign, f"its branches give '{name}' different shapes, and which one runs depends on the data"
+                node.foreign, f"its branches give '{name}' different shapes, and the choice depends on the data"
             )
         if name:
             yield helper.make_node("Where", [foreign.inputs[0], taken, other], [name], name=name)
@@ -78,7 +78,7 @@ def _loop(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
     step = 0
     while going and (trips is None or step < trips):
         if step == MOST_STEPS:
-            raise refusal(node.foreign, f"it runs more than {MOST_STEPS} steps, which are too many to write out")
+            raise refusal(node.foreign, f"it runs more than {MOST_STEPS} steps, too many to unroll")
         inside = f"{prefix}{step}/"
         types.constants[f"{inside}step"] = np.array(step, np.int64)
         types.constants[f"{inside}going"] = np.array(True)
@@ -101,10 +101,10 @@ def _loop(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
 def _scan(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
     foreign, body = node.foreign, _attribute(node, "body")
     if foreign.version < 9:
-        raise refusal(node.foreign, "scans of opset 8 are not supported, only those since opset 9")
+        raise refusal(node.foreign, "Scan of opset 8 is not supported; export with opset 9 or later")
     count: int = foreign.attributes["num_scan_inputs"]
     if not 0 < count <= len(foreign.inputs):
-        raise refusal(node.foreign, f"num_scan_inputs is {count}, and it has {len(foreign.inputs)} operands")
+        raise refusal(node.foreign, f"num_scan_inputs is {count}, but it has {len(foreign.inputs)} operands")
     states, sources = list(foreign.inputs[: len(foreign.inputs) - count]), foreign.inputs[-count:]
     axes, ways = _per_input(node, "scan_input_axes", count), _per_input(node, "scan_input_directions", count)
     shapes = [types.shape(name) for name in sources]
@@ -112,7 +112,10 @@ def _scan(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
         raise refusal(node.foreign, "the shape of what it scans depends on the data")
     steps = {shape[axis] for shape, axis in zip(shapes, axes, strict=True) if shape is not None}
     if len(steps) != 1 or max(steps) > MOST_STEPS:
-        raise refusal(node.foreign, f"it scans {sorted(steps)} steps; there must be one number of at most {MOST_STEPS}")
+        raise refusal(
+            node.foreign,
+            f"its scanned operands have {sorted(steps)} steps; they must agree, and be at most {MOST_STEPS}",
+        )
     (total,) = steps
     scanned: list[list[str]] = [[] for _ in range(len(body.output) - len(states))]
     for step in range(total):
@@ -185,6 +188,6 @@ def _number(node: GraphNode, types: TypeTable, name: str, meaning: str) -> int:
     array = types.constants.get(name)
     if array is None or array.size != 1:
         raise refusal(
-            node.foreign, f"{meaning} depends on the data (tensor '{name}'), and compiled networks are static"
+            node.foreign, f"{meaning} depends on the data (tensor '{name}'), but compiled networks are static"
         )
     return int(array.reshape(()))

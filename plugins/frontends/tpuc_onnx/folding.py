@@ -71,8 +71,8 @@ def _check_bytes(node: ForeignNode, types: TypeTable, more: int) -> None:
     size = types.folded_bytes + more
     if size > MOST_BYTES + BYTES_PER_BYTE * types.stored_bytes:
         raise InvalidModel(
-            f"{place_of(node)}: the constants that the network computes up to here take {size:,} bytes, more than any "
-            "network has. Export the network again, or check --input-shapes."
+            f"{place_of(node)}: the constants that the network computes up to here take {size:,} bytes, too many for a "
+            "network. Export the network again, or check --input-shapes."
         )
 
 

@@ -93,16 +93,16 @@ def _check_input(entry: onnx.ValueInfoProto, source: str) -> None:
         named = kind.removesuffix("_type").replace("_", " ")
         what = "text" if kind == "tensor_type" else {"optional": "an optional value"}.get(named, f"a {named}")
         raise Unsupported(
-            f"{source}: input '{entry.name}' is {what}, and networks compute tensors of numbers only. Cut the network "
-            "behind what reads it, or export it without."
+            f"{source}: input '{entry.name}' is {what}, but only tensors of numbers are supported. Cut the network "
+            "after the nodes that read it, or export it without."
         )
 
 
 def _has_outputs(node: onnx.NodeProto, index: int, source: str) -> bool:
     if not any(node.output):
         raise InvalidModel(
-            f"{source}: node {index} ({node.op_type}) has no named output, so nothing can use it. Remove it or name "
-            "its output."
+            f"{source}: node {index} ({node.op_type}) has no named output, so it has no effect. Remove it or name its "
+            "output."
         )
     return True
 
@@ -141,7 +141,7 @@ def _plain(attribute: AttributeProto, source: str) -> Any:
 def _producers(nodes: Sequence[GraphNode], given: Sequence[str], source: str) -> dict[str, GraphNode]:
     """Who computes each tensor; every tensor has one origin."""
     if "" in given:
-        raise InvalidModel(f"{source}: an input has no name. Name it in the program that exports the network.")
+        raise InvalidModel(f"{source}: an input has no name. Name it when you export the network.")
     taken, producers = set(given), dict[str, GraphNode]()
     for node in nodes:
         for name in filter(None, node.foreign.outputs):
@@ -205,7 +205,7 @@ def _check_origins(nodes: Sequence[GraphNode], known: set[str], source: str) -> 
             if name and name not in known:
                 raise InvalidModel(
                     f"{source}: node '{node.foreign.name}' ({node.foreign.op_type}) reads tensor '{name}', which is "
-                    "no input, no weight and no result of a node. Export the network again."
+                    "not an input, weight or result of a node. Export the network again."
                 )
 
 

@@ -41,15 +41,15 @@ def inlined(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     own = sum(one.ByteSize() for one in functions.values())
     if whole.nodes > MOST_NODES + _count(model.graph.node) or whole.size_bytes > MOST_COPIED_BYTES + own:
         raise InvalidModel(
-            f"{path}: written out, its functions are {whole.nodes:,} nodes of {whole.size_bytes:,} bytes; at most "
-            f"{MOST_NODES:,} nodes and {MOST_COPIED_BYTES:,} bytes of copies are read. Export it without functions."
+            f"{path}: its inlined functions have {whole.nodes:,} nodes of {whole.size_bytes:,} bytes; the limits are "
+            f"{MOST_NODES:,} nodes and {MOST_COPIED_BYTES:,} bytes of copies. Export it without functions."
         )
     try:
         return inliner.inline_local_functions(model)
     except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).rpartition("failed:")[2].split()).rstrip(".")
         raise InvalidModel(
-            f"{path}: a function and its call contradict each other: {reason}. Export the network again."
+            f"{path}: a function does not match its call: {reason}. Export the network again."
         ) from error
 
 

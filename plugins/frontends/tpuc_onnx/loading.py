@@ -40,13 +40,11 @@ def _parse(path: Path) -> onnx.ModelProto:
         )
     for entry in model.opset_import:
         if not 0 <= entry.version <= LARGEST_VERSION:
-            raise InvalidModel(
-                f"{path}: says that it uses opset {entry.version}, which is no version. Export it again."
-            )
+            raise InvalidModel(f"{path}: opset {entry.version} does not exist. Export it again.")
     for index, node in enumerate(model.graph.node):
         texts: list[object] = [node.op_type, node.domain, node.name, *node.input, *node.output]
         if not all(isinstance(text, str) for text in texts):  # protobuf gives bytes where UTF-8 is broken
-            raise InvalidModel(f"{path}: node {index} has a name that is no text. Export or download the file again.")
+            raise InvalidModel(f"{path}: node {index} has a name that is not text. Export or download the file again.")
     return model
 
 
@@ -55,11 +53,11 @@ def check_opset(model: onnx.ModelProto, path: Path) -> None:
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if not versions:
         if any(node.domain in ("", "ai.onnx") for node in model.graph.node):
-            raise InvalidModel(f"{path}: does not say which opset it uses. Export it again.")
+            raise InvalidModel(f"{path}: states no opset. Export it again.")
         return
     if not (OLDEST_OPSET <= versions[0] <= NEWEST_OPSET or _is_unchanged(model, versions[0])):
         raise Unsupported(
-            f"{path}: uses opset {versions[0]}, and opsets {OLDEST_OPSET} to {NEWEST_OPSET} are supported. Export it "
+            f"{path}: uses opset {versions[0]}, but opsets {OLDEST_OPSET} to {NEWEST_OPSET} are supported. Export it "
             f"again with opset {NEWEST_OPSET if versions[0] > NEWEST_OPSET else 13}, or convert it with "
             "onnx.version_converter."
         )

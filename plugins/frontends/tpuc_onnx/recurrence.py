@@ -79,7 +79,7 @@ def unroll(script: Script) -> bool:
     if is_plain(node) and steps > PLAIN_STEPS:
         return False
     if steps > MOST_STEPS:
-        raise script.refused(f"it has {steps} steps, and more than {MOST_STEPS} are too many to write out")
+        raise script.refused(f"it has {steps} steps, and more than {MOST_STEPS} are too many to unroll")
     lengths = script.known(4, "the list of lengths")
     lasts: list[tuple[str, str]] = []
     outputs: list[str] = []

@@ -56,7 +56,7 @@ class Script:
         """The static shape of a tensor that the script does not compute."""
         shape = self.types.shape(name)
         if shape is None:
-            raise self.refused(f"the shape of '{name}' depends on the data, and compiled shapes are static")
+            raise self.refused(f"the shape of '{name}' depends on the data, but compiled shapes are static")
         return shape
 
     def known(self, index: int, meaning: str) -> Array | None:
@@ -66,7 +66,7 @@ class Script:
         array = self.types.constants.get(self.node.inputs[index])
         if array is None:
             raise self.refused(
-                f"{meaning} is computed at run time ('{self.node.inputs[index]}'), and must be a constant"
+                f"{meaning} is computed at run time ('{self.node.inputs[index]}'), but must be a constant"
             )
         return array
 

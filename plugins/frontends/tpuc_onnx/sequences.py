@@ -62,7 +62,7 @@ def split(script: Script) -> None:
     else:
         sizes = [int(size) for size in given]
     if len(sizes) > MOST_PARTS:
-        raise script.refused(f"it has {len(sizes)} parts, and more than {MOST_PARTS} are too many to write out")
+        raise script.refused(f"it has {len(sizes)} parts, and more than {MOST_PARTS} are too many to unroll")
     parts = script.many("Split", x, script.constant("sizes", np.array(sizes)), count=len(sizes), axis=axis)
     if given is None and not script.node.attributes.get("keepdims", 1):
         axes = script.constant("axes", np.array([axis]))
@@ -93,7 +93,7 @@ def _parts(script: Script) -> tuple[str, ...]:
     name = script.node.inputs[0]
     parts = script.types.sequences.get(name)
     if parts is None:
-        raise script.refused(f"how many parts the sequence '{name}' has depends on the data, and networks are static")
+        raise script.refused(f"how many parts the sequence '{name}' has depends on the data, but networks are static")
     return parts
 
 

@@ -56,7 +56,7 @@ def _shapes(graph: Graph, given: Sequence[Shape], batch: int | None) -> list[Sha
     if given and len(given) != len(graph.inputs):
         names = ", ".join(f"'{entry.name}'" for entry in graph.inputs)
         raise InvalidModel(
-            f"{graph.source}: --input-shapes gives {len(given)} shapes, and the network has {len(graph.inputs)} "
+            f"{graph.source}: --input-shapes gives {len(given)} shapes, but the network has {len(graph.inputs)} "
             f"inputs: {names}. Give one shape for each, in this order."
         )
     if given:
@@ -69,7 +69,7 @@ def _chosen(source: str, entry: GraphInput, shape: Shape) -> Shape:
     if (declared is not None and len(declared) != len(shape)) or any(extent < 1 for extent in shape):
         raise InvalidModel(
             f"{source}: input '{entry.name}' has the shape {show_shape(declared or ())}, which --input-shapes "
-            f"{show_list(shape)} does not fit. Give {len(declared or shape)} extents of at least 1."
+            f"{show_list(shape)} does not fit. Give {len(declared or shape)} dimensions of at least 1."
         )
     return tuple(shape)
 
@@ -77,7 +77,7 @@ def _chosen(source: str, entry: GraphInput, shape: Shape) -> Shape:
 def _declared(graph: Graph, entry: GraphInput, batch: int | None) -> Shape:
     if entry.shape is None:
         raise InvalidModel(
-            f"{graph.source}: input '{entry.name}' has no shape, and compiled shapes are static. Give it with "
+            f"{graph.source}: input '{entry.name}' has no shape, but compiled shapes are static. Give it with "
             "--input-shapes, for example --input-shapes [[1,3,224,224]]."
         )
     static = tuple(extent for extent in entry.shape if isinstance(extent, int))
@@ -89,7 +89,7 @@ def _declared(graph: Graph, entry: GraphInput, batch: int | None) -> Shape:
     which = f"dimension {dims[0]} is" if len(dims) == 1 else f"dimensions {', '.join(dims)} are"
     example = ",".join(show_list(_example(one.shape or ())) for one in graph.inputs)
     raise InvalidModel(
-        f"{graph.source}: input '{entry.name}' has the shape {show_shape(entry.shape)}: {which} dynamic, and compiled "
+        f"{graph.source}: input '{entry.name}' has the shape {show_shape(entry.shape)}: {which} dynamic, but compiled "
         f"shapes are static. Give them with --input-shapes, for example --input-shapes [{example}]."
     )
 

@@ -72,8 +72,8 @@ def _place(tensor: onnx.TensorProto, path: Path, entries: dict[str, str]) -> tup
     file = path.parent / location
     if not location or not file.is_file():
         raise InvalidModel(
-            f"{path}: the data of tensor '{tensor.name}' is in the file '{location}', which is not in {path.parent}. "
-            "Put it there."
+            f"{path}: the data of tensor '{tensor.name}' is in the file '{location}', which is missing in "
+            f"{path.parent}. Put it there."
         )
     if not file.resolve().is_relative_to(path.parent.resolve()):
         raise InvalidModel(
@@ -83,7 +83,7 @@ def _place(tensor: onnx.TensorProto, path: Path, entries: dict[str, str]) -> tup
     offset, length = (entries.get(key, "0") for key in ("offset", "length"))
     if not offset.isdecimal() or not length.isdecimal():
         raise InvalidModel(
-            f"{path}: the data of tensor '{tensor.name}' is at offset '{offset}' with length '{length}', which are no "
+            f"{path}: the data of tensor '{tensor.name}' is at offset '{offset}' with length '{length}', which are not "
             "numbers. Export or download the file again."
         )
     return file, int(offset), int(length)

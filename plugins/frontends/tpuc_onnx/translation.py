@@ -66,7 +66,7 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
     constant = build.types.constants.get(name)
     if name in build.types.sequences:
         raise Unsupported(
-            f"{graph.source}: output '{name}' is a sequence, and networks compute tensors of numbers only. Choose "
+            f"{graph.source}: output '{name}' is a sequence, but only tensors of numbers are supported. Choose "
             "other outputs with --output-names."
         )
     if value is None or constant is not None or not _depends_on_inputs(value):
@@ -186,7 +186,7 @@ class _Walk(Walk[OnnxBuilder]):
         if self._unrolled > MOST_UNROLLED or self._written > MOST_WRITTEN + WRITTEN_PER_NODE * len(self._graph.nodes):
             most = MOST_UNROLLED if self._unrolled > MOST_UNROLLED else self._written - 1
             raise InvalidModel(
-                f"{place_of(node.foreign)}: written out, the network has more than {most:,} nodes here. Export it with "
+                f"{place_of(node.foreign)}: unrolled, the network has more than {most:,} nodes here. Export it with "
                 "fewer steps."
             )
 

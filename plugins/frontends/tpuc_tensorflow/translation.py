@@ -149,7 +149,7 @@ class _Translation:
         given, names = self._options.input_shapes, self._ends.inputs
         if given and len(given) != len(names):
             raise UsageError(
-                f"{self._graph.source}: has {len(names)} inputs ({', '.join(names)}), and {len(given)} shapes are "
+                f"{self._graph.source}: has {len(names)} inputs ({', '.join(names)}), but {len(given)} shapes are "
                 "given. Give one for each."
             )
         nodes = {node.name: node for node in self._graph.nodes}

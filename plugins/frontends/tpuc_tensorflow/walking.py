@@ -94,7 +94,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
             self._written += bool(prefix)
             if self._written > MOST_WRITTEN:
                 raise InvalidModel(
-                    f"{self.build.source.path}: written out, its control flow has more than {MOST_WRITTEN} operations. "
+                    f"{self.build.source.path}: unrolled, its control flow has more than {MOST_WRITTEN} operations. "
                     "Export it with fewer steps."
                 )
         return [known[value] for value in last.operands]
@@ -238,9 +238,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
                 self.obstacles.lost.add(name)
                 continue
             if self.build.shape(taken) != self.build.shape(other):
-                raise refusal(
-                    node, f"its branches give '{name}' different shapes, and which one runs depends on the data"
-                )
+                raise refusal(node, f"its branches give '{name}' different shapes, and the choice depends on the data")
             chosen = ForeignNode("SelectV2", node.name, (node.inputs[0], taken, other), (name,), {}, source=node.source)
             self.build.accept(name, self.build.through("SELECT_V2", chosen))  # pyright: ignore[reportArgumentType]
 
@@ -258,7 +256,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
                 self._hand_over(carried, node.outputs)
                 return
             if step == MOST_STEPS:
-                raise refusal(node, f"it runs more than {MOST_STEPS} steps, which are too many to write out")
+                raise refusal(node, f"it runs more than {MOST_STEPS} steps, too many to unroll")
             carried = self._part(operation, node, names, 1, carried, prefix)
 
     def _loop_of_top(self, operation: Operation, node: ForeignNode, names: Names, carried: Sequence[str]) -> None:

@@ -51,7 +51,7 @@ def _if(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Graph])
     for index, name in enumerate(node.outputs):
         taken, other = (inner.outputs[index] for inner in both)
         if build.is_known(taken) and build.is_known(other) and build.shape(taken) != build.shape(other):
-            raise refusal(node, f"its branches give '{name}' different shapes, and which one runs depends on the data")
+            raise refusal(node, f"its branches give '{name}' different shapes, and the choice depends on the data")
         operands = (node.inputs[0], taken, other)
         yield ForeignNode("SELECT_V2", name, operands, (name,), {}, "", node.version, node.source)
 
@@ -64,12 +64,12 @@ def _while(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Grap
         yield from asked.nodes()
         going = build.constant(asked.outputs[0]) if asked.outputs else None
         if going is None or going.size != 1:
-            raise refusal(node, "whether it goes on depends on the data, and compiled networks are static")
+            raise refusal(node, "its end depends on the data, but compiled networks are static")
         if not going.any():
             hand_over(build, carried, node.outputs)
             return
         if step == MOST_STEPS:
-            raise refusal(node, f"it runs more than {MOST_STEPS} steps, which are too many to write out")
+            raise refusal(node, f"it runs more than {MOST_STEPS} steps, too many to unroll")
         inner = _Inlined(node, build, body, carried, f"{node.name}/step{step}/")
         yield from inner.nodes()
         carried = inner.outputs

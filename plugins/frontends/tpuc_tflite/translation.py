@@ -157,7 +157,7 @@ class _Walk(Walk[TfliteBuilder]):
                 self._step(inner)
                 self._written += 1
                 if self._written > MOST_WRITTEN:
-                    raise self.build.refuse(node, f"written out, it has more than {MOST_WRITTEN} nodes")
+                    raise self.build.refuse(node, f"unrolled, it has more than {MOST_WRITTEN} nodes")
         except self.contradictions as error:
             raise self.contradicted(node, error) from error
         self.obstacles.lost.update(name for name in node.outputs if not self.build.is_known(name))

@@ -130,7 +130,9 @@ def test_random_weights_are_the_same_every_time_and_need_to_be_asked_for(tmp_pat
     for name in first.weights:
         np.testing.assert_array_equal(first.weights[name], second.weights[name])
     assert abs(float(np.std(first.weights["c_0"])) - np.sqrt(2 / 18)) < 0.1  # 54 numbers; the deviation of "msra"
-    with pytest.raises(Unsupported, match=r"layer 'c' needs weights, and there is no file with them\. Give the caffe"):
+    with pytest.raises(
+        Unsupported, match=r"layer 'c' needs weights, but no file with weights is given\. Give the caffe"
+    ):
         read(NET, tmp_path)
 
 
@@ -200,9 +202,9 @@ HEAD = inputs(x=X.shape)
         (layer("ReLU"), "net.prototxt: has no input. Add a layer of type Input with its shape."),
         (
             HEAD + layer("ReLU", bottoms="xx"),
-            "layer 'it' (ReLU) reads the blob 'xx', which no layer before it makes. Did",
+            "layer 'it' (ReLU) reads the blob 'xx', which no earlier layer computes. Did",
         ),
-        (HEAD + layer("ReLU") + layer("TanH"), "layer 'it' (TanH) makes the blob 'y', which is there already."),
+        (HEAD + layer("ReLU") + layer("TanH"), "layer 'it' (TanH) computes the blob 'y', which already exists."),
         (
             HEAD + layer("Flop") + layer("Twist", "", "y", "z", "t"),
             "2 layer types are not known: Flop (layer 'it'), Twist",
@@ -210,7 +212,7 @@ HEAD = inputs(x=X.shape)
         (HEAD + layer("ReLU", "slope: 3"), 'Message type "Layer" has no field named "slope"'),
         (
             HEAD + layer("SoftmaxWithLoss", bottoms="x x"),
-            "layer 'it' (SoftmaxWithLoss): it is for training. Give the deploy",
+            "layer 'it' (SoftmaxWithLoss): it is a training layer. Give the deploy",
         ),
         (inputs(x=(1, 0, 5)) + layer("ReLU"), "input 'x' has the shape 1x0x5, and extents are at least 1."),
         (inputs(x=(1 << 20, 1 << 20, 9)) + layer("ReLU"), "a tensor of 1048576x1048576x9 cannot be held"),
@@ -218,7 +220,7 @@ HEAD = inputs(x=X.shape)
         (HEAD + layer("Eltwise", bottoms="x"), "node 'it' (Eltwise): it needs two bottoms or more."),
         (
             HEAD + layer("Softmax", "softmax_param { axis: 9 }"),
-            "node 'it' (Softmax): its parameters contradict each other",
+            "node 'it' (Softmax): its parameters do not fit together",
         ),
         (
             HEAD + layer("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 }"),
@@ -227,7 +229,7 @@ HEAD = inputs(x=X.shape)
         (HEAD + layer("Pooling", "pooling_param { kernel_size: 9 }"), "its window of 9 does not fit 5 elements with 0"),
         (
             HEAD + layer("Split", tops="a a"),
-            "layer 'it' (Split) needs a name of its own for every top, these are a, a.",
+            "layer 'it' (Split) needs a distinct name for every top, these are a, a.",
         ),
         (HEAD + layer("ReLU", tops="a b"), "has 2 tops, and a layer of this type makes 1 with 1 bottoms."),
         ("layers { layer { } }" + HEAD, "mixes `layer` and `layers`, which are two versions of the format. Use one."),

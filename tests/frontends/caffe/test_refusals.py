@@ -14,7 +14,7 @@ from tpuc_caffe.frontend import FRONTEND
 from tests.families import each
 from tests.frontends.caffe.files import inputs, layer, read
 
-CONTRADICTION = ("its parameters contradict each other or its operands: ", ". Check them in the prototxt")
+CONTRADICTION = ("its parameters do not fit together or do not fit its operands: ", ". Check them in the prototxt")
 """What stands around what a helper of several importers found."""
 
 IMAGE, ROWS = (1, 4, 6, 6), (2, 3)
@@ -311,7 +311,7 @@ RELU = layer("ReLU")
         ),
         (
             inputs(x=ROWS) + layer("Input", "input_param { shape { dim: 2 } }", "", "x", "again") + RELU,
-            "inputs need names of their own, these are x, x.",
+            "inputs need distinct names, these are x, x.",
         ),
         (
             layer("Input", "input_param { shape { dim: 2 } shape { dim: 3 } }", "", "a b c", "data"),
@@ -340,7 +340,7 @@ def test_networks(text: str, expected: str, tmp_path: Path) -> None:
 
 def test_shapes_for_other_inputs(tmp_path: Path) -> None:
     assert sentence(inputs(x=ROWS) + RELU, tmp_path, input_shapes=((2, 3), (2, 3))) == (
-        "net.prototxt: --input-shapes gives 2 shapes, and the network has 1 inputs: 'x'. Give one shape for each, in "
+        "net.prototxt: --input-shapes gives 2 shapes, but the network has 1 inputs: 'x'. Give one shape for each, in "
         "this order."
     )
 

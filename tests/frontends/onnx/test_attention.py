@@ -169,37 +169,37 @@ def gqa(inputs: str, **attributes: float) -> onnx.NodeProto:
     [
         (
             node("Attention", "x w b five", "y", domain=MS, num_heads=N),
-            "a mask of the shape (2, 5) is not supported, only one number or row per image.",
+            "a mask of shape (2, 5) is not supported; use one number or one row per image.",
         ),
         (
             node("Attention", "x w b", "y", domain=MS, num_heads=N, do_rotary=1),
-            "turned queries and keys, and a past that is written in place, are not supported here.",
+            "do_rotary and past_present_share_buffer are not supported.",
         ),
         (
             node("MultiHeadAttention", "x k v", "y - - s", domain=MS, num_heads=N),
-            "a past that is written in place, and scores as a result, are not supported.",
+            "an in-place past, and scores as an output, are not supported.",
         ),
         (
             node("MultiHeadAttention", "x k", "y", domain=MS, num_heads=N),
-            "operands of [3, 3] dimensions are not supported, only of 3 each, or packed ones of 5.",
+            "operands of [3, 3] dimensions are not supported; use 3 dimensions each, or 5 if packed.",
         ),
         (
             node("MultiHeadAttention", "x kh vh b", "y", domain=MS, num_heads=N),
-            "a bias of keys that are in heads already is not supported.",
+            "a bias for keys that are already split into heads is not supported.",
         ),
         (
             gqa("x gk gv pk pv seqlens total"),
-            "a past of keys and values is not supported, only whole texts without one.",
+            "past keys and values are not supported; export the network without a KV cache.",
         ),
         (gqa("x gk gv - - lengths total"), "its lengths minus 1 (seqlens_k) are [4, 2], not all 3."),
         (gqa("x gk gv - - seqlens total", softcap=2.0), "softcap = 2.0 is not supported."),
         (
             gqa("x gk gv - - seqlens total - - places"),
-            "stated places, sinks, quantised keys, norms and scores as a result are not supported.",
+            "position ids, sinks, quantized keys, norms and scores as an output are not supported.",
         ),
         (
             node("RotaryEmbedding", "x places cos sin", "y", domain=MS, is_packed_batching=1),
-            "rows of several texts in one (is_packed_batching) are not supported.",
+            "is_packed_batching is not supported.",
         ),
     ],
 )
@@ -218,5 +218,5 @@ def test_lengths_that_are_computed(tmp_path: Path) -> None:
     nodes = [node("Cast", "n", "i", to=TensorProto.INT32), gqa("x gk gv - - i total")]
     used = {name: WEIGHTS[name] for name in ("gk", "gv", "total")}
     model = network(nodes, {"x": list(TEXT), "n": [B]}, ["y"], used)
-    with pytest.raises(Unsupported, match=r"the list of lengths is computed at run time \('i'\), and must be a const"):
+    with pytest.raises(Unsupported, match=r"the list of lengths is computed at run time \('i'\), but must be a const"):
         read(model, tmp_path)

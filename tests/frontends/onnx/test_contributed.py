@@ -178,17 +178,20 @@ def test_matrices_in_blocks(bits: int, zero: str, rows: int, tmp_path: Path) -> 
         (
             node("FusedConv", "x w", "y", domain=MS, activation="Swish"),
             IMAGE,
-            "activation 'Swish' is not known, only Clip, Elu, HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh.",
+            (
+                "activation 'Swish' is not supported; the supported ones are Clip, Elu, HardSigmoid, LeakyRelu, Relu, "
+                "Sigmoid, Tanh."
+            ),
         ),
         (
             node("MatMulNBits", "x w s - g", "y", domain=MS, K=8, N=5, block_size=16),
             TEXT,
-            "rows in another order than that of their blocks (g_idx) are not supported.",
+            "rows in another order than their blocks (g_idx) are not supported.",
         ),
         (
             node("MatMulNBits", "x x gamma", "y", domain=MS, K=8, N=5, block_size=16),
             TEXT,
-            "the matrix is computed at run time ('x'), and must be a constant.",
+            "the matrix is computed at run time ('x'), but must be a constant.",
         ),
     ],
 )

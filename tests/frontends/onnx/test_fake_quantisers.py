@@ -342,14 +342,14 @@ def test_chips_keep_to_the_bounds_of_four_bits(
             QONNX,
             numbers(1, 0, 8),
             {"rounding_mode": "ODD"},
-            "rounding mode 'ODD' is not known, only CEIL, DOWN, FLOOR, HALF_DOWN, HALF_EVEN, HALF_UP, ROUND, UP.",
+            "rounding mode 'ODD' is not supported; use CEIL, DOWN, FLOOR, HALF_DOWN, HALF_EVEN, HALF_UP, ROUND, UP.",
         ),
         (
             "FixedPerTensorAffine",
             "",
             {"s": np.ones(2, np.float32), "z": np.zeros(2, np.int32)},
             {"quant_min": 0, "quant_max": 255},
-            "it has 2 scales, and one is for the whole tensor.",
+            "it has 2 scales; it needs one for the whole tensor.",
         ),
         (
             "FixedPerChannelAffine",

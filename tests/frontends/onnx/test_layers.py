@@ -312,7 +312,7 @@ def test_lstm_of_8_bits_needs_constant_weights(tmp_path: Path) -> None:
     model = network([layer], {"x": [5, 2, 4], "w": [1, 4, 12]}, ["y"], weights, opset=14)
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     with pytest.raises(
-        Unsupported, match=r"the matrix of weights is computed at run time \('w'\), and must be a const"
+        Unsupported, match=r"the matrix of weights is computed at run time \('w'\), but must be a const"
     ):
         read(model, tmp_path)
 
@@ -413,11 +413,11 @@ def test_loop_that_is_too_long_or_open(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("tpuc_onnx.control.MOST_STEPS", 20)
     weights = {"limit": np.array(9000), "true": np.array(True), "three": np.array(9000)}
     loop = node("Loop", "limit true x", "y all", body=body("three"))
-    with pytest.raises(Unsupported, match=r"node 'Loop_y' \(Loop\): it runs more than 20 steps, which are too many"):
+    with pytest.raises(Unsupported, match=r"node 'Loop_y' \(Loop\): it runs more than 20 steps, too many"):
         read(network([loop], {"x": [2]}, ["y"], weights), tmp_path)
     nodes = [node("ReduceSum", "x", "s", keepdims=0), node("Cast", "s", "limit", to=TensorProto.INT64), loop]
     del weights["limit"]
-    with pytest.raises(Unsupported, match=r"its trip count depends on the data \(tensor 'limit'\), and compiled"):
+    with pytest.raises(Unsupported, match=r"its trip count depends on the data \(tensor 'limit'\), but compiled"):
         read(network(nodes, {"x": [2]}, ["y"], weights), tmp_path)
 
 

@@ -78,5 +78,5 @@ def test_loops_up_to_the_limit(tmp_path: Path) -> None:
 
 @each("steps", [1025, 1 << 62])
 def test_loops_beyond_the_limit(steps: int, tmp_path: Path) -> None:
-    with pytest.raises(ImportRefused, match=r"\(Loop\): it runs more than 1024 steps, which are too many to write out"):
+    with pytest.raises(ImportRefused, match=r"\(Loop\): it runs more than 1024 steps, too many to unroll"):
         read(_loop(steps), tmp_path)

@@ -65,7 +65,9 @@ def test_descriptions_that_contradict_the_first_layers(
 ) -> None:
     with pytest.raises(InvalidModel) as error:
         imported(layers, weights, tmp_path, preset)
+    found, _, given = ranges.partition(" of ")
     assert str(error.value) == (
-        f"{tmp_path / 'net.onnx'}: input 'x' is normalised by the network ('{layer}'), which makes {ranges}, what mean "
-        "and scale make of bytes. Describe the pictures otherwise, or with --preprocess none as bytes."
+        f"{tmp_path / 'net.onnx'}: input 'x' is normalized by the network ('{layer}') as well: mean and scale turn "
+        f"bytes into {given}, and the network turns these into {found}. Describe the pictures otherwise, or with "
+        "--preprocess none as bytes."
     )

@@ -55,7 +55,7 @@ def test_file_of_another_kind(content: bytes, tmp_path: Path) -> None:
 def test_opset(opset: int, way_out: int, tmp_path: Path) -> None:
     nodes = [node("Add", "x x", "y")]
     assert sentence(network(nodes, {"x": [2]}, ["y"], opset=opset), tmp_path) == (
-        f"m.onnx: uses opset {opset}, and opsets 7 to 28 are supported. Export it again with opset {way_out}, or "
+        f"m.onnx: uses opset {opset}, but opsets 7 to 28 are supported. Export it again with opset {way_out}, or "
         "convert it with onnx.version_converter."
     )
 
@@ -63,7 +63,7 @@ def test_opset(opset: int, way_out: int, tmp_path: Path) -> None:
 def test_no_opset(tmp_path: Path) -> None:
     model = network([RELU], {"x": [2]}, ["y"])
     del model.opset_import[:]
-    assert sentence(model, tmp_path) == "m.onnx: does not say which opset it uses. Export it again."
+    assert sentence(model, tmp_path) == "m.onnx: states no opset. Export it again."
 
 
 def test_cycle(tmp_path: Path) -> None:
@@ -91,20 +91,20 @@ def test_weight_computed_again(tmp_path: Path) -> None:
 def test_unnamed_output_of_a_node(tmp_path: Path) -> None:
     nodes = [onnx.helper.make_node("Relu", ["x"], [""]), RELU]
     assert sentence(network(nodes, {"x": [2]}, ["y"]), tmp_path) == (
-        "m.onnx: node 0 (Relu) has no named output, so nothing can use it. Remove it or name its output."
+        "m.onnx: node 0 (Relu) has no named output, so it has no effect. Remove it or name its output."
     )
 
 
 def test_unnamed_input(tmp_path: Path) -> None:
     assert sentence(network([RELU], {"x": [2], "": [2]}, ["y"]), tmp_path) == (
-        "m.onnx: an input has no name. Name it in the program that exports the network."
+        "m.onnx: an input has no name. Name it when you export the network."
     )
 
 
 def test_tensor_from_nowhere(tmp_path: Path) -> None:
     assert sentence(network([node("Add", "x ghost", "y")], {"x": [2]}, ["y"]), tmp_path) == (
-        "m.onnx: node 'Add_y' (Add) reads tensor 'ghost', which is no input, no weight and no result of a node. "
-        "Export the network again."
+        "m.onnx: node 'Add_y' (Add) reads tensor 'ghost', which is not an input, weight or result of a node. Export "
+        "the network again."
     )
 
 
@@ -178,7 +178,7 @@ def test_external_data_that_is_missing_or_truncated(tmp_path: Path) -> None:
     )
     (tmp_path / "m.data").unlink()
     assert sentence(content, tmp_path) == (
-        "m.onnx: the data of tensor 'w' is in the file 'm.data', which is not in FOLDER. Put it there."
+        "m.onnx: the data of tensor 'w' is in the file 'm.data', which is missing in FOLDER. Put it there."
     )
 
 
@@ -193,7 +193,7 @@ def test_external_data_in_strange_places(tmp_path: Path) -> None:
     assert text.startswith("m.onnx: the data of tensor 'w' is in '../m.data', outside of FOLDER. Put both files into")
     entries["location"].value, entries["offset"].value = "m.data", "-4"
     assert sentence(moved, tmp_path) == (
-        "m.onnx: the data of tensor 'w' is at offset '-4' with length '24', which are no numbers. Export or download "
+        "m.onnx: the data of tensor 'w' is at offset '-4' with length '24', which are not numbers. Export or download "
         "the file again."
     )
     entries["offset"].value, entries["length"].value = "0", "20"
@@ -214,7 +214,7 @@ def test_sparse_weights(tmp_path: Path) -> None:
 def test_open_dimensions(tmp_path: Path) -> None:
     model = network([RELU], {"x": ["batch", 3, None]}, ["y"])
     assert sentence(model, tmp_path) == (
-        "m.onnx: input 'x' has the shape batchx3x?: dimensions 0 ('batch'), 2 are dynamic, and compiled shapes are "
+        "m.onnx: input 'x' has the shape batchx3x?: dimensions 0 ('batch'), 2 are dynamic, but compiled shapes are "
         "static. Give them with --input-shapes, for example --input-shapes [[1,3,1]]."
     )
     model = network([node("Add", "x s", "y")], {"x": ["n", 3, "h", "w"], "s": []}, ["y"])
@@ -224,7 +224,7 @@ def test_open_dimensions(tmp_path: Path) -> None:
 def test_input_without_a_shape(tmp_path: Path) -> None:
     model = network([RELU], {"x": None}, ["y"])
     assert sentence(model, tmp_path) == (
-        "m.onnx: input 'x' has no shape, and compiled shapes are static. Give it with --input-shapes, for example "
+        "m.onnx: input 'x' has no shape, but compiled shapes are static. Give it with --input-shapes, for example "
         "--input-shapes [[1,3,224,224]]."
     )
 
@@ -232,13 +232,13 @@ def test_input_without_a_shape(tmp_path: Path) -> None:
 def test_input_shapes_that_do_not_fit(tmp_path: Path) -> None:
     model = network([RELU], {"x": ["n", 3]}, ["y"])
     assert sentence(model, tmp_path, ImportOptions(input_shapes=((1, 3), (2, 2)))) == (
-        "m.onnx: --input-shapes gives 2 shapes, and the network has 1 inputs: 'x'. Give one shape for each, in this "
+        "m.onnx: --input-shapes gives 2 shapes, but the network has 1 inputs: 'x'. Give one shape for each, in this "
         "order."
     )
     for shape in ((1, 3, 4), (0, 3)):
         assert sentence(model, tmp_path, ImportOptions(input_shapes=(shape,))) == (
             f"m.onnx: input 'x' has the shape nx3, which --input-shapes [{','.join(map(str, shape))}] does not fit. "
-            "Give 2 extents of at least 1."
+            "Give 2 dimensions of at least 1."
         )
 
 
@@ -289,22 +289,22 @@ def test_one_unknown_operator(tmp_path: Path) -> None:
     )
 
 
-RANK = "windows over 4 dimensions are not supported, only over 1 to 3"
+RANK = "windows over 4 dimensions are not supported; use 1 to 3"
 REFUSALS = [
     (
         node("MaxPool", "x", "y where", kernel_shape=[2, 2], dilations=[2, 2]),
         "indices of dilated windows, or over other than 1 or 2 dimensions, are not supported",
     ),
-    (node("Clip", "x - z", "y"), r"its limit 'max' is computed at run time \(tensor 'z'\), and must be a constant"),
+    (node("Clip", "x - z", "y"), r"its limit 'max' is computed at run time \(tensor 'z'\), but must be a constant"),
     (node("Conv", "x w", "y"), RANK),
-    (node("Pad", "x eight", "y", mode="mirror"), "mode 'mirror' is not known, only constant, reflect, edge and wrap"),
+    (node("Pad", "x eight", "y", mode="mirror"), "mode 'mirror' is not supported; use constant, reflect, edge or wrap"),
     (node("Pad", "x nine", "y", mode="wrap"), "pads 0 and 9 do not wrap around an axis of extent 8"),
-    (node("Resize", "x - twice", "y", mode="area"), "mode 'area' is not known, only nearest, linear and cubic"),
+    (node("Resize", "x - twice", "y", mode="area"), "mode 'area' is not supported; use nearest, linear or cubic"),
     (
         node("Resize", "x - twice", "y", coordinate_transformation_mode="tf_half_pixel_for_nn"),
         "coordinate_transformation_mode 'tf_half_pixel_for_nn' is not supported",
     ),
-    (node("Cast", "x", "y", to=8), "a cast from float to string is not supported: networks compute numbers"),
+    (node("Cast", "x", "y", to=8), "a cast from float to string is not supported: only numbers are"),
     (node("NonZero", "x", "y"), "how many elements its result has depends on the data"),
     (node("Bernoulli", "x", "y"), "its result is random"),
     (node("BitCast", "x", "y", to=6), "it reads the bits of float as int32"),
@@ -329,8 +329,8 @@ def test_batch_normalization_in_training(tmp_path: Path) -> None:
     weights = {"s": values(2), "b": values(2), "m": values(2), "v": values(2)}
     nodes = [node("BatchNormalization", "x s b m v", "y mean var", training_mode=1)]
     assert sentence(network(nodes, {"x": [1, 2, 4]}, ["y"], weights, opset=14), tmp_path) == (
-        "m.onnx: node 'BatchNormalization_y' (BatchNormalization): it still computes its statistics: export the "
-        "network for inference, not training."
+        "m.onnx: node 'BatchNormalization_y' (BatchNormalization): it is in training mode: export the network for "
+        "inference."
     )
 
 
@@ -363,7 +363,9 @@ def test_outputs_that_nothing_is_computed_for(tmp_path: Path) -> None:
 def test_inputs_that_are_no_numbers(tmp_path: Path) -> None:
     model = network([node("Identity", "x", "y")], {"x": [2]}, ["y"])
     model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.STRING
-    rest = "and networks compute tensors of numbers only. Cut the network behind what reads it, or export it without."
+    rest = (
+        "but only tensors of numbers are supported. Cut the network after the nodes that read it, or export it without."
+    )
     assert sentence(model, tmp_path) == f"m.onnx: input 'x' is text, {rest}"
     model.graph.input[0].type.Clear()
     model.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type = 1

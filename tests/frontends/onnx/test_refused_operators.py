@@ -44,28 +44,28 @@ CASES: list[tuple[onnx.NodeProto, tuple[int, ...], Mapping[str, Array], int, str
         (1, 4),
         {"s": values(4)},
         8,
-        "statistics per element are not supported, only per channel (spatial = 1).",
+        "statistics per element are not supported; use statistics per channel (spatial = 1).",
     ),
     (
         node("DeformConv", "x w o", "y"),
         (1, 4, 6),
         {"w": values(8, 4, 3), "o": values(1, 3, 4)},
         19,
-        "it works on images only, and this kernel has 1 dimensions.",
+        "it needs images, but this kernel has 1 dimensions.",
     ),
     (
         node("ConvTranspose", "x w", "y"),
         VOLUME,
         {"w": values(4, 8, 1, 1, 1, 1)},
         13,
-        "filters of 4 dimensions are not supported, only of 1 to 3.",
+        "filters of 4 dimensions are not supported; use 1 to 3.",
     ),
     (
         node("Cast", "x", "y", to=TensorProto.FLOAT8E8M0, round_mode="nearest"),
         (2, 3),
         {},
         24,
-        "round_mode 'nearest' is not supported, only up.",
+        "round_mode 'nearest' is not supported; use up.",
     ),
     (
         node("GRU", "x w r", "y", hidden_size=2, activations=["Softmax", "Tanh"]),
@@ -79,7 +79,7 @@ CASES: list[tuple[onnx.NodeProto, tuple[int, ...], Mapping[str, Array], int, str
         (1025, 1, 4),
         {"w": values(1, 2, 4), "r": values(1, 2, 2)},
         13,
-        "it has 1025 steps, and more than 1024 are too many to write out.",
+        "it has 1025 steps, and more than 1024 are too many to unroll.",
     ),
 ]
 
@@ -135,9 +135,9 @@ def scan(count: int) -> onnx.NodeProto:
 @each(
     ("count", "shapes", "expected"),
     [
-        (3, ((4,), (2, 4)), "num_scan_inputs is 3, and it has 2 operands."),
-        (2, ((3, 4), (2, 4)), "it scans [2, 3] steps; there must be one number of at most 1024."),
-        (1, ((4,), (1025, 4)), "it scans [1025] steps; there must be one number of at most 1024."),
+        (3, ((4,), (2, 4)), "num_scan_inputs is 3, but it has 2 operands."),
+        (2, ((3, 4), (2, 4)), "its scanned operands have [2, 3] steps; they must agree, and be at most 1024."),
+        (1, ((4,), (1025, 4)), "its scanned operands have [1025] steps; they must agree, and be at most 1024."),
     ],
 )
 def test_scans(count: int, shapes: tuple[tuple[int, ...], ...], expected: str, tmp_path: Path) -> None:
@@ -165,12 +165,12 @@ def test_a_branch_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_version_that_is_none(tmp_path: Path) -> None:
     model = network([node("Relu", "x", "y")], {"x": [4]}, ["y"], opset=1 << 20)
-    assert sentence(model, tmp_path) == "says that it uses opset 1048576, which is no version. Export it again."
+    assert sentence(model, tmp_path) == "opset 1048576 does not exist. Export it again."
 
 
 def test_a_name_that_is_no_text(tmp_path: Path) -> None:
     content = network([node("Relu", "x", "y")], {"x": [4]}, ["y"]).SerializeToString()
-    with pytest.raises(TpucError, match=r"node 0 has a name that is no text\. Export or download the file again\.$"):
+    with pytest.raises(TpucError, match=r"node 0 has a name that is not text\. Export or download the file again\.$"):
         read(content.replace(b"Relu_y", b"Relu\xff\xfe"), tmp_path)
 
 

@@ -135,7 +135,7 @@ def test_a_loop_that_collects(tmp_path: Path) -> None:
                 node("Cast", "u", "t", to=7),
                 node("SequenceAt", "s t", "y"),
             ],
-            "(SequenceAt): the position is computed at run time ('t'), and must be a constant.",
+            "(SequenceAt): the position is computed at run time ('t'), but must be a constant.",
         ),
     ],
 )

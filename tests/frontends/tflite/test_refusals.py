@@ -141,7 +141,7 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
         (
             [X, Tensor("p", (1, 2), "INT32"), Y],
             [Node("PAD", ["x", "p"], ["y"], ("PadOptions", {}))],
-            "node 'y' (PAD): the padding is computed at run time (tensor 'p'), and must be a constant.",
+            "node 'y' (PAD): the padding is computed at run time (tensor 'p'), but must be a constant.",
         ),
         (
             [X, Y],

@@ -346,7 +346,7 @@ def test_lstms_of_integers_state_their_scales(tmp_path: Path) -> None:
         "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): it does not state the scale of what it projects."
     )
     assert told(Layer(steps=1025, count=1, inputs=2, units=2, norm=True), lambda tensor: tensor) == (
-        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): its steps are written out, at most 1024, and it has 1025."
+        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): its steps are unrolled, at most 1024, but it has 1025."
     )
 
 

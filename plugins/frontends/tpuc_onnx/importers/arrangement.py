@@ -76,7 +76,7 @@ def pad(node: ForeignNode, build: ImportBuilder) -> Value:
     """Pads are attributes up to opset 10, constant operands after it, for some axes only since 18."""
     x, mode = build.value(node.inputs[0]), node.attributes.get("mode", "constant")
     if mode not in ("constant", "reflect", "edge", "wrap"):
-        raise build.refuse(node, f"mode '{mode}' is not known, only constant, reflect, edge and wrap")
+        raise build.refuse(node, f"mode '{mode}' is not supported; use constant, reflect, edge or wrap")
     pads, rank = _numbers(node, build, 1, "pads"), x.tensor.rank
     axes = axes_of(node, build, 3)
     chosen = [axis % rank for axis in axes] if axes is not None else list(range(rank))

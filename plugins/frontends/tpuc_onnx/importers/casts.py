@@ -27,14 +27,14 @@ def cast(node: ForeignNode, build: OnnxBuilder) -> Value:
         target = build.elem_type(node.inputs[1])
     x, name = build.value(node.inputs[0]), node.outputs[0]
     if "string" in (source, target):
-        raise build.refuse(node, f"a cast from {source} to {target} is not supported: networks compute numbers")
+        raise build.refuse(node, f"a cast from {source} to {target} is not supported: only numbers are")
     if target == source or target in _WIDE or source == "bool" or _contains(target, source):
         return x
     if target == "bool":
         return build.build(top.CompareConst(mode="NotEqual", const_val=0.0), [x], name)
     rounding = node.attributes.get("round_mode", "up")
     if target == "float8e8m0" and rounding != "up":
-        raise build.refuse(node, f"round_mode '{rounding}' is not supported, only up")
+        raise build.refuse(node, f"round_mode '{rounding}' is not supported; use up")
     return build.build(top.Cast(to=target.upper(), saturate=bool(node.attributes.get("saturate", 1))), [x], name)
 
 
@@ -49,7 +49,7 @@ def bit_cast(node: ForeignNode, build: OnnxBuilder) -> Value:
         return x
     if not (is_integer(source) and is_integer(target) and _bits(source)[0] == _bits(target)[0] <= WIDEST_WRAP):
         raise build.refuse(
-            node, f"it reads the bits of {source} as {target}, and compiled networks choose their number formats"
+            node, f"it reads the bits of {source} as {target}, but compiled networks choose their number formats"
         )
     return build.build(top.Cast(to=target.upper()), [x], node.outputs[0])
 

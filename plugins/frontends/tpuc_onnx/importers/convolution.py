@@ -19,7 +19,7 @@ def conv(node: ForeignNode, build: OnnxBuilder) -> Value:
     kernel = build.shape(node.inputs[1])[2:]
     declared = node.attributes.get("kernel_shape", kernel)
     if declared != kernel:
-        raise build.refuse(node, f"kernel_shape is {list(declared)}, and the filter's is {list(kernel)}")
+        raise build.refuse(node, f"kernel_shape is {list(declared)}, but the filter has {list(kernel)}")
     if len(kernel) == 3:
         return conv_volume(node, build)
     window = WindowAttributes.of(node, build, kernel)
@@ -60,7 +60,7 @@ def conv_transpose(node: ForeignNode, build: OnnxBuilder) -> Value:
     if len(kernel) == 3:
         return conv_transpose_volume(node, build, window, extra)
     if len(kernel) not in (1, 2):
-        raise build.refuse(node, f"filters of {len(kernel)} dimensions are not supported, only of 1 to 3")
+        raise build.refuse(node, f"filters of {len(kernel)} dimensions are not supported; use 1 to 3")
     x = build.value(node.inputs[0])
     x = reshape(build, x, images(x.tensor.dims), f"{name}_images")
     window, group = window.two_dimensional(), node.attributes.get("group", 1)
@@ -92,7 +92,7 @@ def deform_conv(node: ForeignNode, build: OnnxBuilder) -> Value:
     """A convolution whose taps are moved by computed offsets."""
     window = WindowAttributes.any(node, build, build.shape(node.inputs[1])[2:])
     if len(window.kernel) != 2:
-        raise build.refuse(node, f"it works on images only, and this kernel has {len(window.kernel)} dimensions")
+        raise build.refuse(node, f"it needs images, but this kernel has {len(window.kernel)} dimensions")
     op = top.DeformConv2D(
         kernel_shape=window.kernel,
         strides=window.strides,

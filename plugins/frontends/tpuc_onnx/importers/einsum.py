@@ -33,7 +33,7 @@ def _terms(node: ForeignNode, build: ImportBuilder, ranks: Sequence[int]) -> tup
     left, arrow, result = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
-        raise build.refuse(node, f"equation '{equation}' has {len(terms)} operands, the node has {len(ranks)}")
+        raise build.refuse(node, f"equation '{equation}' has {len(terms)} operands, but the node has {len(ranks)}")
     free = [letter for letter in string.ascii_letters if letter not in equation]
     widths = [
         rank - len(term.replace("...", "")) if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)

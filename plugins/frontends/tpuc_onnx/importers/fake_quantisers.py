@@ -170,7 +170,7 @@ _SMALLEST_POWER = 2.0**-15
 def _single_scale(node: ForeignNode, build: OnnxBuilder) -> Array:
     scale = _scale(node, build).reshape(-1)
     if scale.size > 1:
-        raise build.refuse(node, f"it has {scale.size} scales, and one is for the whole tensor")
+        raise build.refuse(node, f"it has {scale.size} scales; it needs one for the whole tensor")
     return scale
 
 
@@ -229,7 +229,7 @@ def _stated_bounds(node: ForeignNode, build: OnnxBuilder, index: int) -> tuple[i
 def _rounding(node: ForeignNode, build: OnnxBuilder, default: str) -> str:
     mode = str(node.attributes.get("rounding_mode", default)).upper()
     if mode not in ROUNDINGS:
-        raise build.refuse(node, f"rounding mode '{mode}' is not known, only {', '.join(sorted(ROUNDINGS))}")
+        raise build.refuse(node, f"rounding mode '{mode}' is not supported; use {', '.join(sorted(ROUNDINGS))}")
     return mode
 
 

@@ -22,9 +22,9 @@ _LRN: Mapping[str, float] = {"alpha": 0.0001, "beta": 0.75, "bias": 1.0}
 def batch_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
     """With fixed statistics only. ONNX orders scale, bias, mean, variance; TOP mean, variance, scale, bias."""
     if node.attributes.get("training_mode", 0):
-        raise build.refuse(node, "it still computes its statistics: export the network for inference, not training")
+        raise build.refuse(node, "it is in training mode: export the network for inference")
     if not node.attributes.get("spatial", 1):
-        raise build.refuse(node, "statistics per element are not supported, only per channel (spatial = 1)")
+        raise build.refuse(node, "statistics per element are not supported; use statistics per channel (spatial = 1)")
     x, scale, bias, mean, variance = (build.value(name) for name in node.inputs[:5])
     op = top.BatchNorm(epsilon=node.attributes.get("epsilon", 1e-5))
     return build.build(op, [x, mean, variance, scale, bias], node.outputs[0])

@@ -57,7 +57,7 @@ def _resampling(node: ForeignNode, build: ImportBuilder) -> Resampling:
     mode = node.attributes.get("mode", "nearest")
     coordinates = "asymmetric" if old else node.attributes.get("coordinate_transformation_mode", "half_pixel")
     if mode not in ("nearest", "linear", "cubic"):
-        raise build.refuse(node, f"mode '{mode}' is not known, only nearest, linear and cubic")
+        raise build.refuse(node, f"mode '{mode}' is not supported; use nearest, linear or cubic")
     if coordinates not in _COORDINATES:
         raise build.refuse(node, f"coordinate_transformation_mode '{coordinates}' is not supported")
     return Resampling(

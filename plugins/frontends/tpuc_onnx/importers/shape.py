@@ -24,7 +24,7 @@ def dropout(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
     training = constant_input(node, build, 2, "the mode of training")
     ratio = constant_input(node, build, 1, "the share of elements to drop")
     if training is not None and training.any() and (ratio is None or ratio.any()):
-        raise build.refuse(node, "it drops elements at random: export the network for inference, not training")
+        raise build.refuse(node, "it drops elements at random: export the network for inference")
     x = build.value(node.inputs[0])
     if len(node.outputs) < 2 or not node.outputs[1]:
         return [x]

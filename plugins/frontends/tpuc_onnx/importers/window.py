@@ -26,7 +26,7 @@ class WindowAttributes:
         window = WindowAttributes.any(node, build, kernel)
         rank = len(window.kernel)
         if rank not in (1, 2, 3):
-            raise build.refuse(node, f"windows over {rank} dimensions are not supported, only over 1 to 3")
+            raise build.refuse(node, f"windows over {rank} dimensions are not supported; use 1 to 3")
         return window.two_dimensional() if rank == 1 else window
 
     @staticmethod
@@ -92,7 +92,7 @@ def _pads(
             less, more = tuple(total // 2 for total in totals), tuple(total - total // 2 for total in totals)
             return less + more if mode == "SAME_UPPER" else more + less
         case _:
-            raise build.refuse(node, f"auto_pad '{mode}' is not known, only NOTSET, VALID, SAME_UPPER and SAME_LOWER")
+            raise build.refuse(node, f"auto_pad '{mode}' is not supported; use NOTSET, VALID, SAME_UPPER or SAME_LOWER")
 
 
 def transposed_window(node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]) -> tuple[WindowAttributes, Shape]:

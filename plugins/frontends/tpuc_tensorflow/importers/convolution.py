@@ -90,7 +90,7 @@ def batch_norm(node: ForeignNode, build: TensorflowBuilder) -> Results:
     """With fixed statistics; the other results are for training."""
     _check_rank(node, build, 0)
     if node.attributes.get("is_training", True):
-        raise build.refuse(node, "it computes statistics of its batch: export the network for inference")
+        raise build.refuse(node, "it is in training mode: export the network for inference")
     gamma, beta, mean, variance = (build.value(name) for name in node.inputs[1:5])
     op = top.BatchNorm(epsilon=float(node.attributes.get("epsilon", 1e-4)))
     image = build.value(build.channels_last(node, node.inputs[0]), NCHW)

@@ -222,7 +222,7 @@ def _written_out(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Valu
     x = build.real_value(build.value(node.inputs[0]))
     steps, count = x.tensor.dims[time], x.tensor.dims[1 - time]
     if steps > MOST_STEPS:
-        raise build.refuse(node, f"its steps are written out, at most {MOST_STEPS}, and it has {steps}")
+        raise build.refuse(node, f"its steps are unrolled, at most {MOST_STEPS}, but it has {steps}")
     rows = build.reshape(x, (steps * count, layer.weight.shape[1]), f"{name}_rows")
     bias = build.none()
     if not layer.norms:
