@@ -15,6 +15,9 @@ from tests.fuzz.graphs.table import OPERATORS
 OPSETS = range(13, min(23, onnx.defs.onnx_opset_version()) + 1)
 FAMILIES = (indexing, layers, pointwise, shaping)
 """They fill the table when they are imported."""
+TYPED_INPUTS = 5
+"""One seed in so many has inputs of other types than float32, of any rank, too."""
+INPUT_TYPES = (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.float16, np.float64)
 ATTEMPTS_PER_NODE = 20
 ATTEMPTS_PER_GRAPH = 10
 
@@ -50,6 +53,8 @@ def _drawn(seed: int, attempt: int, without: frozenset[str]) -> RandomGraph:
     m = Maker(random, int(random.choice(OPSETS)))
     for _ in range(m.choose((1, 1, 1, 2, 2, 3))):
         m.input(m.dims(m.choose((1, 2, 3, 3, 4, 4, 4, 4, 5))))
+    if seed % TYPED_INPUTS == 0:
+        _add_typed_inputs(m)
     names = [name for name, operator in OPERATORS.items() if operator.since <= m.opset and name not in without]
     weights = np.array([OPERATORS[name].weight for name in names])
     first = sorted(OPERATORS)[seed % len(OPERATORS)]
@@ -63,6 +68,18 @@ def _drawn(seed: int, attempt: int, without: frozenset[str]) -> RandomGraph:
         if m.attempt(lambda name=name: OPERATORS[name].make(m, name)) is None:  # type: ignore[misc]
             used.append(name)
     return _finished(seed, m, used)
+
+
+def _add_typed_inputs(m: Maker) -> None:
+    """Inputs of small whole numbers, each with its float form beside it: scalars to six dimensions."""
+    for _ in range(m.whole(1, 2)):
+        dtype, shape = np.dtype(m.choose(INPUT_TYPES)), m.dims(m.choose((0, 1, 2, 3, 4, 5, 6)))
+        high = 2 if dtype.kind == "b" else 5
+        arrays = tuple(np.asarray(m.random.integers(0, high, shape)).astype(dtype) for _ in range(SAMPLES))
+        value = m.added_input(arrays)
+        m.node("Cast", value, to=onnx.TensorProto.FLOAT)
+        if dtype.kind == "f":  # operators do not mix floats of two sizes
+            m.values.remove(value)
 
 
 def _finished(seed: int, m: Maker, used: list[str]) -> RandomGraph:
