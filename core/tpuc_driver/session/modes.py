@@ -53,6 +53,10 @@ def _is_stored(value: Value) -> bool:
 
 def compiled_mode(module: Module) -> str:
     """The mode that a lowered module was lowered in; a network that is quantized already has its own."""
-    mode = module.attributes["module.mode"]
-    assert isinstance(mode, StringAttr)
+    mode = module.attributes.get("module.mode")
+    if not isinstance(mode, StringAttr):
+        raise UsageError(
+            f"{module.name} was not lowered to a chip's ops: no pass of the pipeline 'lower' does so; correct "
+            "[pipelines] in tpuc.toml."
+        )
     return mode.value.lower()

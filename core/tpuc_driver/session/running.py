@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from tpuc.api.chip import Chip, LoadedModel, TensorInfo
 from tpuc.api.frontend import HostEngine
-from tpuc.errors import UsageError
+from tpuc.errors import InvalidModel, UsageError
 from tpuc.files import file_stem
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import real_values, types_of
@@ -166,6 +166,11 @@ def paired_inputs(
 def pair_inputs(top: Module, tpu: Module, sample: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
     """As `paired_inputs`, of a sample that was read: as the TPU module's input where that has another name."""
     types = [operation.result.tensor for operation in top.main.operations if isinstance(operation.op, NetworkInput)]
+    if len(types) != len(inputs_of(top)):
+        raise InvalidModel(
+            f"{top.name}: {len(types)} of its {len(inputs_of(top))} inputs are taken by top.Input; transform the "
+            "network again."
+        )
     for_top: dict[str, Array] = {}
     for_tpu: dict[str, Array] = {}
     for one, other, type in zip(inputs_of(top), inputs_of(tpu), types, strict=True):

@@ -54,8 +54,7 @@ class Simulator(FileSimulator):
         weights = model.section(SectionKind.WEIGHT)
         self._weights = np.frombuffer(weights.data if weights else b"", np.uint8)
         self._weights_touched = self._writes(WEIGHTS)
-        for base, size in enumerate(_memory_sizes(self.program, source)):
-            self.machine.gmem[base] = np.zeros(size, np.uint8)
+        self._sizes = tuple(_memory_sizes(self.program, source))
         self.machine.gmem[WEIGHTS] = self._weights.copy()
 
     @classmethod
@@ -81,10 +80,15 @@ class Simulator(FileSimulator):
         return run_function(step.function, inputs, step.arguments, step.outputs)
 
     def _reset(self) -> None:
+        """Memory is taken by the first run, so that a file that states too much of it can be looked at."""
         self.machine.lmem.fill(0)
-        for base, memory in enumerate(self.machine.gmem):
-            if base != WEIGHTS:
-                memory.fill(0)
+        for base, size in enumerate(self._sizes):
+            if base == WEIGHTS:
+                continue
+            if self.machine.gmem[base].size == size:
+                self.machine.gmem[base].fill(0)
+            else:
+                self.machine.gmem[base] = np.zeros(size, np.uint8)
         if self._weights_touched:
             self.machine.gmem[WEIGHTS][:] = self._weights
 

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from tpuc.api import Engine, Instruction
+from tpuc.api import Engine, IllegalCommand, Instruction
 
 from tpuc_cv18.isa.command import DmaInstruction
 from tpuc_cv18.isa.compression import Compression
@@ -20,6 +20,8 @@ from tpuc_cv18.isa.types import Shape4
 
 WORD_BYTES, BLOCK_BYTES, BURST_BYTES, PAGE_BYTES = 16, 64, 256, 4096
 """The bus moves words in bursts that stay inside a page; memory answers in whole blocks."""
+MOST_ROWS = 1 << 25
+"""Rows of a transfer that are counted one by one, in 256 MiB: only damaged files state more."""
 LOAD_GAP_BYTES = 16
 """A load reads over gaps up to this size instead of starting a new run."""
 
@@ -48,6 +50,11 @@ class Side:
         rows_join = 0 <= h_step - seen <= self.max_gap
         if rows_join and 0 <= c_step - seen * h <= self.max_gap:
             return base + np.arange(n) * n_step, c_step * (c - 1) + plane
+        rows = n * c if rows_join else n * c * h
+        if rows > MOST_ROWS:
+            raise IllegalCommand(
+                f"a transfer of {rows:,} rows of {row} bytes is more than any network needs; is the file damaged?"
+            )
         starts = np.add.outer(base + np.arange(n) * n_step, np.arange(c) * c_step).reshape(-1)
         if rows_join:
             return starts, plane

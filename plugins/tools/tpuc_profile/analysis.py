@@ -274,6 +274,8 @@ def by_layer(analysis: Analysis, layers: Sequence[LayerCommands]) -> Analysis:
     numbers: dict[tuple[Engine, int], int] = {}
     for index, layer in enumerate(layers):
         for name, ranges in layer.commands.items():
+            if name.upper() not in Engine.__members__:
+                raise ValueError(f"it names an engine '{name}', which no chip has")
             numbers |= {(Engine[name.upper()], n): index for first, last in ranges for n in range(first, last + 1)}
     if len(numbers) != len(analysis.timeline.entries):
         raise ValueError(f"its layers have {len(numbers)} commands, the file has {len(analysis.timeline.entries)}")
