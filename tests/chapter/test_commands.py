@@ -53,14 +53,32 @@ def run(words: list[str]) -> tuple[int, str, str]:
     return status, out.getvalue(), err.getvalue()
 
 
+def _engines(scene: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a scene is compared with, besides ONNX Runtime."""
+    return [engine for suffix, engine in ENGINES.items() if any(one.endswith(suffix) for one in scene["given"])]
+
+
 @each(
     "scene",
-    [pytest.param(one, marks=pytest.mark.slow if one["name"] in LONG else (), id=one["name"]) for one in SCENES],
+    [
+        pytest.param(one, marks=pytest.mark.slow if one["name"] in LONG else (), id=one["name"])
+        for one in SCENES
+        if not _engines(one)
+    ],
 )
 def test_scene(scene: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for suffix, (module, package) in ENGINES.items():
-        if any(one.endswith(suffix) for one in scene["given"]):
-            pytest.importorskip(module, reason=f"needs {package}")
+    check_scene(scene, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("scene", [one for one in SCENES if _engines(one)], ids=lambda one: one["name"])
+def test_scene_beside_another_engine(scene: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, package in _engines(scene):
+        pytest.importorskip(module, reason=f"needs {package}")
+    check_scene(scene, tmp_path, monkeypatch)
+
+
+def check_scene(scene: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the commands of a scene in a folder of their own."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     for given in scene["given"]:
