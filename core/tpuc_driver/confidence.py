@@ -25,7 +25,7 @@ class Interval(NamedTuple):
 
     def text(self) -> str:
         """As people read it."""
-        return f"95% interval {self.low:.1%} to {self.high:.1%}"
+        return f"{CONFIDENCE:.0%} interval {self.low:.1%} to {self.high:.1%}"
 
 
 def share_interval(share: float, count: int, confidence: float = CONFIDENCE) -> Interval:

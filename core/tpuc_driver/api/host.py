@@ -36,6 +36,7 @@ from tpuc_driver.session.calibrated_on import calibrated_on, seen_among
 from tpuc_driver.session.modes import (
     needs_calibration,
 )
+from tpuc_driver.session.overflow import limit_of
 from tpuc_driver.session.reports import (
     AccuracyReport,
     OutputCheck,
@@ -127,6 +128,7 @@ __all__ = [
     "inputs_of",
     "is_written_here",
     "labels_named",
+    "limit_of",
     "lines_of",
     "module_runner",
     "needs_calibration",

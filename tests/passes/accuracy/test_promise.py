@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tpuc.api import Module, Unsupported
 from tpuc_driver.api.accuracy import OpenedMeasure
 from tpuc_quantize.mixed_precision.accuracy_constraint import AccuracyConstraint, Form
@@ -89,6 +90,16 @@ def test_few_networks_are_asked_about_held_out_samples_and_the_last_one_is_the_s
 def test_later_networks_must_hold_with_more_confidence() -> None:
     assert searched({"0": 0.96}, 100)[1] == "0"  # 90.2 % at 95 %
     assert searched({"0": 0.8, "1": 0.96, "4": 1.0}, 100)[1] == "4"  # 89.2 % at 97.5 %
+
+
+def test_the_interval_that_is_shown_is_that_of_95_percent() -> None:
+    search = constraint(Known({"0": 0.95, "1": 0.95}, {"0": 0.8, "1": 0.99}, 100))
+    for form in forms(2):
+        search.attempt(form)
+    found = search.confirmed()
+    assert found is not None
+    assert found.interval == pytest.approx((0.9455, 0.9982), abs=5e-5)  # Wilson's of 99 of 100
+    assert found.form.preparation == "1"  # the second one, which had to hold at 97.5 %
 
 
 def test_no_more_are_tried_than_allowed_and_what_has_no_kernel_does_not_count() -> None:

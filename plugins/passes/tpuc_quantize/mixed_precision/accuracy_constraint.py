@@ -86,7 +86,7 @@ class AccuracyConstraint:
         """The cheapest network that is accurate enough in the search and on held-out samples.
 
         These are asked about few networks: the cheapest ones, and the last time about the surest. The k-th one must
-        hold with a confidence of 1 - 0.05 / k, since chance has had k tries (Bonferroni).
+        hold with a confidence of 1 - 0.05 / k, since chance has had k tries: three together err in at most 9 %.
         """
         while len(self.refuted) < self.budget.most_confirmed:
             found = list(filter(self.is_met, self.tried))
@@ -104,14 +104,15 @@ class AccuracyConstraint:
         """With its figure on held-out samples, if there are any."""
         if not self.measure.held_out:
             return tried
-        confidence = 1 - (1 - CONFIDENCE) / (len(self.refuted) + 1)
         figure = self.measure.of(self.compile(tried.form)[0], held_out=True)
-        return replace(tried, held_out=figure, interval=self.measure.interval(figure, confidence, paired=self.paired))
+        return replace(tried, held_out=figure, interval=self.measure.interval(figure, CONFIDENCE, paired=self.paired))
 
     def _holds(self, checked: Evaluated) -> bool:
-        if checked.held_out is None or checked.interval is None:
-            return True
-        return (checked.held_out if self.point_estimate else checked.interval[0]) >= self.least_held_out
+        """Asked at once, while the measure still has what it found of the network."""
+        if checked.held_out is None or self.point_estimate:
+            return checked.held_out is None or checked.held_out >= self.least_held_out
+        confidence = 1 - (1 - CONFIDENCE) / (len(self.refuted) + 1)
+        return self.measure.interval(checked.held_out, confidence, paired=self.paired)[0] >= self.least_held_out
 
     def best(self) -> Evaluated:
         """The most accurate on the samples of the search, the cheapest of equals."""

@@ -40,7 +40,7 @@ class ConstraintBudget:
     worse_below: int = 2
     """Cheaper networks that may fail in turn before the search ends: accuracy does not quite fall with cost."""
     most_confirmed: int = 3
-    """Networks that are asked about on held-out samples: each one more narrows the interval of all (Bonferroni)."""
+    """Networks that are asked about on held-out samples: each one more has to hold with more confidence."""
 
 
 @dataclass(frozen=True)

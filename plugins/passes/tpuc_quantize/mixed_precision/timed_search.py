@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tpuc.api import CALIBRATION_TABLE, FLOAT_MODES, QUANTISE_SEARCH, Module, Unsupported, UsageError
-from tpuc_driver.api.host import Session
+from tpuc.api import CALIBRATION_TABLE, FLOAT_MODES, QUANTISE_SEARCH, Module, ScalarType, Unsupported, UsageError
+from tpuc_driver.api.host import Session, limit_of
 from tpuc_lower.target.results import LATENCY
 
 from tpuc_quantize.mixed_precision.search import Search
 from tpuc_quantize.prequantized.common import has_scales
 from tpuc_quantize.tables.table import as_table
-
-F16_LARGEST = 65504.0
-"""The largest number of half precision (IEEE 754 binary16)."""
 
 
 def search_quantise_table(
@@ -56,11 +53,12 @@ def fastest_float_mode(session: Session, module: Module, calibration_table: Any)
     the chip's usual one where none compiles.
     """
     table = as_table(calibration_table)
-    largest = 0.0 if table is None else max(entry.threshold for entry in table.entries.values())
+    entries = () if table is None else table.entries.values()
+    largest = max((max(one.threshold, -one.minimum, one.maximum) for one in entries), default=0.0)
     names = [one.name for one in module.main.operations if one.results and one.operands]
     times: dict[str, float] = {}
     for mode in session.chip.description.modes:
-        if mode not in FLOAT_MODES or (mode == "f16" and largest > F16_LARGEST):
+        if mode not in FLOAT_MODES or largest > limit_of(ScalarType(mode)):
             continue
         found = Timer(session, module, calibration_table, mode)(names)
         if found is not None:
