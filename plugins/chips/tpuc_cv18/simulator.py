@@ -39,6 +39,8 @@ class Simulator(FileSimulator):
 
     part_name = "segment"
     machine: Machine
+    memory_sizes: tuple[int, ...]
+    """Bytes that the program needs behind each base register; none are taken before the first run."""
 
     def __init__(self, model: CviModel, program: int = 0, source: str = "cvimodel") -> None:
         super().__init__(source, Machine(model.target))
@@ -54,7 +56,7 @@ class Simulator(FileSimulator):
         weights = model.section(SectionKind.WEIGHT)
         self._weights = np.frombuffer(weights.data if weights else b"", np.uint8)
         self._weights_touched = self._writes(WEIGHTS)
-        self._sizes = tuple(_memory_sizes(self.program, source))
+        self.memory_sizes = tuple(_memory_sizes(self.program, source))
         self.machine.gmem[WEIGHTS] = self._weights.copy()
 
     @classmethod
@@ -82,7 +84,7 @@ class Simulator(FileSimulator):
     def _reset(self) -> None:
         """Memory is taken by the first run, so that a file that states too much of it can be looked at."""
         self.machine.lmem.fill(0)
-        for base, size in enumerate(self._sizes):
+        for base, size in enumerate(self.memory_sizes):
             if base == WEIGHTS:
                 continue
             if self.machine.gmem[base].size == size:

@@ -37,15 +37,16 @@ class OracleSubject:
         assert simulator.steps[: len(self.parts)] == self.parts
         given = [tensor for step in simulator.steps if isinstance(step, HostStep) for tensor in step.inputs]
         self._results = given or simulator.outputs
-        gmem = simulator.machine.gmem
-        self._bases = np.cumsum([0, *(round_up(memory.size, ALIGNMENT) for memory in gmem)])
+        sizes, weights = list(simulator.memory_sizes), simulator.machine.gmem[WEIGHTS]
+        sizes[WEIGHTS] = weights.size
+        self._bases = np.cumsum([0, *(round_up(size, ALIGNMENT) for size in sizes)])
         self._oracle = self._module.Oracle(CV183X.name, int(self._bases[-1]))
         rng = np.random.default_rng(17)
         self._lmem = rng.integers(0, 256, self._oracle.lmem.shape, np.uint8)
         self._gmem = rng.integers(0, 256, self._oracle.gmem.shape, np.uint8)
         for base, start in enumerate(self._bases[:-1]):
             self._oracle.set_base(base, int(start))
-        self._gmem[self._bases[WEIGHTS] :][: gmem[WEIGHTS].size] = gmem[WEIGHTS]
+        self._gmem[self._bases[WEIGHTS] :][: weights.size] = weights
         for tensor in simulator.inputs:
             values = random_inputs([tensor])[tensor.name].reshape(-1).view(np.uint8)
             self._gmem[self._offset(tensor.address) :][: values.size] = values
