@@ -154,7 +154,7 @@ def score(names: Sequence[str], work: Path) -> Figures:
         module = session.load(work / f"{name}.mlir")
         table = session.calibrate(module, dataset=work / f"{name}_calib.npz")
         samples = open_samples(inputs_of(module), work / f"{name}_eval.npz")
-        found = self_check(session, module, None, table, samples, tuned=False)
+        found = self_check(session.configuration, module, None, table, samples, tuned=False)
         assert found is not None
         same, total = (sum(getattr(one, field) for one in found.outputs) for field in ("same", "total"))
         worst = min(min(max(one.decibels, 0.0), 80.0) for one in found.outputs)

@@ -36,7 +36,7 @@ STAGES: Sequence[Box] = (
         "ranges, precision",
         (
             *("options", "tables", "observers", "ranges", "metrics", "simulation", "calibration", "proposers"),
-            *("importing", "scaling", "remedies", "masks", "prequantized", "analysis", "mixed_precision"),
+            *("importing", "scaling", "remedies", "masks", "analysis", "mixed_precision"),
         ),
         "#fef3c7",
     ),
@@ -52,6 +52,7 @@ STAGES: Sequence[Box] = (
 """A network goes through these from left to right."""
 
 FLOORS: Sequence[Sequence[Box]] = (
+    (Box("plugins/passes/tpuc_prequantized", "networks that come quantized", (), "#fef3c7"),),
     (
         Box("core/tpuc_driver", "runs the stages", ("session", "data", "work", "facade", "cli", "api"), "#e2e8f0"),
         Box("plugins/ops", "what ops mean", ("tpuc_ops", "tpuc_legalise", "tpuc_chip_parts"), "#e2e8f0"),
@@ -123,7 +124,7 @@ def _column(box: Box, left: float, top: float, width: float, height: float) -> I
 
 def _wide(parts: list[str], box: Box, left: float, top: float, width: float) -> float:
     """A box whose rooms stand beside each other; returns where the next one begins."""
-    cell = 14 + 7 * max(map(len, box.rooms))
+    cell = 14 + 7 * max(map(len, box.rooms), default=1)
     per_row = int((width - 16) // cell)
     rows = [box.rooms[begin : begin + per_row] for begin in range(0, len(box.rooms), per_row)]
     height = 28 + LINE * len(rows) + 4

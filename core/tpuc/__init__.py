@@ -60,7 +60,7 @@ class _OldNames:
     @staticmethod
     def find_spec(name: str, *_: object) -> object:
         """The spec of a module of ours that has moved."""
-        if not name.startswith("tpuc."):
+        if not name.startswith(("tpuc.", "tpuc_quantize.")):
             return None
         from tpuc_driver.moved import spec_of
 

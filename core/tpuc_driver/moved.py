@@ -1,4 +1,4 @@
-"""Old import paths: modules that moved out of `tpuc` keep their old names until version 0.3."""
+"""Old import paths: modules that moved to another package keep their old names until version 0.3."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ _SPLIT: Mapping[str, Sequence[str]] = {
     "tpuc.registry.problems": ("tpuc_driver.problems",),
     "tpuc.api.container": ("tpuc_chip_parts.flatbuffer",),
     "tpuc.hookspecs": ("tpuc.registry.hookspecs",),
+    "tpuc_quantize.scaling.integer_weights": ("tpuc_prequantized.integer_weights",),
+    "tpuc_quantize.scaling.links": ("tpuc_optimize.channel_links",),
 }
 """Modules whose names are in several places now, or in one of another name."""
 
 _WHOLE: Mapping[str, str] = {
     "tpuc.testing": "tpuc_testing",
+    "tpuc_quantize.prequantized": "tpuc_prequantized",
     **{
         f"tpuc.{name}": f"tpuc_driver.{name}"
         for name in (

@@ -17,9 +17,9 @@ DEFENDED = {
     "plugins/passes/tpuc_optimize/canonicalization/affine.py": {"AFFINE_OPS"},
     "plugins/passes/tpuc_optimize/canonicalization/masks.py": {"_FEW", "_JOINS"},
     "plugins/passes/tpuc_plan/regions/outline.py": {"ATTRIBUTES"},
-    "plugins/passes/tpuc_quantize/prequantized/absorb_quantization.py": {"_STATED"},
-    "plugins/passes/tpuc_quantize/prequantized/common.py": {"STORED"},
-    "plugins/passes/tpuc_quantize/prequantized/zero_points.py": {"_SUMS"},
+    "plugins/passes/tpuc_prequantized/absorb_quantization.py": {"_STATED"},
+    "plugins/passes/tpuc_prequantized/common.py": {"STORED"},
+    "plugins/passes/tpuc_prequantized/zero_points.py": {"_SUMS"},
     "plugins/passes/tpuc_quantize/remedies/keep_epsilons.py": {"_DIVIDES", "_STEPS", "_SUMS"},
     "plugins/tools/tpuc_eval/postprocess/ssd.py": {"_DECODING"},
 }

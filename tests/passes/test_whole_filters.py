@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 from tpuc.api.evaluation import stated_factors
 from tpuc_ops import top
-from tpuc_quantize.scaling.integer_weights import make_integer_weights
+from tpuc_prequantized.integer_weights import make_integer_weights
 
 from tests.passes.graphs import Array, Network, assert_equal, run
 

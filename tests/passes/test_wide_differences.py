@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from tpuc_quantize.prequantized.wide_differences import differences_to_floats
+from tpuc_prequantized.wide_differences import differences_to_floats
 
 from tests.families import each
 from tests.frontends.tflite.files import Tensor, constant

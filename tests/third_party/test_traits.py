@@ -14,9 +14,9 @@ from tpuc.api import Module, Node, Op, Types
 from tpuc.interpreter import Interpreter
 from tpuc_ops import top
 from tpuc_ops.traits import Differentiable, Homogeneous, KeepsSign, Rearranges, TakesResultRange
-from tpuc_quantize.prequantized.absorb_quantization import AbsorbQuantisation
+from tpuc_optimize.channel_links import find_links
+from tpuc_prequantized.absorb_quantization import AbsorbQuantisation
 from tpuc_quantize.ranges.bounds import bounds_of
-from tpuc_quantize.scaling.links import find_links
 
 from tests.passes.accuracy.test_gradients import slope
 from tests.passes.calibration.test_propagation import propagate

@@ -1,1 +1,1 @@
-"""Quantization: calibration, pre-quantized networks, remedies, accuracy analysis, mixed precision."""
+"""Quantization: calibration, remedies, accuracy analysis, mixed precision."""

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from tpuc.interpreter import Interpreter
 from tpuc.schedule import PassContext
 from tpuc_optimize.canonicalize import Canonicalize
-from tpuc_quantize.prequantized.drop_dynamic_quantization import drop_dynamic_quantisation
+from tpuc_prequantized.drop_dynamic_quantization import drop_dynamic_quantisation
 
 from tests.families import each
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, run_onnx, values

@@ -13,7 +13,7 @@ from tpuc.api import PassContext, Unsupported
 from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
-from tpuc_quantize.prequantized.absorb_quantization import AbsorbQuantisation
+from tpuc_prequantized.absorb_quantization import AbsorbQuantisation
 
 from tests.families import each
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, values

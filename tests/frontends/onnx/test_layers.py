@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from tpuc.api import InvalidModel, PassContext, Unsupported
-from tpuc_quantize.prequantized.drop_dynamic_quantization import drop_dynamic_quantisation
+from tpuc_prequantized.drop_dynamic_quantization import drop_dynamic_quantisation
 
 from tests.families import each
 from tests.frontends.onnx.networks import Array, assert_same, network, node, ops, read, registry, run_onnx, values

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 from tpuc.api import InvalidModel, Module, PassContext, TensorType
 from tpuc.interpreter import Interpreter
-from tpuc_quantize.prequantized.absorb_quantization import AbsorbQuantisation
+from tpuc_prequantized.absorb_quantization import AbsorbQuantisation
 
 from tests.families import each
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, run_onnx, values

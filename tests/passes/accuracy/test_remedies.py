@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tpuc.api import Module
 from tpuc_driver.session import Session
 from tpuc_ops import top
+from tpuc_optimize.channel_links import find_links, reader_ranges, writer_ranges
 from tpuc_quantize.remedies.bias_correction import apply_shifts
 from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
-from tpuc_quantize.scaling.links import find_links, reader_ranges, writer_ranges
 from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
 from tpuc_quantize.tables.annotations import note_lines, parse_notes
 

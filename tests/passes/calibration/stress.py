@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tpuc.api import Builder, Module, Value
 from tpuc.interpreter import Interpreter
 from tpuc_ops import top
-from tpuc_quantize.scaling.links import find_links, move
+from tpuc_optimize.channel_links import find_links, move
 from tpuc_quantize.simulation.output_slots import output_parts
 
 Array = NDArray[Any]

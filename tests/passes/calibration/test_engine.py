@@ -21,7 +21,7 @@ from tpuc_quantize.calibration import engine
 from tpuc_quantize.calibration.equalization import Equalised
 from tpuc_quantize.options.budgets import BUDGETS
 from tpuc_quantize.proposers import rounded_weights
-from tpuc_quantize.scaling.links import equalise
+from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
 from tpuc_quantize.tables.table import parse_table
 
 from tests.families import each
@@ -82,7 +82,7 @@ def test_equalised_filters_are_rounded_by_what_they_are_multiplied_with_however_
     is_better: bool, module: Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounded: list[int] = []
-    factors = equalise(module.clone()) if is_better else {}
+    factors = EqualiseWeights().equalize(module.clone()) if is_better else {}
     assert bool(factors) == is_better
     monkeypatch.setattr(engine, "equalised_where_better", lambda *_: Equalised(factors))
     monkeypatch.setattr(rounded_weights, "BUDGETS", replace(BUDGETS, quick=0.0))

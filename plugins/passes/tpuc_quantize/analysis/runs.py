@@ -14,9 +14,9 @@ from tpuc.api import (
     UsageError,
 )
 from tpuc_driver.api.host import Session, calibrated_on, inputs_of, samples_in, seen_among
+from tpuc_prequantized.common import has_scales
 
 from tpuc_quantize.analysis.stored_values import stored_layers
-from tpuc_quantize.prequantized.common import has_scales
 
 
 def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Sequence[Path], count: int) -> list[Any]:

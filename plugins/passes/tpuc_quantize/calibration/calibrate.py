@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
 from tpuc_driver.api.host import SampleSet, SampleSource, open_pool, open_samples
+from tpuc_prequantized.common import computes_floats, has_scales
+from tpuc_prequantized.drop_dynamic_quantization import without_dynamic_quantisation
 
 from tpuc_quantize.calibration.engine import Engine
 from tpuc_quantize.calibration.search import Settings, kept_for
@@ -20,8 +22,6 @@ from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.observers.sample_checks import lint
 from tpuc_quantize.options.budgets import BUDGETS, operations_of
 from tpuc_quantize.options.tuning import MARGINS
-from tpuc_quantize.prequantized.common import computes_floats, has_scales
-from tpuc_quantize.prequantized.drop_dynamic_quantization import without_dynamic_quantisation
 from tpuc_quantize.tables.table import SEEN, CalibrationTable, fingerprint_lines, make_remarks
 
 DEFAULT = "kld"

@@ -20,7 +20,7 @@ from tpuc_quantize.observers.held_out import samples_at, spread
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.options.tuning import COMPARISON
-from tpuc_quantize.scaling.links import equalise
+from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
 from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.tables.history import Entrant, Round
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
@@ -42,7 +42,7 @@ def equalised_where_better(module: Module, context: PassContext, pool: Pool, pro
     samples.
     """
     equalised = module.clone()
-    factors = equalise(equalised)
+    factors = EqualiseWeights().equalize(equalised)
     if not factors:
         return Equalised()
     said, ran = "", Round("network", "", "", ())

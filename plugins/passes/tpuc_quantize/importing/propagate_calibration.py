@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tpuc.api import CALIBRATION_TABLE, Module, Operation, Pass, PassContext
 from tpuc_ops.traits import Reorders
+from tpuc_prequantized.drop_dynamic_quantization import DropDynamicQuantisation
 
 from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.importing.propagation import (
@@ -18,7 +19,6 @@ from tpuc_quantize.importing.propagation import (
     forward_sum,
     keep_sign,
 )
-from tpuc_quantize.prequantized.drop_dynamic_quantization import DropDynamicQuantisation
 from tpuc_quantize.scaling.move_factors import MoveFactors
 from tpuc_quantize.tables.history import Origin, Stage
 from tpuc_quantize.tables.table import CalibrationTable, as_table

@@ -9,9 +9,9 @@ from typing import Any
 from tpuc.api import CALIBRATION_TABLE, FLOAT_MODES, QUANTISE_SEARCH, Module, ScalarType, Unsupported, UsageError
 from tpuc_driver.api.host import Session, limit_of
 from tpuc_lower.target.results import LATENCY
+from tpuc_prequantized.common import has_scales
 
 from tpuc_quantize.mixed_precision.search import Search
-from tpuc_quantize.prequantized.common import has_scales
 from tpuc_quantize.tables.table import as_table
 
 

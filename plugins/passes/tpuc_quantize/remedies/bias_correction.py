@@ -15,8 +15,8 @@ from tpuc_driver.api.host import Pool
 from tpuc_ops import top
 from tpuc_ops.convolution import pad_images
 from tpuc_ops.window import Window, pair
+from tpuc_optimize.channel_links import constant, set_constant
 
-from tpuc_quantize.scaling.links import constant, set_constant
 from tpuc_quantize.simulation.network import FakeNetwork, State
 
 SHIFTS = "bias_shift"

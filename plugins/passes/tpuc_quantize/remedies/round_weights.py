@@ -25,10 +25,10 @@ from tpuc.api import (
 from tpuc.api.evaluation import Array
 from tpuc_lower.target.results import MODE
 from tpuc_ops.quantised import Product
+from tpuc_optimize.channel_links import constant, set_constant
 
 from tpuc_quantize.remedies.scale_channels import MODES
 from tpuc_quantize.remedies.weight_rounding import changed_filters
-from tpuc_quantize.scaling.links import constant, set_constant
 from tpuc_quantize.simulation.network import FakeNetwork, Filters
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 

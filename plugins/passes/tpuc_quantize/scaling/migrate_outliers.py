@@ -11,8 +11,7 @@ from tpuc.api import Module, Pass, PassContext, UsageError, drop_unused_weights,
 from tpuc.api.evaluation import Array, Interpreter
 from tpuc_driver.api.host import inputs_of, open_samples
 from tpuc_ops import elementary
-
-from tpuc_quantize.scaling.links import Link, find_links, move, reader_ranges
+from tpuc_optimize.channel_links import Link, find_links, move, reader_ranges
 
 
 @dataclass(frozen=True)

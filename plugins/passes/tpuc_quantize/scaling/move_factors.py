@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext, drop_unused_weights, remove_dead
 from tpuc.api.evaluation import Array, state_factors, stated_factors
+from tpuc_optimize.channel_links import find_links, move
 
-from tpuc_quantize.scaling.links import find_links, move
 from tpuc_quantize.tables.annotations import noted
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 

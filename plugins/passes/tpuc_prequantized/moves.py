@@ -24,7 +24,7 @@ from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
 from tpuc_ops.traits import CommutesWithRounding, PicksElements
 from tpuc_optimize.canonicalization.common import Names, is_output
 
-from tpuc_quantize.prequantized.casts import is_weight
+from tpuc_prequantized.casts import is_weight
 
 _ROUNDING = 1e-3
 """Of a step: what float32 leaves of a quotient of 16 bits."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Module, drop_unused_weights
 from tpuc.api.evaluation import Array, state_factors, stated_factors
-
-from tpuc_quantize.scaling.links import constant, find_links, move
+from tpuc_optimize.channel_links import constant, find_links, move
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Product, Rescales
 from tpuc_optimize.canonicalization.common import Names, is_output, sole_producer
 from tpuc_optimize.canonicalization.relu import ReluIntoProducer
 
-from tpuc_quantize.prequantized.casts import NEAREST, is_weight
+from tpuc_prequantized.casts import NEAREST, is_weight
 
 BIAS = 2
 """Operand of a product; its scale is that of the sums."""

@@ -10,7 +10,7 @@ from tpuc_ops.quant.arithmetic import dequantise
 from tpuc_ops.quant.casts import parameters, scales_of
 from tpuc_ops.quantised import Product
 
-from tpuc_quantize.prequantized.common import STORED
+from tpuc_prequantized.common import STORED
 
 
 def dequantise_weights(module: Module, *, but_filters: bool = False, but_biases: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import Builder, FusesRelu, Module, Operation, Value
 from tpuc.api.evaluation import Array
-from tpuc_ops import elementary, top
+from tpuc_ops import top
 from tpuc_ops.traits import Homogeneous
 
 
@@ -55,40 +55,6 @@ def find_links(module: Module, *, with_limits: bool = False) -> Iterator[Link]:
             continue
         if all(position == 0 for _, position in value.uses):
             yield Link(operation, tuple(between), tuple(users), channels)
-
-
-@dataclass(frozen=True)
-class EqualizationOptions:
-    """When cross-layer equalization ends."""
-
-    rounds: int = 20
-    """At most so often over all pairs. A chain of layers converges linearly (Nagel et al. 2019). Not varied."""
-    tolerance: float = 0.01
-    """No factor moves further from 1 in the last round: 0.09 dB of a range."""
-
-
-def equalise(module: Module, options: EqualizationOptions | None = None) -> dict[str, Array]:
-    """Give neighboring filters equal ranges per channel. Returns the factors that moved altogether, by the name of what
-    makes the channels.
-    """
-    options = options or EqualizationOptions()
-    moved: dict[str, Array] = {}
-    links, build = list(find_links(module)), Builder(module, constant=top.Weight())
-    for _ in range(options.rounds):
-        furthest = 1.0
-        for link in links:
-            ours, theirs = writer_ranges(module, link), reader_ranges(module, link)
-            usable = (ours > 0) & (theirs > 0)
-            factors = np.ones(link.channels)
-            factors[usable] = np.sqrt(ours[usable] / theirs[usable])
-            off = float(elementary.exp(np.abs(elementary.log(factors)).max(initial=0.0)))
-            if off > 1 + options.tolerance:
-                move(module, link, factors, build)
-                moved[link.producer.name] = moved.get(link.producer.name, 1.0) * factors
-            furthest = max(furthest, off)
-        if furthest <= 1 + options.tolerance:
-            break
-    return moved
 
 
 def reader_ranges(module: Module, link: Link) -> Array:

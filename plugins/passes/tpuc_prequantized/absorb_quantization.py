@@ -9,11 +9,11 @@ from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise
 from tpuc_optimize.canonicalization.common import Names
 
-from tpuc_quantize.prequantized.affine import AffineIntoFilter
-from tpuc_quantize.prequantized.casts import CastsFromStated, CastsOfCasts, EqualCasts, StoredInputs
-from tpuc_quantize.prequantized.common import CHIP_BITS, has_scales
-from tpuc_quantize.prequantized.integers import ComputeIntegers, ReluIntoIntegers
-from tpuc_quantize.prequantized.moves import (
+from tpuc_prequantized.affine import AffineIntoFilter
+from tpuc_prequantized.casts import CastsFromStated, CastsOfCasts, EqualCasts, StoredInputs
+from tpuc_prequantized.common import CHIP_BITS, has_scales
+from tpuc_prequantized.integers import ComputeIntegers, ReluIntoIntegers
+from tpuc_prequantized.moves import (
     CastsBeforeMoves,
     MovesBeforeCasts,
     RealBeforeMoves,

@@ -7,7 +7,7 @@ from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_optimize.canonicalization.common import insert_before
 
-from tpuc_quantize.prequantized.common import computed_values
+from tpuc_prequantized.common import computed_values
 
 
 def differences_to_floats(module: Module) -> None:

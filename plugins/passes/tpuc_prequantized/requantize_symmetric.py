@@ -21,18 +21,18 @@ from tpuc_lower.lowering.cells import Cells
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Quantise
 
-from tpuc_quantize.prequantized.between_casts import computed_from_integers
-from tpuc_quantize.prequantized.common import (
+from tpuc_prequantized.between_casts import computed_from_integers
+from tpuc_prequantized.common import (
     bypass_casts,
     changes_to_products,
     computed_values,
     has_scales,
     network_inputs,
 )
-from tpuc_quantize.prequantized.limited import keep_limits
-from tpuc_quantize.prequantized.stored_inputs import given_as_stored, take_integers
-from tpuc_quantize.prequantized.stored_weights import dequantise_weights
-from tpuc_quantize.prequantized.zero_points import kept_elements
+from tpuc_prequantized.limited import keep_limits
+from tpuc_prequantized.stored_inputs import given_as_stored, take_integers
+from tpuc_prequantized.stored_weights import dequantise_weights
+from tpuc_prequantized.zero_points import kept_elements
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from tpuc_ops import top
 from tpuc_ops.quantised import KeepsScale
 from tpuc_ops.traits import MovesElements
 
-from tpuc_quantize.prequantized.casts import is_within
-from tpuc_quantize.prequantized.common import computed_values
+from tpuc_prequantized.casts import is_within
+from tpuc_prequantized.common import computed_values
 
 
 def keep_limits(

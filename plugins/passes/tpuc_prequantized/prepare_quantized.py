@@ -25,19 +25,19 @@ from tpuc_lower.target.kernels import chip_of, runs_on_chip
 from tpuc_lower.target.results import FILE_INPUTS, MODE
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_quantize.prequantized.between_casts import computed_from_integers
-from tpuc_quantize.prequantized.common import (
+from tpuc_prequantized.between_casts import computed_from_integers
+from tpuc_prequantized.common import (
     changes_to_products,
     computed_values,
     has_scales,
     network_inputs,
 )
-from tpuc_quantize.prequantized.join_calibrated import join_calibrated
-from tpuc_quantize.prequantized.requantize_symmetric import RequantiseSymmetric
-from tpuc_quantize.prequantized.stored_bytes import kept_signed, plain_bytes
-from tpuc_quantize.prequantized.stored_weights import dequantise_weights
-from tpuc_quantize.prequantized.wide_differences import differences_to_floats
-from tpuc_quantize.prequantized.wide_integers import has_wide_inputs, reads_inputs, wide_to_floats
+from tpuc_prequantized.join_calibrated import join_calibrated
+from tpuc_prequantized.requantize_symmetric import RequantiseSymmetric
+from tpuc_prequantized.stored_bytes import kept_signed, plain_bytes
+from tpuc_prequantized.stored_weights import dequantise_weights
+from tpuc_prequantized.wide_differences import differences_to_floats
+from tpuc_prequantized.wide_integers import has_wide_inputs, reads_inputs, wide_to_floats
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from tpuc.api import (
 from tpuc_ops import top
 from tpuc_optimize.fold_constants import FoldConstants
 
-from tpuc_quantize.prequantized.scaled_back import is_scaled_back
-from tpuc_quantize.scaling.integer_weights import make_integer_weights
+from tpuc_prequantized.integer_weights import make_integer_weights
+from tpuc_prequantized.scaled_back import is_scaled_back
 
 EXACT_MODE = "f32"
 """Whose sums of products of bytes are exact."""

@@ -19,14 +19,14 @@ from tpuc.api import (
 from tpuc_lower.target.kernels import has_kernel
 from tpuc_ops import tpu
 
-from tpuc_quantize.prequantized.common import (
+from tpuc_prequantized.common import (
     CHIP_BITS,
     bypass_casts,
     changes_to_products,
     computed_values,
     network_inputs,
 )
-from tpuc_quantize.prequantized.stored_weights import dequantise_weights
+from tpuc_prequantized.stored_weights import dequantise_weights
 
 
 def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Callable[[str], None]) -> bool:

@@ -20,7 +20,7 @@ from tpuc_optimize.canonicalization.affine import (
 )
 from tpuc_optimize.canonicalization.common import Names, is_output, new_weight, sole_producer
 
-from tpuc_quantize.prequantized.casts import is_weight
+from tpuc_prequantized.casts import is_weight
 
 
 class AffineIntoFilter(Pattern):

@@ -10,8 +10,8 @@ from tpuc_lower.lowering.cells import Cells, is_kept
 from tpuc_ops import top
 from tpuc_ops.quantised import KeepsScale
 
-from tpuc_quantize.prequantized.common import computed_values
-from tpuc_quantize.prequantized.stored_bytes import with_sign
+from tpuc_prequantized.common import computed_values
+from tpuc_prequantized.stored_bytes import with_sign
 
 Stored: TypeAlias = Mapping[Value, Uniform]
 

@@ -23,7 +23,7 @@ from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_ops.traits import PicksElements
 from tpuc_optimize.canonicalization.common import Names, is_output
 
-from tpuc_quantize.prequantized.common import CHIP_BITS
+from tpuc_prequantized.common import CHIP_BITS
 
 NEAREST = Quantise(round_mode="HalfToEven")
 """How QuantizeLinear rounds."""

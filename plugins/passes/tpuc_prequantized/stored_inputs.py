@@ -8,7 +8,7 @@ from tpuc.api import STORED_INPUTS, Module, Operation, PassContext, RoundMode, U
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
-from tpuc_quantize.prequantized.common import network_inputs
+from tpuc_prequantized.common import network_inputs
 
 
 def given_as_stored(module: Module, context: PassContext) -> dict[Value, RoundMode | None]:

@@ -1,0 +1,29 @@
+"""Names that moved to another package answer under their old paths, with a remark that names the new one."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from tests.families import each
+
+MOVED = (
+    ("tpuc.api.host", "SampleReader", "tpuc_driver.api.host"),
+    ("tpuc_quantize.prequantized.common", "has_scales", "tpuc_prequantized.common"),
+    ("tpuc_quantize.prequantized.prepare_quantized", "PrepareQuantised", "tpuc_prequantized.prepare_quantized"),
+    ("tpuc_quantize.scaling.integer_weights", "make_integer_weights", "tpuc_prequantized.integer_weights"),
+    ("tpuc_quantize.scaling.links", "find_links", "tpuc_optimize.channel_links"),
+)
+
+
+@each(("old", "name", "new"), MOVED)
+def test_an_old_path_leads_to_the_new_one(old: str, name: str, new: str) -> None:
+    with pytest.warns(FutureWarning, match=f"{old}.{name} has moved; import it from {new}. The old path works until"):
+        found = getattr(import_module(old), name)
+    assert found is getattr(import_module(new), name)
+
+
+def test_a_path_that_never_was_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"tpuc_quantize\.nothing"):
+        import_module("tpuc_quantize.nothing")
