@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
+from tpuc.errors import Unsupported
 from tpuc.ir import Module, Op, TensorType, Value
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class ImportOptions:
     every network input (mean, scale, pixel_format, ...); `batch` becomes the leading extent of every input, and a front
     end lets constants follow that state the old one (shapes to reshape to); None: as in the file.
     `random_weights`: a front end whose format keeps weights elsewhere draws them, the same ones every time.
+    `input_names` make computed tensors the inputs; `dims` are extents by the symbols of open dimensions; `fixed_inputs`
+    are values by the names of inputs, which become constants: arrays, or text as --fix-input takes it.
     """
 
     model_name: str = ""
@@ -85,6 +88,14 @@ class ImportOptions:
     preprocess: Mapping[str, Any] = field(default_factory=dict[str, Any])
     batch: int | None = None
     random_weights: bool = False
+    input_names: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    fixed_inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def specializes(self) -> bool:
+        """Is another network asked for than the one in the file: cut at the front, or with inputs fixed?"""
+        return bool(self.input_names or self.fixed_inputs)
 
 
 class Frontend(ABC):
@@ -93,6 +104,8 @@ class Frontend(ABC):
     api_version: ClassVar[int] = 1
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
+    specializes_by: ClassVar[frozenset[str]] = frozenset()
+    """Which of the fields input_names, dims and fixed_inputs of the options it heeds; the others are refused."""
 
     @abstractmethod
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
@@ -121,3 +134,12 @@ class HostEngine(ABC):
         """Every tensor by its foreign name, outputs last; `model_data` is the file of weights, where they are apart.
         Raises Unsupported when the engine is not installed, or cannot run the network.
         """
+
+    def run_as(self, path: Path, inputs: Mapping[str, Array], options: ImportOptions) -> dict[str, Array]:
+        """As `run`, of the network that the options make of the file: cut at the front, or with inputs fixed."""
+        if options.specializes:
+            raise Unsupported(
+                f"{path}: {self.name} runs networks as they are in the file. Leave out --test-input, or --input-names "
+                "and --fix-input."
+            )
+        return self.run(path, inputs, options.model_data)

@@ -8,7 +8,13 @@ from tpuc.schedule.options import build_object, needs_options, parse_pass_text
 
 from tpuc_driver.cli.app import App, pass_app
 from tpuc_driver.cli.command import Command, CommandGroup
-from tpuc_driver.cli.options import layout_option, preprocess_options, runtime_option, trust_option
+from tpuc_driver.cli.options import (
+    layout_option,
+    preprocess_options,
+    runtime_option,
+    specializing_options,
+    trust_option,
+)
 from tpuc_driver.cli.outputs import check_output
 from tpuc_driver.cli.pools import PoolChoice, PoolsCommand, pool_options
 from tpuc_driver.cli.session import check_inputs, check_one_data_source, open_compiled, open_session
@@ -64,6 +70,7 @@ __all__ = [
     "pool_options",
     "preprocess_options",
     "runtime_option",
+    "specializing_options",
     "trust_option",
     "write_all",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from tpuc.errors import UsageError
 
 from tpuc_driver.cli.app import App
-from tpuc_driver.cli.values import EMPTY, INTEGERS, NUMBERS, OUTPUT, SAMPLES, WORDS
+from tpuc_driver.cli.values import EMPTY, INTEGERS, LARGEST, NAMES, NUMBERS, OUTPUT, PAIR, SAMPLES, WORDS
 
 R = TypeVar("R")
 Function = Callable[..., R]
@@ -175,6 +175,51 @@ def runtime_option(function: Function[R]) -> Function[R]:
     """Add the option of which runtime takes the compiled file, as `runtime_version`."""
     option = click.option("--runtime-version", metavar="VERSION", help="Version of the runtime on the board: 1.4.")
     return option(function)
+
+
+def specializing_options(function: Function[R]) -> Function[R]:
+    """Add the options that make another network of the one in the file, as `input_names`, `dims`, `fixed_inputs`."""
+    cut = click.option(
+        "--input-names", type=NAMES, default=EMPTY, help="Cut the network at its front: these values become the inputs."
+    )
+    dims = click.option(
+        "--dim",
+        "dims",
+        type=PAIR,
+        multiple=True,
+        metavar="NAME=EXTENT",
+        callback=_extents,
+        help="Extent of an open dimension: seq=128; may be given several times.",
+    )
+    fixed = click.option(
+        "--fix-input",
+        "fixed_inputs",
+        type=PAIR,
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_fixed,
+        help="Make an input a constant: sr=16000, mask=ones, x=x.npy; may be given several times.",
+    )
+    return cut(dims(fixed(function)))
+
+
+def _extents(context: click.Context, option: click.Parameter, pairs: Sequence[tuple[str, str]]) -> dict[str, int]:
+    for name, text in pairs:
+        if not text.isascii() or not text.isdecimal() or not 0 < int(text[:12]) <= LARGEST:
+            raise click.BadParameter(f"{name}={text!s} is not an extent such as {name}=128.", context, option)
+    return {name: int(text) for name, text in _once(context, option, pairs).items()}
+
+
+def _fixed(context: click.Context, option: click.Parameter, pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    return _once(context, option, pairs)
+
+
+def _once(context: click.Context, option: click.Parameter, pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    found = dict[str, str]()
+    for name, text in pairs:
+        if found.setdefault(name, text) != text:
+            raise click.BadParameter(f"{name!r} is given twice: {found[name]} and {text}.", context, option)
+    return found
 
 
 def planning_options(function: Function[R]) -> Function[R]:

@@ -126,6 +126,21 @@ class PathsType(_BetweenCommas):
         return Path(part)
 
 
+class PairType(_ParamType):
+    """`NAME=VALUE`; the name may have `=` in it, the value not."""
+
+    name = "pair"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Name and value."""
+        if isinstance(value, tuple):
+            return cast("tuple[str, str]", value)
+        name, equals, text = str(value).rpartition("=")
+        if not (equals and name.strip() and text.strip()):
+            self.fail(f"{value!r} is not NAME=VALUE.", param, ctx)
+        return name.strip(), text.strip()
+
+
 class ShapesType(_ParamType):
     """`[[1,3,224,224],[1,10]]`; the outer brackets may be left out for a single input."""
 
@@ -220,6 +235,7 @@ COUNTS = CountsType()
 WORDS = WordsType()
 NAMES = NamesType()
 PATHS = PathsType()
+PAIR = PairType()
 SHAPES = ShapesType()
 MODE = ModeType()
 SAMPLES = SampleSetType()

@@ -72,15 +72,19 @@ class LoadOptions(TypedDict, total=False):
     """How a network file is read, by the names of the command line's options.
 
     `model_data` is the file of its weights, where they are apart; `batch` becomes the leading extent of every input;
-    `output_names` cut the network; `preprocess` says how images become inputs, as a preset by its name
-    (`"imagenet-torch"`) or by mean, std, scale, pixel_format, ..., `post` which post-processing to put behind it;
-    `random_weights` draws weights that are not there.
+    `output_names` cut the network, `input_names` at its front; `dims` are extents of open dimensions by their symbols,
+    and `fixed_inputs` numbers or arrays for inputs that become constants; `preprocess` says how images become inputs,
+    as a preset by its name (`"imagenet-torch"`) or by mean, std, scale, pixel_format, ..., `post` which post-processing
+    to put behind it; `random_weights` draws weights that are not there.
     """
 
     model_data: str | Path | None
     input_shapes: Sequence[Sequence[int]]
     batch: int | None
     output_names: Sequence[str]
+    input_names: Sequence[str]
+    dims: Mapping[str, int] | None
+    fixed_inputs: Mapping[str, Any] | None
     preprocess: str | Mapping[str, Any] | None
     post: str | None
     random_weights: bool

@@ -19,10 +19,19 @@ from tpuc_driver.session.reports import StageComparison
 from tpuc_driver.session.running import meant_inputs, reference_values, samples_in
 from tpuc_driver.session.settings import NetworkSettings, TransformTestSettings
 
+SPECIALIZING = {"input_names": "--input-names", "dims": "--dim", "fixed_inputs": "--fix-input"}
+"""Options that not every front end heeds, by the fields of ImportOptions."""
+
 
 def read_network(registry: Registry, path: Path, settings: NetworkSettings) -> Module:
     """As it stands in the file; raises Unsupported when no installed front end reads it."""
-    return _frontend(registry, path).read(path, _options(path, settings), registry)
+    frontend, options = _frontend(registry, path), _options(path, settings)
+    for field, option in SPECIALIZING.items():
+        if getattr(options, field) and field not in frontend.specializes_by:
+            raise Unsupported(
+                f"{path}: front end '{frontend.name}' has no {option}; export the network to ONNX for it."
+            )
+    return frontend.read(path, options, registry)
 
 
 def keep_simplified(registry: Registry, path: Path, settings: NetworkSettings, folder: Path) -> None:
@@ -32,7 +41,7 @@ def keep_simplified(registry: Registry, path: Path, settings: NetworkSettings, f
         write_atomic(folder / f"{file_stem(options.model_name)}{ending}", content)
 
 
-def _options(path: Path, settings: NetworkSettings) -> ImportOptions:
+def _options(path: Path, settings: NetworkSettings | TransformTestSettings) -> ImportOptions:
     return ImportOptions(
         model_name=utf8(settings.get("model_name") or path.stem).decode("utf-8"),
         model_data=settings.get("model_data"),
@@ -41,6 +50,9 @@ def _options(path: Path, settings: NetworkSettings) -> ImportOptions:
         preprocess=settings.get("preprocess") or {},
         batch=settings.get("batch"),
         random_weights=settings.get("random_weights", False),
+        input_names=tuple(settings.get("input_names", ())),
+        dims=settings.get("dims") or {},
+        fixed_inputs=settings.get("fixed_inputs") or {},
     )
 
 
@@ -81,7 +93,7 @@ def verify_import(
     if folder is not None:
         write_npz(folder / f"{file_stem(module.name)}_in_f32.npz", meant_inputs(module, inputs))
     values = Interpreter(module).run(inputs, "all")
-    wanted = reference_values(engine, path, foreign, settings.get("batch"), settings.get("model_data"))
+    wanted = reference_values(engine, path, foreign, settings.get("batch"), _options(path, settings))
     limits = tolerance_of("f32", settings.get("tolerance", ()))
     stored = {name: array for name, array in wanted.items() if name in values and array.dtype == values[name].dtype}
     result = compare(

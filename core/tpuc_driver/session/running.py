@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tpuc.api.chip import Chip, LoadedModel, TensorInfo
-from tpuc.api.frontend import HostEngine
+from tpuc.api.frontend import HostEngine, ImportOptions
 from tpuc.errors import InvalidModel, UsageError
 from tpuc.files import file_stem
 from tpuc.interpreter import Interpreter
@@ -196,16 +196,16 @@ def _meant(array: Array, type: TensorType) -> Array:
 
 
 def reference_values(
-    engine: HostEngine, path: Path, inputs: Mapping[str, Array], batch: int | None, model_data: Path | None
+    engine: HostEngine, path: Path, inputs: Mapping[str, Array], batch: int | None, options: ImportOptions
 ) -> dict[str, Array]:
     """Every tensor of the network file; sample by sample where the file's own batch is not the module's."""
     if batch is None:
-        return engine.run(path, inputs, model_data)
+        return engine.run_as(path, inputs, options)
     parts = [
         {name: array[index : index + 1] if array.ndim else array for name, array in inputs.items()}
         for index in range(batch)
     ]
-    rows = [engine.run(path, part, model_data) for part in parts]
+    rows = [engine.run_as(path, part, options) for part in parts]
     return {name: np.concatenate([row[name] for row in rows]) for name, array in rows[0].items() if array.ndim}
 
 

@@ -21,7 +21,9 @@ class NetworkSettings(TypedDict, total=False):
 
     `batch` becomes the leading extent of every input; `preprocess` says how images become inputs, `post` which
     post-processing is put behind the network; `random_weights` draws weights where the format keeps them elsewhere.
-    `keep_in` is a folder that receives the network as it was read and simplified.
+    `input_names` make computed tensors the inputs, `dims` are extents of open dimensions by their symbols, and
+    `fixed_inputs` the values of inputs that become constants. `keep_in` is a folder that receives the network as it was
+    read and simplified.
     """
 
     model_name: str
@@ -32,6 +34,9 @@ class NetworkSettings(TypedDict, total=False):
     preprocess: Mapping[str, Any] | None
     post: str | None
     random_weights: bool
+    input_names: Sequence[str]
+    dims: Mapping[str, int] | None
+    fixed_inputs: Mapping[str, Any] | None
     keep_in: Path | None
 
 
@@ -58,6 +63,9 @@ class TransformTestSettings(TestSettings, total=False):
 
     batch: int | None
     model_data: Path | None
+    input_names: Sequence[str]
+    dims: Mapping[str, int] | None
+    fixed_inputs: Mapping[str, Any] | None
     test_result: Path | None
     keep_in: Path | None
 

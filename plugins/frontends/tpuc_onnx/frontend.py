@@ -14,14 +14,16 @@ class OnnxFrontend(Frontend):
 
     name = "onnx"
     suffixes = (".onnx",)
+    specializes_by = frozenset({"input_names", "dims", "fixed_inputs"})
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
         from tpuc_onnx.graph import read_graph
         from tpuc_onnx.loading import load_model
+        from tpuc_onnx.specializing import specialized
         from tpuc_onnx.translation import translate
 
-        graph = read_graph(load_model(path), path, options.output_names)
+        graph = read_graph(specialized(load_model(path), path, options), path, options.output_names)
         return translate(graph, options, registry)
 
     def simplified(self, path: Path, options: ImportOptions) -> Mapping[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -38,6 +39,14 @@ there.
 """
 
 
+USUAL = {
+    128: frozenset({"seq", "sequence", "length", "len", "tokens", "token", "seqlen", "time", "frames", "t"}),
+    224: frozenset({"height", "width", "h", "w", "rows", "cols", "image", "imgsz"}),
+    16000: frozenset({"samples", "audio", "wave", "waveform"}),
+}
+"""Extents of open dimensions by words of their names: a sentence, the images of most classifiers, a second of sound."""
+
+
 def input_shapes(graph: Graph, given: Sequence[Shape], batch: int | None = None) -> list[Shape]:
     """The static shape of every input; `given` and `batch` come from the user, empty and None for the file's own."""
     shapes = _shapes(graph, given, batch)
@@ -61,7 +70,37 @@ def _shapes(graph: Graph, given: Sequence[Shape], batch: int | None) -> list[Sha
         )
     if given:
         return [_chosen(graph.source, entry, shape) for entry, shape in zip(graph.inputs, given, strict=True)]
+    _check_symbols(graph, 0 if batch is None else 1)
     return [_declared(graph, entry, batch) for entry in graph.inputs]
+
+
+def _check_symbols(graph: Graph, first: int) -> None:
+    """Raise InvalidModel where dimensions from `first` on are open, in one sentence, if every one has a name."""
+    places: dict[str, list[str]] = {}
+    for entry in graph.inputs:
+        for extent in (entry.shape or ())[first:]:
+            if not isinstance(extent, int):
+                places.setdefault(extent or "", []).append(f"'{entry.name}'")
+    if not places or not all(map(_is_symbol, places)):
+        return
+    named = [f"{name} (of {', '.join(dict.fromkeys(inputs))})" for name, inputs in places.items()]
+    ways = " ".join(f"--dim {name}={_usual(name)}" for name in places)
+    what = "this dimension is" if len(named) == 1 else "these dimensions are"
+    raise InvalidModel(
+        f"{graph.source}: compiled shapes are static, and {what} open: {'; '.join(named)}. Choose the extents, for "
+        f"example {ways}."
+    )
+
+
+def _is_symbol(name: str) -> bool:
+    """A name, and no expression of other ones."""
+    return re.fullmatch(r"[\w./:-]+", name) is not None
+
+
+def _usual(name: str) -> int:
+    """The extent that dimensions of such a name usually have."""
+    words = {*re.split(r"[\W_\d]+", name.lower())}
+    return next((extent for extent, known in USUAL.items() if words & known), 1)
 
 
 def _chosen(source: str, entry: GraphInput, shape: Shape) -> Shape:

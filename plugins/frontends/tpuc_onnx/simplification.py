@@ -17,6 +17,7 @@ from tpuc_onnx.folding import fold
 from tpuc_onnx.graph import Graph, GraphNode, read_graph
 from tpuc_onnx.loading import load_model
 from tpuc_onnx.shapes import TypeTable, input_shapes
+from tpuc_onnx.specializing import specialized
 
 LARGEST_FILE = 2_000_000_000
 """Bytes of weights; a message of protobuf has fewer than 2 GiB."""
@@ -28,7 +29,7 @@ NOT_FOLDED = frozenset({"DequantizeLinear"})
 
 def simplified_files(path: Path, options: ImportOptions) -> Mapping[str, bytes]:
     """The file, and its text without weights; nothing when the weights are too large for one file."""
-    model = load_model(path)
+    model = specialized(load_model(path), path, options)
     graph = read_graph(model, path, options.output_names)
     simplified = _simplified(model, graph, options)
     if simplified is None:

@@ -13,15 +13,17 @@ class TfliteFrontend(Frontend):
 
     name = "tflite"
     suffixes = (".tflite",)
+    specializes_by = frozenset({"input_names", "fixed_inputs"})
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
         from tpuc_tflite.loading import load_graph
         from tpuc_tflite.ordering import needed_part
+        from tpuc_tflite.specializing import specialized
         from tpuc_tflite.states import with_states
         from tpuc_tflite.translation import translate
 
-        graph = with_states(needed_part(load_graph(path), options.output_names))
+        graph = with_states(needed_part(specialized(load_graph(path), options), options.output_names))
         return translate(graph, options, registry)
 
 

@@ -31,6 +31,7 @@ class TorchFrontend(Frontend):
 
     name = "torch"
     suffixes = (".pt2",)
+    specializes_by = frozenset({"input_names", "dims", "fixed_inputs"})
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""

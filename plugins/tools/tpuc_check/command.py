@@ -25,6 +25,7 @@ from tpuc_driver.api.command import (
     open_session,
     pass_app,
     runtime_option,
+    specializing_options,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ faster.
 @click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="Shapes of dynamic inputs: [[1,3,224,224]].")
 @click.option("--batch", type=POSITIVE, help="Batch size of every input.")
+@specializing_options
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
@@ -73,6 +75,7 @@ def command(
     batch: int | None,
     output_names: tuple[str, ...],
     as_json: bool,
+    **specializing: Any,
 ) -> int:
     """List every op and limit that keeps a network from compiling, and what would help.
 
@@ -93,6 +96,7 @@ def command(
         "input_shapes": input_shapes,
         "batch": batch,
         "output_names": output_names,
+        **specializing,
     }
     codes = [_show(app, _checked(app, network, chip, quantize, destination, settings), as_json) for network in networks]
     return max(codes)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from tpuc.api import ImportOptions, InvalidModel, PluginConflict, TpucError, Unsupported
+from tpuc.api import ImportOptions, InvalidModel, PluginConflict, TpucError, Unsupported, UsageError
 from tpuc.registry import Offer
 from tpuc_onnx.frontend import FRONTEND
 
@@ -21,7 +21,7 @@ RELU = node("Relu", "x", "y")
 
 def sentence(model: onnx.ModelProto | bytes, folder: Path, options: ImportOptions | None = None) -> str:
     """The error's text, without the folder."""
-    with pytest.raises((InvalidModel, Unsupported)) as caught:
+    with pytest.raises((InvalidModel, Unsupported, UsageError)) as caught:
         read(model, folder, options)
     assert isinstance(caught.value, TpucError)
     return str(caught.value).replace(f"{folder}/", "").replace(str(folder), "FOLDER")
@@ -217,8 +217,23 @@ def test_open_dimensions(tmp_path: Path) -> None:
         "m.onnx: input 'x' has the shape batchx3x?: dimensions 0 ('batch'), 2 are dynamic, but compiled shapes are "
         "static. Give them with --input-shapes, for example --input-shapes [[1,3,1]]."
     )
-    model = network([node("Add", "x s", "y")], {"x": ["n", 3, "h", "w"], "s": []}, ["y"])
+    model = network([node("Add", "x s", "y")], {"x": ["n", 3, None, "w"], "s": []}, ["y"])
     assert sentence(model, tmp_path).endswith("for example --input-shapes [[1,3,224,224],[]].")
+
+
+def test_open_dimensions_with_names(tmp_path: Path) -> None:
+    model = network([node("Add", "ids mask", "y")], {"ids": ["batch", "seq_len"], "mask": ["batch", "seq_len"]}, ["y"])
+    assert sentence(model, tmp_path) == (
+        "m.onnx: compiled shapes are static, and these dimensions are open: batch (of 'ids', 'mask'); seq_len (of "
+        "'ids', 'mask'). Choose the extents, for example --dim batch=1 --dim seq_len=128."
+    )
+    assert sentence(model, tmp_path, ImportOptions(batch=2)) == (
+        "m.onnx: compiled shapes are static, and this dimension is open: seq_len (of 'ids', 'mask'). Choose the "
+        "extents, for example --dim seq_len=128."
+    )
+    assert sentence(model, tmp_path, ImportOptions(dims={"sequence": 5})) == (
+        "m.onnx: no input has a dimension named 'sequence' (--dim). Its dimensions are batch, seq_len."
+    )
 
 
 def test_input_without_a_shape(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from tpuc.errors import UsageError
 
 from tpuc_driver.cli.app import App, pass_app
 from tpuc_driver.cli.compiling import Choices, compiling_options
-from tpuc_driver.cli.options import agreement_option, dataset_option, post_option, preprocess_options
+from tpuc_driver.cli.options import (
+    agreement_option,
+    dataset_option,
+    post_option,
+    preprocess_options,
+    specializing_options,
+)
 from tpuc_driver.cli.pools import PoolsCommand
 from tpuc_driver.cli.sections import in_section
 from tpuc_driver.cli.session import (
@@ -66,6 +72,7 @@ if TYPE_CHECKING:
     click.option(
         "--batch", "batches", type=COUNTS, default=EMPTY, help="Batch size of every input; one file for several: 1,4."
     ),
+    specializing_options,
     click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values."),
     post_option,
 )

@@ -12,7 +12,7 @@ from tpuc.files import file_stem
 
 from tpuc_driver.cli.app import App, pass_app
 from tpuc_driver.cli.command import Command
-from tpuc_driver.cli.options import layout_option, post_option, preprocess_options
+from tpuc_driver.cli.options import layout_option, post_option, preprocess_options, specializing_options
 from tpuc_driver.cli.outputs import beside, check_output
 from tpuc_driver.cli.session import check_inputs, check_outputs, is_said, open_session
 from tpuc_driver.cli.values import EMPTY, FILE, NAMES, NUMBERS, OUTPUT, PATHS, POSITIVE, SHAPES
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--batch", type=POSITIVE, help="Batch size of every input.")
 @layout_option
 @preprocess_options
+@specializing_options
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
 @click.option("--test-input", type=PATHS, default=EMPTY, help="Compare with the framework on this npz, npy or image.")
 @click.option("--test-result", type=OUTPUT, metavar="FILE.npz", help="Write every value of the comparison.")
@@ -77,6 +78,9 @@ def command(
             module,
             batch=settings.get("batch"),
             model_data=settings.get("model_data"),
+            input_names=settings.get("input_names", ()),
+            dims=settings.get("dims"),
+            fixed_inputs=settings.get("fixed_inputs"),
             keep_in=keep_in,
             test_input=test_input,
             test_result=test_result,
