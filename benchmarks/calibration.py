@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 from tpuc.ir.preprocess import Preprocess
+from tpuc_accuracy.mixed_precision.timed_search import search_quantise_table
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_driver.work import one_blas_thread
 from tpuc_images.images import read_image
-from tpuc_quantize.mixed_precision.timed_search import search_quantise_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

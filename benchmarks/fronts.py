@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, Module, Op
+from tpuc_accuracy.mixed_precision.evaluations import Evaluations
+from tpuc_accuracy.mixed_precision.search_quantize_table import SearchQuantiseTable, sensitivity_job
+from tpuc_accuracy.mixed_precision.timed_search import Timer
 from tpuc_driver.data import inputs_of, open_samples
 from tpuc_driver.session import Session
 from tpuc_driver.work import one_blas_thread, open_pool
 from tpuc_lower.target.results import LATENCY
 from tpuc_ops import top
-from tpuc_quantize.mixed_precision.evaluations import Evaluations
-from tpuc_quantize.mixed_precision.search_quantize_table import SearchQuantiseTable, sensitivity_job
-from tpuc_quantize.mixed_precision.timed_search import Timer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

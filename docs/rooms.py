@@ -36,7 +36,7 @@ STAGES: Sequence[Box] = (
         "ranges, precision",
         (
             *("options", "tables", "observers", "ranges", "metrics", "simulation", "calibration", "proposers"),
-            *("importing", "scaling", "remedies", "masks", "analysis", "mixed_precision"),
+            *("importing", "scaling", "remedies", "masks"),
         ),
         "#fef3c7",
     ),
@@ -50,6 +50,11 @@ STAGES: Sequence[Box] = (
     ),
 )
 """A network goes through these from left to right."""
+
+ACCURACY = Box(
+    "plugins/passes/tpuc_accuracy", "which ops stay float, and why", ("analysis", "mixed_precision"), "#fef3c7"
+)
+"""Runs the stages to compare what they give."""
 
 FLOORS: Sequence[Sequence[Box]] = (
     (Box("plugins/passes/tpuc_prequantized", "networks that come quantized", (), "#fef3c7"),),
@@ -86,7 +91,8 @@ def picture() -> str:
     """The drawing as SVG; equal in every run."""
     parts: list[str] = []
     top = float(MARGIN)
-    top = _wide(parts, TOOLS, MARGIN, top, WIDTH - 2 * MARGIN)
+    for box in (TOOLS, ACCURACY):
+        top = _wide(parts, box, MARGIN, top, WIDTH - 2 * MARGIN)
     height = HEAD + LINE * max(len(box.rooms) for box in STAGES) + GAP
     gap = 40
     width = (WIDTH - 2 * MARGIN - gap * (len(STAGES) - 1)) / len(STAGES)

@@ -33,6 +33,8 @@ _SPLIT: Mapping[str, Sequence[str]] = {
 
 _WHOLE: Mapping[str, str] = {
     "tpuc.testing": "tpuc_testing",
+    "tpuc_quantize.analysis": "tpuc_accuracy.analysis",
+    "tpuc_quantize.mixed_precision": "tpuc_accuracy.mixed_precision",
     "tpuc_quantize.prequantized": "tpuc_prequantized",
     **{
         f"tpuc.{name}": f"tpuc_driver.{name}"

@@ -13,9 +13,9 @@ from tpuc.api import LAYER_ERRORS, QUANTISED, SAMPLES, CalibrationError, Module,
 from tpuc.interpreter import Interpreter
 from tpuc.ir.channel_factors import ATTRIBUTE, state_factors, stated_factors
 from tpuc.npz import write_npz
+from tpuc_accuracy.analysis.split_error import SplitError
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_quantize.analysis.split_error import SplitError
 from tpuc_quantize.scaling.move_factors import FACTORS, move_factors, noted_factors
 
 from tests.passes.graphs import Network

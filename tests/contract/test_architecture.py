@@ -29,10 +29,11 @@ from tests.families import each
 
 LIBRARIES = {
     *("tpuc_chip_parts", "tpuc_cv18", "tpuc_images", "tpuc_importing", "tpuc_ops", "tpuc_pages", "tpuc_profile"),
-    *("tpuc_lower", "tpuc_optimize", "tpuc_prequantized", "tpuc_tflite"),
+    *("tpuc_lower", "tpuc_optimize", "tpuc_prequantized", "tpuc_quantize", "tpuc_tflite"),
 }
 """Of the plugins, those that other plugins are written with: TensorFlow's operators are read as TFLite's, and planning
-and quantization rest on lowering. Which stage rests on which is in tests/contract/test_layers.py.
+and quantization rest on lowering, accuracy analysis on quantization. Which stage rests on which is in
+tests/contract/test_layers.py.
 """
 
 TESTED_WITH = ("tpuc_driver.cli", "tpuc_testing")

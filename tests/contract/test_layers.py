@@ -19,6 +19,10 @@ LAYERS: Sequence[tuple[str, Sequence[str]]] = (
     ("plugins/passes/tpuc_plan", (*COMPILER, "tpuc_driver", "tpuc_lower")),
     ("plugins/passes/tpuc_prequantized", (*COMPILER, "tpuc_lower", "tpuc_optimize")),
     ("plugins/passes/tpuc_quantize", (*COMPILER, "tpuc_driver", "tpuc_lower", "tpuc_optimize", "tpuc_prequantized")),
+    (
+        "plugins/passes/tpuc_accuracy",
+        (*COMPILER, "tpuc_driver", "tpuc_lower", "tpuc_prequantized", "tpuc_quantize"),
+    ),
 )
 """Packages of `core/` and of the stages, and the ones of ours that each may import besides itself: the table in
 docs/architecture.md. `tpuc_driver` is for commands, samples and formats of images.

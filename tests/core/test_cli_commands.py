@@ -464,7 +464,7 @@ def test_plugins_check_loads_each_and_says_what_is_broken(tpuc: CommandLine) -> 
     assert len(json.loads(tpuc("plugins", "--check", "--json").out)["problems"]) == 1
 
 
-QTABLE = Offer("tpuc.commands", "qtable", "tpuc", "1.0", "tpuc_quantize.mixed_precision.qtable_command:command")
+QTABLE = Offer("tpuc.commands", "qtable", "tpuc", "1.0", "tpuc_accuracy.mixed_precision.qtable_command:command")
 
 
 def test_another_tool_s_name_of_a_plugin_s_command(tpuc: CommandLine) -> None:
@@ -487,7 +487,7 @@ def test_no_network_within_the_limits(tpuc: CommandLine, calls: Calls, monkeypat
         def choose(self, cosine: float | None, milliseconds: float | None) -> None:
             assert (cosine, milliseconds) == (0.999, 0.5)
 
-    monkeypatch.setattr("tpuc_quantize.mixed_precision.timed_search.search_quantise_table", lambda *_, **__: Nothing())
+    monkeypatch.setattr("tpuc_accuracy.mixed_precision.timed_search.search_quantise_table", lambda *_, **__: Nothing())
     tpuc.install(chip("newchip"), QTABLE)
     options = ("--chip", "newchip", "--calibration-table", "table", "--dataset", "samples", "-o", "qtable")
     outcome = tpuc("qtable", "net.mlir", *options, "--min-cosine", "0.999", "--max-latency", "0.5")

@@ -53,8 +53,8 @@ def test_compare_shows_every_layer_and_what_helps(tpuc: CommandLine, monkeypatch
         given.append(arguments)
         return LAYERS
 
-    tpuc.install(Offer("tpuc.commands", "compare", "tpuc", "1.0", "tpuc_quantize.analysis.compare_command:command"))
-    monkeypatch.setattr("tpuc_quantize.analysis.runs.compare_layers", compare_layers)
+    tpuc.install(Offer("tpuc.commands", "compare", "tpuc", "1.0", "tpuc_accuracy.analysis.compare_command:command"))
+    monkeypatch.setattr("tpuc_accuracy.analysis.runs.compare_layers", compare_layers)
     for name in ("net.mlir", "quant.mlir", "x.npz"):
         tpuc.file(name)
     outcome = tpuc(*COMPARE, "--input-num", "3")

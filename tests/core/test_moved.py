@@ -10,6 +10,8 @@ from tests.families import each
 
 MOVED = (
     ("tpuc.api.host", "SampleReader", "tpuc_driver.api.host"),
+    ("tpuc_quantize.analysis.split_error", "SplitError", "tpuc_accuracy.analysis.split_error"),
+    ("tpuc_quantize.mixed_precision.options", "FrontBudget", "tpuc_accuracy.mixed_precision.options"),
     ("tpuc_quantize.prequantized.common", "has_scales", "tpuc_prequantized.common"),
     ("tpuc_quantize.prequantized.prepare_quantized", "PrepareQuantised", "tpuc_prequantized.prepare_quantized"),
     ("tpuc_quantize.scaling.integer_weights", "make_integer_weights", "tpuc_prequantized.integer_weights"),

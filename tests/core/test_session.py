@@ -15,12 +15,12 @@ from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
 from tpuc.ir.builtin import Return
 from tpuc.ir.operation import Module
 from tpuc.registry import Registry
+from tpuc_accuracy.analysis.runs import compare_layers
 from tpuc_driver.data.samples import SampleInput
 from tpuc_driver.session import Session
 from tpuc_driver.session.compare import compare, tolerance_of
 from tpuc_driver.session.running import samples_in
 from tpuc_driver.similarity import NothingToCompare
-from tpuc_quantize.analysis.runs import compare_layers
 
 from tests.core.fakes import chip, offer
 from tests.core.test_interpreter import network

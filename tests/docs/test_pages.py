@@ -69,7 +69,7 @@ def test_the_picture_is_current(generate: Any) -> None:
 def test_the_picture_of_the_rooms_is_current_and_shows_folders(generate: Any) -> None:
     rooms = generate.rooms
     assert text(generate.ROOMS) == rooms.picture(), OUT_OF_DATE
-    boxes = [*rooms.STAGES, *(box for floor in rooms.FLOORS for box in floor), rooms.TOOLS]
+    boxes = [*rooms.STAGES, *(box for floor in rooms.FLOORS for box in floor), rooms.TOOLS, rooms.ACCURACY]
     folders = [f"{box.folder}/{room}" for box in boxes for room in box.rooms]
     assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
 

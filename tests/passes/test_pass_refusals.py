@@ -29,12 +29,12 @@ from tpuc.api import (
     UsageError,
 )
 from tpuc.registry import Registry
+from tpuc_accuracy.analysis.split_error import SplitError
 from tpuc_lower.convert_top_to_tpu import ConvertTopToTpu
 from tpuc_lower.import_quantize_table import ImportQuantiseTable
 from tpuc_lower.target.kernels import find_kernel
 from tpuc_ops import top
 from tpuc_prequantized.stored_weights import dequantise_weights
-from tpuc_quantize.analysis.split_error import SplitError
 from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.remedies.correct_bias import CorrectBias
 from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers

@@ -1,1 +1,1 @@
-"""Quantization: calibration, remedies, accuracy analysis, mixed precision."""
+"""Quantization: statistics, calibration, its tables, and remedies for single ops."""

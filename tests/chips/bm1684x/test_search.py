@@ -12,13 +12,13 @@ import pytest
 from tpuc.api import LAYER_ERRORS, QUANTISED, SAMPLES
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
+from tpuc_accuracy.analysis.layer_errors import CAUSES
+from tpuc_accuracy.analysis.split_error import SplitError
+from tpuc_accuracy.mixed_precision.timed_search import search_quantise_table
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_quantize.analysis.layer_errors import CAUSES
-from tpuc_quantize.analysis.split_error import SplitError
 from tpuc_quantize.metrics.agreement import Agreement
-from tpuc_quantize.mixed_precision.timed_search import search_quantise_table
 
 from tests.models.networks import Network
 

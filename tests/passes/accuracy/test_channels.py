@@ -30,15 +30,9 @@ from tpuc.errors import CalibrationError
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import real_values, types_of
 from tpuc.schedule import PassManager
-from tpuc_driver.data import SampleReader, inputs_of, open_samples
-from tpuc_driver.session import Session
-from tpuc_driver.work import PortableModule
-from tpuc_lower.lowering.cells import Cells
-from tpuc_ops import top
-from tpuc_ops.quant.products import quantise_product
-from tpuc_quantize.analysis.split_error import SplitError
-from tpuc_quantize.mixed_precision.search import Source
-from tpuc_quantize.mixed_precision.sensitivity import (
+from tpuc_accuracy.analysis.split_error import SplitError
+from tpuc_accuracy.mixed_precision.search import Source
+from tpuc_accuracy.mixed_precision.sensitivity import (
     MixedJob,
     SensitivityJob,
     candidates,
@@ -47,6 +41,12 @@ from tpuc_quantize.mixed_precision.sensitivity import (
     total,
     ways,
 )
+from tpuc_driver.data import SampleReader, inputs_of, open_samples
+from tpuc_driver.session import Session
+from tpuc_driver.work import PortableModule
+from tpuc_lower.lowering.cells import Cells
+from tpuc_ops import top
+from tpuc_ops.quant.products import quantise_product
 from tpuc_quantize.remedies.channel_thresholds import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
 from tpuc_quantize.remedies.scale_channels import noted_elements
 from tpuc_quantize.simulation.grids import ChannelGrid
@@ -334,7 +334,7 @@ class TestNetwork:
         assert len({score for sample in together for score in sample}) == 2 * len(choices)
 
     def test_a_search_for_float_layers_uses_them(self, calibrated: Any, tmp_path: Path) -> None:
-        from tpuc_quantize.mixed_precision.timed_search import search_quantise_table
+        from tpuc_accuracy.mixed_precision.timed_search import search_quantise_table
 
         module, _, table = calibrated
         np.savez(tmp_path / "x.npz", v0=images(6, seed=2))

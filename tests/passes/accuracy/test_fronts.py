@@ -8,11 +8,11 @@ from itertools import combinations, pairwise
 
 import numpy as np
 from tpuc.api import CALIBRATION_TABLE
+from tpuc_accuracy.mixed_precision.pareto_front import Choice, Graph, ParetoFront, front_of, graph_of
+from tpuc_accuracy.mixed_precision.search import Source
+from tpuc_accuracy.mixed_precision.sensitivity import rounded
 from tpuc_ops import top
 from tpuc_quantize.importing.import_calibration import ImportCalibration
-from tpuc_quantize.mixed_precision.pareto_front import Choice, Graph, ParetoFront, front_of, graph_of
-from tpuc_quantize.mixed_precision.search import Source
-from tpuc_quantize.mixed_precision.sensitivity import rounded
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from tpuc_quantize.analysis.layer_errors import LayerError
-from tpuc_quantize.mixed_precision.sensitivity import Score, score
+from tpuc_accuracy.analysis.layer_errors import LayerError
+from tpuc_accuracy.mixed_precision.sensitivity import Score, score
 
 from tests.families import each
 

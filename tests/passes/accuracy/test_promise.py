@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tpuc.api import Module, Unsupported
+from tpuc_accuracy.mixed_precision.accuracy_constraint import AccuracyConstraint, Form
+from tpuc_accuracy.mixed_precision.search import Source, quiet
 from tpuc_driver.api.accuracy import OpenedMeasure
-from tpuc_quantize.mixed_precision.accuracy_constraint import AccuracyConstraint, Form
-from tpuc_quantize.mixed_precision.search import Source, quiet
 
 from tests.families import each
 

@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 from tpuc.api import CALIBRATION_TABLE
+from tpuc_accuracy.mixed_precision.search import LayerLoss, Point, Search, Source, quiet
+from tpuc_accuracy.mixed_precision.sensitivity import rounded
 from tpuc_ops import top
 from tpuc_quantize.importing.import_calibration import ImportCalibration
-from tpuc_quantize.mixed_precision.search import LayerLoss, Point, Search, Source, quiet
-from tpuc_quantize.mixed_precision.sensitivity import rounded
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 

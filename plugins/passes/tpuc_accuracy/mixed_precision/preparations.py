@@ -8,11 +8,11 @@ from typing import Any
 
 from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext
 from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource
-
 from tpuc_quantize.calibration.calibrate import Calibrate
-from tpuc_quantize.mixed_precision.accuracy_constraint import Form
 from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
 from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
+
+from tpuc_accuracy.mixed_precision.accuracy_constraint import Form
 
 USUAL = "the usual table"
 GIVEN = "the given table"

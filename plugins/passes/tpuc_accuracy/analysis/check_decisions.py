@@ -10,14 +10,14 @@ import numpy as np
 from tpuc.api import CALIBRATION_TABLE, QUANTISED, Module, Pass, PassContext, StringAttr, UsageError
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import CHECK_SAMPLES, SELF_CHECK, OutputCheck, SelfCheck, decibels
-
-from tpuc_quantize.analysis.paired_runs import Outputs, calibrated_pairs, compiled_pairs
 from tpuc_quantize.metrics.agreement import Agreement, Classes, Numbers, Presence, TaskMetric
 from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.observers.held_out import MOST, spread
 from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.options.tuning import AGREEMENT
 from tpuc_quantize.tables.table import as_table
+
+from tpuc_accuracy.analysis.paired_runs import Outputs, calibrated_pairs, compiled_pairs
 
 
 @dataclass(frozen=True)

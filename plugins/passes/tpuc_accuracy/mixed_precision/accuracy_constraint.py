@@ -10,7 +10,7 @@ from tpuc.api import Module, Unsupported
 from tpuc_driver.api.accuracy import OpenedMeasure
 from tpuc_driver.api.host import CONFIDENCE
 
-from tpuc_quantize.mixed_precision.options import ConstraintBudget
+from tpuc_accuracy.mixed_precision.options import ConstraintBudget
 
 
 @dataclass(frozen=True)

@@ -34,14 +34,14 @@ from tpuc_driver.api.host import (
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import LATENCY
 from tpuc_prequantized.common import has_scales
-
 from tpuc_quantize.calibration.calibrate import Calibrate
-from tpuc_quantize.mixed_precision.accuracy_constraint import AccuracyConstraint, Evaluated, Form
-from tpuc_quantize.mixed_precision.evaluations import Evaluations
-from tpuc_quantize.mixed_precision.options import ConstraintBudget
-from tpuc_quantize.mixed_precision.preparations import GIVEN, NONE, Preparations
-from tpuc_quantize.mixed_precision.search_quantize_table import sensitivity_job
 from tpuc_quantize.observers.held_out import choose_held_out
+
+from tpuc_accuracy.mixed_precision.accuracy_constraint import AccuracyConstraint, Evaluated, Form
+from tpuc_accuracy.mixed_precision.evaluations import Evaluations
+from tpuc_accuracy.mixed_precision.options import ConstraintBudget
+from tpuc_accuracy.mixed_precision.preparations import GIVEN, NONE, Preparations
+from tpuc_accuracy.mixed_precision.search_quantize_table import sensitivity_job
 
 MEASURES = "tpuc.measures"
 NAME = "meet-accuracy"

@@ -10,11 +10,13 @@ from tpuc.api import PassContext
 from tpuc_driver.api.host import Pool, units_of
 from tpuc_lower.target.results import LATENCY
 from tpuc_ops.traits import KeepsGrid, states
+from tpuc_quantize.options.budgets import operations_of
+from tpuc_quantize.simulation.network import FakeNetwork
 
-from tpuc_quantize.mixed_precision.options import FrontBudget
-from tpuc_quantize.mixed_precision.pareto_front import Choice, Graph, ParetoFront, graph_of
-from tpuc_quantize.mixed_precision.search import LayerLoss, Point, Source, quiet
-from tpuc_quantize.mixed_precision.sensitivity import (
+from tpuc_accuracy.mixed_precision.options import FrontBudget
+from tpuc_accuracy.mixed_precision.pareto_front import Choice, Graph, ParetoFront, graph_of
+from tpuc_accuracy.mixed_precision.search import LayerLoss, Point, Source, quiet
+from tpuc_accuracy.mixed_precision.sensitivity import (
     MixedJob,
     Score,
     SensitivityJob,
@@ -24,8 +26,6 @@ from tpuc_quantize.mixed_precision.sensitivity import (
     total,
     ways,
 )
-from tpuc_quantize.options.budgets import operations_of
-from tpuc_quantize.simulation.network import FakeNetwork
 
 
 @dataclass

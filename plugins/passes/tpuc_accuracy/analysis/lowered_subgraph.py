@@ -21,7 +21,6 @@ from tpuc.api import (
 from tpuc.api.evaluation import Array, real_values
 from tpuc_ops import tpu
 from tpuc_ops.quant.casts import parameters
-
 from tpuc_quantize.simulation.grids import Grid, grid_of_uniform
 
 _QUANTISED = (Uniform, UniformPerAxis)

@@ -40,7 +40,7 @@ def command(
     """Show where a quantized network loses accuracy, and why."""
     check_inputs(exact, quantised, *inputs)
     session = open_session(app)
-    from tpuc_quantize.analysis.runs import compare_layers
+    from tpuc_accuracy.analysis.runs import compare_layers
 
     errors = compare_layers(session, exact, quantised, inputs, input_num)
     if as_json:

@@ -13,10 +13,10 @@ from tpuc_driver.api.host import Job, PortableModule, SampleReader, SampleSource
 from tpuc_ops import top
 from tpuc_ops.factorisation import dot
 from tpuc_ops.traits import KeepsGrid, states
-
-from tpuc_quantize.mixed_precision.search import Source
 from tpuc_quantize.remedies.channel_thresholds import eligible
 from tpuc_quantize.simulation.network import FakeNetwork, Filters, State
+
+from tpuc_accuracy.mixed_precision.search import Source
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from tpuc.api import CalibrationError, Module
 from tpuc.api.evaluation import Array, Interpreter, real_values
 from tpuc_driver.api.accuracy import AccuracyMeasure, Measured, OpenedMeasure
 from tpuc_driver.api.host import inputs_of
-
-from tpuc_quantize.analysis.paired_runs import readable
 from tpuc_quantize.metrics.agreement import TaskMetric
 from tpuc_quantize.metrics.output_heads import task_metrics_of
-from tpuc_quantize.mixed_precision.options import AgreementSamples
 from tpuc_quantize.observers.held_out import spread
 from tpuc_quantize.options.budgets import affordable
+
+from tpuc_accuracy.analysis.paired_runs import readable
+from tpuc_accuracy.mixed_precision.options import AgreementSamples
 
 Rows = Sequence[Mapping[str, Array]]
 

@@ -10,9 +10,9 @@ from tpuc.api import CALIBRATION_TABLE, FLOAT_MODES, QUANTISE_SEARCH, Module, Sc
 from tpuc_driver.api.host import Session, limit_of
 from tpuc_lower.target.results import LATENCY
 from tpuc_prequantized.common import has_scales
-
-from tpuc_quantize.mixed_precision.search import Search
 from tpuc_quantize.tables.table import as_table
+
+from tpuc_accuracy.mixed_precision.search import Search
 
 
 def search_quantise_table(

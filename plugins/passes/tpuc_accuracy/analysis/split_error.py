@@ -23,12 +23,12 @@ from tpuc.api import (
     as_stored,
 )
 from tpuc.api.evaluation import Array, Interpreter, stated_factors
-
-from tpuc_quantize.analysis.layer_errors import LayerError
-from tpuc_quantize.analysis.lowered_subgraph import Subgraph, find_subgraph, real
 from tpuc_quantize.metrics.agreement import Agreement, Outputs
 from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.scaling.move_factors import move_factors
+
+from tpuc_accuracy.analysis.layer_errors import LayerError
+from tpuc_accuracy.analysis.lowered_subgraph import Subgraph, find_subgraph, real
 
 
 @dataclass(frozen=True)

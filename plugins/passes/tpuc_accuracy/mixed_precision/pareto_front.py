@@ -10,10 +10,10 @@ import numpy as np
 from tpuc.api import ShapeOnly
 from tpuc.api.evaluation import Array
 from tpuc_ops.factorisation import matmul, root_of_inverse
-
-from tpuc_quantize.mixed_precision.options import FrontBudget
-from tpuc_quantize.mixed_precision.search import Source
 from tpuc_quantize.simulation.network import FakeNetwork
+
+from tpuc_accuracy.mixed_precision.options import FrontBudget
+from tpuc_accuracy.mixed_precision.search import Source
 
 _NOTHING = np.float64(1e-30)
 """Noise of networks that are all float."""

@@ -82,7 +82,7 @@ def command(
         if path is not None:
             check_writable(path)
     session = open_session(app, chip=chip, quantize=quantize)
-    from tpuc_quantize.mixed_precision.timed_search import search_quantise_table
+    from tpuc_accuracy.mixed_precision.timed_search import search_quantise_table
 
     options = {
         "dataset": str(dataset or ""),

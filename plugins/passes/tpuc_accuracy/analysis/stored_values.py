@@ -10,7 +10,7 @@ from tpuc.api.evaluation import Array, Interpreter, real_values
 from tpuc_driver.api.host import SampleInput, inputs_of
 from tpuc_prequantized.common import network_inputs
 
-from tpuc_quantize.analysis.layer_errors import LayerError
+from tpuc_accuracy.analysis.layer_errors import LayerError
 
 
 def stored_layers(top: Module, tpu: Module, rows: Sequence[Mapping[str, Array]]) -> list[LayerError]:

@@ -16,7 +16,7 @@ from tpuc.api import (
 from tpuc_driver.api.host import Session, calibrated_on, inputs_of, samples_in, seen_among
 from tpuc_prequantized.common import has_scales
 
-from tpuc_quantize.analysis.stored_values import stored_layers
+from tpuc_accuracy.analysis.stored_values import stored_layers
 
 
 def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Sequence[Path], count: int) -> list[Any]:

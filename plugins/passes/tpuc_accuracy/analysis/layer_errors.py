@@ -12,9 +12,9 @@ from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import finite_pair
 from tpuc_ops.factorisation import dot, energy
 from tpuc_ops.quantised import Product
-
-from tpuc_quantize.analysis.lowered_subgraph import Subgraph
 from tpuc_quantize.metrics.agreement import Agreement
+
+from tpuc_accuracy.analysis.lowered_subgraph import Subgraph
 
 CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requantisation")
 REMEDIES = {

@@ -9,7 +9,6 @@ from typing import TypeAlias
 from tpuc.api import CalibrationError, Module, PassContext
 from tpuc.api.evaluation import Array, Interpreter, real_values, types_of
 from tpuc_driver.api.host import SampleReader, SampleSource, inputs_of, open_pool, pair_inputs
-
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.observers.held_out import HeldOut
 from tpuc_quantize.remedies.channel_thresholds import channel_elements, eligible

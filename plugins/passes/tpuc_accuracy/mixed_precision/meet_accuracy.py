@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuc.api import Module, Pass, PassContext
-
 from tpuc_quantize.calibration.calibrate import Calibrate
-from tpuc_quantize.mixed_precision.constrained_search import ConstrainedSearch, Target
+
+from tpuc_accuracy.mixed_precision.constrained_search import ConstrainedSearch, Target
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ from tpuc_driver.api.host import PortableModule, SampleSource, inputs_of, open_p
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import FLOAT_SUMS
-
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.masks.keep_masks_float import KeepMasksFloat
-from tpuc_quantize.mixed_precision.evaluations import Evaluations
-from tpuc_quantize.mixed_precision.search import Search
-from tpuc_quantize.mixed_precision.sensitivity import SensitivityJob
 from tpuc_quantize.remedies.correct_bias import noted_shifts
 from tpuc_quantize.remedies.keep_tail_float import KeepTailFloat
 from tpuc_quantize.remedies.round_weights import noted_filters
 from tpuc_quantize.remedies.scale_channels import MODES, noted_elements
 from tpuc_quantize.simulation.network import FakeNetwork
+
+from tpuc_accuracy.mixed_precision.evaluations import Evaluations
+from tpuc_accuracy.mixed_precision.search import Search
+from tpuc_accuracy.mixed_precision.sensitivity import SensitivityJob
 
 
 @dataclass(frozen=True)
