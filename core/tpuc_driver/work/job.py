@@ -51,13 +51,15 @@ class Job(ABC, Generic[T]):
 
 
 class Pool(ABC):
-    """Those who work. Use as a context manager. `threads` is how many of them are in this process.
+    """Those who work. Use as a context manager. `threads` is how many of them are in this process; where jobs and
+    results of `map` stay `in_process`, nothing is copied on the way.
 
     Executors, named in the group `tpuc.executors`, are subclasses that are made of an address.
     """
 
     api_version: ClassVar[int] = 1
     threads: int = 1
+    in_process: ClassVar[bool] = False
 
     @abstractmethod
     def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
@@ -81,6 +83,8 @@ class Pool(ABC):
 
 class LocalPool(Pool):
     """This process, one unit after the other."""
+
+    in_process = True
 
     def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
         try:

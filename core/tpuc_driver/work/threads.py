@@ -32,6 +32,8 @@ def usable_cores() -> int:
 class ThreadPool(Pool):
     """`threads` threads, each with a prepared job of its own."""
 
+    in_process = True
+
     def __init__(self, threads: int) -> None:
         keep_memory()
         self.threads = threads

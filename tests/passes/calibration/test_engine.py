@@ -17,11 +17,13 @@ from tpuc.ir.attributes import StringAttr
 from tpuc.npz import read_npz, write_npz
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_quantize.calibration import engine
+from tpuc_quantize.calibration import engine, search
 from tpuc_quantize.calibration.equalization import Equalised
+from tpuc_quantize.calibration.search import Search
 from tpuc_quantize.options.budgets import BUDGETS
 from tpuc_quantize.proposers import rounded_weights
 from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
+from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.tables.table import parse_table
 
 from tests.families import each
@@ -55,6 +57,33 @@ def test_threads_one_process_and_three_give_the_same_bytes(module: Module, tmp_p
     expected = table(module, tmp_path, IMAGES, workers=1)
     assert table(module, tmp_path, IMAGES) == expected
     assert table(module, tmp_path, IMAGES, workers=3) == expected
+
+
+def test_observation_computes_nothing_that_the_statistics_have_computed(
+    module: Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = list[str]()
+    run_step = FakeNetwork.run_step
+
+    def counted(net: FakeNetwork, index: int, state: State, *, integer: bool) -> None:
+        computed.append(net.plan.steps[index].operation.name)
+        run_step(net, index, state, integer=integer)
+
+    def run(self: Search) -> object:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(FakeNetwork, "run_step", counted)
+            return observe(self)
+
+    observe = Search.observed.func
+    monkeypatch.setattr(Search.observed, "func", run)
+    expected = table(module, tmp_path, IMAGES, workers=1)
+    assert not computed
+    monkeypatch.setattr(
+        search, "MOST_WHOLE", 5 * sum(step.operation.result.tensor.size for step in FakeNetwork(module).plan.steps)
+    )
+    assert table(module, tmp_path, IMAGES, workers=1) == expected
+    samples = len({place * 40 // count for count in (10, 16) for place in range(count)})
+    assert len(computed) == (samples - 5) * len(FakeNetwork(module).plan.steps)
 
 
 def test_ops_behind_the_last_product_change_no_threshold_in_front_of_it(tmp_path: Path) -> None:

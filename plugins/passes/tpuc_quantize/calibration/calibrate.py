@@ -12,7 +12,7 @@ from tpuc_prequantized.common import computes_floats, has_scales
 from tpuc_prequantized.drop_dynamic_quantization import without_dynamic_quantisation
 
 from tpuc_quantize.calibration.engine import Engine
-from tpuc_quantize.calibration.search import Settings, kept_for
+from tpuc_quantize.calibration.search import Settings
 from tpuc_quantize.importing.propagate_calibration import propagated
 from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
 from tpuc_quantize.observers.class_coverage import unshown
@@ -90,7 +90,10 @@ class Calibrate(Pass):
             files = _path(self.resume), _path(self.statistics)
             counting = counting_of(module, self.histogram_bin_num, counting=calibrator.needs_histogram)
             engine = Engine(module, context, pool, counting, *files, self.strict)
-            kept = kept_for(module, Progress(samples, counting), self._held_out(samples), checks=self.hold_out)
+            tune_num = self.tune_num if calibrator.needs_histogram else 0
+            settings = Settings(tune_num, self.tune_candidates, self.bias_num, self.headroom, self.round_weights)
+            held_out = self._held_out(samples)
+            kept = engine.kept(Progress(samples, counting), settings, held_out, checks=self.hold_out)
             looked = lint(engine.network, samples, pool, context, counting, kept) if self.lint else None
             if looked is not None:
                 self._check(looked.findings, context)
@@ -101,9 +104,8 @@ class Calibrate(Pass):
             gaps = find_gaps(progress.histograms)
             if gaps:
                 context.remark(sentence(gaps))
-            tune_num = self.tune_num if calibrator.needs_histogram else 0
             headroom = self.headroom or self._needed_headroom(progress, context, tunes=tune_num > 0)
-            settings = Settings(tune_num, self.tune_candidates, self.bias_num, headroom, self.round_weights)
+            settings = replace(settings, headroom=headroom)
             names = frozenset(one.name for one in inputs)
             held_out = self._held_out(progress.samples, progress.skipped)
             found = engine.search(without(progress, held_out), _methods(calibrator, context), names, settings)

@@ -91,6 +91,13 @@ class Engine:
         self.context.log(f"{self.resume}: goes on with {progress.seen} samples, {new} more to see")
         return progress
 
+    def kept(
+        self, progress: Progress, settings: Settings, held_out: Sequence[int] = (), *, checks: bool = False
+    ) -> Kept:
+        """See `kept_for`; of workers' samples nothing whole, which would be copied."""
+        found = kept_for(self.module, progress, settings, held_out, checks=checks)
+        return found if self.pool.in_process else replace(found, whole=frozenset())
+
     def collect(self, progress: Progress, kept: Kept | None = None) -> None:
         """Bring the statistics up to the last sample, and keep what is wanted of some."""
         job = StatisticsJob(self.network, progress.samples, progress.counting, kept or Kept())
@@ -118,6 +125,7 @@ class Engine:
             progress.skipped[index] = reason
         merge_histograms(progress.histograms, result.histograms)
         progress.outputs |= result.outputs
+        progress.values |= result.values
         progress.seen = unit.stop
 
     def _save(self, progress: Progress) -> None:
@@ -164,23 +172,26 @@ class Engine:
         if not equalised.factors:
             found = self.searched(progress, methods, given, settings)
         else:
-            engine, progress = self._with_factors(progress, equalised.factors)
-            found = engine.searched(progress, methods, given, replace(settings, round_weights=True))
+            settings = replace(settings, round_weights=True)
+            engine, progress = self._with_factors(progress, equalised.factors, settings)
+            found = engine.searched(progress, methods, given, settings)
         rounds = (*equalised.rounds, *found.origin.rounds)
         reasons = (*equalised.reasons, *found.reasons)
         return replace(found, factors=equalised.factors, reasons=reasons, origin=replace(found.origin, rounds=rounds))
 
-    def _with_factors(self, progress: Progress, factors: Mapping[str, Array]) -> tuple[Engine, Progress]:
+    def _with_factors(
+        self, progress: Progress, factors: Mapping[str, Array], settings: Settings
+    ) -> tuple[Engine, Progress]:
         """The engine of the network with these factors per channel moved, and what the samples are there. All that
         there is to say of them has been said.
         """
+        progress.values.clear()
         module = self.module.clone()
         move_factors(module, factors)
         again = Progress(progress.samples, progress.counting)
         engine = replace(self, module=module, resume=None, statistics=None)
-        replace(engine, context=replace(self.context, remark=self.context.log)).collect(
-            again, kept_for(module, replace(again, skipped=progress.skipped))
-        )
+        kept = engine.kept(replace(again, skipped=progress.skipped), settings)
+        replace(engine, context=replace(self.context, remark=self.context.log)).collect(again, kept)
         return engine, replace(again, skipped=progress.skipped)
 
     def searched(

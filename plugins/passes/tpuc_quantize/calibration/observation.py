@@ -45,13 +45,16 @@ class Observation:
 
 @dataclass(frozen=True)
 class ObserveJob(Job[list[Observation]]):
-    """`biased` are the places of samples for biases; `filters` the int8 filters that all threads of a process share."""
+    """`biased` are the places of samples for biases; `filters` the int8 filters that all threads of a process share;
+    `known` all float values of some samples, by place.
+    """
 
     network: PortableModule
     samples: SampleSource
     biased: frozenset[int]
     tuning: Tuning | None = None
     filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"])
+    known: Mapping[int, Mapping[str, Array]] = field(default_factory=dict[int, "Mapping[str, Array]"])
 
     def prepare(self) -> Callable[[range], list[Observation]]:
         observer, reader = _Observer(self), SampleReader(self.samples)
@@ -70,7 +73,7 @@ class _Observer:
         self.middle = _middle(net.plan)
 
     def observe(self, place: int, sample: Mapping[str, Array]) -> Observation:
-        tuner, weigher = self.tuner, self.weigher
+        tuner, weigher, known = self.tuner, self.weigher, self.job.known.get(place)
         distances: dict[Place, Array] = {}
         products: dict[str, ProductMeans] = {}
 
@@ -81,12 +84,12 @@ class _Observer:
                 products[self.net.plan.steps[index].operation.name] = means
 
         if place not in self.places or tuner is None or weigher is None:
-            self.net.run(sample, integer=False, on_step=see)
+            self.net.run(sample, integer=False, on_step=see, known=known)
             return Observation(products=products)
-        state = self.net.run(sample, integer=False, on_step=see, keep=self._behind_middle())
+        state = self.net.run(sample, integer=False, on_step=see, keep=self._behind_middle(), known=known)
         if place in self.distant:
             distances.update(tuner.outputs(state))
-        importance = weigher.weigh(self._parts(sample, state), self.places.index(place))
+        importance = weigher.weigh(self._parts(sample, state, known), self.places.index(place))
         return Observation(distances, importance, products)
 
     def _behind_middle(self) -> frozenset[int]:
@@ -95,9 +98,11 @@ class _Observer:
         tuning = self.job.tuning
         return frozenset(slots if tuning is None else slots.union(tuning.measure.slots))
 
-    def _parts(self, sample: Mapping[str, Array], state: State) -> Iterator[tuple[int, State]]:
+    def _parts(
+        self, sample: Mapping[str, Array], state: State, known: Mapping[str, Array] | None
+    ) -> Iterator[tuple[int, State]]:
         yield self.middle, state
-        yield 0, self.net.run(sample, integer=False, keep=True, steps=self.middle)
+        yield 0, self.net.run(sample, integer=False, keep=True, steps=self.middle, known=known)
 
 
 def _weigher(net: FakeNetwork, tuning: Tuning | None) -> Weigher | None:

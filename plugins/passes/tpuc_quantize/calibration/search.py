@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,6 +31,8 @@ from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 MOST_KEPT = 1 << 23
 """Elements that are kept from the run that counts values, 32 MiB."""
+MOST_WHOLE = 1 << 26
+"""Elements of whole samples that are kept from it until they are observed, 256 MiB; the others are computed again."""
 T = TypeVar("T")
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
@@ -96,7 +97,7 @@ class Search:
 
     def spread(self, count: int) -> list[int]:
         """The places of so many samples, evenly over the data set, or fewer of a network that takes long."""
-        return _spread(self.progress, affordable(self.module, BUDGETS.observation, count))
+        return _observed(self.progress, self.module, count)
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -120,7 +121,7 @@ class Search:
         return self._stored[bool(rounding)]
 
     def _calibrated(self, entries: Entries) -> Module:
-        context = dataclasses.replace(self.context, results={CALIBRATION_TABLE: CalibrationTable(entries)})
+        context = replace(self.context, results={CALIBRATION_TABLE: CalibrationTable(entries)})
         return calibrated_copy(self.module, context)
 
     @cached_property
@@ -147,10 +148,12 @@ class Search:
             frozenset(at[place] for place in biased),
             self._tuning([at[place] for place in tuned], plain, choices) if tuned else None,
             self._filters(self.best.rounding),
+            {at[place]: values for place, values in self.progress.values.items() if place in at},
         )
         units = units_of(len(places), 1)  # there are few samples, and each is much work
         results = self.context.progress(self.pool.map(job, units), "calibrating: tuning", len(units))
         seen = [one for unit in results for one in unit]
+        self.progress.values.clear()
         tuner = Tuner(FakeNetwork(self.module), self.lowest, choices)
         return Observed(tuner, [seen[at[one]] for one in tuned], [seen[at[one]].products for one in biased], biased)
 
@@ -207,7 +210,7 @@ class Search:
 
     def _source(self, places: Sequence[int]) -> SampleSource:
         samples = self.progress.samples
-        return dataclasses.replace(samples, samples=tuple(samples.samples[place] for place in places))
+        return replace(samples, samples=tuple(samples.samples[place] for place in places))
 
 
 def _spread(progress: Progress, count: int, *, skip_first: bool = False) -> list[int]:
@@ -219,16 +222,23 @@ def _spread(progress: Progress, count: int, *, skip_first: bool = False) -> list
     return [usable[place % len(usable)] for place in places]
 
 
+def _observed(progress: Progress, module: Module, count: int) -> list[int]:
+    """The places of so many samples that are observed, fewer of a network that takes long."""
+    return _spread(progress, affordable(module, BUDGETS.observation, count))
+
+
 def _evaluated(progress: Progress, module: Module) -> list[int]:
     """The places of the samples on which tables are compared."""
     count = affordable(module, BUDGETS.evaluation, BUDGETS.most_evaluated)
     return _spread(progress, count, skip_first=True)
 
 
-def kept_for(module: Module, progress: Progress, held_out: Sequence[int] = (), *, checks: bool = False) -> Kept:
+def kept_for(
+    module: Module, progress: Progress, settings: Settings, held_out: Sequence[int] = (), *, checks: bool = False
+) -> Kept:
     """What the run that counts values should keep for the evaluator, for some of those that will be held out if all
     samples can be read, and where a check follows without such for the samples that it looks at; nothing where that is
-    much.
+    much. Of samples that are observed it keeps all, as many as there is room for.
     """
     checked = to_check(progress.samples, module) if checks and not held_out else ()
     net = FakeNetwork(module)
@@ -238,4 +248,12 @@ def kept_for(module: Module, progress: Progress, held_out: Sequence[int] = (), *
     steps = [step for step in net.plan.steps if not names.isdisjoint(value.name for value in step.operation.results)]
     size = sum(value.tensor.size for step in steps for value in step.operation.results)
     found = (Kept(one, names) for one in (places.union(checked), places) if len(one) * size <= MOST_KEPT)
-    return next(found, Kept())
+    return replace(next(found, Kept()), whole=_whole(net, without(progress, held_out), settings))
+
+
+def _whole(net: FakeNetwork, progress: Progress, settings: Settings) -> frozenset[int]:
+    """The places of observed samples of which all values are kept, those for tuning first."""
+    size = sum(value.tensor.size for step in net.plan.steps for value in step.operation.results)
+    counts = (settings.tune_num, settings.bias_num)
+    places = dict.fromkeys(place for count in counts for place in _observed(progress, net.module, count))
+    return frozenset([*places][: MOST_WHOLE // max(size, 1)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -22,22 +22,24 @@ Outputs: TypeAlias = Mapping[str, Array]
 @dataclass(frozen=True)
 class UnitResult:
     """What a unit gives: histograms by value name, the samples that could not be read with the reason, and what is kept
-    of some.
+    of some: outputs, all values.
     """
 
     histograms: Histograms = field(default_factory=dict[str, Histogram])
     unreadable: tuple[tuple[int, str], ...] = ()
     outputs: Mapping[int, Outputs] = field(default_factory=dict[int, "Outputs"])
+    values: Mapping[int, Outputs] = field(default_factory=dict[int, "Outputs"])
 
 
 @dataclass(frozen=True)
 class Kept:
     """What is kept of the run that counts values: of the samples at these places the network's outputs, and the values
-    of these names.
+    of these names; of those at the places `whole` every value, so that observation does not compute it again.
     """
 
     places: frozenset[int] = frozenset()
     names: frozenset[str] = frozenset()
+    whole: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,27 @@ class Counting:
         into[name].update(array, buffers)
         if name in self.scores:
             into[name].wins = into[name].wins + wins(array, self.scores[name])
+
+
+def run_counting(
+    interpreter: Interpreter,
+    sample: Mapping[str, Array],
+    names: Collection[str],
+    see: Callable[[str, Array], None],
+    *,
+    whole: bool,
+) -> tuple[Outputs, Outputs]:
+    """The outputs of a sample with the values of these `names`, and where it is wanted `whole` every value; `see` sees
+    each when it is there.
+    """
+    values: dict[str, Array] = {}
+
+    def take(name: str, array: Array) -> None:
+        see(name, array)
+        if whole:
+            values[name] = array
+
+    return interpreter.run(sample, names, on_value=take), values
 
 
 def counting_of(module: Module, bins: int, *, counting: bool) -> Counting:
@@ -101,7 +124,7 @@ class StatisticsJob(Job[UnitResult]):
         def run(unit: range) -> UnitResult:
             result: Histograms = {}
             unreadable: list[tuple[int, str]] = []
-            outputs: dict[int, Outputs] = {}
+            outputs, values = dict[int, Outputs](), dict[int, Outputs]()
             for index in unit:
                 try:
                     sample = reader.read(index)
@@ -109,12 +132,13 @@ class StatisticsJob(Job[UnitResult]):
                     unreadable.append((index, str(error)))
                     continue
                 names = self.kept.names if index in self.kept.places else ()
-                found = interpreter.run(
-                    sample, names, on_value=lambda name, array: self.counting.see(result, name, array, buffers)
+                whole = index in self.kept.whole
+                found, every = run_counting(
+                    interpreter, sample, names, lambda name, x: self.counting.see(result, name, x, buffers), whole=whole
                 )
-                if index in self.kept.places:
-                    outputs[index] = found
-            return UnitResult(result, tuple(unreadable), outputs)
+                outputs |= {index: found} if index in self.kept.places else {}
+                values |= {index: every} if whole else {}
+            return UnitResult(result, tuple(unreadable), outputs, values)
 
         return run
 

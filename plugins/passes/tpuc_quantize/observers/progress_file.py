@@ -24,7 +24,7 @@ VERSION = 4
 @dataclass
 class Progress:
     """How far the statistics are: histograms cover the first `seen` samples; `skipped` are those that could not be
-    read. `outputs` are the network's for some of them, which no file keeps.
+    read. `outputs` are the network's for some of them, and `values` all that it computes, which no file keeps.
     """
 
     samples: SampleSource
@@ -33,6 +33,7 @@ class Progress:
     histograms: dict[str, Histogram] = field(default_factory=dict[str, Histogram])
     skipped: dict[int, str] = field(default_factory=dict[int, str])
     outputs: dict[int, Outputs] = field(default_factory=dict[int, "Outputs"])
+    values: dict[int, Outputs] = field(default_factory=dict[int, "Outputs"])
 
     def extend(self, more: SampleSource) -> None:
         """Add the samples that are not in it yet, at the end."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from tpuc.api import CalibrationError, Module, PassContext
@@ -29,7 +29,7 @@ from tpuc_driver.api.host import (
 )
 from tpuc_ops import elementary
 
-from tpuc_quantize.observers.collector import Counting, Histograms, Kept, Outputs, merge_histograms
+from tpuc_quantize.observers.collector import Counting, Histograms, Kept, Outputs, merge_histograms, run_counting
 from tpuc_quantize.observers.histogram import CountingBuffers
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS, affordable
@@ -50,11 +50,14 @@ class Look:
 
 @dataclass(frozen=True)
 class Colours:
-    """How much surer the network is of a sample with red and blue exchanged; its values without, and its outputs."""
+    """How much surer the network is of a sample with red and blue exchanged; without that its statistics, its outputs,
+    and all its values where they are kept.
+    """
 
     surer: float
     histograms: Histograms
     outputs: Outputs
+    values: Outputs
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,13 @@ class Lint:
     histograms: Histograms
     seen: int
     outputs: Sequence[Outputs] = ()
+    values: Mapping[int, Outputs] = field(default_factory=dict[int, "Outputs"])
 
     def enter(self, progress: Progress, kept: Kept) -> None:
         """As the beginning of statistics, with what is kept of these samples."""
         progress.histograms, progress.seen = self.histograms, self.seen
         progress.outputs = {place: self.outputs[place] for place in kept.places if place < self.seen}
+        progress.values = dict(self.values)
 
 
 @dataclass(frozen=True)
@@ -124,11 +129,16 @@ class ColourJob(Job[list[Colours | None]]):
                 return None
             seen: Histograms = {}
             exchanged = {name: np.ascontiguousarray(np.flip(array, self.axis)) for name, array in sample.items()}
-            plain = interpreter.run(
-                sample, self.kept.names, on_value=lambda name, array: self.counting.see(seen, name, array, buffers)
+            whole = index in self.kept.whole
+            plain, values = run_counting(
+                interpreter,
+                sample,
+                self.kept.names,
+                lambda name, x: self.counting.see(seen, name, x, buffers),
+                whole=whole,
             )
             mine = {name: plain[name] for name in interpreter.output_names}
-            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(mine), seen, plain)
+            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(mine), seen, plain, values)
 
         return lambda unit: [one(index) for index in unit]
 
@@ -150,10 +160,11 @@ def lint(
     _check_description(samples.inputs, looks)
     histograms: Histograms = {}
     gains: list[float | None] = []
-    outputs: list[Outputs] = []
+    outputs, values = list[Outputs](), dict[int, Outputs]()
     for one in _colours(network, samples, pool, context, counting, kept or Kept()):
         if one is not None and None not in gains:
             merge_histograms(histograms, one.histograms)
+            values |= {len(outputs): one.values} if one.values else {}
             outputs.append(one.outputs)
         gains.append(None if one is None else one.surer)
     findings: list[str] = []
@@ -162,7 +173,7 @@ def lint(
         findings += [*_range(one, mine), *_exchanged(one, gains), *_each(one, mine)]
     if samples.inputs and len(samples) < CHECKS.few_samples:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are usually enough.")
-    return Lint(tuple(findings), histograms, len(outputs), outputs)
+    return Lint(tuple(findings), histograms, len(outputs), outputs, values)
 
 
 def _colours(
