@@ -27,7 +27,8 @@ class GroupLayers(Pass):
 
     `opt` 1: values are resident within groups of ops that are cut from the last one on; 2: the fastest of that, of
     values that are resident wherever they fit, and of rows that pass through cascades of ops in stripes (`stripes`)
-    beside them; 3: the fastest of many plans. 0: what the session says, else 2.
+    beside them; 3: the fastest of many plans. 0: what the session says, else 2. Where the session says 0, nothing is
+    resident: that takes little time to plan, and shows whether kernels take all ops.
 
     Tests of kernels give tile sizes by name of the op and axis as `tilings` of the context: then nothing is resident.
     """
@@ -38,7 +39,8 @@ class GroupLayers(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises Unsupported where the chip has no kernel, LmemOverflow where no tile fits."""
         chip = chip_of(context, self.name)
-        level = self.opt or int(context.options.get("opt") or USUAL_LEVEL)
+        stated = context.options.get("opt")
+        level = self.opt or (USUAL_LEVEL if stated is None else int(stated))
         tilings = context.options.get("tilings")
         if tilings:
             plan = ModulePlanner(module, context, chip, STREAMED).with_tilings(tilings)

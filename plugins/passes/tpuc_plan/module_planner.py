@@ -25,7 +25,7 @@ from tpuc_plan.profiles import least_loss, times_of
 from tpuc_plan.regions.cascade_cost import CascadeCosts
 from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.regions.region import record_moves
-from tpuc_plan.regions.region_planner import RegionPlanner
+from tpuc_plan.regions.region_planner import FIRST_FIT, RegionPlanner
 from tpuc_plan.tasks.aliases import AliasFinder, AliasSets
 from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.plan import Alias, ConcatAlias, OpPlan, Plan, SliceView, TilePlan
@@ -50,6 +50,8 @@ class ModulePlanner:
         """The fastest plan. Where there are several profiles, plans and orders that are best in one of them, or in all
         together, are tried, and what loses least in any of them is taken.
         """
+        if self.level == FIRST_FIT:
+            return self._plan([])
         profiles = self.chip.planned_profiles
         if len(profiles) < 2:
             return self._fastest()

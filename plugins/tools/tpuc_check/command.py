@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from tpuc.api import FLOAT_MODES, CpuFunction, Module, Operation, TpucError, UsageError, cpu_function
+from tpuc.api import FLOAT_MODES, CpuFunction, LoadedModel, Module, Operation, TpucError, UsageError, cpu_function
 from tpuc_driver.api.command import (
     EMPTY,
     FILE,
@@ -60,6 +60,9 @@ faster.
 @click.option("--batch", type=POSITIVE, help="Batch size of every input.")
 @specializing_options
 @click.option("--output-names", type=NAMES, default=EMPTY, help="Cut the network at these values.")
+@click.option(
+    "--full", is_flag=True, help="Plan local memory as `tpuc compile` does: exact sizes with --board, but slower."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(
@@ -74,14 +77,16 @@ def command(
     input_shapes: Shapes,
     batch: int | None,
     output_names: tuple[str, ...],
+    full: bool,
     as_json: bool,
     **specializing: Any,
 ) -> int:
     """List every op and limit that keeps a network from compiling, and what would help.
 
     Integer modes are calibrated on random data, as no samples are given. The exit code is 0 where the network compiles,
-    else 1. MODEL may also be a compiled file, to see whether a board or a runtime takes it. Several are checked one
-    after another with the same options.
+    else 1. Ops are planned one by one, which takes seconds; only where that is refused, and with --full, is the network
+    planned as a whole. MODEL may also be a compiled file, to see whether a board or a runtime takes it. Several are
+    checked one after another with the same options.
     """
     check_inputs(*networks, model_data)
     if len(networks) > 1 and (model_data or as_json):
@@ -98,6 +103,7 @@ def command(
         "output_names": output_names,
         **specializing,
     }
+    destination = replace(destination, full=full)
     codes = [_show(app, _checked(app, network, chip, quantize, destination, settings), as_json) for network in networks]
     return max(codes)
 
@@ -140,8 +146,10 @@ def _show(app: App, result: Result, as_json: bool) -> int:
 
 
 class Found(NamedTuple):
-    """What was found. `ops` were looked at; `behind` says whether some lie behind what could not be read;
-    `device_bytes` are what the runtime allocates for the whole, and `mode` is the one that the network is compiled in.
+    """What was found. `ops` were looked at; `behind` says whether some lie behind what could not be read.
+
+    `device_bytes` is what the runtime allocates for the whole, as `tpuc compile` plans it where it is `exact`. The
+    network is compiled in `mode`.
     """
 
     findings: tuple[Finding, ...]
@@ -149,6 +157,7 @@ class Found(NamedTuple):
     behind: bool = False
     device_bytes: Mapping[str, int] = MappingProxyType({})
     mode: str | None = None
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -169,7 +178,7 @@ class Result:
     def summary(self) -> str:
         """The last line."""
         where = f"{self.network.name} on {self.chip}{'' if self.mode is None else f' in {self.mode}'}"
-        there = self.destination.summary(self.found.device_bytes)
+        there = self.destination.summary(self.found.device_bytes, exact=self.found.exact)
         if not self.findings:
             what = "all its commands are legal" if self.mode is None else f"all {self.found.ops} ops can be computed"
             return f"{where}: {what}{there}"
@@ -188,6 +197,7 @@ class Result:
             "complete": not self.found.behind,
             "findings": [finding.to_json() for finding in self.findings],
             **self.destination.to_json(self.found.device_bytes),
+            "exact_bytes": self.found.exact,
         }
 
 
@@ -233,8 +243,9 @@ def check(
     session = session.having(mode=mode)
     count = sum(map(computes, module.main.operations))
     table = _ranges(session, module, folder)
-    refused, device_bytes = whole(session, module, table, destination)
-    return Found((*findings, *explained(app, session, module, table, refused)), count, behind, device_bytes, mode)
+    refused, device_bytes, exact = whole(session, module, table, destination)
+    found = (*findings, *explained(app, session, module, table, refused))
+    return Found(found, count, behind, device_bytes, mode, exact)
 
 
 def _quiet(session: Any) -> Any:
@@ -338,16 +349,34 @@ def _fits(function: CpuFunction[Any], operation: Operation) -> bool:
 
 def whole(
     session: Any, module: Module, table: Any, destination: Destination
-) -> tuple[list[Finding], Mapping[str, int]]:
-    """Why the network does not compile, or does not run there; and what the runtime allocates for it."""
+) -> tuple[list[Finding], Mapping[str, int], bool]:
+    """Why the network does not compile, or does not run there; what the runtime allocates for it, and whether these
+    sizes are those of `tpuc compile`.
+
+    A plan in which every op has the first tiling that fits shows as much as the best one, unless it is refused or does
+    not leave half of the board's memory.
+    """
+    if not destination.full:
+        try:
+            loaded = _compiled(session.having(opt=0), module, table)
+        except TpucError:
+            pass
+        else:
+            if destination.has_room(loaded):
+                return [], loaded.device_bytes, False
     from tpuc_check.findings import NETWORK, Finding
 
     try:
-        loaded = session.chip.load(session.build(module, table).data, module.name)
-        loaded.check()
+        loaded = _compiled(session, module, table)
     except TpucError as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        return [Finding(NETWORK, (), "", reason, "Compile it for the details", session.mode)], {}
+        return [Finding(NETWORK, (), "", reason, "Compile it for the details", session.mode)], {}, True
     if destination.board is None:
-        return [], {}
-    return destination.findings(session.chip.description.name, loaded), loaded.device_bytes
+        return [], {}, True
+    return destination.findings(session.chip.description.name, loaded), loaded.device_bytes, True
+
+
+def _compiled(session: Any, module: Module, table: Any) -> LoadedModel:
+    loaded = session.chip.load(session.build(module, table).data, module.name)
+    loaded.check()
+    return loaded

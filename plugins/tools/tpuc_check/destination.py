@@ -11,13 +11,17 @@ from tpuc_driver.api.board import Board, shown_bytes, shown_size
 
 from tpuc_check.findings import BOARD, Finding
 
+_LEFT = 2
+"""A file must fit so many times for a quick plan to show that it fits."""
+
 
 @dataclass(frozen=True)
 class Destination:
-    """As far as the user named them."""
+    """As far as the user named them. `full`: its sizes are to be those of `tpuc compile`."""
 
     board: Board | None = None
     runtime_version: str | None = None
+    full: bool = False
 
     def wrong_chip(self, chip: str) -> list[Finding]:
         """That the board has another chip, if it has."""
@@ -43,12 +47,17 @@ class Destination:
             way_out = f"Compile it with --runtime-version {self.runtime_version}, or install a newer runtime"
             yield Finding(BOARD, (), "", reason, way_out)
 
-    def summary(self, device_bytes: Mapping[str, int]) -> str:
+    def has_room(self, loaded: LoadedModel) -> bool:
+        """Does a file that uses less of local memory than it could fit with certainty? Its commands may become more."""
+        return self.board is None or _LEFT * sum(loaded.device_bytes.values()) <= self.board.device_bytes
+
+    def summary(self, device_bytes: Mapping[str, int], *, exact: bool = True) -> str:
         """What a file takes of the board, as the end of a sentence; empty where there is no board or nothing known."""
         if self.board is None or not device_bytes:
             return ""
         needed, there = shown_size(sum(device_bytes.values())), shown_size(self.board.device_bytes)
-        return f"; it uses {needed} of the {there} of {self.board.title}: {shown_bytes(device_bytes)}"
+        used = f"{'' if exact else 'about '}{needed} of the {there} of {self.board.title}"
+        return f"; it uses {used}: {shown_bytes(device_bytes)}"
 
     def to_json(self, device_bytes: Mapping[str, int]) -> dict[str, Any]:
         """Plain values."""

@@ -100,7 +100,7 @@ def said(app: App, chip: str, module: Module, folder: Path) -> list[str]:
 
     session = Session(app.registry, chip=chip, quantize="int8", opt=1)
     table = drawn_ranges(session, module, folder)
-    found, _ = whole(session, module, table, Destination())
+    found, *_ = whole(session, module, table, Destination())
     return [one.reason for one in explained(app, session, module, table, found)]
 
 

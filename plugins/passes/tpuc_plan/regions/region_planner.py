@@ -15,7 +15,7 @@ from tpuc_plan.tasks.aliases import AliasSets, Concat
 from tpuc_plan.tasks.plan import Residency, TilePlan
 from tpuc_plan.tasks.stripes import Cascade
 from tpuc_plan.tasks.task import Task, TileTask
-from tpuc_plan.tasks.tiling import choose_tiling
+from tpuc_plan.tasks.tiling import PATIENCE, choose_tiling
 from tpuc_plan.tasks.views import ViewChooser
 
 
@@ -23,19 +23,23 @@ from tpuc_plan.tasks.views import ViewChooser
 class Settings:
     """`scratch_fraction`: scratch and constants of a tile take at most one part in so many of local memory; `budget`:
     percent of local memory for resident values; `from_tail`: values are resident within groups of operations, cut from
-    the last one on; `striped`: with cascades where they save transfers.
+    the last one on; `striped`: with cascades where they save transfers; `patience`: see `choose_tiling`.
     """
 
     scratch_fraction: int = 12
     budget: int = 94
     from_tail: bool = False
     striped: bool = False
+    patience: int = PATIENCE
 
 
 _MANY = tuple(Settings(fraction, budget) for fraction in (12, 6, 24) for budget in (94, 98, 85))
-STREAMED = 0
+FIRST_FIT = 0
+"""The level at which nothing is resident and ops have the first tiling that fits: it shows whether there is a plan."""
+STREAMED = -1
 """The level at which nothing is resident."""
 LEVELS = {
+    FIRST_FIT: (),
     STREAMED: (Settings(budget=0),),
     1: (Settings(from_tail=True),),
     2: (Settings(), Settings(from_tail=True), Settings(striped=True), Settings(budget=98, striped=True)),
@@ -102,6 +106,8 @@ class RegionPlanner:
 
     def run(self, level: int) -> RegionPlan:
         """The fastest plan of an optimisation level."""
+        if level == FIRST_FIT:
+            return self._plan(Settings(budget=0, patience=0), ())
         best: tuple[RegionPlan, Settings, Sequence[Cascade]] | None = None
         measured: list[tuple[int, Settings]] = []
         for settings in self._settings(level):
@@ -203,7 +209,9 @@ class RegionPlanner:
             elif point in striped:
                 plans.append(striped[point])
             else:
-                plans.append(self._stream(point) if resident is None else resident.plan(resident.residency))
+                plans.append(
+                    self._stream(point, settings.patience) if resident is None else resident.plan(resident.residency)
+                )
         return RegionPlan(tuple(plans), lmem_concats)
 
     def _allocate(
@@ -229,13 +237,15 @@ class RegionPlanner:
             if len(concats) == before:
                 return tasks, tuple(concat.whole for concat in concats)
 
-    def _stream(self, point: int) -> TilePlan:
+    def _stream(self, point: int, patience: int) -> TilePlan:
         """The best tiling of an operation that streams from DDR to DDR; operations of one kind are cut alike."""
         first = self.choices[point][0]
         assert isinstance(first, TileTask)
         key = first.facts.looks
         if key not in self._streamed:
-            self._streamed[key] = choose_tiling(first, self.cycles).plan(Residency.streamed(len(first.results)))
+            self._streamed[key] = choose_tiling(first, self.cycles, patience).plan(
+                Residency.streamed(len(first.results))
+            )
         return self._streamed[key]
 
     def _possible_concats(self) -> Iterator[Concat]:

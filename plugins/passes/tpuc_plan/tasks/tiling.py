@@ -15,7 +15,7 @@ from tpuc_plan.tasks.task import KernelFacts, TileTask, tile_count, tile_of
 
 _MAX_TILES = 4096  # of one op; tilings of more are not tried, which would take long
 _MOST_TILES = 1 << 16  # of one op whose smallest tiles alone fit; the plan of more takes hours
-_PATIENCE = 8  # tilings with more tiles are not tried after this many that were no better
+PATIENCE = 8  # tilings with more tiles are not tried after this many that were no better
 
 
 def make_task(operation: Operation, candidate: Candidate, chip: Chip, view: int = 0) -> TileTask:
@@ -26,8 +26,11 @@ def make_task(operation: Operation, candidate: Candidate, chip: Chip, view: int 
     return TileTask(operation, facts, sizes, Residency.streamed(len(operation.results)))
 
 
-def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
-    """The task under its best tiling; raises LmemOverflow when not even the smallest tiles fit."""
+def choose_tiling(task: TileTask, cycles: Cycles | None = None, patience: int = PATIENCE) -> TileTask:
+    """The task under its best tiling; raises LmemOverflow when not even the smallest tiles fit.
+
+    `patience`: after so many tilings that were no better none of more tiles is tried; 0 takes the first that fits.
+    """
     cycles = cycles or Cycles(task.chip)
     best: tuple[int, TileTask] | None = None
     worse = 0
@@ -38,12 +41,14 @@ def choose_tiling(task: TileTask, cycles: Cycles | None = None) -> TileTask:
         buffers = fitting_buffers(candidate)
         if buffers is None:
             continue
+        if not patience:
+            return candidate
         cost = streamed_cycles(candidate, buffers, cycles)
         if best is None or cost < best[0]:
             best, worse = (cost, candidate), 0
         else:
             worse += 1
-        if worse >= _PATIENCE:
+        if worse >= patience:
             break
     if best is not None:
         return best[1]

@@ -1,0 +1,87 @@
+"""`tpuc check` plans ops one by one where that shows as much as the whole plan, and says the same."""
+
+from __future__ import annotations
+
+import json
+import resource
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tpuc.api import Chip
+from tpuc_cv18xx.boards import DUO256
+from tpuc_driver.cli import main
+from tpuc_plan.regions.region import Region, schedule_and_place
+
+from benchmarks.yolov8 import build
+from tests.chips.command_line import tpuc_apart
+from tests.families import each
+
+TARGETS = ("--board=duo256", "--board=duo64", "--chip=bm1684x", "--chip=cv183x")
+ROOM = {"much": (2.1, False), "little": (1.2, True), "none": (0.9, True)}
+"""The memory of a board in sizes of the network, and whether the whole is planned then."""
+MOST_SECONDS = 10
+"""Of one core."""
+
+
+def yolo(folder: Path, size: int) -> Path:
+    path = folder / "yolov8n.onnx"
+    path.write_bytes(build(size).SerializeToString(deterministic=True))
+    return path
+
+
+def checked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    code = main(["check", *words, "--quantize", "int8", "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.chip("bm1684x")
+def test_its_answer_is_that_of_the_whole_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no region is measured for it."""
+    network, measured = str(yolo(tmp_path, 64)), list[str]()
+
+    def placed(region: Region, chip: Chip) -> Any:
+        measured.append("region")
+        return schedule_and_place(region, chip)
+
+    monkeypatch.setattr("tpuc_plan.regions.region_planner.schedule_and_place", placed)
+    for target in TARGETS[1:3]:
+        code, quick = checked(capsys, network, target)
+        assert not measured, target
+        full_code, full = checked(capsys, network, target, "--full")
+        assert measured, target
+        measured.clear()
+        assert (code, quick["exact_bytes"]) == (full_code, False)
+        assert full["exact_bytes"]
+        names = ("supported", "ops", "complete", "mode", "findings", "board_bytes")
+        assert [quick[name] for name in names] == [full[name] for name in names], target
+    assert main(["check", network, "--board", "duo256", "--quantize", "int8"]) == 0
+    assert "; it uses about " in capsys.readouterr().out
+
+
+@pytest.mark.chip("cv181x")
+def test_where_memory_is_scarce_the_whole_is_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = str(yolo(tmp_path, 32))
+    quick, full = (checked(capsys, network, "--board=duo256", *more)[1]["device_bytes"] for more in ([], ["--full"]))
+    for room, (times, exact) in ROOM.items():
+        size = int(max(sum(quick.values()), sum(full.values())) * times)
+        monkeypatch.setattr("tpuc_cv18xx.boards.DUO256", replace(DUO256, device_bytes=size))
+        code, found = checked(capsys, network, "--board=duo256")
+        assert (room, code, found["exact_bytes"]) == (room, int(room == "none"), exact)
+
+
+@pytest.mark.slow
+@each("target", TARGETS)
+def test_a_detector_takes_seconds(target: str, tmp_path: Path) -> None:
+    """At its full size; it took 10 to 25 seconds of a core."""
+    network = yolo(tmp_path, 640)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = tpuc_apart("check", network, target, "--quantize", "int8")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stdout
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < MOST_SECONDS
