@@ -15,8 +15,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from tpuc_driver.cli.interrupts import interruptible
         from tpuc_driver.cli.streams import fill_descriptors
 
-        if arguments is None:
+        if arguments is None:  # the process is ours
+            from tpuc_driver.cli.late_methods import compile_methods_late
+
             fill_descriptors()
+            compile_methods_late()
         with interruptible(whole_process=arguments is None) as interrupt:
             from tpuc_driver.cli.run import run
 

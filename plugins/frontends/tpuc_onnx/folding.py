@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import AttributeProto, helper
-from onnx.reference import ReferenceEvaluator
 from tpuc.api import ForeignNode, InvalidModel
 from tpuc_importing.obstacles import place_of
 from tpuc_ops.arrays import Array
@@ -88,6 +87,8 @@ def _has_subgraph(node: onnx.NodeProto) -> bool:
 
 def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | None:
     """The results by onnx's own reference; None when it does not know the operator."""
+    from onnx.reference import ReferenceEvaluator  # few networks need it, and it loads slowly
+
     foreign = node.foreign
     inputs = [onnx.ValueInfoProto(name=name) for name in operands]
     results = [onnx.ValueInfoProto(name=name) for name in foreign.outputs if name]
