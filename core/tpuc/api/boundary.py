@@ -9,10 +9,11 @@ from tpuc.ir.fused_postprocess import (
     mark_as_postprocess,
     state_fused_postprocess,
 )
-from tpuc.ir.preprocess import Preprocess, preprocess_of, rounds_evenly
+from tpuc.ir.preprocess import INTERPOLATIONS, Preprocess, preprocess_of, rounds_evenly
 from tpuc.ir.state import State, keep_states, states_of
 
 __all__ = [
+    "INTERPOLATIONS",
     "FusedPostprocess",
     "Preprocess",
     "State",

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 _FIELDS = (
     *("mean", "scale", "pixel_format", "keep_aspect_ratio"),
-    *("keep_ratio_mode", "pad_value", "pad_type"),
+    *("keep_ratio_mode", "pad_value", "pad_type", "interpolation"),
 )
+INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "area", "linear")
+"""How images are resized: as Pillow's filters of these names do, `area` and `linear` as OpenCV does."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Preprocess:
     `resize_dims` is (height, width) before the crop, by default the network's own. `keep_aspect_ratio` resizes without
     distortion: with `keep_ratio_mode` letterbox the image fits in, at the top left (`pad_type` normal) or in the
     centre, and the rest is filled with pixels of `pad_value`; with short_side_scale it covers everything, and what
-    stands out on both sides is cut off.
+    stands out on both sides is cut off. `interpolation` is one of `INTERPOLATIONS`; without it pixels are means over
+    areas where no side grows, and else as `bilinear` makes them.
     """
 
     mean: tuple[float, ...] = (0.0,)
@@ -40,6 +43,7 @@ class Preprocess:
     keep_ratio_mode: Literal["letterbox", "short_side_scale"] = "letterbox"
     pad_value: int = 0
     pad_type: Literal["center", "normal"] = "center"
+    interpolation: str | None = None
 
     def normalise(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
         """`[..., c]`: pixels minus mean, times scale, each rounded to float32; compiled files compute exactly this."""

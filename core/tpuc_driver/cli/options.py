@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 from tpuc.errors import UsageError
+from tpuc.ir.preprocess import INTERPOLATIONS
 
 from tpuc_driver.cli.app import App
 from tpuc_driver.cli.values import EMPTY, INTEGERS, LARGEST, NAMES, NUMBERS, OUTPUT, PAIR, SAMPLES, WORDS
@@ -44,6 +45,11 @@ _PREPROCESS = {
     ),
     "pad_type": click.option(
         "--pad-type", type=click.Choice(["center", "normal"]), help="Position of a fitted image; normal: top left."
+    ),
+    "interpolation": click.option(
+        "--interpolation",
+        type=click.Choice(INTERPOLATIONS),
+        help="Resize as Pillow's filter of this name; area and linear as OpenCV.",
     ),
     "mean": click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68."),
     "scale": click.option(

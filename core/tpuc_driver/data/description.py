@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tpuc.errors import InputNotDescribed, UsageError
+from tpuc.ir.preprocess import INTERPOLATIONS
 
 from tpuc_driver.data.sample_input import SampleInput
 
@@ -19,7 +20,7 @@ LARGEST_PIXEL = 255.0
 CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgbd": 4, "rggb": 4, "grbg": 4, "gbrg": 4, "bggr": 4}
 """Of pixel formats."""
 SAYINGS = (
-    *("preset", "resize_dims", "keep_aspect_ratio", "keep_ratio_mode", "pad_value", "pad_type"),
+    *("preset", "resize_dims", "keep_aspect_ratio", "keep_ratio_mode", "pad_value", "pad_type", "interpolation"),
     *("mean", "std", "scale", "pixel_format", "channel_format", "crop"),
 )
 """The names of what can be said of pictures."""
@@ -41,6 +42,10 @@ def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str
         if name not in SAYINGS:
             raise UsageError(f"no preprocessing setting is named '{name}'. There are {', '.join(sorted(SAYINGS))}.")
     given = {name: value for name, value in said.items() if value not in (None, False, ()) and name != "preset"}
+    if given.get("interpolation", "area") not in INTERPOLATIONS:
+        raise UsageError(
+            f"no interpolation is named '{given['interpolation']}'. There are {', '.join(INTERPOLATIONS)}."
+        )
     if "std" in given:
         given |= _of_deviations(given.get("mean", (0.0,)), given.pop("std"), has_scale="scale" in given, remark=remark)
     elif _is_share(given.get("mean", (0.0,))):

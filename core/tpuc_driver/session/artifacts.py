@@ -127,7 +127,7 @@ def _split(data: bytes) -> tuple[bytes, bytes]:
 def _text(networks: Sequence[Description], digest: str = "") -> bytes:
     """`digest` is that of the compiled bytes where these are another file."""
     whole: dict[str, Any] = {"version": 1} | ({"sha256": digest} if digest else {})
-    whole["networks"] = [{name: asdict(one) for name, one in network.inputs.items()} for network in networks]
+    whole["networks"] = [{name: _fields(one) for name, one in network.inputs.items()} for network in networks]
     if any(network.layers for network in networks):
         whole["layers"] = [_rows(network.layers) for network in networks]
     if any(network.postprocess for network in networks):
@@ -182,6 +182,11 @@ def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description
 
 def _border(inputs: Sequence[Sequence[Any]], outputs: Sequence[Sequence[Any]]) -> Border:
     return Border(tuple(map(NetworkTensor.from_json, inputs)), tuple(map(NetworkTensor.from_json, outputs)))
+
+
+def _fields(said: Preprocess) -> dict[str, Any]:
+    """Without an interpolation where none was chosen."""
+    return {name: value for name, value in asdict(said).items() if name != "interpolation" or value is not None}
 
 
 def _preprocess(fields: Mapping[str, Any]) -> Preprocess:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from tpuc.api import CalibrationError
-from tpuc.api.boundary import Preprocess
+from tpuc.api.boundary import INTERPOLATIONS, Preprocess
 from tpuc_driver.api.host import centre_crop
 
 from tpuc_images.placing import corner, fitted_size
@@ -65,6 +65,10 @@ def _check(file: Path, said: Preprocess, shape: tuple[int, ...]) -> tuple[int, i
                 f"{file}: {name} has {len(values)} values, but {said.pixel_format} has {channels} channel(s)."
                 " Give one value, or one for each channel."
             )
+    if said.interpolation not in (None, *INTERPOLATIONS):
+        raise CalibrationError(
+            f"{file}: no interpolation is named '{said.interpolation}'. There are {', '.join(INTERPOLATIONS)}."
+        )
     if said.resize_dims is not None and (said.resize_dims[0] < height or said.resize_dims[1] < width):
         raise CalibrationError(
             f"{file}: resized to {said.resize_dims[0]}x{said.resize_dims[1]} it is smaller than the input"
@@ -86,7 +90,8 @@ def _pixels(file: Path, said: Preprocess, height: int, width: int) -> Pixels:
 
 
 def _resized(said: Preprocess, pixels: Pixels, rows: int, columns: int) -> Pixels:
-    fitted = resize(pixels, *fitted_size(said, pixels.shape[0], pixels.shape[1], rows, columns))
+    size = fitted_size(said, pixels.shape[0], pixels.shape[1], rows, columns)
+    fitted = resize(pixels, *size, said.interpolation)
     if fitted.shape[0] >= rows and fitted.shape[1] >= columns:
         return centre_crop(fitted, rows, columns)
     canvas = np.full((rows, columns, pixels.shape[2]), said.pad_value, np.uint8)

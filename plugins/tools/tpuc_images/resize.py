@@ -1,4 +1,4 @@
-"""Images in another size: the mean over areas when shrinking, interpolation when growing."""
+"""Images in another size."""
 
 from __future__ import annotations
 
@@ -6,24 +6,31 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from tpuc_images.opencv import resize_area, resize_linear
+
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 
-def resize(pixels: Pixels, rows: int, columns: int) -> Pixels:
-    """`[h, w, c]` as `[rows, columns, c]`.
+_OPENCV = {"area": resize_area, "linear": resize_linear}
 
-    Where no side grows a new pixel is the mean over its area, with parts of pixels at the border; else it is
-    interpolated linearly between the centres.
+
+def resize(pixels: Pixels, rows: int, columns: int, interpolation: str | None = None) -> Pixels:
+    """`[h, w, c]` as `[rows, columns, c]`, by a filter of Pillow or OpenCV.
+
+    Without a name a new pixel is the mean over its area, with parts of pixels at the border, where no side grows; else
+    it is interpolated linearly between the centers.
     """
     height, width, channels = pixels.shape
     if (height, width) == (rows, columns):
         return pixels
-    if rows <= height and columns <= width:
+    if interpolation in _OPENCV:
+        return _OPENCV[interpolation](pixels, rows, columns)
+    if interpolation is None and rows <= height and columns <= width:
         return _shrink(pixels, rows, columns)
     image = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
-    grown = image.resize((columns, rows), Image.Resampling.BILINEAR)
-    return np.asarray(grown, np.uint8).reshape(rows, columns, channels)
+    chosen = Image.Resampling[(interpolation or "bilinear").upper()]
+    return np.asarray(image.resize((columns, rows), chosen), np.uint8).reshape(rows, columns, channels)
 
 
 def _shrink(pixels: Pixels, rows: int, columns: int) -> Pixels:

@@ -29,6 +29,7 @@ class Input(Op, NetworkInput):
     do_preprocess: Bool | None = None
     channel_format: Str | None = None
     customization_format: Str | None = None
+    interpolation: Str | None = None
     keep_aspect_ratio: Bool | None = None
     keep_ratio_mode: Str | None = None
     mean: F64Array | None = None
@@ -78,6 +79,7 @@ def image_input(shape: Sequence[int], said: Mapping[str, Any], name: str) -> Inp
     return Input(
         do_preprocess=True,
         channel_format=layout,
+        interpolation=said.get("interpolation"),
         keep_aspect_ratio=bool(said.get("keep_aspect_ratio")),
         keep_ratio_mode=said.get("keep_ratio_mode") or "letterbox",
         mean=_per_channel("--mean", said.get("mean") or (0.0,), pixels, name),
