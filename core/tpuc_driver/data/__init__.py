@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tpuc_driver.data.alternatives import Alternative, alternatives, one_of
 from tpuc_driver.data.description import Preset, check_channels, check_described, described
 from tpuc_driver.data.fingerprints import CALIBRATED_ON, fingerprint, fingerprints, without_seen
 from tpuc_driver.data.frames import FrameReader, with_pictures
@@ -45,6 +46,7 @@ __all__ = [
     "SENSOR_FORMATS",
     "SENSOR_VALUES",
     "VIDEO_FORMATS",
+    "Alternative",
     "ArrayLayout",
     "FrameReader",
     "Labels",
@@ -56,6 +58,7 @@ __all__ = [
     "SampleSource",
     "Term",
     "VideoFormat",
+    "alternatives",
     "arranged",
     "array_shapes",
     "as_type",
@@ -73,6 +76,7 @@ __all__ = [
     "labels_named",
     "layout_of",
     "lines_of",
+    "one_of",
     "open_samples",
     "quantise",
     "quantiser",

@@ -11,6 +11,7 @@ from tpuc.api import CalibrationError
 from tpuc_driver.api.host import Pool, units_of
 
 from tpuc_eval.job import EvaluationJob
+from tpuc_eval.preset_advice import better_preset
 from tpuc_eval.protocols import LabelledSamples, Metric, Postprocess
 from tpuc_eval.runnable import RunnableFile
 
@@ -125,6 +126,9 @@ def evaluate(
         )
         for number, (network, own) in enumerate(zip(networks, digests, strict=True))
     )
+    judged = EvaluationJob(networks[0], samples, metric, tuple(candidates), is_named)
+    if told := better_preset(judged, used, digests[0], truths, pool):
+        remark(told)
     skipped = tuple((samples.name(index), reasons[index]) for index in sorted(reasons))
     return Evaluation(dataset, metric.name, len(used), skipped, figures)
 

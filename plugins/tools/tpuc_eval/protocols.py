@@ -210,6 +210,10 @@ class Metric(ABC):
     def evaluate(self, digests: Sequence[Any], truths: Sequence[Any], classes: Sequence[str]) -> Mapping[str, float]:
         """The figures by name, in the order in which to show them."""
 
+    def is_right(self, digest: Any, truth: Any) -> bool | None:
+        """Is a prediction right? None where that is no question of yes or no."""
+        return None
+
     def classes_of(self, digest: Any) -> int | None:
         """How many classes the network has whose prediction was digested; None where that plays no part."""
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -379,3 +380,45 @@ def test_calibration_samples_are_left_out(
         page = ["--f32-mlir", str(exact), "--quant-mlir", str(modules), "--input", data, "-o", "page.html"]
         assert main(["visual", *page]) == 0
         assert (remark in capsys.readouterr().err) == told
+
+
+def color_classifier(path: Path) -> None:
+    """Three classes, the mean of a color each, for pixels from 0 to 1; without colors it is the first one."""
+    nodes = [
+        helper.make_node("Conv", ["image", "w", "b"], ["scores"]),
+        helper.make_node("GlobalAveragePool", ["scores"], ["pooled"]),
+        helper.make_node("Flatten", ["pooled"], ["flat"]),
+    ]
+    arrays = {
+        "w": np.diag(np.array([10, 12, 11], np.float32)).reshape(3, 3, 1, 1),
+        "b": np.array([1, 0, 0], np.float32),
+    }
+    graph = helper.make_graph(
+        nodes,
+        "colors",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, (1, 3, 8, 8))],
+        [helper.make_tensor_value_info("flat", TensorProto.FLOAT, (1, 3))],
+        [onnx.numpy_helper.from_array(value, name) for name, value in arrays.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+def test_a_network_that_is_mostly_wrong_is_told_the_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(1)
+    labels = random.permutation(np.arange(30) % 3)
+    pixels = random.integers(0, 60, (30, 8, 8, 3)) + 180 * np.eye(3, dtype=np.int64)[labels][:, None, None]
+    color_classifier(tmp_path / "net.onnx")
+    for place, one in enumerate(pixels.astype(np.uint8)):
+        Image.fromarray(one).save(tmp_path / f"{place:02}.png")
+    (tmp_path / "labels.txt").write_text("".join(f"{place:02}.png {label}\n" for place, label in enumerate(labels)))
+    arguments = [str(tmp_path / "net.onnx"), str(tmp_path), "--label-file", str(tmp_path / "labels.txt")]
+    seen = dict[str, str]()
+    for name, options in (("yolo", ["--preprocess=yolo"]), ("dark", ["--pixel-format=rgb", "--scale=0.00001538"])):
+        assert main(["eval", *arguments, *options]) == 0
+        seen[name] = capsys.readouterr().err
+    assert "preprocess" not in seen["yolo"]
+    assert re.search(
+        r"net\.onnx: 10 of 30 predictions are right; with --preprocess [a-z, -]*yolo[a-z, -]* 16 of 16 samples are, "
+        r"instead of \d: check the preprocessing",
+        seen["dark"],
+    )

@@ -31,9 +31,15 @@ from tpuc_ops import elementary
 
 from tpuc_quantize.observers.collector import Counting, Histograms, Kept, Outputs, merge_histograms, run_counting
 from tpuc_quantize.observers.histogram import CountingBuffers
+from tpuc_quantize.observers.preset_checks import better_presets
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.options.tuning import CHECKS
+
+FARTHEST, NARROWEST = 1000.0, 0.1
+"""Bytes that mean and scale make larger, or whose range they make narrower, were probably scaled twice: presets reach
+255 at most, and their narrowest range is 1.
+"""
 
 
 @dataclass(frozen=True)
@@ -167,10 +173,13 @@ def lint(
             values |= {len(outputs): one.values} if one.values else {}
             outputs.append(one.outputs)
         gains.append(None if one is None else one.surer)
+    presets: list[str] = []
+    if len(samples.inputs) == 1:
+        presets += better_presets(network, samples, outputs, _ends(looks), pool, context)
     findings: list[str] = []
     for one in samples.inputs:
         mine = [look for look in looks if look.name == one.name]
-        findings += [*_range(one, mine), *_exchanged(one, gains), *_each(one, mine)]
+        findings += [*_range(one, mine), *(presets or _exchanged(one, gains)), *_each(one, mine)]
     if samples.inputs and len(samples) < CHECKS.few_samples:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are usually enough.")
     return Lint(tuple(findings), histograms, len(outputs), outputs, values)
@@ -230,6 +239,8 @@ def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
     if seen is None or expected is None:
         return
     (low, high), (first, last) = seen, expected
+    if max(-first, last) > FARTHEST or last - first < NARROWEST:
+        yield f"Input '{one.name}': its mean and scale make bytes {_shown(expected)}: were they scaled twice?"
     wanted, width = f"its mean and scale make bytes {_shown(expected)}", last - first
     if high - low < CHECKS.corner * width:
         yield f"Input '{one.name}' has values in {_shown(seen)} only, {wanted}: scaled twice?"

@@ -53,6 +53,9 @@ class TopK(Metric):
             if k == 1 or k < fewest
         }
 
+    def is_right(self, digest: Ranked, truth: Any) -> bool:
+        return digest[1][0] == truth
+
     def classes_of(self, digest: Ranked) -> int:
         return digest[0]
 

@@ -1,0 +1,185 @@
+"""Finds preprocessing under which a classifier recognizes nothing, and the preset that it was trained with.
+
+A classifier that gets pixels of another scale gives nearly the same answer for every sample, or is sure of nothing.
+Two figures of its probabilities tell: the share of the entropy of its predictions that the samples explain (0: all
+samples look the same to it, 1: it is sure of each, and they differ), and the mean confidence in the best class. Only
+where the share is low other presets are tried, on few samples. Mistakes that leave a classifier confident are not found
+here: mostly a missing mean, scales of networks that hardly depend on them, and those of two classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import CalibrationError, PassContext
+from tpuc.api.evaluation import Array, Interpreter
+from tpuc_driver.api.host import (
+    Alternative,
+    Job,
+    Pool,
+    PortableModule,
+    SampleInput,
+    SampleReader,
+    SampleSource,
+    alternatives,
+    one_of,
+    units_of,
+)
+from tpuc_ops import elementary
+
+from tpuc_quantize.observers.collector import Outputs
+from tpuc_quantize.observers.held_out import spread
+
+SAMPLES, KNOWN = 6, 4
+"""Samples that are run with every preset; and those that have been run anyway, if so many, say whether to do so."""
+FLAT = 0.15
+"""Standard deviation of logits over samples below which a network does not tell them apart: 0.3 and more on images of
+any scale that seven trained classifiers see something in, below 0.05 on images 255 times too dark.
+"""
+EXPLAINED = 0.3
+"""Explained share below which a classifier is doubtful: seven trained classifiers had shares from 0.50 with the right
+preset, and 0.00 to 0.29 with most wrong scales. Samples of one class explain little, too; there no other preset is
+better.
+"""
+SURER, MORE = 1.5, 2.0
+"""Times the confidence that another preset has to give, or times the explained share with no less confidence."""
+SAME = 0.5
+"""Share of equal classes above which the other preset sees the same, at another scale."""
+ABOUT = 0.05
+"""Difference of confidences within which presets are equally good."""
+LEAST = 1e-30
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How sure a classifier is of its predictions for some samples."""
+
+    confidence: float
+    explained: float
+    spread: float
+    """Standard deviation of its logits over the samples."""
+    classes: tuple[int, ...]
+
+    @property
+    def is_blind(self) -> bool:
+        """Does it hardly see a difference between the samples?"""
+        return self.spread < FLAT
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Might the preprocessing be wrong?"""
+        return self.is_blind or self.explained < EXPLAINED
+
+    def is_clearly_worse_than(self, other: Verdict) -> bool:
+        """Is the other one far surer, and of other classes?"""
+        same = sum(one == two for one, two in zip(self.classes, other.classes, strict=True))
+        if other.is_doubtful or same > SAME * len(self.classes):
+            return False
+        sees_more = other.explained >= MORE * self.explained and other.confidence >= self.confidence
+        return self.is_blind or sees_more or other.confidence >= SURER * self.confidence
+
+
+def verdict(outputs: Sequence[Outputs]) -> Verdict | None:
+    """Of the only output for each sample, a vector of classes; None for other outputs."""
+    rows = [array.astype(np.float64).reshape(-1) for one in outputs for array in one.values()]
+    if not rows or len(rows) != len(outputs) or rows[0].size < 2:
+        return None
+    logits = np.stack(rows)
+    if not np.isfinite(logits).all():
+        return None
+    if (logits >= 0).all() and (np.abs(logits.sum(1) - 1) < 1e-3).all():
+        logits = elementary.log(logits + LEAST)
+    powers = elementary.exp(logits - logits.max(1, keepdims=True))
+    shares = powers / powers.sum(1, keepdims=True)
+    whole, own = _entropy(shares.mean(0)), float(np.mean([_entropy(one) for one in shares]))
+    centered = logits - logits.mean(1, keepdims=True)
+    return Verdict(
+        float(shares.max(1).mean()),
+        (whole - own) / whole if whole > 0 else 0.0,
+        float(centered.std(0).mean()),
+        tuple(logits.argmax(1).tolist()),
+    )
+
+
+def _entropy(shares: Array) -> float:
+    return float(-(shares * elementary.log(shares + LEAST)).sum())
+
+
+@dataclass(frozen=True)
+class PresetJob(Job[list[list[Outputs]]]):
+    """Runs samples as they are and with other presets; nothing for those that cannot be read."""
+
+    network: PortableModule
+    samples: SampleSource
+    places: tuple[int, ...]
+    presets: tuple[Alternative, ...]
+
+    def prepare(self) -> Callable[[range], list[list[Outputs]]]:
+        interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
+
+        def one(place: int) -> list[Outputs]:
+            try:
+                ((name, values),) = reader.read(place).items()
+            except CalibrationError:
+                return []
+            return [interpreter.run({name: array}) for array in (values, *(way.of(values) for way in self.presets))]
+
+        return lambda unit: [one(self.places[index]) for index in unit]
+
+
+def better_presets(
+    network: PortableModule,
+    samples: SampleSource,
+    known: Sequence[Outputs],
+    ends: tuple[float, float] | None,
+    pool: Pool,
+    context: PassContext,
+) -> Iterable[str]:
+    """A sentence where other presets make the network far surer. `known` are its values for some samples as they are,
+    `ends` the smallest and the largest value of all samples.
+    """
+    (one,) = samples.inputs
+    ways, places = tuple(alternatives(one, context.registry, ends)), tuple(spread(len(samples), SAMPLES))
+    outputs = Interpreter(network.module).outputs
+    dims = [type_.dims for type_ in outputs.values()]
+    if (
+        not ways
+        or not len(network.module.weights)
+        or len(dims) != 1
+        or math.prod(dims[0]) != max(dims[0], default=0)
+        or len(places) < SAMPLES
+    ):
+        return
+
+    def run(ways: tuple[Alternative, ...]) -> list[list[Outputs]]:
+        units = units_of(len(places), 1)
+        job = PresetJob(network, samples, places, ways)
+        results = context.progress(pool.map(job, units), "looking at presets", len(units))
+        return [row for unit in results for row in unit if row]
+
+    if len(known) < KNOWN:
+        known = [row[0] for row in run(())]
+    first = verdict([{name: values[name] for name in outputs} for values in known])
+    if first is None or not first.is_doubtful:
+        return
+    rows = run(ways)
+    now, *others = (verdict(column) for column in zip(*rows, strict=True))
+    if now is None or not now.is_doubtful:
+        return
+    pairs = [(way, seen) for way, seen in zip(ways, others, strict=True) if seen and now.is_clearly_worse_than(seen)]
+    if pairs:
+        yield _sentence(one, now, sorted(pairs, key=lambda pair: -pair[1].confidence), len(rows))
+
+
+def _sentence(one: SampleInput, now: Verdict, better: Sequence[tuple[Alternative, Verdict]], count: int) -> str:
+    best = better[0][1].confidence
+    names = [name for way, seen in better if seen.confidence >= best - ABOUT for name in way.names]
+    fault = "hardly tells the samples apart" if now.is_blind else "is unsure of its classes"
+    how = "values as of preset" if not one.is_described else "--preprocess"
+    return (
+        f"Input '{one.name}': the network {fault} ({now.confidence:.0%} confidence on {count} samples); with "
+        f"{how} {one_of(names)} it is {best:.0%} confident: check the preprocessing."
+    )

@@ -1,0 +1,139 @@
+"""Preprocessing under which a classifier recognizes nothing is named with a better preset; right ones are not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tpuc.ir import Module
+from tpuc_driver.data import inputs_of, open_samples
+from tpuc_driver.session import Session
+from tpuc_driver.work import PortableModule, open_pool
+from tpuc_ops import top
+from tpuc_quantize.observers.collector import Counting
+from tpuc_quantize.observers.preset_checks import verdict
+from tpuc_quantize.observers.sample_checks import lint
+
+from tests.passes.graphs import Network
+
+MEANS = np.random.default_rng(7).permutation(np.eye(3).repeat(8, 0)) * 180
+PIXELS = np.clip(MEANS[:, :, None, None] + np.random.default_rng(8).integers(0, 60, (24, 3, 8, 8)), 0, 255)
+"""Images of which each is mostly red, green, or blue, as bytes."""
+
+
+def classifier(**said: Any) -> Module:
+    """Three classes, the mean of a color each, for pixels from 0 to 1; without colors it is the first one."""
+    net = Network(1, 3, 8, 8)
+    defining = net.input.defining
+    assert defining is not None
+    if said:
+        defining.op = top.Input(do_preprocess=True, pixel_format="rgb", channel_format="nchw", **said)
+    weights = np.diag(np.array([10.0, 12.0, 11.0], np.float32)).reshape(3, 3, 1, 1)
+    bias = net.build.weight("b", np.array([1.0, 0.0, 0.0], np.float32))
+    scaled = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.build.weight("w", weights), bias)
+    return net.finish(net.op(top.AvgPool(kernel_shape=(8, 8)), scaled))
+
+
+def findings(module: Module, file: Path) -> str:
+    context = Session().context()
+    inputs = inputs_of(module)
+    with open_pool(1) as pool:
+        samples = open_samples(inputs, file, None, 0)
+        return " ".join(lint(PortableModule(module, context.registry), samples, pool, context, Counting(64)).findings)
+
+
+def found(module: Module, folder: Path, images: NDArray[Any]) -> str:
+    np.savez(folder / "samples.npz", **{inputs_of(module)[0].name: images.astype(np.float32)})
+    return findings(module, folder / "samples.npz")
+
+
+def test_the_right_scale_gives_no_remark(tmp_path: Path) -> None:
+    assert found(classifier(), tmp_path, PIXELS / 255) == ""
+    assert found(classifier(scale=(1 / 255,) * 3), tmp_path, PIXELS / 255) == ""
+
+
+def test_a_network_that_sees_nothing_is_told_the_preset(tmp_path: Path) -> None:
+    fault = r"the network hardly tells the samples apart \(\d+% confidence on 6 samples\); with "
+    dark = PIXELS / 255 / 255
+    text = found(classifier(scale=(1 / 65025,) * 3), tmp_path, dark)
+    assert "its mean and scale make bytes [0, 0.003922]: were they scaled twice?" in text
+    assert re.search(fault + r"--preprocess [a-z, -]*yolo", text)
+    assert re.search(fault + r"values as of preset [a-z, -]*yolo", found(classifier(), tmp_path, dark))
+
+
+def test_single_classes_and_plain_numbers_are_no_fault(tmp_path: Path) -> None:
+    """Samples of one class explain nothing, and a network that is sure of them is right."""
+    reds = PIXELS[PIXELS.mean((2, 3)).argmax(1) == 0]
+    assert "preset" not in found(classifier(), tmp_path, np.concatenate([reds, reds + 1, reds + 2])[:24] / 255)
+
+
+def test_the_verdict_is_that_of_probabilities_and_logits() -> None:
+    logits = np.random.default_rng(3).normal(0, 3, (20, 5))
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    one, other = (verdict([{"x": row} for row in rows]) for rows in (logits, shares))
+    assert one is not None
+    assert other is not None
+    assert one.confidence == pytest.approx(shares.max(1).mean())
+    assert (one.explained, one.spread) == pytest.approx((other.explained, other.spread))
+    mean = shares.mean(0)
+    entropies = -(shares * np.log(shares)).sum(1).mean(), -(mean * np.log(mean)).sum()
+    assert one.explained == pytest.approx(1 - entropies[0] / entropies[1])
+    assert verdict([]) is None
+    assert verdict([{"x": np.array([np.nan, 1.0])}] * 6) is None
+
+
+TRAINED = {
+    "resnet8": ("tflite/mlperf_tiny/ic01_resnet8_float32.tflite", "ic01", {"pixel_format": "rgb"}),
+    "vww": ("tflite/mlperf_tiny/vww01_mobilenet025_96_float32.tflite", "vww01", {"preset": "yolo"}),
+    "mnist": ("onnx/mnist.onnx", "mnist", {}),
+    "lenet": ("caffe/lenet_mnist/deploy.prototxt", "mnist", {"scale": (1 / 256,)}),
+    "mobilenet_v1": ("onnx/mobilenet_v1_0.25_128_bn.onnx", "imagenet", {"preset": "imagenet-tf"}),
+    "mobilenet_v2": ("onnx/mobilenet_v2_1.0_224_dequant.onnx", "imagenet", {"preset": "imagenet-tf"}),
+    "squeezenet": ("caffe/squeezenet_v1.0_deepcompressed/deploy.prototxt", "imagenet", {"preset": "caffe"}),
+}
+"""Trained classifiers, their data, and how they take them."""
+FOUND = {
+    "resnet8": (
+        ({"preset": "imagenet-tf"}, "none"),
+        ({"preset": "imagenet-torch"}, "none"),
+        ({"preset": "yolo"}, "none"),
+    ),
+    "mobilenet_v1": (({"preset": "caffe"}, "imagenet-tf"), ({"preset": "none"}, "imagenet-tf")),
+    "squeezenet": (({"preset": "yolo"}, "caffe"), ({"preset": "imagenet-tf"}, "caffe")),
+}
+"""Wrong presets that are found, and one that the sentence names."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("resnet8", "mnist", "vww") else pytest.param(name, marks=pytest.mark.slow) for name in TRAINED],
+)
+def test_trained_classifiers(name: str, model_data: Path, tmp_path: Path) -> None:
+    path, data, right = TRAINED[name]
+    assert told(model_data / path, data, right, model_data, tmp_path) == ""
+    for said, preset in FOUND.get(name, ()):
+        text = told(model_data / path, data, said, model_data, tmp_path)
+        assert "check the preprocessing" in text, said
+        assert preset in text.split("with --preprocess ")[1], said
+
+
+def told(path: Path, data: str, said: Mapping[str, Any], model_data: Path, folder: Path) -> str:
+    """What is said of presets where the network is transformed with this preprocessing."""
+    weights = sorted(path.parent.glob("*.caffemodel")) if path.suffix == ".prototxt" else [None]
+    module = Session().transform(path, preprocess=said, model_data=weights[0], batch=1)
+    if data == "imagenet":
+        samples = model_data / "data" / "imagenet_calib"
+    else:
+        (one,) = inputs_of(module)
+        own, samples = one.preprocess, folder / "samples.npz"
+        with np.load(model_data / "data" / f"{data}_calib.npz") as arrays:
+            x = arrays["x"] if arrays["x"].ndim == 4 else arrays["x"][..., None]
+        values = own.normalise(x[..., ::-1] if own.pixel_format == "bgr" else x)
+        np.savez(samples, **{one.name: values if own.layout == "nhwc" else values.transpose(0, 3, 1, 2)})
+    text = findings(module, samples)
+    return text if "confiden" in text else ""
