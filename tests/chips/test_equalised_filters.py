@@ -16,7 +16,7 @@ from tpuc.npz import write_npz
 from tpuc_accuracy.analysis.split_error import SplitError
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_quantize.scaling.move_factors import FACTORS, move_factors, noted_factors
+from tpuc_quantize.scaling.move_factors import FACTORS, annotated_factors, move_factors
 
 from tests.passes.graphs import Network
 
@@ -53,7 +53,7 @@ def table(samples: Path) -> Any:
 def test_the_table_notes_the_factors_and_says_why(table: Any) -> None:
     (noted,) = table.sections[FACTORS]
     assert noted.startswith("v3 ")
-    found = noted_factors(spread_network(), table)["v3"]
+    found = annotated_factors(spread_network(), table)["v3"]
     ratios = found * SPREAD
     assert ratios.max() / ratios.min() < 10  # the network as drawn has filters of one size
     assert any("filters equalised, by factors of 1 values" in remark for remark in table.remarks)
@@ -117,7 +117,7 @@ def test_layers_are_compared_with_the_network_that_was_quantised(chip: str, tabl
 def test_factors_of_another_network_are_refused(table: Any, tmp_path: Path) -> None:
     other = replace(table, sections={FACTORS: ("v3 1 2 3",)})
     with pytest.raises(CalibrationError, match="factors per channel do not fit module 'network'"):
-        noted_factors(spread_network(), other)
+        annotated_factors(spread_network(), other)
 
 
 def test_what_values_mean_is_what_they_are_times_their_factors() -> None:

@@ -12,7 +12,7 @@ from tpuc.api import Module
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 from tpuc_driver.session.compare import meanings
-from tpuc_quantize.remedies.round_weights import ROUNDING, noted_changes
+from tpuc_quantize.remedies.round_weights import ROUNDING, annotated_changes
 from tpuc_quantize.simulation.grids import stored_filters
 
 from tests.passes.accuracy.test_rounding import convolution, like_channels
@@ -58,7 +58,7 @@ def test_the_chip_has_these_integers(chip: str, table: Any) -> None:
     module = convolution(8, CHANNELS)
     operation = next(one for one in module.main.operations if one.name == "v3")
     nearest, _ = stored_filters(operation.op, module.weights[operation.operands[1].name])
-    wanted = nearest + noted_changes(module, table)["v3"].reshape(nearest.shape)
+    wanted = nearest + annotated_changes(module, table)["v3"].reshape(nearest.shape)
     compiled = lowered(chip, table)
     arrays = [compiled.weights[name] for name in compiled.weights]
     stored = [array for array in arrays if array.dtype == np.int8 and array.size == wanted.size]

@@ -48,7 +48,7 @@ from tpuc_lower.lowering.cells import Cells
 from tpuc_ops import top
 from tpuc_ops.quant.products import quantise_product
 from tpuc_quantize.remedies.channel_thresholds import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
-from tpuc_quantize.remedies.scale_channels import noted_elements
+from tpuc_quantize.remedies.scale_channels import annotated_elements
 from tpuc_quantize.simulation.grids import ChannelGrid
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable, format_table, parse_table
@@ -217,8 +217,8 @@ class TestNetwork:
         ranged = module.clone()
         PassManager(session.context({CALIBRATION_TABLE: table})).run_pipeline("calibrate", ranged)
         cells = Cells.of(session.context({}), "test")
-        assert len(noted_elements(ranged, table, cells, ())) == 3
-        assert noted_elements(ranged, table, dataclasses.replace(cells, mode="f16"), ()) == {}
+        assert len(annotated_elements(ranged, table, cells, ())) == 3
+        assert annotated_elements(ranged, table, dataclasses.replace(cells, mode="f16"), ()) == {}
 
     def test_with_zero_points_elsewhere_they_have_none(self, calibrated: Any) -> None:
         module, _, table = calibrated
@@ -268,7 +268,7 @@ class TestNetwork:
         context = session.context({CALIBRATION_TABLE: table})
         PassManager(context).run_pipeline("calibrate", ranged)
         np.savez(folder / "y.npz", v0=images(2, seed=9))
-        elements = noted_elements(ranged, table, Cells.of(context, "test"), ())
+        elements = annotated_elements(ranged, table, Cells.of(context, "test"), ())
         samples = open_samples(inputs_of(module), folder / "y.npz", None)
         network = PortableModule(ranged, context.registry)
         rest = (

@@ -15,7 +15,7 @@ from tpuc_optimize.channel_links import find_links, reader_ranges, writer_ranges
 from tpuc_quantize.remedies.bias_correction import apply_shifts
 from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
 from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
-from tpuc_quantize.tables.annotations import note_lines, parse_notes
+from tpuc_quantize.tables.annotations import annotation_lines, parse_annotations
 
 from tests.passes.graphs import CONTEXT, Network, assert_equal, draw_network, run
 
@@ -91,10 +91,10 @@ def test_equalisation_keeps_any_network(data: st.DataObject) -> None:
 
 def test_bias_shifts_survive_text_and_leave_float_layers_alone() -> None:
     shifts = {"conv a": np.array([1.0, -0.1, 3e-9], np.float32), "b": np.array([0.5], np.float32)}
-    back = parse_notes(note_lines(shifts), {"b": 1, "conv a": 3})
+    back = parse_annotations(annotation_lines(shifts), {"b": 1, "conv a": 3})
     assert {name: array.tolist() for name, array in back.items()} == {n: a.tolist() for n, a in shifts.items()}
     with pytest.raises(ValueError, match="no op with this number of channels"):
-        parse_notes(["b 1 2"], {"b": 1})
+        parse_annotations(["b 1 2"], {"b": 1})
     module = chain()
     name = module.main.operations[-2].name
     before = run(module)

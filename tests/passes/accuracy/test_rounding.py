@@ -13,7 +13,7 @@ from tpuc.registry import Registry
 from tpuc_driver.api.host import open_pool
 from tpuc_lower.target.results import MODE
 from tpuc_ops import top
-from tpuc_quantize.remedies.round_weights import ROUNDING, RoundWeights, noted_changes, rounding_lines
+from tpuc_quantize.remedies.round_weights import ROUNDING, RoundWeights, annotated_changes, rounding_lines
 from tpuc_quantize.remedies.weight_rounding import changes_of, find_rounding
 from tpuc_quantize.simulation.grids import stored_filters
 from tpuc_quantize.simulation.network import FakeNetwork, Filters
@@ -114,7 +114,7 @@ class TestTable:
         changes = changes_of(net, found)
         table = CalibrationTable({}, sections={ROUNDING: rounding_lines(changes)})
         text = format_table(table).replace("###", "###\nx 1 -1 1")
-        back = noted_changes(module, parse_table(text))
+        back = annotated_changes(module, parse_table(text))
         assert {name: array.tolist() for name, array in back.items()} == {
             name: array.reshape(-1).tolist() for name, array in changes.items()
         }
@@ -136,7 +136,7 @@ class TestTable:
     def test_notes_of_another_network_and_damaged_ones_are_refused(self) -> None:
         lines = rounding_lines({"v3": np.zeros(5, np.int8)})
         with pytest.raises(CalibrationError, match="does not fit module 'network': no op 'v3' with 5 weights"):
-            noted_changes(convolution(), CalibrationTable({}, sections={ROUNDING: lines}))
+            annotated_changes(convolution(), CalibrationTable({}, sections={ROUNDING: lines}))
         for damaged in ("v3 !!", "v3 AAAA"):
             with pytest.raises(CalibrationError, match="rounding of 'v3' is damaged"):
-                noted_changes(convolution(), CalibrationTable({}, sections={ROUNDING: (damaged,)}))
+                annotated_changes(convolution(), CalibrationTable({}, sections={ROUNDING: (damaged,)}))

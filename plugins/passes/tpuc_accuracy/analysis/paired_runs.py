@@ -12,10 +12,10 @@ from tpuc_driver.api.host import SampleReader, SampleSource, inputs_of, open_poo
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.observers.held_out import HeldOut
 from tpuc_quantize.remedies.channel_thresholds import channel_elements, eligible
-from tpuc_quantize.remedies.correct_bias import noted_shifts
+from tpuc_quantize.remedies.correct_bias import annotated_shifts
 from tpuc_quantize.remedies.keep_tail_float import float_tail
-from tpuc_quantize.remedies.round_weights import noted_filters
-from tpuc_quantize.remedies.scale_channels import noted_thresholds
+from tpuc_quantize.remedies.round_weights import annotated_filters
+from tpuc_quantize.remedies.scale_channels import annotated_thresholds
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable
 
@@ -61,9 +61,9 @@ def calibrated_pairs(
     calibrated = calibrated_copy(module, context)
     chip = context.chip.description if context.chip is not None else None
     net = FakeNetwork(calibrated, chip, floats=float_tail(calibrated))
-    net.stored.update(noted_filters(net, table))
-    net.shift_biases(noted_shifts(module, table))
-    net.set_elements(channel_elements(eligible(calibrated), noted_thresholds(calibrated, table)))
+    net.stored.update(annotated_filters(net, table))
+    net.shift_biases(annotated_shifts(module, table))
+    net.set_elements(channel_elements(eligible(calibrated), annotated_thresholds(calibrated, table)))
     known = samples.known if isinstance(samples, HeldOut) else []
     with open_pool() as pool:
         wanted = known

@@ -13,10 +13,10 @@ from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import FLOAT_SUMS
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.masks.keep_masks_float import KeepMasksFloat
-from tpuc_quantize.remedies.correct_bias import noted_shifts
+from tpuc_quantize.remedies.correct_bias import annotated_shifts
 from tpuc_quantize.remedies.keep_tail_float import KeepTailFloat
-from tpuc_quantize.remedies.round_weights import noted_filters
-from tpuc_quantize.remedies.scale_channels import MODES, noted_elements
+from tpuc_quantize.remedies.round_weights import annotated_filters
+from tpuc_quantize.remedies.scale_channels import MODES, annotated_elements
 from tpuc_quantize.simulation.network import FakeNetwork
 
 from tpuc_accuracy.mixed_precision.evaluations import Evaluations
@@ -80,8 +80,8 @@ def sensitivity_job(module: Module, context: PassContext, samples: SampleSource)
         chip,
         mode,
         floats,
-        noted_shifts(module, table),
-        noted_elements(calibrated, table, cells, floats) if mode in MODES else {},
+        annotated_shifts(module, table),
+        annotated_elements(calibrated, table, cells, floats) if mode in MODES else {},
         frozenset(context.find(FLOAT_SUMS, ())),
-        noted_filters(FakeNetwork(calibrated), table),
+        annotated_filters(FakeNetwork(calibrated), table),
     )

@@ -111,8 +111,8 @@ class Calibrate(Pass):
             found = engine.search(without(progress, held_out), _methods(calibrator, context), names, settings)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
-        notes = {**found.notes, SEEN: fingerprint_lines(seen_by_tuning(progress, held_out))}
-        table = CalibrationTable(found.best.entries, (*remarks, *found.reasons), notes)
+        sections = {**found.annotations, SEEN: fingerprint_lines(seen_by_tuning(progress, held_out))}
+        table = CalibrationTable(found.best.entries, (*remarks, *found.reasons), sections)
         context.leave(CALIBRATION_TABLE, replace(table, origin=propagated(found.origin, module, table, context)))
         if self.hold_out:
             leave_samples(context, progress, held_out, module)

@@ -26,7 +26,7 @@ from tpuc_quantize.remedies.round_weights import ROUNDING, rounding_lines
 from tpuc_quantize.remedies.weight_rounding import changes_of
 from tpuc_quantize.scaling.move_factors import FACTORS, move_factors
 from tpuc_quantize.simulation.network import FakeNetwork
-from tpuc_quantize.tables.annotations import note_lines
+from tpuc_quantize.tables.annotations import annotation_lines
 from tpuc_quantize.tables.history import Origin, Stage
 from tpuc_quantize.tables.table import TensorThreshold
 
@@ -48,11 +48,11 @@ class Found:
     rounding: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
     @property
-    def notes(self) -> dict[str, tuple[str, ...]]:
+    def annotations(self) -> dict[str, tuple[str, ...]]:
         """Sections of a table, of numbers per channel."""
         found = {FACTORS: self.factors, SHIFTS: self.best.shifts, CHANNEL_THRESHOLDS: self.best.channels}
-        notes = {name: note_lines(values) for name, values in found.items() if values}
-        return notes | ({ROUNDING: rounding_lines(self.rounding)} if self.rounding else {})
+        lines = {name: annotation_lines(values) for name, values in found.items() if values}
+        return lines | ({ROUNDING: rounding_lines(self.rounding)} if self.rounding else {})
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tpuc_ops import top
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.remedies.bias_correction import SHIFTS, apply_shifts, find_shifts, observe
 from tpuc_quantize.simulation.network import FakeNetwork
-from tpuc_quantize.tables.annotations import noted
+from tpuc_quantize.tables.annotations import annotated
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 
@@ -30,7 +30,7 @@ from tpuc_quantize.tables.table import CalibrationTable, as_table
 class CorrectBias(Pass):
     """The mean difference per channel between the float network and the fake-quantised one is added to the bias.
 
-    The differences are those that `tpuc calibrate` noted in the table (the file `table`, or
+    The differences are those that `tpuc calibrate` wrote to the table (the file `table`, or
     the result `calibration_table`); with `dataset` or `data_list` they are found anew on `input_num` samples.
     Without a table, as in the float modes, nothing changes. Layers that the quantise table makes float are left alone.
     """
@@ -42,12 +42,12 @@ class CorrectBias(Pass):
     input_num: int = 16
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises CalibrationError when the notes in the table do not fit the network."""
+        """See Pass; raises CalibrationError when annotations of the table do not fit the network."""
         table = as_table(self.table or context.find(CALIBRATION_TABLE))
         if table is None:
             return False
         floats = context.find(QUANTISE_TABLE, {})
-        shifts = self._find(module, context) if self.dataset or self.data_list else noted_shifts(module, table)
+        shifts = self._find(module, context) if self.dataset or self.data_list else annotated_shifts(module, table)
         changed = apply_shifts(module, shifts, floats)
         if changed:
             remove_dead(module)
@@ -65,7 +65,7 @@ class CorrectBias(Pass):
             return find_shifts(net, samples, list(watched), pool, context.progress)
 
 
-def noted_shifts(module: Module, table: CalibrationTable) -> dict[str, Array]:
+def annotated_shifts(module: Module, table: CalibrationTable) -> dict[str, Array]:
     """The shifts in a table by op name; raises CalibrationError when they belong to another network."""
     channels = {
         operation.name: operation.operands[2].tensor.size
@@ -74,4 +74,4 @@ def noted_shifts(module: Module, table: CalibrationTable) -> dict[str, Array]:
         for operation in module.main.operations
         if len(operation.operands) == 3 and operation.results and operation.result.tensor.rank > 1
     }
-    return noted(module, table, SHIFTS, "bias shifts", channels)
+    return annotated(module, table, SHIFTS, "bias shifts", channels)

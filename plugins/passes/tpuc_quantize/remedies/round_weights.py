@@ -41,21 +41,21 @@ compressed by zlib one byte per weight: by how many steps it is above the neares
 @dataclass(frozen=True)
 class RoundWeights(Pass):
     """In the int8 modes filters become what their integers mean, which are not always the nearest: those that the table
-    in the result `calibration_table` (or the file `table`) notes. Layers that the quantise table makes float keep their
-    filters, and so do those of operands with several scales, whose filters are others.
+    in the result `calibration_table` (or the file `table`) states. Layers that the quantise table makes float keep
+    their filters, and so do those of operands with several scales, whose filters are others.
     """
 
     name = "round-weights"
     table: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises CalibrationError for the notes of another network."""
+        """See Pass; raises CalibrationError for annotations of another network."""
         table = as_table(self.table or context.find(CALIBRATION_TABLE))
         mode = str(context.find(MODE) or context.options.get("quantize") or "")
         if table is None or mode not in MODES:
             return False
         floats, changed = context.find(QUANTISE_TABLE, {}), False
-        changes = noted_changes(module, table)
+        changes = annotated_changes(module, table)
         for operation in list(module.main.operations) if changes else ():
             if operation.name not in changes or operation.name in floats or _has_scales(operation):
                 continue
@@ -75,7 +75,7 @@ def rounding_lines(changes: Mapping[str, Array]) -> tuple[str, ...]:
     return tuple(f"{name} {_text(array)}" for name, array in changes.items())
 
 
-def noted_changes(module: Module, table: CalibrationTable) -> dict[str, Array]:
+def annotated_changes(module: Module, table: CalibrationTable) -> dict[str, Array]:
     """By op name what a table says of the integers of filters; raises CalibrationError for another network."""
     sizes = {one.name: one.operands[1].tensor.size for one in module.main.operations if _has_filters(one)}
     found: dict[str, Array] = {}
@@ -93,9 +93,9 @@ def noted_changes(module: Module, table: CalibrationTable) -> dict[str, Array]:
     return found
 
 
-def noted_filters(net: FakeNetwork, table: CalibrationTable) -> Filters:
-    """By step of a network the integers of filters that a table notes, and their scales."""
-    changes, result = noted_changes(net.module, table), Filters()
+def annotated_filters(net: FakeNetwork, table: CalibrationTable) -> Filters:
+    """By step of a network the integers of filters that a table states, and their scales."""
+    changes, result = annotated_changes(net.module, table), Filters()
     for index, step in enumerate(net.plan.steps):
         if step.operation.name in changes and net.is_product(index):
             filters = net.constant(step.operands[1])

@@ -20,7 +20,7 @@ from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.results import MODE
 
 from tpuc_quantize.remedies.channel_thresholds import CHANNEL_THRESHOLDS, channel_elements, eligible
-from tpuc_quantize.tables.annotations import noted
+from tpuc_quantize.tables.annotations import annotated
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 MODES = ("int8", "int8-asym")
@@ -31,7 +31,7 @@ class ScaleChannels(Pass):
     """int8 values around functions of one tensor (a SiLU between convolutions) get a scale per channel, and no zero
     point.
 
-    The thresholds are those that `tpuc calibrate` noted in the table (the file `table`, or
+    The thresholds are those that `tpuc calibrate` wrote to the table (the file `table`, or
     the result `calibration_table`). Values next to layers that the quantise table makes float keep one scale,
     as all do on chips whose lowerings know nothing else.
     """
@@ -40,13 +40,13 @@ class ScaleChannels(Pass):
     table: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises CalibrationError when the notes in the table do not fit the network."""
+        """See Pass; raises CalibrationError when annotations of the table do not fit the network."""
         table = as_table(self.table or context.find(CALIBRATION_TABLE))
         mode = str(context.find(MODE) or context.options.get("quantize") or "")
         if table is None or table.is_learned or mode not in MODES or context.chip is None:
             return False
         floats = context.find(QUANTISE_TABLE, {})
-        elements = noted_elements(module, table, Cells.of(context, self.name, mode), floats)
+        elements = annotated_elements(module, table, Cells.of(context, self.name, mode), floats)
         for operation in module.main.operations:
             for value in operation.results:
                 if value.name in elements:
@@ -54,7 +54,7 @@ class ScaleChannels(Pass):
         return bool(elements)
 
 
-def noted_elements(
+def annotated_elements(
     module: Module, table: CalibrationTable, cells: Cells, floats: Collection[str]
 ) -> dict[str, UniformPerAxis]:
     """How the values of a calibrated module that get several scales on the chip are stored, by name."""
@@ -66,10 +66,10 @@ def noted_elements(
     values = list(eligible(module, floats, takes))
     if not values:
         return {}
-    return channel_elements(iter(values), noted_thresholds(module, table), cells.chip.symmetric_divisor)
+    return channel_elements(iter(values), annotated_thresholds(module, table), cells.chip.symmetric_divisor)
 
 
-def noted_thresholds(module: Module, table: CalibrationTable) -> dict[str, Array]:
+def annotated_thresholds(module: Module, table: CalibrationTable) -> dict[str, Array]:
     """The thresholds per channel in a table by value name; raises CalibrationError for those of another network."""
     channels = {
         value.name: value.tensor.dims[1]
@@ -77,4 +77,4 @@ def noted_thresholds(module: Module, table: CalibrationTable) -> dict[str, Array
         for value in operation.results
         if isinstance(value.type, TensorType) and value.tensor.rank == 4
     }
-    return noted(module, table, CHANNEL_THRESHOLDS, "thresholds per channel", channels)
+    return annotated(module, table, CHANNEL_THRESHOLDS, "thresholds per channel", channels)

@@ -1,4 +1,4 @@
-"""Moves the factors per channel between filters that a calibration table notes."""
+"""Moves the factors per channel between filters that a calibration table states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext, drop_unused_w
 from tpuc.api.evaluation import Array, state_factors, stated_factors
 from tpuc_optimize.channel_links import find_links, move
 
-from tpuc_quantize.tables.annotations import noted
+from tpuc_quantize.tables.annotations import annotated
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 FACTORS = "channel_factor"
@@ -31,7 +31,7 @@ class MoveFactors(Pass):
         table = as_table(self.table or context.find(CALIBRATION_TABLE))
         if table is None or stated_factors(module):
             return False
-        return move_factors(module, noted_factors(module, table))
+        return move_factors(module, annotated_factors(module, table))
 
 
 def move_factors(module: Module, factors: Mapping[str, Array]) -> bool:
@@ -49,9 +49,9 @@ def move_factors(module: Module, factors: Mapping[str, Array]) -> bool:
     return bool(changed)
 
 
-def noted_factors(module: Module, table: CalibrationTable) -> dict[str, Array]:
+def annotated_factors(module: Module, table: CalibrationTable) -> dict[str, Array]:
     """The factors in a table by the name of what makes the channels."""
     if FACTORS not in table.sections:
         return {}
     channels = {link.producer.name: link.channels for link in find_links(module)}
-    return noted(module, table, FACTORS, "factors per channel", channels)
+    return annotated(module, table, FACTORS, "factors per channel", channels)

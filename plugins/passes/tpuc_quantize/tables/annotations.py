@@ -1,4 +1,4 @@
-"""Numbers per channel as lines of a calibration table's notes."""
+"""Numbers per channel as lines of a calibration table's annotations."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tpuc.api.evaluation import Array
 from tpuc_quantize.tables.table import CalibrationTable
 
 
-def note_lines(values: Mapping[str, Array]) -> tuple[str, ...]:
+def annotation_lines(values: Mapping[str, Array]) -> tuple[str, ...]:
     """As a section of a table; nine digits keep every float32."""
     return tuple(f"{name} {' '.join(f'{value:.9g}' for value in numbers)}" for name, numbers in values.items())
 
 
-def parse_notes(lines: Iterable[str], channels: Mapping[str, int]) -> dict[str, Array]:
+def parse_annotations(lines: Iterable[str], channels: Mapping[str, int]) -> dict[str, Array]:
     """From a section of a table; names may hold spaces, so `channels` says how many numbers each has.
 
     Raises ValueError for a line that fits no name.
@@ -34,12 +34,12 @@ def parse_notes(lines: Iterable[str], channels: Mapping[str, int]) -> dict[str, 
     return result
 
 
-def noted(
+def annotated(
     module: Module, table: CalibrationTable, section: str, what: str, channels: Mapping[str, int]
 ) -> dict[str, Array]:
     """The numbers per channel in a section of a table by name; raises CalibrationError for those of another network."""
     try:
-        return parse_notes(table.sections.get(section, ()), channels)
+        return parse_annotations(table.sections.get(section, ()), channels)
     except ValueError as error:
         raise CalibrationError(
             f"the calibration table's {what} do not fit module '{module.name}': {error}; calibrate it again with `tpuc "

@@ -18,7 +18,7 @@ COLUMNS = "# op_name    threshold    min    max"
 INT4, WEIGHTS, FP8 = "int4_th", "weight_scale", "weight_scale_fp8"
 SECTIONS = ("asym_op", INT4, WEIGHTS, FP8)  # what TPU-MLIR and its tools for training append below the table proper
 SEEN = "calibrated_on"
-NOTES = ("bias_shift", "channel_threshold", "channel_factor", "weight_rounding", SEEN)
+ANNOTATIONS = ("bias_shift", "channel_threshold", "channel_factor", "weight_rounding", SEEN)
 """Sections of our own, as remarks line by line, which TPU-MLIR reads over."""
 
 WORK_MODE = "work_mode:"
@@ -127,7 +127,7 @@ def format_table(table: CalibrationTable) -> str:
             )
         lines.append(f"{name} {_numbers(entry)}")
     for section, content in table.sections.items():
-        if section in NOTES:
+        if section in ANNOTATIONS:
             lines += [f"#{section} {line}" for line in content]
         else:
             lines += ["", f"#{section}", *content]
@@ -159,9 +159,9 @@ def parse_table(text: str, file: str = "calibration table") -> CalibrationTable:
             _check_section(next(reversed(sections)), line, f"{file}:{number}")
             section += [line] if line else []
         elif line.startswith("#"):
-            note, _, content = heading.partition(" ")
-            if note in NOTES:
-                sections.setdefault(note, []).append(content)
+            kind, _, content = heading.partition(" ")
+            if kind in ANNOTATIONS:
+                sections.setdefault(kind, []).append(content)
             elif heading.startswith(WORK_MODE):
                 _check_work_mode(heading, f"{file}:{number}")
                 remarks.append(heading)
