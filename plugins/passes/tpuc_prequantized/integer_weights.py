@@ -10,13 +10,13 @@ from tpuc.api import Module, drop_unused_weights
 from tpuc.api.evaluation import Array, state_factors, stated_factors
 from tpuc_optimize.channel_links import constant, find_links, move
 
+from tpuc_prequantized.common import CHIP_BITS
+
 
 @dataclass(frozen=True)
 class IntegerWeightOptions:
     """What counts as integers times a factor."""
 
-    largest: int = 255
-    """Magnitude of the integers, by definition of eight bits."""
     tolerance: float = 1e-3
     """Of a step. Rounding a product of 255 and its factor in float32 leaves 1.5e-5."""
 
@@ -49,7 +49,7 @@ def _step(filters: Array) -> float | None:
     greatest = float(np.abs(filters).max(initial=0.0))
     if not greatest:
         return None
-    for count in range(1, OPTIONS.largest + 1):
+    for count in range(1, 1 << CHIP_BITS):
         whole = filters.reshape(-1) * (count / greatest)
         if _are_integers(whole[:64]) and _are_integers(whole):  # few show that most counts do not fit
             return greatest / count

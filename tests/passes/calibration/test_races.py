@@ -117,15 +117,15 @@ class TestEqualised:
             return equalised_where_better(module, CONTEXT, pool, progress), runs
 
     def test_a_sample_that_shows_no_gain_end_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        found, runs = self.race([0.9], tmp_path, monkeypatch)
+        found, runs = self.race([0.2], tmp_path, monkeypatch)
         assert not found.factors
         assert runs == [1, 1]
 
     def test_more_samples_say_whether_the_gain_is_clear(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        found, runs = self.race([1.1, 2.9], tmp_path, monkeypatch)
+        found, runs = self.race([0.4, 2.9], tmp_path, monkeypatch)
         assert not found.factors
         assert runs == [1, 1, 8, 8]
-        found, _ = self.race([1.1, 3.1], tmp_path, monkeypatch)
+        found, _ = self.race([0.4, 3.1], tmp_path, monkeypatch)
         assert found.factors
 
 

@@ -29,7 +29,7 @@ from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.importing.propagate_calibration import PropagateCalibration
 from tpuc_quantize.metrics.scores import Score
 from tpuc_quantize.options.budgets import operations_of
-from tpuc_quantize.options.tuning import COMPARISON
+from tpuc_quantize.options.tuning import CHECKS
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
@@ -115,9 +115,9 @@ class TestEvaluator:
         np.savez(tmp_path / "x.npz", v0=samples())
         options = {"tune_num": 0, "bias_num": 0}
         table = Session().calibrate(module, dataset=tmp_path / "x.npz", method="max", options=options)
-        judge, good = self.judge(module, COMPARISON.early), dict(table.entries)
+        judge, good = self.judge(module, CHECKS.few_samples), dict(table.entries)
         bad = {name: dataclasses.replace(one, threshold=one.threshold / 4) for name, one in good.items()}
-        quarter = Evaluator(module, judge.samples[: COMPARISON.early // 4], judge.quantized, judge.pool)
+        quarter = Evaluator(module, judge.samples[: CHECKS.few_samples // 4], judge.quantized, judge.pool)
         best, given_up = (
             judge.evaluate(candidate(good)),
             judge.evaluate(candidate(bad), judge.evaluate(candidate(good))),

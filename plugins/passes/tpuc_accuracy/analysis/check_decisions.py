@@ -39,7 +39,7 @@ class CheckDecisions(Pass):
         if samples is None:
             raise UsageError("pass 'check-decisions' needs samples: use `tpuc calibrate` or `tpuc compile --dataset`")
         places = spread(
-            len(samples), MOST if self.tuned is False else affordable(module, BUDGETS.check, BUDGETS.most_checked)
+            len(samples), MOST if self.tuned is False else affordable(module, BUDGETS.observation, BUDGETS.most_checked)
         )
         samples = replace(samples, samples=tuple(samples.samples[place] for place in places))
         tpu, table = context.find(QUANTISED), as_table(context.find(CALIBRATION_TABLE))

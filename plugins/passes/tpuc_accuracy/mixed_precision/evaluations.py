@@ -122,11 +122,12 @@ class Evaluations:
 
     def _costs(self, time: Callable[[Choice], float | None]) -> Callable[[str], float]:
         """How much longer the network takes with a layer in float, for those that are chosen first when all cost the
-        same; others take as long as these on average. What only moves data is next to nothing.
+        same, with half of the compilations; others take as long as these on average. What only moves data is next to
+        nothing.
         """
         usual = time(()) or 1.0
         first = [name for choice in self.quiet() for name in choice if name in self.graph.layers]
-        known = {name: time((name,)) for name in list(dict.fromkeys(first))[: self.budget.most_costs]}
+        known = {name: time((name,)) for name in list(dict.fromkeys(first))[: self.budget.most_timed // 2]}
         least = usual * self.budget.least_cost
         costs = {name: max(ms - usual, least) for name, ms in known.items() if ms is not None}
         mean = sum(costs.values()) / len(costs) if costs else least

@@ -23,8 +23,6 @@ class FrontBudget:
     """Between these two, as many as so many operations pay for, which take about as long as 80 compilations. Not
     varied.
     """
-    most_costs: int = 40
-    """Single layers that are timed where there are more than `most_layers`: half of the compilations."""
     most_longer: int = 24
     """Sets beyond `most_layers` that are timed, evenly over the path: what is left of the compilations, and some."""
     least_cost: float = 1e-3

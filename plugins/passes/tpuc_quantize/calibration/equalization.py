@@ -46,8 +46,8 @@ def equalised_where_better(module: Module, context: PassContext, pool: Pool, pro
     if not factors:
         return Equalised()
     said, ran = "", Round("network", "", "", ())
-    for count, gain in ((1, COMPARISON.equalized_early), (BUDGETS.equalization, COMPARISON.equalized)):
-        samples = _some(progress, affordable(module, BUDGETS.check, count))
+    for count, gain in ((1, COMPARISON.clear_gain), (BUDGETS.alike, COMPARISON.equalized)):
+        samples = _some(progress, affordable(module, BUDGETS.observation, count))
         before, after = (_scored(form, context, pool, samples) for form in (module, equalised))
         said = f"outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB"
         context.log(f"filters equalised: {said}")

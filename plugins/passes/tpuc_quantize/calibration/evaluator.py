@@ -17,7 +17,7 @@ from tpuc_quantize.metrics.agreement import Agreement, CachedOutputs, Outputs, T
 from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.metrics.scores import Score, halves
 from tpuc_quantize.metrics.taps import Measure, measure_of, slots_to_see
-from tpuc_quantize.options.tuning import COMPARISON
+from tpuc_quantize.options.tuning import CHECKS
 from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.simulation.output_slots import rearranges
 from tpuc_quantize.tables.table import TensorThreshold
@@ -100,7 +100,7 @@ class Evaluator:
         the samples or a quarter, and gets as many decibels less than `best` as it has there, in every figure.
         """
         net, middle, count = self._network(candidate), self._middle, len(self.samples)
-        early = middle // 2 if count >= COMPARISON.early else 0
+        early = middle // 2 if count >= CHECKS.few_samples else 0
         first = self._run(net, 0, early)
         quarter = _decibels(self._energies(first)) if early else math.nan
         if best is not None and best.is_early_far_above(quarter):

@@ -159,7 +159,7 @@ class Search:
 
     def _tuning(self, tuned: Sequence[int], plain: Module, choices: Mapping[str, Candidates]) -> Tuning:
         limits = {name: max(-one.minimum, one.maximum) for name, one in self.lowest.items()}
-        distant = affordable(self.module, BUDGETS.distances, len(tuned))
+        distant = affordable(self.module, BUDGETS.evaluation, len(tuned))
         found = self.progress.histograms if self.progress.counting.counting else {}
         powers = {name: one.statistics().mean_square for name, one in found.items()}
         return Tuning(
@@ -188,7 +188,7 @@ class Search:
     def filter_shifts(self) -> Mapping[str, Array]:
         """What biases lose by rounding filters alone, whatever the thresholds."""
         products = self.observed.products
-        return filter_shifts(products[:: max(len(products) // BUDGETS.filter_means, 1)])
+        return filter_shifts(products[:: max(len(products) // BUDGETS.alike, 1)])
 
     @cached_property
     def tuned_per_op(self) -> list[Candidate]:

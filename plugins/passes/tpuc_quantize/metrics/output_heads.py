@@ -113,7 +113,7 @@ def _channel_axis(part: Part) -> int:
 def _says_presence(values: Array) -> bool:
     """Far below zero nearly everywhere, and in places not: lengths that are all negative do not get near zero."""
     middle, largest = float(np.median(values)), float(values.max())
-    return middle < 0 and largest > middle / 2 and float((values > 0).mean()) <= AGREEMENT.rarely
+    return middle < 0 and largest > middle / 2 and float((values > 0).mean()) <= AGREEMENT.rare
 
 
 def _scale(values: Array) -> float:

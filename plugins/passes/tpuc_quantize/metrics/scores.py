@@ -72,7 +72,7 @@ class Score:
 
     def is_early_far_above(self, quarter: float) -> bool:
         """As `is_far_above`, on the first quarter; not where that was not looked at."""
-        return math.isfinite(self.quarter) and quarter < self.quarter - COMPARISON.hopeless_early
+        return math.isfinite(self.quarter) and quarter < self.quarter - 2 * COMPARISON.hopeless
 
     def is_hopeless_against(self, best: Score) -> bool:
         """Of a score on the first half or quarter of samples alone: are all figures lower than those of `best`?"""

@@ -18,7 +18,7 @@ from tpuc.api import Module, Operation
 from tpuc.api.evaluation import Array
 from tpuc_ops import top
 
-from tpuc_quantize.options.tuning import CHECKS
+from tpuc_quantize.options.tuning import AGREEMENT, CHECKS
 from tpuc_quantize.simulation.output_slots import output_parts
 
 
@@ -67,9 +67,9 @@ def unshown(scores: Scores, won: Mapping[str, Array], count: int) -> Iterable[st
     """A sentence per score that says next to nothing on `count` samples; `won` are their `wins`, summed."""
     for name, score in scores.items() if count >= CHECKS.few_samples else ():
         most, every = int(won[name].max()), int(won[name].sum())
-        if score.axis is None and every * CHECKS.rare < count:
+        if score.axis is None and every / count < AGREEMENT.rare:
             yield f"'{name}' scores above one half in {_few(every, count)}"
-        elif score.axis is not None and (every - most) * CHECKS.rare < count <= 2 * most:
+        elif score.axis is not None and (every - most) / count < AGREEMENT.rare and count <= 2 * most:
             yield f"'{name}' is sure of another class than {int(won[name].argmax())} in {_few(every - most, count)}"
 
 

@@ -43,7 +43,7 @@ def spread(count: int, chosen: int) -> list[int]:
 
 def to_check(samples: SampleSource, module: Module) -> tuple[int, ...]:
     """The places of the samples that a check looks at where none are held out."""
-    return tuple(spread(len(samples), affordable(module, BUDGETS.check, BUDGETS.most_checked)))
+    return tuple(spread(len(samples), affordable(module, BUDGETS.observation, BUDGETS.most_checked)))
 
 
 def choose_held_out(samples: SampleSource, skipped: Container[int] = (), wanted: int = 0) -> tuple[int, ...]:

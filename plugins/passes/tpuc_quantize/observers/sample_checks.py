@@ -193,7 +193,7 @@ def _colours(
     if axis is None:
         return
     most, least = min(BUDGETS.most_colors, len(samples)), BUDGETS.least_colors
-    count = affordable(network.module, BUDGETS.check, most, least)
+    count = affordable(network.module, BUDGETS.observation, most, least)
     job = ColourJob(network, samples, axis, counting, kept)
     units = units_of(count, 1)
     gains: list[float | None] = []
@@ -229,7 +229,7 @@ def _contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
     width = expected[1] - expected[0]
     if seen[0] < expected[0] - CHECKS.slack * width or seen[1] > expected[1] + CHECKS.slack * width:
         yield f"{words} the samples were normalized with another mean or scale."
-    elif looks[0].size > 1 and 0 < seen[1] - seen[0] < CHECKS.speck * width:
+    elif looks[0].size > 1 and 0 < seen[1] - seen[0] < CHECKS.slack * width:
         yield f"{words} the samples were already scaled."
 
 

@@ -23,25 +23,23 @@ class Budgets:
     least: int = 4
     """Samples that every part sees, however long the network takes: two in each half, as scores compare halves."""
     evaluation: float = 1e10
-    """Operations for scoring one candidate table."""
+    """Operations for scoring one candidate table, and for the samples for tuning on which single ops are compared."""
     most_evaluated: int = 200
     """Samples for scoring one candidate. With 200 instead of 48 five small networks were 1 dB nearer on data of their
     own in the median (-0.2 to 6.5).
     """
     observation: float = 3.2e10
-    """Operations for one float run over the samples for tuning, and those for biases."""
-    distances: float = 8e9
-    """Operations for the samples for tuning on which single ops are compared, which takes longest."""
-    filter_means: int = 8
-    """Samples for the mean errors of filters alone, which hardly differ between samples."""
+    """Operations for one float run over the samples for tuning, and those for biases; and for each look at samples
+    beside the search: order of colors, equalized filters, self-check of seen samples.
+    """
+    alike: int = 8
+    """Samples for what hardly differs between them: mean errors of filters alone, and whether equalized filters are
+    clearly better.
+    """
     rounding: int = 16
     """Samples whose operands say how filters are rounded."""
     quick: float = 1.2e8
     """Operations of one run up to which filters are rounded unasked: it takes as long as 30 runs or more."""
-    equalization: int = 8
-    """Samples that say whether equalized filters are clearly better; one says whether the others are run."""
-    check: float = 4e10
-    """Operations for samples that are looked at beside the search: order of colors, self-check of seen samples."""
     most_checked: int = 16
     """Samples of a self-check that calibration has seen, which can say little."""
     least_colors: int = 10

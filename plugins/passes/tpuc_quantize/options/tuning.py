@@ -12,21 +12,18 @@ class ComparisonOptions:
     clearly: float = 2.0
     """Decibels by which a figure has to be lower, on both halves of the samples, to be clearly lower (record 0025)."""
     clear_gain: float = 0.3
-    """Decibels that a challenger has to gain; a reason, not measured: less is chance of the samples."""
+    """Decibels that a challenger has to gain, also on the first sample that equalized filters run on: less is chance.
+    """
     deviations: float = 2.0
     """Standard deviations of a difference of counts by which fewer predictions have to agree: 1 in 20 by chance."""
     hopeless: float = 1.0
-    """Decibels below the best table on half of the samples at which the others are not run; it only saves time."""
-    hopeless_early: float = 2.0
-    """The same on a quarter, of which chance makes more; not measured."""
-    early: int = 16
-    """Samples from which on a quarter is looked at: of fewer it is less than four."""
+    """Decibels below the best table on half of the samples at which the others are not run, twice as many on a quarter,
+    where chance makes more: it only saves time.
+    """
     enough: int = 100
     """Samples with which metrics of outputs count half as much as their values."""
     equalized: float = 3.0
     """Decibels that equalized filters have to gain: tools that do not know the factors read their tables wrongly."""
-    equalized_early: float = 1.0
-    """Decibels on the first sample without which the others are not run."""
 
 
 @dataclass(frozen=True)
@@ -92,20 +89,20 @@ class AgreementOptions:
     """What numbers of places without anything weigh, beside 1 where something is sure to be."""
     softer: float = 4.0
     """Logits are taken for so much less sure than they are: what is 1 % sure still counts for other readers."""
-    rarely: float = 0.05
-    """Share of places at which logits of presence are above zero at most."""
+    rare: float = 0.05
+    """Share up to which something is rare: places at which logits of presence are above zero, samples that show a
+    class.
+    """
     typical_margin: float = 4.0
     """By how much the best logit of trained networks is above the second: 98 % sure."""
 
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """What about samples is remarked on. Thresholds do not depend on these, but for `rare` and `few_samples`."""
+    """What about samples is remarked on. Thresholds do not depend on these, but for `few_samples`."""
 
     few_samples: int = 16
-    """Fewer are remarked on, and show neither which classes are missing nor on a quarter the order of colors."""
-    rare: int = 20
-    """What fewer than one sample in so many shows is taken as not shown."""
+    """Fewer are remarked on, do not show which classes are missing, and are too few to look at a quarter of first."""
     surer: float = 2.26
     """Mean gain of the exchanged order of colors over its standard error (Student's t): with ten samples chance alone
     gives this in 1 of 33 cases, more rarely with more.
@@ -120,10 +117,10 @@ class CheckOptions:
     """Times the usual magnitude of samples from which on one is remarked on; not measured."""
     corner: float = 0.1
     """Part of the described range: values that fill less were probably scaled otherwise; not measured."""
-    slack: float = 0.02
-    """Part of the described range by which values may lie outside; not measured."""
-    speck: float = 0.03
-    """Part of the described range: arrays that fill less were normalized otherwise; not measured."""
+    slack: float = 0.03
+    """Part of the described range by which values may lie outside, and arrays that fill less were normalized otherwise.
+    Of bytes, images around their mean in units of their deviation fill 0.019, those from -1 to 1 fill 0.008.
+    """
     huge: float = 1e3
     """Magnitude from which on a range may be bimodal: masks are filled with 1e4 and more. Probabilities are small, or
     near 1 and nothing between: no harm is done there.

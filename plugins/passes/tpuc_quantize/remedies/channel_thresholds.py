@@ -32,8 +32,6 @@ class ChannelOptions:
     """Half of the cost of clipping is that of values so many times larger, since other data may reach further. Not
     varied.
     """
-    lowest: float = 1 / 256
-    """Of the tensor's threshold: a channel that is lower has no step of the tensor's grid, so that nothing is lost."""
     grid: tuple[float, ...] = tuple(place / 4 for place in range(-24, 3))
     """Octaves above a channel's largest value: quarters, which are 1.5 dB apart, from 1/64 to 1.4."""
 
@@ -126,8 +124,9 @@ def choose_channels(costs: Array, limit: float, threshold: float, *, signed: boo
     centres = (edges[:-1] + edges[1:]) / 2
     upper = np.where(costs > 0, edges[1:], 0.0).max(axis=1)
     best, lowest = np.full(len(costs), threshold), np.full(len(costs), np.inf)
+    least = threshold / (2 * DIVISOR)  # a channel that is lower is nothing on the tensor's grid
     for part in elementary.power(2.0, np.array(OPTIONS.grid)):
-        candidate = np.maximum(upper * part, threshold * OPTIONS.lowest)[:, None]
+        candidate = np.maximum(upper * part, least)[:, None]
         step = candidate / (127 if signed else 255)
         found = (costs * np.where(centres < step / 2, centres**2, step**2 / 12)).sum(axis=1)
         for reach in (1.0, headroom):
