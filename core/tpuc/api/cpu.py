@@ -24,6 +24,8 @@ class CpuFunction(CpuRoutine[OpT], ABC):
     """
 
     api_version: ClassVar[int] = 1
+    is_usual: ClassVar[bool] = False
+    """Does it compute what the chip cannot without being named by `--cpu-ops`?"""
     results: ClassVar[int] = 1
     """How many of the op's results it gives, from the first on; networks that use others do not get it."""
 

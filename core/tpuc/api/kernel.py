@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from tpuc.ir import Node, Op, ScalarType
+from tpuc.ir import F32, Node, Op, ScalarType
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -378,12 +378,22 @@ class CpuRoutine(Generic[OpT]):
     """Its name in the runtime."""
     integers: ClassVar[frozenset[int]] = frozenset()
     """Positions of operands that it reads as 32-bit integers; these are constants."""
+    index_inputs: ClassVar[frozenset[int]] = frozenset()
+    """Positions of operands that it reads as 32-bit integers; these are inputs of the network, which hold integers."""
+    storage: ClassVar[ScalarType] = F32
+    """What it reads and writes numbers as, where these are no integers."""
+    order: ClassVar[tuple[int, ...]] = ()
+    """Positions of the operands in the order in which it takes them, where this is not the op's; `shapes` keeps it."""
     integer_results: ClassVar[frozenset[int]] = frozenset()
     """Positions of results that it writes as 32-bit integers."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
         """Why the function cannot compute the node; None: it can."""
         return None
+
+    def stored(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A constant of numbers as weights of its `storage` hold it; only asked where that is not float32."""
+        return array
 
     def arguments(self, node: Node[OpT]) -> Mapping[str, HostArgument]:
         """What the function is told beside its tensors."""

@@ -38,6 +38,7 @@ _FILE_TYPES = {
     "si8": TensorType.INT8,
     "u8": TensorType.UINT8,
     "ui8": TensorType.UINT8,
+    "i32": TensorType.INT32,
     "si32": TensorType.INT32,
 }
 

@@ -95,8 +95,17 @@ class Cells:
     def goes_to_cpu(self, module: Module, operation: Operation) -> bool:
         """Is the node one that the runtime computes, if the chip does not?"""
         function = self.cpu_function(operation)
-        allowed = is_postprocess(operation) or {_word(operation), ALL_OPS} & set(self.cpu_ops)
-        return bool(allowed) and function is not None and _cpu_refusal(function, module, operation) is None
+        named = {_word(operation), ALL_OPS} & set(self.cpu_ops)
+        allowed = function is not None and (function.is_usual or is_postprocess(operation) or bool(named))
+        return allowed and function is not None and _cpu_refusal(function, module, operation) is None
+
+    def gives_indices(self, module: Module, operation: Operation) -> bool:
+        """Is it an input of integers, which only functions of the runtime read as indices?"""
+        for user, index in uses_of(operation.result):
+            function = self.cpu_function(user)
+            if function is None or index not in function.index_inputs or not self.goes_to_cpu(module, user):
+                return False
+        return True
 
     def cpu_way_out(self, module: Module, operation: Operation) -> str:
         """Said behind the refusal of a node: that the runtime could compute it and what this costs, or why not."""
@@ -165,6 +174,14 @@ def _cpu_refusal(function: CpuFunction[Any], module: Module, operation: Operatio
         constant = module.constant(operation.operands[index])
         if constant is None or (constant < 0).any():
             return "its indices must be constants from 0 on"
+    for index in function.index_inputs:
+        source = operation.operands[index].defining
+        while source is not None and isinstance(source.op, ShapeOnly):
+            source = source.operands[0].defining
+        if source is None or not isinstance(source.op, NetworkInput):
+            return "its indices must be an input of the network"
+        if any(user.op.name != operation.op.name or place != index for user, place in uses_of(source.result)):
+            return "other ops read the input of its indices too"
     given = function.results
     if any(result.uses for result in operation.results[given:]):
         return f"only the first {given} of its {len(operation.results)} results come out"
@@ -192,11 +209,16 @@ def _made_of(operation: Operation) -> tuple[tuple[int, Node[Op]] | None, ...]:
 
 def users_of(value: Value) -> Iterator[Op]:
     """The ops that take a value, also after it was reshaped."""
-    for user, _ in value.uses:
+    return (user.op for user, _ in uses_of(value))
+
+
+def uses_of(value: Value) -> Iterator[tuple[Operation, int]]:
+    """What takes a value at which place, also after it was reshaped."""
+    for user, index in value.uses:
         if isinstance(user.op, ShapeOnly):
-            yield from users_of(user.result)
+            yield from uses_of(user.result)
         else:
-            yield user.op
+            yield user, index
 
 
 def check_results(kind: str, operation: Operation, culprit: object, results: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from tpuc.api import (
     NO_LOWERING,
     BrokenPromise,
     Calibrated,
+    CpuFunction,
     ElementType,
     Elementwise,
     InvalidModel,
@@ -42,7 +43,7 @@ from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_ops.quantised import Rescales
 
-from tpuc_lower.lowering.cells import Array, Cells, as_array, check_results, is_kept, together
+from tpuc_lower.lowering.cells import Array, Cells, as_array, check_results, is_kept, together, uses_of
 
 _WHOLE = (Wants.INDEX, Wants.EXACT)
 _WHOLE_NUMBERS = Uniform(ScalarType("i32"), F32, 1.0, 0)
@@ -91,6 +92,7 @@ class Lowerer:
                         "put a top.Input between them"
                     )
         choices = self._choose()
+        indices = {one for one in function.operations if self._gives_indices(one, choices)}
         outputs = function.outputs
         terminator = function.terminator
         for operation in function.operations[:-1]:
@@ -99,6 +101,8 @@ class Lowerer:
                 self._convert(operation)
             elif choice is None:
                 self._copy(operation)
+                if operation in indices:
+                    self._as_indices(operation.result)
             elif choice.cell is None:
                 self._leave(operation)
             else:
@@ -113,6 +117,19 @@ class Lowerer:
             argument.uses = [(user, index) for user, index in argument.uses if user in self.body]
         function.body.operations[:] = [*self.body, terminator]
         function.update_type()
+
+    def _gives_indices(self, operation: Operation, choices: Mapping[Operation, Choice]) -> bool:
+        """Is it an input that only the runtime's functions read, as indices?"""
+        uses = uses_of(operation.result) if isinstance(operation.op, NetworkInput) else ()
+        left = [user in choices and choices[user].cell is None for user, _ in uses]
+        return bool(left) and all(left) and self.cells.gives_indices(self.module, operation)
+
+    def _as_indices(self, value: Value) -> None:
+        """The lowered input holds 32-bit integers."""
+        lowered = self.values[value]
+        lowered.type = lowered.tensor.with_element(_WHOLE_NUMBERS)
+        assert lowered.defining is not None
+        lowered.defining.operands[0].type = lowered.type
 
     def _choose(self) -> dict[Operation, Choice]:
         choices: dict[Operation, Choice] = {}
@@ -194,11 +211,14 @@ class Lowerer:
         """An operation that the runtime computes on the processor, in float32: it means what it did. What it gives as
         integers is cast behind it.
         """
-        operands = [self._operand(operand, Wants.FLOAT, self.mode) for operand in operation.operands]
         function = self.cells.cpu_function(operation)
-        whole = frozenset[int]() if function is None else function.integer_results
+        assert function is not None
+        operands = [
+            self._left_operand(function, operand, index in function.index_inputs)
+            for index, operand in enumerate(operation.operands)
+        ]
         results = [
-            result.tensor.with_element(_WHOLE_NUMBERS) if index in whole else self.chip.float_type(result.tensor, "f32")
+            result.tensor.with_element(_WHOLE_NUMBERS if index in function.integer_results else function.storage)
             for index, result in enumerate(operation.results)
         ]
         new = Operation(operation.op, operands, results, operation.location)
@@ -206,6 +226,21 @@ class Lowerer:
         for old, result in zip(operation.results, new.results, strict=True):
             is_cast = result.tensor.is_quantised and old.uses
             self.values[old] = self._as_float(result) if is_cast else result
+
+    def _left_operand(self, function: CpuFunction[Any], operand: Value, is_index: bool) -> Value:
+        """An operand of a function of the runtime, as the function reads it."""
+        value, storage = self.values[operand], function.storage
+        if is_index or isinstance(value.type, NoneType):
+            return value
+        if not operand.is_constant:
+            return self.cast(value, value.tensor.with_element(storage))
+        if storage == F32:
+            return value
+        key = (value, storage, _CAST)
+        if key not in self.casts:
+            array = function.stored(self.module.weights[operand.name])
+            self.casts[key] = _Builder(self, operand.name).weight(storage.name, array, storage.name)
+        return self.casts[key]
 
     def _lower(self, choice: Choice, cell: Lowering[Any]) -> None:
         operation, mode = choice.operation, choice.mode

@@ -84,11 +84,12 @@ class Emitter:
     def _call(self, task: HostTask) -> None:
         node, operation = task.node, task.operation
         sources, targets = task.routine.shapes(node)
+        order = task.routine.order or range(len(operation.operands))
         self.host_calls.append(
             HostCall(
                 task.routine.function,
                 task.routine.arguments(node),
-                tuple(self._source(task, index, shape) for index, shape in enumerate(sources)),
+                tuple(self._source(task, *one) for one in zip(order, sources, strict=False)),
                 tuple(self._info(value, shape) for value, shape in zip(operation.results, targets, strict=False)),
                 len(self.asm.instructions),
             )

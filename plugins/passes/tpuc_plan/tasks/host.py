@@ -14,12 +14,11 @@ from tpuc_plan.tasks.task import HostTask
 
 INTEGER = ScalarType("si32")
 _ALIGNMENT = 16
-_ITEM_BYTES = 4
 
 
 def constant_element(task: HostTask, index: int) -> ScalarType:
     """What a constant operand is stored as."""
-    return INTEGER if index in task.routine.integers else F32
+    return INTEGER if index in task.routine.integers else task.routine.storage
 
 
 def constant_offsets(task: HostTask) -> Iterator[tuple[int, int]]:
@@ -28,7 +27,7 @@ def constant_offsets(task: HostTask) -> Iterator[tuple[int, int]]:
     for index, operand in enumerate(task.operation.operands):
         if operand.is_constant:
             yield index, offset
-            offset += align(operand.tensor.size * _ITEM_BYTES, _ALIGNMENT)
+            offset += align(operand.tensor.size * constant_element(task, index).bits // 8, _ALIGNMENT)
 
 
 def pack_host(task: HostTask, arrays: Sequence[NDArray[Any] | None]) -> NDArray[np.uint8]:
@@ -37,6 +36,9 @@ def pack_host(task: HostTask, arrays: Sequence[NDArray[Any] | None]) -> NDArray[
     for index, offset in constant_offsets(task):
         array = arrays[index]
         assert array is not None
-        kind = np.int32 if constant_element(task, index) is INTEGER else np.float32
-        packed += bytes(offset - len(packed)) + np.ascontiguousarray(array.astype(kind)).tobytes()
+        if constant_element(task, index) is INTEGER:
+            array = array.astype(np.int32)
+        elif task.routine.storage == F32:
+            array = array.astype(np.float32)
+        packed += bytes(offset - len(packed)) + np.ascontiguousarray(array).tobytes()
     return np.frombuffer(packed, np.uint8)
