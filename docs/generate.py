@@ -348,10 +348,14 @@ def _support_section(registry: Registry, chip: str) -> str:
                 missing.append(f"`{op}`")
     if missing:
         lines += ["", *_wrapped(f"No lowering in any mode: {', '.join(missing)}.")]
-    names = (name.partition(".") for name in registry.names(CPU_FUNCTIONS))
-    functions = sorted(f"`top.{op}`" for owner, _, op in names if owner in owners)
-    if functions:
-        lines += ["", *_wrapped(f"Left to the processor where `--cpu-ops` allows it: {', '.join(functions)}.")]
+    functions: dict[bool, list[str]] = {}
+    for name in registry.names(CPU_FUNCTIONS):
+        owner, _, op = name.partition(".")
+        if owner in owners:
+            functions.setdefault(registry.get(CPU_FUNCTIONS, name).is_usual, []).append(f"`top.{op}`")
+    for is_usual, ops in sorted(functions.items()):
+        when = "in forms that the table refuses:" if is_usual else "where `--cpu-ops` allows it:"
+        lines += ["", *_wrapped(f"Left to the processor {when} {', '.join(sorted(ops))}.")]
     lines += _refused_forms(registry, description)
     lines += ["", "### Limits", "", "Of its lowerings:", ""]
     lines += _grouped(_lowering_limits(registry, description))
