@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tpuc_driver.facade import load_compiled as load_compiled
 
     from tpuc.errors import TpucError as TpucError
+    from tpuc.warned import TpucWarning as TpucWarning
 
     __version__: str
 
@@ -34,6 +35,7 @@ _PLACES = {
     "QuantizedNetwork": "tpuc_driver.facade",
     "Remark": "tpuc_driver.facade",
     "TpucError": "tpuc.errors",
+    "TpucWarning": "tpuc.warned",
     "doctor": "tpuc_driver.diagnosis",
     "load": "tpuc_driver.facade",
     "load_compiled": "tpuc_driver.facade",

@@ -53,7 +53,7 @@ class TpucError(Exception):
 
 
 class UsageError(TpucError):
-    """Wrong by the command line alone: an unknown option, chip, or mode that the chip does not have."""
+    """Wrong by the call or command line alone: an unknown option, chip, or mode that the chip does not have."""
 
     exit_code = 2
 
@@ -76,6 +76,14 @@ class VerifyError(TpucError):
 
 class CalibrationError(TpucError):
     """A calibration table or data set that is missing, corrupt or belongs to another network."""
+
+
+class InvalidInput(TpucError):
+    """Arrays or samples that do not fit the inputs of the network which is to run them."""
+
+
+class FileError(TpucError):
+    """A file that the operating system does not let us read or write."""
 
 
 class InputNotDescribed(TpucError):

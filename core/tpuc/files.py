@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from tpuc.errors import TpucError
+from tpuc.errors import FileError, TpucError
 
 Content: TypeAlias = "bytes | bytearray | memoryview | str | Callable[[BinaryIO], object]"
 """What `write_atomic` puts in a file: the bytes, text for UTF-8, or a function that writes to an open file."""
@@ -34,7 +34,7 @@ LONGEST_STEM = 100
 """Bytes of a file name that are made of a network's own name; systems take 255, with prefix and suffix."""
 
 
-class CannotWrite(TpucError):
+class CannotWrite(FileError):
     """An output file that cannot be written: says which, why, and what to do."""
 
 

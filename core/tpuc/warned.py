@@ -7,7 +7,11 @@ from pathlib import Path
 _OURS = "tpuc"
 
 
-class LeftOut(UserWarning):
+class TpucWarning(UserWarning):
+    """Base of every warning of ours: one sentence."""
+
+
+class LeftOut(TpucWarning):
     """A plugin that cannot be used, and that nobody asked for, is left out; a sentence of our own."""
 
 

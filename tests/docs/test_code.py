@@ -30,6 +30,13 @@ def test_the_code_of_a_page_runs(
     assert "no input named 'imge'. Did you mean 'image'?" in told
 
 
+def test_the_code_about_errors_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    (block,) = BLOCK.findall((ROOT / "docs" / "errors.md").read_text("utf-8"))
+    exec(block, {"__name__": "errors.md"})  # noqa: S102  # our own page
+    assert "array 'image': shape (3, 7) does not fit input 'image' (1, 1, 8, 8)." in capsys.readouterr().out
+
+
 @pytest.mark.chip("bm1684x")
 def test_the_commands_of_the_tutorial_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

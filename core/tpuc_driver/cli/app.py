@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import json
 import math
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from tpuc.errors import harmless_json, visible
 
 from tpuc_driver.cli.text import sentence
+from tpuc_driver.progress import Display
 
 if TYPE_CHECKING:
     from tpuc.registry import Registry
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 
     from tpuc_driver.cli.settings import Settings
 
-T = TypeVar("T")
-
 
 @dataclass
 class App:
     """One run of the command line. `enabled` and `prefer` gather `--with` and `--prefer` from wherever they stand;
-    `arguments` are the words that the user typed.
+    `arguments` are the words that the user typed; `progress` shows how far loops and stages are, on a terminal.
     """
 
     verbose: bool = False
@@ -35,6 +33,7 @@ class App:
     prefer: list[str] = field(default_factory=list[str])
     settings: Settings | None = None
     arguments: Sequence[str] = ()
+    progress: Display = field(default_factory=Display)
 
     def make_registry(self) -> Registry:
         """The installed plugins under the choices made so far; those of the command line come before tpuc.toml's."""
@@ -75,23 +74,14 @@ class App:
 
     def remark(self, text: str) -> None:
         """Something worth knowing, on one line of stderr."""
-        click.echo(sentence(text), err=True)
+        with self.progress.paused():
+            click.echo(sentence(text), err=True)
 
     def log(self, text: str) -> None:
         """A remark for those who asked with -v."""
         if self.verbose:
-            click.echo(visible(text), err=True)
-
-    def progress(self, items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
-        """The same items, with a bar on stderr while they pass if that is a terminal."""
-        if not sys.stderr.isatty():
-            yield from items
-            return
-        from rich.console import Console
-        from rich.progress import track
-
-        bar = getattr(sys.stderr, "raw", sys.stderr)  # it moves the cursor, which names may not
-        yield from track(items, description=visible(label), total=total, console=Console(file=bar), transient=True)
+            with self.progress.paused():
+                click.echo(visible(text), err=True)
 
 
 def _expressible(value: Any) -> Any:

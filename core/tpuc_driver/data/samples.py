@@ -262,18 +262,18 @@ def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[SamplePa
         raise CalibrationError(f"{file}: samples are images, .npy or .npz files. Convert it.")
     shapes = array_shapes(file)
     name = _array_for(one, shapes, file) if suffix == ".npz" else ""
-    count = _count_in(one, shapes[name], file, f"array {name!r} of shape" if name else "shape")
+    count = count_in(one, shapes[name], file, f"array {name!r} of shape" if name else "shape")
     rows = [None] if count == 0 else range(count)
     return [SamplePart(file, name, row) for row in rows]
 
 
 def rows_in(one: SampleInput, array: Array, source: Path) -> list[Array]:
     """The samples of one input in an array in memory, which errors call `source`."""
-    count = _count_in(one, array.shape, source, "shape")
+    count = count_in(one, array.shape, source, "shape")
     return [fit(one, arranged(one, row, source), source) for row in ([array] if count == 0 else array)]
 
 
-def _count_in(one: SampleInput, shape: Shape, source: Path, what: str) -> int:
+def count_in(one: SampleInput, shape: Shape, source: Path, what: str) -> int:
     """Samples along the leading axis of an array, 0 when it is one itself; raises CalibrationError for other shapes."""
     if _is_open(one.shape):
         if not _fits_open(shape, one.shape):

@@ -5,27 +5,28 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from tpuc.api.chip import FLOAT_MODES
 from tpuc.errors import CalibrationError, Unsupported, UsageError, visible_lines
+from tpuc.files import file_stem
 from tpuc.ir import Module, Operation, TensorType
 from tpuc.ir.traits import NetworkInput
-from tpuc.npz import write_npz
 
 from tpuc_driver.data import Labels, inputs_of, labels_named
-from tpuc_driver.facade.arrays import Array, Given, as_path, is_path, named_arrays, samples_of
-from tpuc_driver.facade.compiled import CompiledNetwork, stacked
+from tpuc_driver.facade.arrays import Array, Given, as_path, is_path, samples_of
+from tpuc_driver.facade.compiled import Artifact, CompiledNetwork, check_suffix, stacked
+from tpuc_driver.facade.measures import Measuring
+from tpuc_driver.facade.objects import file_of
 from tpuc_driver.facade.remarks import make_session, paths_in
+from tpuc_driver.facade.samples import Samples
+from tpuc_driver.facade.sentences import calling_it, in_sentences
 from tpuc_driver.facade.shown import Section, html_of
-from tpuc_driver.session import Boundary
-from tpuc_driver.session.artifacts import described_inputs
+from tpuc_driver.session import Boundary, Session
 from tpuc_driver.session.modes import is_quantised
-from tpuc_driver.session.pipeline import finish, prepared, write
+from tpuc_driver.session.pipeline import finish, prepared
 from tpuc_driver.session.running import module_runner
 from tpuc_driver.session.settings import (
     CalibrationSettings,
@@ -68,6 +69,13 @@ class CompileOptions(TypedDict, total=False):
     tolerance: Sequence[float]
 
 
+class Target(TypedDict):
+    """What a network is compiled for."""
+
+    chip: str
+    mode: str | None
+
+
 class LoadOptions(TypedDict, total=False):
     """How a network file is read, by the names of the command line's options.
 
@@ -75,9 +83,11 @@ class LoadOptions(TypedDict, total=False):
     `output_names` cut the network, `input_names` at its front; `dims` are extents of open dimensions by their symbols,
     and `fixed_inputs` numbers or arrays for inputs that become constants; `preprocess` says how images become inputs,
     as a preset by its name (`"imagenet-torch"`) or by mean, std, scale, pixel_format, ..., `post` which post-processing
-    to put behind it; `random_weights` draws weights that are not there.
+    to put behind it; `random_weights` draws weights that are not there. `model_name` is the
+    network's name, by default the file's.
     """
 
+    model_name: str
     model_data: str | Path | None
     input_shapes: Sequence[Sequence[int]]
     batch: int | None
@@ -90,13 +100,36 @@ class LoadOptions(TypedDict, total=False):
     random_weights: bool
 
 
-def load(path: str | os.PathLike[str], *, input_layout: str | None = None, **options: Unpack[LoadOptions]) -> Network:
-    """Read a network file of any installed format, or a `.mlir` file; the network is optimised for no chip yet.
+@in_sentences
+def load(
+    network: str | os.PathLike[str] | object,
+    *,
+    example_inputs: Any = None,
+    input_layout: str | None = None,
+    **options: Unpack[LoadOptions],
+) -> Network:
+    """Read a network: a file of any installed format, a `.mlir` file, or a network object; no chip is chosen yet.
 
+    Objects are an `onnx.ModelProto`, the bytes of an ONNX or TFLite file, a `torch.export.ExportedProgram`, and a
+    `torch.nn.Module` with `example_inputs`: tensors or arrays, by place or by name, of the shapes to compile for.
     `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`, where their shapes leave it open.
     """
-    source, session = Path(path), make_session(input_layout=input_layout)
+    session = make_session(input_layout=input_layout)
     check_settings(options, LoadOptions)
+    if is_path(network):
+        if example_inputs is not None:
+            raise UsageError("a network file states the shapes of its inputs; leave out example_inputs.")
+        return Network(_read(session, as_path(network), options))
+    with tempfile.TemporaryDirectory(prefix="tpuc-") as place:
+        folder = Path(place)
+        with calling_it(folder, "memory"):
+            path = file_of(network, example_inputs, session.registry, folder)
+        with calling_it(path, path.stem):
+            return Network(_read(session, path, options))
+
+
+def _read(session: Session, source: Path, options: LoadOptions) -> Module:
+    """The module of a file."""
     if not source.exists():
         raise UsageError(f"{source}: no such file.")
     if source.suffix.lower() == ".mlir":
@@ -104,12 +137,13 @@ def load(path: str | os.PathLike[str], *, input_layout: str | None = None, **opt
             raise UsageError(
                 f"{source} is a module, which already contains these settings; leave out {', '.join(options)}."
             )
-        return Network(session.load(source))
+        return session.load(source)
     settings = paths_in(options, ("model_data",))
     if isinstance(settings.get("preprocess"), str):
         settings["preprocess"] = {"preset": settings["preprocess"]}
+    session.configuration.clock.expect("import", "optimise")
     try:
-        return Network(session.transform(source, **NetworkSettings(**settings)))
+        return session.transform(source, **NetworkSettings(**settings))
     except Unsupported:
         if any(chip.description.suffix == source.suffix for _, chip in session.registry.usable("tpuc.chips")):
             raise UsageError(f"{source} is a compiled file; open it with tpuc.load_compiled.") from None
@@ -143,16 +177,18 @@ class Network:
         """Arithmetic operations of one run."""
         return sum(operation.op.flops(operation.node()) for operation in self.module.walk())
 
+    @in_sentences
     def run(self, inputs: Given, *, everything: bool = False) -> dict[str, Array]:
         """The outputs by name, or with `everything` all values, computed on the host.
 
-        `inputs` is an array where there is one input, a mapping from names to arrays, or a file of samples. Several
-        samples behind a leading axis give results with that axis.
+        `inputs` is an array where there is one input, a mapping from names to arrays, a file of samples, or an iterable
+        of samples. Several samples, behind a leading axis or one after the other, give results with that axis.
         """
         runner = module_runner(self.module, everything, self._session.remark)
         samples = samples_of(runner.inputs, inputs, self._session.registry)
         return stacked([runner.run(sample) for sample in samples])
 
+    @in_sentences
     def quantize(
         self,
         samples: Given | None = None,
@@ -164,7 +200,8 @@ class Network:
         bias_num: int | None = None,
         table: str | os.PathLike[str] | None = None,
     ) -> QuantizedNetwork:
-        """Find ranges of all values on samples: a folder or file, or arrays with several samples behind a leading axis.
+        """Find ranges of all values on samples: a folder or file, arrays with several samples behind a leading axis, or
+        an iterable of samples, such as a generator or a `torch` `DataLoader`, which is read once.
 
         `table` is a calibration table made earlier; samples beside it only check the result. `method` is how
         thresholds are chosen; `tune_num` and `bias_num` samples tune them and correct biases; `input_num` samples are
@@ -175,7 +212,7 @@ class Network:
             raise UsageError(f"mode {mode} needs no calibration; call network.compile(..., mode='{mode}').")
         if samples is None and table is None:
             raise UsageError("no calibration data; give samples, or a calibration table with table=FILE.")
-        held = None if samples is None else Samples.of(self, samples)
+        held = None if samples is None else Samples.of(inputs_of(self.module), samples, input_num)
         if table is not None:
             return QuantizedNetwork(self, mode, Calibrated(Path(table), None), held)
         assert held is not None
@@ -187,17 +224,22 @@ class Network:
             method=method,
             options={"lint": True, "hold_out": True, **options},
         )
-        return QuantizedNetwork(self, mode, calibrate(self._session.configuration, self.module, settings), held)
+        configuration = self._session.configuration
+        configuration.clock.expect("calibrate")
+        return QuantizedNetwork(self, mode, calibrate(configuration, self.module, settings), held)
 
+    @in_sentences
     def compile(self, chip: str, *, mode: str | None = None, **options: Unpack[CompileOptions]) -> CompiledNetwork:
         """Compile as it is: in a float mode, the chip's most exact one if none is named, or in the integers of a
         network that is quantised already.
         """
         return _compiled(self, chip, mode, options)
 
+    @in_sentences
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the module as a `.mlir` file, with its weights beside it."""
         target = Path(path)
+        check_suffix(target, ".mlir", "modules")
         self._session.save(self.module, target)
         return target
 
@@ -237,44 +279,30 @@ def _shape(type: object) -> str:
     return f"{'x'.join(map(str, type.dims))} {type.storage}"
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Samples in files: those of arrays lie in a folder that goes with this object."""
+class QuantizedNetwork(Measuring):
+    """A network with ranges of its values: what `Network.quantize` found on samples, or a table had.
 
-    path: Path
-    folder: Path | None = field(default=None)
-
-    @staticmethod
-    def of(network: Network, given: Given) -> Samples:
-        """Raises CalibrationError, UsageError for arrays that do not fit."""
-        if is_path(given):
-            path = as_path(given)
-            if not path.exists():
-                raise CalibrationError(f"{path}: no such file or folder of samples.")
-            return Samples(path)
-        arrays = named_arrays(inputs_of(network.module), given)
-        folder = Path(tempfile.mkdtemp(prefix="tpuc-"))
-        write_npz(folder / "samples.npz", arrays)
-        samples = Samples(folder / "samples.npz", folder)
-        weakref.finalize(samples, shutil.rmtree, folder, ignore_errors=True)
-        return samples
-
-
-class QuantizedNetwork:
-    """A network with ranges of its values: what `Network.quantize` found on samples, or a table had."""
+    Its methods that run or measure it need a chip: `chip` names one, else it is the one that the network was compiled
+    for last.
+    """
 
     def __init__(self, network: Network, mode: str, calibrated: Calibrated, samples: Samples | None) -> None:
+        super().__init__()
         self.network = network
         self.mode = mode
         self.calibrated = calibrated
         self.samples = samples
 
+    @in_sentences
     def compile(self, chip: str, **options: Unpack[CompileOptions]) -> CompiledNetwork:
         """Compile for a chip. On samples that were held out, or else on all, it is compared with the float network; a
         remark says so where it keeps few decisions.
         """
-        return _compiled(self.network, chip, self.mode, options, self)
+        compiled = _compiled(self.network, chip, self.mode, options, self)
+        self.chip = compiled.chip
+        return compiled
 
+    @in_sentences
     def save_table(self, path: str | os.PathLike[str]) -> Path:
         """Write the calibration table."""
         target, table = Path(path), self.calibrated.table
@@ -284,6 +312,15 @@ class QuantizedNetwork:
             table.write(target)
         return target
 
+    @property
+    def _measured(self) -> Network:
+        return self.network
+
+    def _compiled_into(self, folder: Path, chip: str) -> CompiledNetwork:
+        """Compile for a chip, and keep the modules in a folder."""
+        self.network.save(folder / f"{file_stem(self.network.name)}.mlir")
+        return _compiled(self.network, chip, self.mode, CompileOptions(), self, folder)
+
     def __repr__(self) -> str:
         return f"Quantized{self.network!r}\nmode: {self.mode}"
 
@@ -292,9 +329,15 @@ class QuantizedNetwork:
 
 
 def _compiled(
-    network: Network, chip: str, mode: str | None, options: CompileOptions, quantized: QuantizedNetwork | None = None
+    network: Network,
+    chip: str,
+    mode: str | None,
+    options: CompileOptions,
+    quantized: QuantizedNetwork | None = None,
+    work_dir: Path | None = None,
 ) -> CompiledNetwork:
     check_settings(options, CompileOptions)
+    check_settings({"chip": chip, "mode": mode}, Target)
     mode = mode and mode.lower().replace("_", "-")
     session = make_session(
         chip=chip,
@@ -303,7 +346,9 @@ def _compiled(
         opt=options.get("opt"),
         runtime_version=options.get("runtime_version"),
         cpu_ops=options.get("cpu_ops", ()),
+        work_dir=work_dir,
     )
+    session.configuration.clock.expect("lower", "finalize", "generate", "verify", "self-check")
     module, description = network.module.clone(), session.chip.description
     is_integer = description.float_mode is None if mode is None else mode not in FLOAT_MODES
     if quantized is None and is_integer and not is_quantised(module):
@@ -329,8 +374,7 @@ def _compiled(
         session,
         session.chip,
         done.loaded,
-        described_inputs(inputs_of(done.built.module)),
-        lambda path: write(session.configuration, done, path),
+        Artifact(done.built.data, (done.description,), options.get("runtime_version")),
     )
 
 

@@ -11,14 +11,19 @@ from types import FrameType
 from typing import Any
 
 from tpuc.errors import visible
+from tpuc.warned import TpucWarning
 
+from tpuc_driver.facade.sentences import in_python
+from tpuc_driver.progress import Display
 from tpuc_driver.session import Session
 
+DISPLAY = Display()
+"""Of notebooks and terminals."""
 LOGGER = logging.getLogger("tpuc")
 _PACKAGE = __name__.rpartition(".")[0]
 
 
-class Remark(UserWarning):
+class Remark(TpucWarning):
     """Something worth knowing about a network, its samples or its compiled file; one sentence."""
 
 
@@ -32,6 +37,7 @@ def make_session(
     cpu_ops: Sequence[str] = (),
     input_layout: str | None = None,
     trust: bool = False,
+    work_dir: Path | None = None,
 ) -> Session:
     """A session that warns and logs."""
     return Session(
@@ -43,7 +49,9 @@ def make_session(
         cpu_ops=cpu_ops,
         input_layout=input_layout,
         trust=trust,
-        remark=_warn,
+        work_dir=work_dir,
+        progress=DISPLAY,
+        remark=warn,
         log=lambda text: LOGGER.info("%s", visible(text)),
     )
 
@@ -55,8 +63,13 @@ def paths_in(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any
     }
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     """Warn of the line of the user's program that called the facade."""
+    with DISPLAY.paused():
+        _warn(in_python(text))
+
+
+def _warn(text: str) -> None:
     frame: FrameType | None = inspect.currentframe()
     level = user_level = 1
     while frame is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import time
@@ -24,6 +25,7 @@ from tpuc.schedule import PIPELINES, PassContext, PassManager, Pipelines
 from tpuc.schedule.results import ResultKey
 
 from tpuc_driver.data import INPUT_LAYOUT
+from tpuc_driver.progress import Display
 from tpuc_driver.session.modes import check_mode, is_quantised, stored_bits
 
 Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
@@ -38,18 +40,46 @@ def unseen(items: Iterable[Any], _label: str, _total: int | None = None) -> Iter
     return items
 
 
-class Clock:
-    """How long stages took, in seconds by their names."""
+STAGES: Mapping[str, str] = {
+    "import": "importing",
+    "optimise": "optimizing",
+    "calibrate": "calibrating",
+    "lower": "lowering",
+    "finalize": "planning",
+    "generate": "generating code",
+    "verify": "verifying",
+    "self-check": "checking predictions",
+}
+"""What a run does in each stage, for people; in their order."""
 
-    def __init__(self) -> None:
+
+class Clock:
+    """How long stages took, in seconds by their names; a display shows which one runs, and how many are expected."""
+
+    def __init__(self, display: Display | None = None) -> None:
         self.seconds: dict[str, float] = {}
+        self._display = display
+        self._expected: tuple[str, ...] = ()
+        self._reached = 0
+
+    def expect(self, *stages: str) -> None:
+        """Say which stages a run is going to have."""
+        self._expected, self._reached = stages, 0
 
     @contextmanager
     def timed(self, stage: str) -> Generator[None]:
         """Add the time of the block to that of a stage."""
         start = time.perf_counter()
-        yield
+        with contextlib.nullcontext() if self._display is None else self._display.step(self._told(stage)):
+            yield
         self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+    def _told(self, stage: str) -> str:
+        """`step 3 of 7: calibrating`; stages that run again keep the highest number."""
+        if stage in self._expected:
+            self._reached = max(self._reached, self._expected.index(stage) + 1)
+        where = f"step {self._reached} of {len(self._expected)}: " if self._reached else ""
+        return f"{where}{STAGES.get(stage, stage)}"
 
 
 def chosen_chip(

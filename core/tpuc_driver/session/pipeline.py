@@ -20,7 +20,7 @@ from tpuc_driver.session.artifacts import Description, described_inputs, write_a
 from tpuc_driver.session.border import Border, as_network, border_of
 from tpuc_driver.session.calibrated_on import calibrated_on
 from tpuc_driver.session.checking import fitted_labels, self_check
-from tpuc_driver.session.configuration import Configuration
+from tpuc_driver.session.configuration import STAGES, Configuration
 from tpuc_driver.session.modes import compiled_mode, needs_calibration, takes_calibration
 from tpuc_driver.session.overflow import has_limits, seen_magnitudes
 from tpuc_driver.session.promise import meet_accuracy
@@ -55,9 +55,20 @@ def transform(configuration: Configuration, path: Path, settings: NetworkSetting
 
 def compile_network(configuration: Configuration, path: Path, model: Path, settings: CompileSettings) -> CompileReport:
     """From a network file to the compiled file `model`."""
+    configuration.clock.expect(*_stages(configuration, settings))
     module = transform(configuration, path, NetworkSettings(**chosen(settings, NetworkSettings)))
     check_channels(inputs_of(module))
     return deploy(configuration, module, model, prepared(configuration, path, module, settings))
+
+
+def _stages(configuration: Configuration, settings: CompileSettings) -> list[str]:
+    """Those that a compilation is going to have, as far as can be said before the network is read."""
+    has_samples = bool(settings.get("dataset") or settings.get("data_list"))
+    has_ranges = configuration.mode not in FLOAT_MODES and (has_samples or settings.get("calibration_table"))
+    left_out = set[str]() if has_ranges else {"calibrate"}
+    if not (has_samples and has_ranges):
+        left_out.add("self-check")
+    return [stage for stage in STAGES if stage not in left_out]
 
 
 def calibrate_and_check(

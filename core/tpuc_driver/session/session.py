@@ -17,12 +17,13 @@ from tpuc.schedule.results import ResultKey
 
 from tpuc_driver.api.answers import RunSample
 from tpuc_driver.data import is_picture
+from tpuc_driver.progress import Display
 from tpuc_driver.session import pipeline
 from tpuc_driver.session.artifacts import Described
 from tpuc_driver.session.boundary import Boundary
 from tpuc_driver.session.calibrated_on import calibrated_on
 from tpuc_driver.session.combining import FIRST, Choice, CompiledFile
-from tpuc_driver.session.configuration import Configuration, Progress, chosen_chip, silent, unseen
+from tpuc_driver.session.configuration import Clock, Configuration, Progress, chosen_chip, silent, unseen
 from tpuc_driver.session.importing import reads, verify_import
 from tpuc_driver.session.opening import compiled_runner, opened, said_twice
 from tpuc_driver.session.reports import CompileReport, ProfileReport, SelfCheck, StageComparison, shown_tensor
@@ -103,6 +104,7 @@ class Session:
             progress=progress,
             log=log,
             remark=remark,
+            clock=Clock(progress if isinstance(progress, Display) else None),
         )
 
     @property

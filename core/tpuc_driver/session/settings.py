@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypedDict
+from types import NoneType, UnionType
+from typing import Any, TypedDict, get_args, get_type_hints
 
 from tpuc.errors import UsageError
 
@@ -130,6 +133,14 @@ class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettin
     board: Board | None
 
 
+_TAKEN: Mapping[Any, tuple[type, ...]] = {
+    **{one: (one,) for one in (bool, str, Path, NoneType)},
+    int: (int, Integral),
+    float: (float, int, Real),
+}
+"""What is taken for a setting of a type: the numbers of numpy are numbers too."""
+
+
 def check_settings(settings: Mapping[str, Any], group: type[Any]) -> None:
     """Raise UsageError for a setting that is none of a group: type checkers find it, and others should hear of it."""
     for name in settings:
@@ -137,6 +148,21 @@ def check_settings(settings: Mapping[str, Any], group: type[Any]) -> None:
             close = get_close_matches(name, group.__annotations__, n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
             raise UsageError(f"no setting named '{name}'.{hint} There are {', '.join(sorted(group.__annotations__))}.")
+    for name, hint in _plain_types(group).items():
+        if name in settings and not isinstance(settings[name], hint):
+            wanted = next(one.__name__ for one in hint if one is not NoneType)
+            raise UsageError(f"{name} has the type {type(settings[name]).__name__}; give a {wanted}.")
+
+
+@functools.cache
+def _plain_types(group: type[Any]) -> Mapping[str, tuple[type, ...]]:
+    """The types of those settings that are numbers, words or paths."""
+    found: dict[str, tuple[type, ...]] = {}
+    for name, hint in get_type_hints(group).items():
+        parts: tuple[Any, ...] = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        if all(part in _TAKEN for part in parts):
+            found[name] = tuple(dict.fromkeys(one for part in parts for one in _TAKEN[part]))
+    return found
 
 
 def chosen(settings: Mapping[str, Any], group: type[Any]) -> dict[str, Any]:

@@ -228,7 +228,7 @@ def check(
         return Found(tuple(findings), mode=asked)
     module: Module | None = None
     try:
-        module = session.transform(network, **settings)
+        module = _read(session, network, settings)
     except TpucError as error:
         refused = error if isinstance(error, ImportRefused) else ImportRefused(str(error), {}, ())
         findings = import_findings(str(error), str(network), refused.unknown)
@@ -246,6 +246,16 @@ def check(
     refused, device_bytes, exact = whole(session, module, table, destination)
     found = (*findings, *explained(app, session, module, table, refused))
     return Found(found, count, behind, device_bytes, mode, exact)
+
+
+def _read(session: Any, network: Path, settings: dict[str, Any]) -> Module:
+    """The network of a file, or a module; raises UsageError for settings that a module has already."""
+    if network.suffix.lower() != ".mlir":
+        return session.transform(network, **settings)
+    given = [f"--{name.replace('_', '-')}" for name, value in settings.items() if value]
+    if given:
+        raise UsageError(f"{network} is a module, which already contains these settings; leave out {', '.join(given)}.")
+    return session.load(network)
 
 
 def _quiet(session: Any) -> Any:
