@@ -17,13 +17,14 @@ from tpuc.ir.attributes import StringAttr
 from tpuc.npz import read_npz, write_npz
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_quantize.calibration import engine, search
-from tpuc_quantize.calibration.equalization import Equalised
+from tpuc_quantize.calibration import race, search
+from tpuc_quantize.calibration.network_comparison import Comparison
 from tpuc_quantize.calibration.search import Search
 from tpuc_quantize.options.budgets import BUDGETS
 from tpuc_quantize.proposers import rounded_weights
 from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
 from tpuc_quantize.simulation.network import FakeNetwork, State
+from tpuc_quantize.tables.history import Round
 from tpuc_quantize.tables.table import parse_table
 
 from tests.families import each
@@ -111,9 +112,9 @@ def test_equalised_filters_are_rounded_by_what_they_are_multiplied_with_however_
     is_better: bool, module: Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounded: list[int] = []
-    factors = EqualiseWeights().equalize(module.clone()) if is_better else {}
-    assert bool(factors) == is_better
-    monkeypatch.setattr(engine, "equalised_where_better", lambda *_: Equalised(factors))
+    assert EqualiseWeights().equalize(module.clone())
+    compared = Comparison(is_better, "", Round("network", "", "", ()))
+    monkeypatch.setattr(race, "compare_networks", lambda *_: compared)
     monkeypatch.setattr(rounded_weights, "BUDGETS", replace(BUDGETS, quick=0.0))
     monkeypatch.setattr(rounded_weights, "find_rounding", lambda *_: rounded.append(1) or {})
     table(module, tmp_path, IMAGES, workers=1)

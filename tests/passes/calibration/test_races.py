@@ -11,21 +11,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
+from tpuc.registry import Registry
 from tpuc_driver.api.host import open_samples
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_driver.work import open_pool
 from tpuc_ops import top
-from tpuc_quantize.calibration import equalization as equalised
-from tpuc_quantize.calibration import search
+from tpuc_quantize.calibration import network_comparison, search
+from tpuc_quantize.calibration import race as races
 from tpuc_quantize.calibration.candidate import Candidate
-from tpuc_quantize.calibration.equalization import Equalised, equalised_where_better
+from tpuc_quantize.calibration.engine import Engine
 from tpuc_quantize.calibration.evaluator import Evaluator
+from tpuc_quantize.calibration.race import Race
+from tpuc_quantize.calibration.search import Settings
 from tpuc_quantize.metrics.scores import Score
 from tpuc_quantize.observers.collector import Counting
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS
 from tpuc_quantize.proposers import bias_shifts, rounded_weights
+from tpuc_quantize.ranges.estimators import Max
 from tpuc_quantize.simulation.network import FakeNetwork
 from tpuc_quantize.tables.table import CalibrationTable
 
@@ -98,35 +102,43 @@ class TestEqualised:
         module.weights[filters] = module.weights[filters] * np.float32([1, 8, 64, 512]).reshape(4, 1, 1, 1)
         return module
 
-    def race(
-        self, gains: Sequence[float], folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> tuple[Equalised, list[int]]:
-        """What is chosen where outputs gain so much in each round, and the samples of each run."""
+    def race(self, gains: Sequence[float], folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Race, list[int]]:
+        """The race where outputs gain so much in each round, and the samples of each run of a network."""
         runs: list[int] = []
 
-        def scored(form: object, context: object, pool: object, samples: Sequence[object]) -> Score:
+        def scored(form: object, search: object, samples: Sequence[object]) -> Score:
             runs.append(len(samples))
             gain = gains[(len(runs) - 1) // 2] if len(runs) % 2 == 0 else 0.0
             return Score(20.0 + gain, 20.0 + gain)
 
-        monkeypatch.setattr(equalised, "_scored", scored)
+        monkeypatch.setattr(network_comparison, "_scored", scored)
+        monkeypatch.setattr(races, "RACE", races.RACE[:1])
         np.savez(folder / "x.npz", v0=images(24))
         module = self.module()
-        progress = Progress(open_samples(inputs_of(module), folder / "x.npz"), Counting(64))
+        counting = Counting(64)
         with open_pool(1) as pool:
-            return equalised_where_better(module, CONTEXT, pool, progress), runs
+            engine = Engine(module, CONTEXT, pool, counting)
+            progress = Progress(open_samples(inputs_of(module), folder / "x.npz"), counting)
+            engine.collect(progress)
+            race = Race(engine.search_of(progress, [Max()], frozenset({"v0"}), Settings()), Registry())
+            race.run()
+        return race, runs
 
-    def test_a_sample_that_shows_no_gain_end_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        found, runs = self.race([0.2], tmp_path, monkeypatch)
-        assert not found.factors
+    def test_a_sample_that_shows_no_gain_ends_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        race, runs = self.race([0.2], tmp_path, monkeypatch)
+        assert not race.search.best.factors
         assert runs == [1, 1]
 
     def test_more_samples_say_whether_the_gain_is_clear(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        found, runs = self.race([0.4, 2.9], tmp_path, monkeypatch)
-        assert not found.factors
+        race, runs = self.race([0.4, 2.9], tmp_path, monkeypatch)
+        assert not race.search.best.factors
         assert runs == [1, 1, 8, 8]
-        found, _ = self.race([0.4, 3.1], tmp_path, monkeypatch)
-        assert found.factors
+        race, _ = self.race([0.4, 3.1], tmp_path, monkeypatch)
+        assert race.search.best.factors
+        assert race.search.settings.round_weights
+        assert [entrant.proposer for entrant in race.rounds[0].entrants if entrant.selected] == [
+            "cross-layer-equalization"
+        ]
 
 
 class TestInputs:

@@ -17,7 +17,8 @@ Entries = Mapping[str, TensorThreshold]
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Thresholds, bias shifts, thresholds per channel, rounded filters, and every stage from the statistics on.
+    """Thresholds, bias shifts, thresholds per channel, rounded filters, factors per channel that are moved between
+    filters beforehand, and every stage from the statistics on.
 
     `channels` and `rounding` are those of the best candidate so far where they are None. One with a `handicap` is taken
     where it scores so many decibels more than those without.
@@ -28,6 +29,7 @@ class Candidate:
     shifts: Mapping[str, Array] = field(default_factory=dict[str, Array])
     channels: Mapping[str, Array] | None = None
     rounding: Filters | None = None
+    factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     handicap: float = 0.0
     stages: tuple[Stage, ...] = ()
 

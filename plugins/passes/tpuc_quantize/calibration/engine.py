@@ -13,7 +13,6 @@ from tpuc_driver.api.host import Pool, PortableModule, SampleSource, small_units
 from tpuc_ops.quantised import Product
 
 from tpuc_quantize.calibration.candidate import Candidate
-from tpuc_quantize.calibration.equalization import equalised_where_better
 from tpuc_quantize.calibration.race import Race
 from tpuc_quantize.calibration.range_margins import with_whole_scores
 from tpuc_quantize.calibration.search import Search, Settings, kept_for
@@ -36,21 +35,20 @@ SAVE_EVERY = 32
 
 @dataclass(frozen=True)
 class Found:
-    """The best candidate, samples that tuning used, what decided, and where it comes from. `factors` are those per
-    channel that were moved before, `rounding` how integers of filters differ from the nearest.
+    """The best candidate, samples that tuning used, what decided, and where it comes from. `rounding` says how integers
+    of filters differ from the nearest.
     """
 
     best: Candidate
     tuned: int
     reasons: tuple[str, ...]
     origin: Origin
-    factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     rounding: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
     @property
     def annotations(self) -> dict[str, tuple[str, ...]]:
         """Sections of a table, of numbers per channel."""
-        found = {FACTORS: self.factors, SHIFTS: self.best.shifts, CHANNEL_THRESHOLDS: self.best.channels}
+        found = {FACTORS: self.best.factors, SHIFTS: self.best.shifts, CHANNEL_THRESHOLDS: self.best.channels}
         lines = {name: annotation_lines(values) for name, values in found.items() if values}
         return lines | ({ROUNDING: rounding_lines(self.rounding)} if self.rounding else {})
 
@@ -163,21 +161,38 @@ class Engine:
     def search(
         self, progress: Progress, methods: Sequence[Calibrator], given: frozenset[str], settings: Settings
     ) -> Found:
-        """What keeps the outputs best, with equalised filters where they are clearly nearer to float so. These are
-        rounded by what they are multiplied with, too, however long that takes.
+        """What the race selects of the methods' tables and of what proposers make of them."""
+        race = Race(self.search_of(progress, methods, given, settings), self.context.registry)
+        best = race.run()
+        best = best.through("thresholds per channel beside it", best.entries, best.channels or {})
+        rounding = changes_of(FakeNetwork(race.search.module), best.rounding) if best.rounding else {}
+        tuned = len(race.search.spread(settings.tune_num)) if settings.tune_num else 0
+        return Found(best, tuned, tuple(race.reasons), Origin(best.stages, tuple(race.rounds)), rounding)
+
+    def search_of(
+        self,
+        progress: Progress,
+        methods: Sequence[Calibrator],
+        given: frozenset[str],
+        settings: Settings,
+        factors: Mapping[str, Array] | None = None,
+    ) -> Search:
+        """Of the network with factors per channel moved. Values that count things keep their largest magnitude, as
+        those in `given`.
         """
-        if not settings.tune_num:
-            return self.searched(progress, methods, given, settings)
-        equalised = equalised_where_better(self.module, self.context, self.pool, progress)
-        if not equalised.factors:
-            found = self.searched(progress, methods, given, settings)
-        else:
-            settings = replace(settings, round_weights=True)
-            engine, progress = self._with_factors(progress, equalised.factors, settings)
-            found = engine.searched(progress, methods, given, settings)
-        rounds = (*equalised.rounds, *found.origin.rounds)
-        reasons = (*equalised.reasons, *found.reasons)
-        return replace(found, factors=equalised.factors, reasons=reasons, origin=replace(found.origin, rounds=rounds))
+
+        def equalized(factors: Mapping[str, Array]) -> Search:
+            rounded = replace(settings, round_weights=True)
+            engine, again = self._with_factors(progress, factors, rounded)
+            return engine.search_of(again, methods, given, rounded, factors)
+
+        counts = frozenset(name for name, one in progress.histograms.items() if one.counts_things)
+        tables = [self.thresholds(progress, one, given, counts) for one in methods]
+        if settings.tune_num:
+            tables = [with_whole_scores(one, self.module) for one in tables]
+        tables = [replace(one, factors=factors or {}) for one in tables]
+        held = given | counts
+        return Search(self.module, self.context, self.pool, progress, settings, tables, held, tables[0], equalized)
 
     def _with_factors(
         self, progress: Progress, factors: Mapping[str, Array], settings: Settings
@@ -193,24 +208,6 @@ class Engine:
         kept = engine.kept(replace(again, skipped=progress.skipped), settings)
         replace(engine, context=replace(self.context, remark=self.context.log)).collect(again, kept)
         return engine, replace(again, skipped=progress.skipped)
-
-    def searched(
-        self, progress: Progress, methods: Sequence[Calibrator], given: frozenset[str], settings: Settings
-    ) -> Found:
-        """Of the network as it is. Values that count things keep their largest magnitude, as those in `given`."""
-        counts = frozenset(name for name, one in progress.histograms.items() if one.counts_things)
-        tables = [self.thresholds(progress, one, given, counts) for one in methods]
-        if settings.tune_num:
-            tables = [with_whole_scores(one, self.module) for one in tables]
-        search = Search(
-            self.module, self.context, self.pool, progress, settings, tables, given | counts, best=tables[0]
-        )
-        race = Race(search, self.context.registry)
-        best = race.run()
-        best = best.through("thresholds per channel beside it", best.entries, best.channels or {})
-        rounding = changes_of(FakeNetwork(self.module), best.rounding) if best.rounding else {}
-        tuned = len(search.spread(settings.tune_num)) if settings.tune_num else 0
-        return Found(best, tuned, tuple(race.reasons), Origin(best.stages, tuple(race.rounds)), rounding=rounding)
 
 
 def _depths(module: Module) -> dict[str, float]:

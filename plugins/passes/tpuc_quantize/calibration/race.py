@@ -10,10 +10,12 @@ from enum import Enum
 from tpuc.api import Registry
 
 from tpuc_quantize.calibration.candidate import Candidate
+from tpuc_quantize.calibration.network_comparison import compare_networks
 from tpuc_quantize.calibration.proposer import Proposer
 from tpuc_quantize.calibration.search import Search
 from tpuc_quantize.metrics.scores import Score, best_of
 from tpuc_quantize.options.tuning import COMPARISON
+from tpuc_quantize.scaling.move_factors import move_factors
 from tpuc_quantize.tables.history import Entrant, Round
 
 
@@ -25,6 +27,7 @@ class Rule(Enum):
     IMPROVEMENT = "each that is clearly better than the one before"
     SIMPLIFICATION = "the simpler one, unless it is clearly worse"
     ALWAYS = "the last one, without being compared"
+    NETWORK = "another network that is clearly better with thresholds at the largest magnitudes"
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Stage:
     rule: Rule = Rule.BEST
 
 
+_NETWORK = Stage("network", ("cross-layer-equalization",), Rule.NETWORK)
+"""Before all others, which are of the network that is selected."""
 _CHANNELS = Stage("channels", ("channel-thresholds",), Rule.ALWAYS)
 """They are there while tables are compared: without those that need them all tables are equally bad."""
 _BEHIND = (
@@ -44,6 +49,7 @@ _BEHIND = (
     Stage("margins", ("output-margin",), Rule.ALWAYS),
 )
 RACE = (
+    _NETWORK,
     Stage("filters", ("rounded-weights",), Rule.IMPROVEMENT),
     _CHANNELS,
     Stage("tables", ("per-op-error", "output-error", "deep-clipping", "saturated-logits", "range-estimators")),
@@ -51,6 +57,7 @@ RACE = (
     *_BEHIND,
 )
 UNSEEN_RACE = (
+    _NETWORK,
     _CHANNELS,
     Stage("tables", ("unseen-range", "deep-clipping", "range-estimators"), Rule.BEST_WITH_MARGIN),
     *_BEHIND,
@@ -109,6 +116,8 @@ class Race:
             case Rule.IMPROVEMENT:
                 for name in stage.proposers:
                     self._improve(stage.name, name)
+            case Rule.NETWORK:
+                self._change_network(stage.proposers)
             case Rule.SIMPLIFICATION:
                 for name, one in self._proposals(stage.proposers):
                     self._simplify(name, one)
@@ -145,6 +154,20 @@ class Race:
             said = f"outputs {found.decibels:.2f} dB instead of {score.decibels:.2f} dB"
             self.reasons.append(f"{stage}: {one.name}: {said}")
             self.search.best, self.search.score = one, found
+
+    def _change_network(self, proposers: Iterable[str]) -> None:
+        """The first that is better. What follows is a search of its own: thresholds are others, filters are rounded
+        however long that takes.
+        """
+        for name, one in self._proposals(proposers):
+            module = self.search.module.clone()
+            move_factors(module, one.factors)
+            found = compare_networks(self.search, module, name, one.name)
+            self.rounds.append(found.round)
+            if found.is_better:
+                self.reasons.append(found.reason)
+                self.search = self.search.equalized(one.factors)
+                return
 
     def _simplify(self, proposer: str, one: Candidate) -> None:
         score = self._score()

@@ -68,7 +68,7 @@ class Observed(NamedTuple):
 class Search:
     """One network's search for a table. `methods` are the tables of range estimators; values in `given` (inputs, and
     what counts things) keep their largest magnitude. `best` is the candidate selected so far, `score` its score where
-    it is known.
+    it is known. `equalized` makes the search of the network with factors per channel moved.
     """
 
     module: Module
@@ -79,6 +79,7 @@ class Search:
     methods: Sequence[Candidate]
     given: frozenset[str]
     best: Candidate
+    equalized: Callable[[Mapping[str, Array]], Search]
     score: Score | None = None
     _stored: dict[bool, Filters] = field(default_factory=dict[bool, Filters])
     _made: dict[Any, Any] = field(default_factory=dict[Any, Any])
