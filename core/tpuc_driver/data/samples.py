@@ -128,7 +128,8 @@ class SampleReader:
     def files(self, index: int) -> str:
         """What people call a sample."""
         parts = self._source.samples[index]
-        return ", ".join(f"{part.file}" + ("" if part.row is None else f"[{part.row}]") for part in parts)
+        names = (f"{part.file}" + ("" if part.row is None else f"[{part.row}]") for part in parts)
+        return ", ".join(dict.fromkeys(names))
 
 
 def has_reader(registry: Registry, file: Path) -> bool:

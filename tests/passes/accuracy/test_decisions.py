@@ -38,6 +38,18 @@ def _only(module: Module, *arrays: Array) -> tuple[TaskMetric, list[dict[str, Ar
     return found, rows
 
 
+@each("op", [top.LayerNorm(axis=2), top.Tanh(), top.RMSNorm()])
+def test_features_are_no_logits(op: Any) -> None:
+    """An encoder's outputs may lie far below zero nearly everywhere, as those of a detector do."""
+    net = Network(1, 8, 6)
+    operands = [net.weight(6) for _ in range({"top.LayerNorm": 2, "top.RMSNorm": 1}.get(op.name, 0))]
+    module = net.finish(net.op(op, net.input, *operands))
+    x = np.full((1, 8, 6), -3.0)
+    x[0, 2, 1] = 2
+    found, _ = _only(module, x)
+    assert isinstance(found, Numbers)
+
+
 class TestParts:
     def test_parts_are_what_outputs_were_put_together_from(self) -> None:
         net = Network(1, 3, 4, 4)

@@ -21,6 +21,7 @@ from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.observers.sample_checks import lint
 
 from tests.families import each
+from tests.frontends.onnx.networks import network, node, read
 from tests.models.datasets import calibration_set
 from tests.models.networks import Network as Known
 from tests.passes.graphs import CONTEXT, Network
@@ -140,3 +141,20 @@ def _data(request: pytest.FixtureRequest) -> None:
 
 def _resnet_samples(module: Module) -> NDArray[Any]:
     return calibration_set("ic01", _DATA[0])[:40].reshape(-1, *inputs_of(module)[0].shape)
+
+
+def test_masks_may_repeat_and_be_constant(tmp_path: Path) -> None:
+    """A sample says nothing new only where all of its inputs do."""
+    model = network([node("Mul", "x mask", "y")], {"x": [1, 6], "mask": [1, 6]}, ["y"])
+    module, folder = read(model, tmp_path), tmp_path / "samples"
+    folder.mkdir()
+    for index in range(24):
+        x = np.random.default_rng(min(index, 22)).normal(size=(1, 6)).astype(np.float32)
+        mask = np.arange(6)[None] < (6 if index < 12 else 4)
+        np.savez(folder / f"{index:02}.npz", x=x, mask=mask.astype(np.float32))
+    said: list[str] = []
+    Session(remark=said.append).calibrate(module, dataset=folder, options={"lint": True})
+    (alike,) = [text for text in said if "Input" in text]
+    assert alike.startswith(
+        f"Inputs 'x', 'mask': {folder}/23.npz is the same as an earlier sample (as {folder}/22.npz)"
+    )

@@ -47,6 +47,9 @@ def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Ite
     elif isinstance(op, top.Softmax):
         axis = op.axis % len(part.shape)
         yield Classes(part, axis, is_log=op.log, background=_background(seen, axis))
+    elif isinstance(op, (top.LayerNorm, top.RMSNorm, top.Normalize, top.Tanh)):
+        # Features of an encoder, whose sizes have just been made alike: no logits, however far below zero they lie.
+        yield Numbers(part, _channel_axis(part))
     elif (row := _row_axis(part)) is not None:
         is_copy = part.places.size in inputs
         yield Numbers(part, row) if is_copy else Classes(part, row, _row_scale(seen, row))

@@ -179,7 +179,8 @@ def lint(
     findings: list[str] = []
     for one in samples.inputs:
         mine = [look for look in looks if look.name == one.name]
-        findings += [*_range(one, mine), *(presets or _exchanged(one, gains)), *_each(one, mine)]
+        findings += [*_range(one, mine), *(presets or _exchanged(one, gains)), *_far_out(one, mine)]
+    findings += _alike(looks)
     if samples.inputs and len(samples) < CHECKS.few_samples:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are usually enough.")
     return Lint(tuple(findings), histograms, len(outputs), outputs, values)
@@ -288,15 +289,26 @@ def _significance(gains: Sequence[float | None]) -> float:
     return float(seen.mean()) / error if error else 0.0
 
 
-def _each(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
-    """Single samples: constant, the same as another, far out of the others' range."""
-    constant = [look for look in looks if look.size > 1 and look.minimum == look.maximum]
+def _alike(looks: Sequence[Look]) -> Iterable[str]:
+    """Samples that are constant, or the same as another, in all of their inputs: a mask alone may well be."""
+    samples: dict[str, dict[str, Look]] = {}
+    for look in looks:
+        samples.setdefault(look.sample, {})[look.name] = look
+    names = list(dict.fromkeys(look.name for look in looks))
+    where = f"Input{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}:"
+    parts = [[*one.values()] for one in samples.values()]
+    constant = [one[0] for one in parts if all(look.size > 1 and look.minimum == look.maximum for look in one)]
     if constant:
-        yield f"Input '{one.name}': {_named(constant)} constant ({constant[0].minimum:g} everywhere)."
-    first: dict[bytes, Look] = {}
-    twice = [look for look in looks if first.setdefault(look.digest, look).sample != look.sample]
+        yield f"{where} {_named(constant)} constant ({constant[0].minimum:g} everywhere)."
+    first: dict[tuple[bytes, ...], str] = {}
+    origins = [first.setdefault(tuple(look.digest for look in one), one[0].sample) for one in parts]
+    twice = [(one[0], origin) for one, origin in zip(parts, origins, strict=True) if origin != one[0].sample]
     if twice:
-        yield f"Input '{one.name}': {_named(twice)} the same as an earlier sample (as {first[twice[0].digest].sample})."
+        yield f"{where} {_named([look for look, _ in twice])} the same as an earlier sample (as {twice[0][1]})."
+
+
+def _far_out(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
+    """Single samples far out of the others' range."""
     sizes = np.array([max(-look.minimum, look.maximum) for look in looks])
     usual = float(np.median(sizes)) if sizes.size else 0.0
     far = [look for look, size in zip(looks, sizes, strict=True) if usual > 0 and size > CHECKS.outlier * usual]
