@@ -36,11 +36,11 @@ STAGES: Sequence[Box] = (
         "ranges, precision",
         (
             *("options", "tables", "observers", "ranges", "metrics", "simulation", "calibration", "proposers"),
-            *("importing", "scaling", "remedies", "masks"),
+            *("importing", "scaling", "remedies"),
         ),
         "#fef3c7",
     ),
-    Box("plugins/passes/tpuc_lower", "TOP to TPU", ("target", "lowering", "boundary"), "#fee2e2"),
+    Box("plugins/passes/tpuc_lower", "TOP to TPU", ("target", "lowering", "boundary", "special_values"), "#fee2e2"),
     Box("plugins/passes/tpuc_plan", "tiles, addresses", ("tasks", "regions", "ddr", "planners", "usmp"), "#ede9fe"),
     Box(
         "plugins/chips",

@@ -26,6 +26,8 @@ _SPLIT: Mapping[str, Sequence[str]] = {
     "tpuc.registry.problems": ("tpuc_driver.problems",),
     "tpuc.api.container": ("tpuc_chip_parts.flatbuffer",),
     "tpuc.hookspecs": ("tpuc.registry.hookspecs",),
+    "tpuc_quantize.masks.keep_masks_float": ("tpuc_quantize.remedies.keep_masks_float",),
+    "tpuc_quantize.remedies.keep_epsilons": ("tpuc_lower.special_values.keep_epsilons",),
     "tpuc_quantize.scaling.integer_weights": ("tpuc_prequantized.integer_weights",),
     "tpuc_quantize.scaling.links": ("tpuc_optimize.channel_links",),
 }
@@ -34,6 +36,7 @@ _SPLIT: Mapping[str, Sequence[str]] = {
 _WHOLE: Mapping[str, str] = {
     "tpuc.testing": "tpuc_testing",
     "tpuc_quantize.analysis": "tpuc_accuracy.analysis",
+    "tpuc_quantize.masks": "tpuc_lower.special_values",
     "tpuc_quantize.mixed_precision": "tpuc_accuracy.mixed_precision",
     "tpuc_quantize.prequantized": "tpuc_prequantized",
     **{

@@ -15,6 +15,7 @@ MOVED = (
     ("tpuc_quantize.prequantized.common", "has_scales", "tpuc_prequantized.common"),
     ("tpuc_quantize.prequantized.prepare_quantized", "PrepareQuantised", "tpuc_prequantized.prepare_quantized"),
     ("tpuc_quantize.scaling.integer_weights", "make_integer_weights", "tpuc_prequantized.integer_weights"),
+    ("tpuc_quantize.masks.bound_masks", "BoundMasks", "tpuc_lower.special_values.bound_masks"),
     ("tpuc_quantize.scaling.links", "find_links", "tpuc_optimize.channel_links"),
 )
 

@@ -12,8 +12,8 @@ from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import FLOAT_SUMS
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
-from tpuc_quantize.masks.keep_masks_float import KeepMasksFloat
 from tpuc_quantize.remedies.correct_bias import annotated_shifts
+from tpuc_quantize.remedies.keep_masks_float import KeepMasksFloat
 from tpuc_quantize.remedies.keep_tail_float import KeepTailFloat
 from tpuc_quantize.remedies.round_weights import annotated_filters
 from tpuc_quantize.remedies.scale_channels import MODES, annotated_elements

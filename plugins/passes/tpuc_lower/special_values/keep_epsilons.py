@@ -19,12 +19,12 @@ from tpuc.api import (
     numpy_dtype,
 )
 from tpuc.api.evaluation import Array
-from tpuc_lower.lowering.cells import Cells
-from tpuc_lower.target.results import MODE
 from tpuc_ops import top
 from tpuc_ops.traits import Repeats, StridedView, states
 
-from tpuc_quantize.remedies.raised_epsilons import epsilons_of, raise_numbers
+from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.special_values.raised_epsilons import epsilons_of, raise_numbers
+from tpuc_lower.target.results import MODE
 
 _STEPS = (top.AddConst, top.MulConst, top.Sqrt, top.Pow, top.Rsqrt, top.Reciprocal, top.Clip, top.MaxConst)
 """What an epsilon passes through on its way to what it protects, besides what moves it. This and `_SUMS` are the

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Location, Module, Op, Operation, Pass, PassContext, Value
-from tpuc_lower.target.kernels import chip_of
-from tpuc_lower.target.results import MODE
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_optimize.canonicalization.common import Names, insert_before
 from tpuc_optimize.canonicalization.masks import mask_inputs, masked_scores
+
+from tpuc_lower.target.kernels import chip_of
+from tpuc_lower.target.results import MODE
 
 BOUND = 2.0**100
 """Far beyond all scores, and 2**27 times below what bf16 ends with: masks are added up and scaled."""

@@ -1,1 +1,0 @@
-"""Attention masks: recognized by structure, bounded, their scores kept in floats."""
