@@ -39,14 +39,14 @@ ACCURACY = {
 }
 """The accuracy row of a network, by its name in the table of cycles."""
 SHORT = {
-    "mobilenet_v2_dequant": "MobileNetV2, 1000 classes",
-    "kws": "DS-CNN, spoken words",
-    "vww": "MobileNetV1 0.25, persons",
-    "ad": "autoencoder, machine sounds",
-    "yunet_n_320": "YuNet, faces",
-    "yolox_nano_416": "YOLOX-nano, objects",
+    "mobilenet_v2_dequant": ("MobileNetV2, 1000 classes", "top-1 {} of 60"),
+    "kws": ("DS-CNN, spoken words", "top-1 {} of 200"),
+    "vww": ("MobileNetV1 0.25, persons", "top-1 {} of 200"),
+    "ad": ("autoencoder, machine sounds", "AUC {}"),
+    "yunet_n_320": ("YuNet, faces", "found {} of 40"),
+    "yolox_nano_416": ("YOLOX-nano, objects", "mAP50 {}"),
 }
-"""One network for each task, for README."""
+"""One network for each task, for README, and what its score counts."""
 COMPILED = {
     "digits": "the example with calibration",
     "mobilenet_v2_dequant": "MobileNetV2 in f16",
@@ -77,16 +77,17 @@ def mean_ratio(cell: str) -> float:
 def short_table() -> Iterator[str]:
     """For README: one network for each task, int8 on one chip."""
     yield from (
-        "| int8 on BM1684X | cycles | vendor's compiler | | SQNR | vendor's compiler |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| int8 on BM1684X | cycles | vendor's compiler | | accuracy | vendor's compiler | SQNR | vendor's compiler |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     )
     both = pairs(f"{CHIP} int8")
-    for name, title in SHORT.items():
+    for name, (title, counts) in SHORT.items():
         mine, theirs = both[name]
         row = ACCURACY[name]
+        floor, other = FLOORS[row], ROWS[row].vendor[CHIP]
         yield (
-            f"| {title} | {mine:,} | {theirs:,} | {mine / theirs - 1:+.0%} | {FLOORS[row].output_db:g} dB | "
-            f"{ROWS[row].vendor[CHIP].output_db:g} dB |"
+            f"| {title} | {mine:,} | {theirs:,} | {mine / theirs - 1:+.0%} | {counts.format(f'{floor.score:g}')} | "
+            f"{other.score:g} | {floor.output_db:g} dB | {other.output_db:g} dB |"
         )
     worst = max(mine / theirs for mine, theirs in both.values())
     mean = mean_ratio(f"{CHIP} int8")

@@ -15,7 +15,7 @@ import tpuc
 import tpuc.errors
 from tpuc.files import CannotWrite
 from tpuc.warned import LeftOut
-from tpuc_driver.facade.sentences import in_python
+from tpuc_driver.facade.wording import for_python
 
 from tests.families import each
 from tests.frontends.tflite.files import Node, Tensor, tflite_file
@@ -190,7 +190,7 @@ def test_every_error_is_of_a_fitting_class(network: tpuc.Network) -> None:
 
 def test_sentences_name_arguments_not_options() -> None:
     said = "f16 needs no calibration; --quantize int8 uses --dataset x--y (`tpuc compile --quantize`)."
-    assert in_python(said) == "f16 needs no calibration; mode int8 uses samples x--y (`tpuc compile --quantize`)."
+    assert for_python(said) == "f16 needs no calibration; mode int8 uses samples x--y (`tpuc compile --quantize`)."
 
 
 def test_every_warning_has_one_base() -> None:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -19,6 +20,7 @@ from tests.families import each
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"^$\n((?:^ {4,}.*\n)+)", re.MULTILINE)
 ELSEWHERE = {
     "docs/tutorial.md": "tests/docs/test_code.py runs it with its own files",
     "docs/chips/milk-v-duo.md": "tests/docs/test_milk_v_duo.py runs it; the rest needs the board",
@@ -48,7 +50,7 @@ def save(path: Path, nodes: list[onnx.NodeProto], shape: tuple[object, ...], wei
     path.write_bytes(onnx.shape_inference.infer_shapes(model).SerializeToString())
 
 
-def classifier(path: Path, shape: tuple[object, ...] = (1, 3, 32, 32), classes: int = 1000) -> None:
+def classifier(path: Path, shape: tuple[Any, ...] = (1, 3, 32, 32), classes: int = 1000) -> None:
     random = np.random.default_rng(1)
     nodes = [
         node("Conv", "image filters", "maps", strides=[4, 4]),
@@ -59,7 +61,7 @@ def classifier(path: Path, shape: tuple[object, ...] = (1, 3, 32, 32), classes: 
         node("Softmax", "scores", "probabilities"),
     ]
     weights: dict[str, object] = {
-        "filters": random.normal(size=(8, 3, 4, 4)).astype(np.float32),
+        "filters": random.normal(size=(8, shape[1], 4, 4)).astype(np.float32),
         "classes": random.normal(size=(8, classes)).astype(np.float32),
     }
     save(path, nodes, shape, weights)
@@ -156,6 +158,7 @@ PREPARED: dict[str, list[Callable[[Path], object]]] = {
     ],
     "docs/howto/write-a-calibrator-or-planner.md": [TOP],
     "docs/howto/write-a-proposer.md": [TOP],
+    "docs/images.md": [lambda folder: classifier(folder / "denoise.onnx", (1, 4, 32, 32))],
     "docs/memory.md": [TOP],
     "docs/postprocess.md": [lambda folder: detector(folder / "yolox.onnx"), annotated],
     "docs/run.md": [
@@ -168,8 +171,9 @@ PREPARED: dict[str, list[Callable[[Path], object]]] = {
 
 
 def commands(page: Path) -> Iterator[str]:
-    """What the page's shell blocks have of `tpuc`, joined lines as one."""
-    for block in BLOCK.findall(page.read_text("utf-8")):
+    """What the page's shell blocks and indented blocks have of `tpuc`, joined lines as one."""
+    text = page.read_text("utf-8")
+    for block in [*BLOCK.findall(text), *INDENTED.findall(text)]:
         for line in block.replace("\\\n", " ").splitlines():
             if line.strip().startswith("tpuc "):
                 yield line.strip()

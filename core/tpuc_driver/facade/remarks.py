@@ -13,7 +13,7 @@ from typing import Any
 from tpuc.errors import visible
 from tpuc.warned import TpucWarning
 
-from tpuc_driver.facade.sentences import in_python
+from tpuc_driver.facade.wording import for_python
 from tpuc_driver.progress import Display
 from tpuc_driver.session import Session
 
@@ -66,7 +66,7 @@ def paths_in(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any
 def warn(text: str) -> None:
     """Warn of the line of the user's program that called the facade."""
     with DISPLAY.paused():
-        _warn(in_python(text))
+        _warn(for_python(text))
 
 
 def _warn(text: str) -> None:

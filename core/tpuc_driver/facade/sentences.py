@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -12,33 +11,10 @@ from typing import ParamSpec, TypeVar
 from tpuc.errors import FileError, TpucError
 from tpuc.files import reason, way_out
 
+from tpuc_driver.facade.wording import for_python
+
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_COMMAND = re.compile(r"(`tpuc [^`]*`)")
-"""A command line, which stays as it is."""
-_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\b")
-_ARGUMENTS: Mapping[str, str] = {
-    "calibration_table": "table",
-    "calibration_method": "method",
-    "data_list": "samples",
-    "dataset": "samples",
-    "input": "inputs",
-    "model_def": "network",
-    "quantize": "mode",
-}
-"""Arguments of methods that are called otherwise than the options."""
-
-
-def in_python(text: str) -> str:
-    """A sentence with the names of arguments in place of options: `mode` for `--quantize`."""
-    parts = _COMMAND.split(text)
-    return "".join(part if place % 2 else _OPTION.sub(_argument, part) for place, part in enumerate(parts))
-
-
-def _argument(match: re.Match[str]) -> str:
-    name = match[1].replace("-", "_")
-    return _ARGUMENTS.get(name, name)
 
 
 def in_sentences(function: Callable[P, R]) -> Callable[P, R]:
@@ -51,7 +27,7 @@ def in_sentences(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*arguments, **settings)
         except TpucError as error:
-            _reword(error, in_python)
+            _reword(error, for_python)
             raise
         except OSError as error:
             cause = reason(error)

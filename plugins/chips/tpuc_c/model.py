@@ -99,7 +99,7 @@ class CompiledProgram(LoadedModel):
         if not (self.is_own or self.is_trusted):
             raise UsageError(
                 f"{self.source}: this file comes from another installation, and running it executes its C code on this "
-                "machine; add --trust (in Python trust=True) if you trust its origin."
+                "machine; add --trust if you trust its origin."
             )
 
     def _limits(self, output_bytes: int) -> Limits:

@@ -86,8 +86,8 @@ def better_preset(
         return ""
     names = [name for one, count in zip(found[0].names, counts, strict=True) if count == best for name in one]
     return (
-        f"{evaluation.network.path}: {sum(map(bool, right))} of {len(right)} predictions are right; with --preprocess "
-        f"{one_of(names)} {best} of {count} samples are, instead of {now}: check the preprocessing"
+        f"{evaluation.network.path}: {sum(map(bool, right))} of {len(right)} predictions are right; with preset "
+        f"{one_of(names)} {best} of {count} samples are, instead of {now}: check the preprocessing (--preprocess)"
     )
 
 

@@ -62,7 +62,7 @@ def test_code_of_others_runs_only_where_the_user_says_so(
         assert main(["run", name, str(given)]) == 2
         said = capsys.readouterr().err
         assert f"{name}: this file comes from another installation, and running it executes its C code on this" in said
-        assert "add --trust (in Python trust=True) if you trust its origin." in said
+        assert "add --trust if you trust its origin." in said
         (trusted,) = Session(trust=True).run(Path(name), [given]).values()
         (own,) = Session().run(DIGITS / "digits.onnx", [given]).values()
         np.testing.assert_allclose(trusted.reshape(-1), own.reshape(-1), rtol=1e-4, atol=1e-4)

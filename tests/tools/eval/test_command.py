@@ -418,7 +418,7 @@ def test_a_network_that_is_mostly_wrong_is_told_the_preset(tmp_path: Path, capsy
         seen[name] = capsys.readouterr().err
     assert "preprocess" not in seen["yolo"]
     assert re.search(
-        r"net\.onnx: 10 of 30 predictions are right; with --preprocess [a-z, -]*yolo[a-z, -]* 16 of 16 samples are, "
-        r"instead of \d: check the preprocessing",
+        r"net\.onnx: 10 of 30 predictions are right; with preset [a-z, -]*yolo[a-z, -]* 16 of 16 samples are, "
+        r"instead of \d: check the preprocessing \(--preprocess\)",
         seen["dark"],
     )

@@ -177,9 +177,8 @@ def better_presets(
 def _sentence(one: SampleInput, now: Verdict, better: Sequence[tuple[Alternative, Verdict]], count: int) -> str:
     best = better[0][1].confidence
     names = [name for way, seen in better if seen.confidence >= best - ABOUT for name in way.names]
-    fault = "hardly tells the samples apart" if now.is_blind else "is unsure of its classes"
-    how = "values as of preset" if not one.is_described else "--preprocess"
+    fault = "hardly tells the samples apart" if now.is_blind else "is unsure about the samples"
     return (
-        f"Input '{one.name}': the network {fault} ({now.confidence:.0%} confidence on {count} samples); with "
-        f"{how} {one_of(names)} it is {best:.0%} confident: check the preprocessing."
+        f"Input '{one.name}': the network {fault} ({now.confidence:.0%} confidence on {count} "
+        f"samples); with preset {one_of(names)} it is {best:.0%} confident: check the preprocessing (--preprocess)."
     )
