@@ -52,7 +52,7 @@ RACE = (
     _NETWORK,
     Stage("filters", ("rounded-weights",), Rule.IMPROVEMENT),
     _CHANNELS,
-    Stage("tables", ("per-op-error", "output-error", "deep-clipping", "saturated-logits", "range-estimators")),
+    Stage("tables", ("per-op-error", "output-error", "deep-clipping", "range-estimators")),
     Stage("inputs", ("clipped-inputs",), Rule.IMPROVEMENT),
     *_BEHIND,
 )
