@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import ForeignNode
-from tpuc_ops.arrays import Array
 
 from tpuc_onnx.script import Script
 
@@ -80,7 +79,7 @@ def unroll(script: Script) -> bool:
         return False
     if steps > MOST_STEPS:
         raise script.refused(f"it has {steps} steps, and more than {MOST_STEPS} are too many to unroll")
-    lengths = script.known(4, "the list of lengths")
+    running = _running(script, steps)
     lasts: list[tuple[str, str]] = []
     outputs: list[str] = []
     for index, backwards in enumerate(directions(node)):
@@ -89,21 +88,33 @@ def unroll(script: Script) -> bool:
         rows: list[str] = [""] * steps
         for step in range(steps):
             place = steps - 1 - step if backwards else step
-            h, c, rows[place] = _masked_step(script, way, place, lengths, h, c)
+            h, c, rows[place] = _masked_step(script, way, place, running[place], h, c)
         lasts.append((h, c))
         outputs.append(_stack(script, rows, 0))
     _results(script, outputs, lasts, by_batch)
     return True
 
 
-def _masked_step(script: Script, way: _Way, place: int, lengths: Array | None, h: str, c: str) -> tuple[str, str, str]:
+def _running(script: Script, steps: int) -> list[str]:
+    """For each step, which sequences have not ended before it, as a column; "" for all of them."""
+    if not script.has(4):
+        return [""] * steps
+    lengths = script.types.constants.get(script.node.inputs[4])
+    if lengths is None:
+        column = script("Unsqueeze", script.node.inputs[4], script.constant("axis1", np.array([1])))
+        running = script("Greater", column, script.constant("steps", np.arange(steps, dtype=np.int32)[None]))
+        return _split(script, running, steps, 1) if steps > 1 else [running]
+    masks = [(place < lengths)[:, None] for place in range(steps)]
+    return ["" if mask.all() else script.constant(f"running{place}", mask) for place, mask in enumerate(masks)]
+
+
+def _masked_step(script: Script, way: _Way, place: int, runs: str, h: str, c: str) -> tuple[str, str, str]:
     """States after the step at `place`, and its output; sequences that have ended keep theirs, and give 0."""
     axis = 1 if script.node.attributes.get("layout", 0) else 0
     x = script("Gather", script.node.inputs[0], script.constant(f"place{place}", np.array(place)), axis=axis)
     new_h, new_c = _step(script, way, x, h, c)
-    if lengths is None or (place < lengths).all():
+    if not runs:
         return new_h, new_c, new_h
-    runs = script.constant(f"runs{way.index}_{place}", (place < lengths)[:, None])
     output = script("Where", runs, new_h, script.constant("zero", np.array(0, np.float32)))
     return script("Where", runs, new_h, h), script("Where", runs, new_c, c) if c else "", output
 
