@@ -30,8 +30,9 @@ class LiteRtEngine(HostEngine):
     def input_types(self, path: Path) -> Mapping[str, np.dtype[Any]]:
         """See HostEngine."""
         from tpuc_tflite.loading import load_graph
+        from tpuc_tflite.variables import without_variables
 
-        graph = load_graph(path)
+        graph = without_variables(load_graph(path))
         return {name: np.dtype(graph.tensors[name].kind.lower()) for name in graph.inputs}
 
     def run(self, path: Path, inputs: Mapping[str, Array], model_data: Path | None = None) -> dict[str, Array]:
@@ -39,6 +40,7 @@ class LiteRtEngine(HostEngine):
         from tpuc_tflite.loading import load_graph
         from tpuc_tflite.ordering import needed_part
         from tpuc_tflite.states import with_states
+        from tpuc_tflite.variables import without_variables
 
         try:
             litert: Any = importlib.import_module("ai_edge_litert.interpreter")
@@ -46,8 +48,9 @@ class LiteRtEngine(HostEngine):
             raise Unsupported(
                 f"{path}: comparing with LiteRT needs the package ai-edge-litert: {install_command('litert')}"
             ) from None
-        graph = needed_part(load_graph(path), ())
-        if with_states(graph) is not graph:
+        file = load_graph(path)
+        graph = needed_part(without_variables(file), ())
+        if with_states(graph) is not graph or file.inputs != graph.inputs:
             raise Unsupported(
                 f"{path}: it keeps a state from run to run, which LiteRT does not take as an input. Cut it before with "
                 "--output-names to compare the rest."

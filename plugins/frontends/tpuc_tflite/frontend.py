@@ -22,8 +22,10 @@ class TfliteFrontend(Frontend):
         from tpuc_tflite.specializing import specialized
         from tpuc_tflite.states import with_states
         from tpuc_tflite.translation import translate
+        from tpuc_tflite.variables import without_variables
 
-        graph = with_states(needed_part(specialized(load_graph(path), options), options.output_names))
+        graph = specialized(without_variables(load_graph(path), options.output_names), options)
+        graph = with_states(needed_part(graph, options.output_names))
         return translate(graph, options, registry)
 
 

@@ -30,6 +30,7 @@ INTERMEDIATES = "intermediates"
 """The attribute that names tensors which an operator has inside; they say the scales of values."""
 
 SUBGRAPH_ATTRIBUTES = ("then_subgraph_index", "else_subgraph_index", "cond_subgraph_index", "body_subgraph_index")
+"""Of what control flow runs; graphs of `init_subgraph_index` initialize variables."""
 _WITHOUT_RESULT = frozenset(("ASSIGN_VARIABLE", "CALL_ONCE"))
 """Operators that have none by right: they run a graph that initializes variables, or write one."""
 
@@ -118,7 +119,8 @@ class _Loader:
         waiting = [first]
         while waiting:
             for node in waiting.pop().nodes:
-                numbers = [int(node.attributes.get(name, 0)) for name in SUBGRAPH_ATTRIBUTES]
+                named = (*SUBGRAPH_ATTRIBUTES, "init_subgraph_index")
+                numbers = [int(node.attributes.get(name, 0)) for name in named]
                 for index in numbers if not node.domain else []:
                     if index == 0 or index in found:
                         continue
@@ -135,7 +137,7 @@ class _Loader:
         inputs = self._pick(names, self._ints(subgraph, "Inputs"), "the graph's inputs")
         outputs = self._pick(names, self._ints(subgraph, "Outputs"), "the graph's outputs")
         count = self._count(subgraph.OperatorsLength())
-        nodes = [node for i in range(count) if (node := self._node(subgraph.Operators(i), i, codes, names)) is not None]
+        nodes = [self._node(subgraph.Operators(i), i, codes, names) for i in range(count)]
         title = (subgraph.Name() or b"main").decode("utf-8", "replace") or "main"
         return Graph(self._source, title, {t.name: t for t in tensors}, tuple(nodes), inputs, outputs)
 
@@ -174,10 +176,7 @@ class _Loader:
             return "custom", (code.CustomCode() or b"").decode("utf-8", "replace"), code.Version()
         return "", name, code.Version()
 
-    def _node(
-        self, operator: Any, position: int, codes: list[tuple[str, str, int]], names: list[str]
-    ) -> ForeignNode | None:
-        """None for an operator that only writes variables; what reads them is refused where it is imported."""
+    def _node(self, operator: Any, position: int, codes: list[tuple[str, str, int]], names: list[str]) -> ForeignNode:
         index = int(operator.OpcodeIndex())
         if index >= len(codes):
             raise self._error(f"is damaged: operator {position} has code {index}, and there are {len(codes)}")
@@ -186,7 +185,7 @@ class _Loader:
         inputs = self._pick(names, self._ints(operator, "Inputs"), f"the inputs of {what}")
         outputs = self._pick(names, self._ints(operator, "Outputs"), f"the outputs of {what}")
         if not outputs and op_type in _WITHOUT_RESULT:
-            return None
+            return ForeignNode(op_type, what, inputs, (), self._options(operator), domain, version, self._source)
         if not outputs and domain:
             raise Unsupported(
                 f"{self._source}: {what} has no result, so nothing tells what it does to the network's values. Export "

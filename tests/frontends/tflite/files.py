@@ -200,13 +200,16 @@ def _operator(b: Any, node: Node, code: int, index: Mapping[str, int]) -> int:
         fields["Intermediates"] = b.CreateNumpyVector(np.array([index[name] for name in node.intermediates], np.int32))
     if node.options is not None:
         kind, values = node.options
-        made = {
-            name: b.CreateNumpyVector(np.array(value, np.int32)) if isinstance(value, (list, tuple)) else value
-            for name, value in values.items()
-        }
+        made = {name: _option(b, value) for name, value in values.items()}
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind)
         fields["BuiltinOptions"] = _table(b, kind, made)
     return _table(b, "Operator", fields)
+
+
+def _option(b: Any, value: Any) -> Any:
+    if isinstance(value, str):
+        return b.CreateString(value)
+    return b.CreateNumpyVector(np.array(value, np.int32)) if isinstance(value, (list, tuple)) else value
 
 
 def _code(b: Any, op: str, custom: str) -> int:
