@@ -291,6 +291,8 @@ def test_every_function_is_among_the_samples() -> None:
         (tpu.AddConst(const_val=1.0), ["i16"], "i16", "only operands of 8 bits"),
         (tpu.AddConst(const_val=1.0), ["i8"], "i8", None),
         (tpu.Active(mode="SIN"), ["f32"], "f32", None),
+        (tpu.Softmax(log=True), ["i8", "f32"], "f32", "neither logarithms of integers nor a factor"),
+        (tpu.Softmax(), ["i8", "f32"], "f32", None),
         (tpu.Add(), ["f16", "f16"], "f16", "only f32 and integers of 8, 16 and 32 bits, this one has f16"),
         (tpu.Add(), ["f32", "f32"], "f32", None),
         (tpu.Conv2D(kernel_shape=(1,)), ["i8", "i32"], "i8", "only filters of 8 or 16 bits, this one has i32"),

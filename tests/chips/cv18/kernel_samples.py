@@ -64,6 +64,7 @@ def scales_of_sums(channels: int) -> tuple[float, ...]:
     return tuple(scales.tolist())
 
 
+_POWERS = Fixed(np.exp(-0.05 * np.arange(256)).astype(np.float32).reshape(1, 1, 1, 256))
 PADS = {"pads": (1, 1, 1, 1)}
 INTEGERS = {
     "conv": Sample(
@@ -328,6 +329,13 @@ FLOATS = {
     "upsample": Sample(tpu.Upsample(scale_h=2, scale_w=2), [_half(1, 40, 5, 6)], BF16),
     "softmax": Sample(tpu.Softmax(axis=1), [uniform(2, 7, 5)]),
     "softmax_last": Sample(tpu.Softmax(axis=-1), [uniform(1, 30, 4)]),
+    "softmax_bytes": Sample(tpu.Softmax(axis=-1, factor=200.0), [_bytes(1, 40, 5, 30), _POWERS], BF16, [{"c": 32}]),
+    "softmax_columns": Sample(
+        tpu.Softmax(axis=1, factor=90.0), [_bytes(2, 7, 64, dtype="uint8"), _POWERS], BF16, [{"n": 1}, {"w": 1}]
+    ),
+    "softmax_planes": Sample(tpu.Softmax(axis=2, factor=255.0), [_bytes(1, 70, 5, 7), _POWERS], BF16, [{"w": 3}]),
+    "log_softmax_bytes": Sample(tpu.Softmax(axis=-1, log=True, factor=30.0), [_bytes(3, 100), _POWERS], BF16),
+    "log_softmax_columns": Sample(tpu.Softmax(axis=1, log=True, factor=9.0), [_bytes(1, 20, 6, 6), _POWERS], BF16),
     **{
         mode.lower(): Sample(tpu.Active(mode=mode, coeffs=coeffs), [_half(1, 40, 5, 6)], BF16)
         for mode, coeffs in {

@@ -44,6 +44,7 @@ def t(*dims: int, element: ElementType = I8) -> TensorType:
 
 X = t(1, 4, 20, 20)
 W = t(4, 4, 3, 3, element=ScalarType("si8"))
+POWERS = t(1, 1, 1, 256, element=F32)
 POINT = quantised_element("int8", 0.05, 3)
 REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
     "stride": (
@@ -139,6 +140,20 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         "a factor of one byte and a shift up to 31, these are 256 and 0",
     ),
     "beta": (tpu.Softmax(axis=1, beta=2.0), [t(1, 4, element=F32)], t(1, 4, element=F32), "beta 1 and no logarithm"),
+    "values": (
+        tpu.Softmax(),
+        [t(1, 4063), POWERS],
+        t(1, 4063, element=BF16),
+        "at most 4062 values along the axis, this one has 4063",
+    ),
+    "logarithms": (
+        tpu.Softmax(log=True),
+        [t(1, 3841), POWERS],
+        t(1, 3841, element=BF16),
+        "at most 3840 values along the axis, this one has 3841",
+    ),
+    "table": (tpu.Softmax(), [t(1, 4)], t(1, 4, element=BF16), "bytes and a table of 256 exponentials"),
+    "shares": (tpu.Softmax(), [t(1, 4), POWERS], t(1, 4), "shares as bf16, not i8"),
     "rounding": (
         tpu.Cast(with_scale=False),
         [t(1, 4, element=BF16)],
@@ -186,6 +201,8 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
     ),
 }
 INSIDE: dict[str, tuple[Op, list[TensorType], TensorType]] = {
+    "values": (tpu.Softmax(), [t(1, 4062), POWERS], t(1, 4062, element=BF16)),
+    "logarithms": (tpu.Softmax(log=True), [t(1, 3840), POWERS], t(1, 3840, element=BF16)),
     "stride": (conv((3, 3), 4, 4, strides=(15, 1)), [X, W, ABSENT], t(1, 4, 2, 18)),
     "pads": (
         conv((16, 3), 4, 4, pads=(15, 0, 0, 0)),

@@ -15,6 +15,7 @@ from tpuc_driver.session.running import as_stored
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.conftest import RunVendor
 from tests.frontends.quantised.clipping import Cases, draw_cases
+from tests.frontends.quantised.shares import draw_shares
 from tests.frontends.quantised.test_constants import affine
 from tests.passes.test_stated_on_chips import gated, joined, nearly_bytes, residual
 
@@ -49,18 +50,23 @@ MIXED = ("Mul", "ReduceMin", "ReduceSum", "PRelu", "AveragePool", "Concat", "Rel
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("kind", ["affine", "mixed", "softmax"])
+@pytest.mark.parametrize("kind", ["affine", "mixed", "softmax", "Softmax", "LogSoftmax"])
 def test_ops_between_casts_are_those_of_the_vendors_model(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
     chosen = MIXED if kind == "mixed" else ("Softmax", "Tanh")
-    cases: Cases = affine(3) if kind == "affine" else draw_cases(11, 8, chosen)
-    onnx.save(cases.model(), tmp_path / "network.onnx")
+    if kind in ("Softmax", "LogSoftmax"):
+        shares = draw_shares(5, 12, kind)
+        model, inputs = shares.model, shares.inputs
+    else:
+        cases: Cases = affine(3) if kind == "affine" else draw_cases(11, 8, chosen)
+        model, inputs = cases.model(), cases.inputs
+    onnx.save(model, tmp_path / "network.onnx")
     session = Session(chip="cv183x", quantize="int8")
     built = session.build(session.transform(tmp_path / "network.onnx"))
     path = tmp_path / "network.cvimodel"
     path.write_bytes(built.data)
-    given = as_stored(inputs_of(built.module), dict(cases.inputs))
+    given = as_stored(inputs_of(built.module), dict(inputs))
     vendor = run_vendor(path, given)
     assert_same_bits(session.chip.load(built.data).run(given), vendor)
-    if kind != "softmax":  # whose quotients are tables on the chip
+    if not kind.lower().endswith("softmax"):  # whose quotients are tables on the chip
         for name, wanted in Interpreter(built.module).run(given).items():
             np.testing.assert_array_equal(vendor[name].reshape(wanted.shape), wanted)

@@ -63,7 +63,6 @@ CASES: list[tuple[Op, list[TensorType], str]] = [
         [floats(4)],
         "axes are not supported; state offset, steps and ends of every dimension",
     ),
-    (tpu.Softmax(log=True), [integers(2, 3)], "the logarithm of a softmax has no integer form"),
     (tpu.Sub(), [floats(2)], "two operands are needed, there are 1"),
     (tpu.Sub(multipliers=(1,)), [integers(2), integers(2)], "1 multipliers do not fit two integer operands"),
     (

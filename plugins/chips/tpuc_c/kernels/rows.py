@@ -22,6 +22,8 @@ class SoftmaxKernel(FunctionKernel[tpu.Softmax]):
     def refuse(self, node: Node[tpu.Softmax]) -> str | None:
         if is_integer(node.operand_types[0]) and not is_byte(node.operand_types[0]):
             return "only integers of 8 bits"
+        if is_integer(node.operand_types[0]) and (node.op.log or node.op.factor != 1.0):
+            return "neither logarithms of integers nor a factor"
         return refuse_types(node)
 
     def routine(self, call: FunctionNode[tpu.Softmax]) -> Routine:

@@ -9,6 +9,7 @@ from tpuc_ops import tpu
 from tpuc_cv18.isa import Target
 from tpuc_cv18.kernels.activation import ClipKernel, ReluKernel
 from tpuc_cv18.kernels.any_matmul import AnyMatMulKernel
+from tpuc_cv18.kernels.byte_softmax import AnySoftmaxKernel
 from tpuc_cv18.kernels.cast import CastKernel
 from tpuc_cv18.kernels.constant_sums import AnyAddConstKernel
 from tpuc_cv18.kernels.conv import AnyConvKernel
@@ -21,7 +22,6 @@ from tpuc_cv18.kernels.pair_sums import AnySumKernel
 from tpuc_cv18.kernels.pool import PoolKernel
 from tpuc_cv18.kernels.powers import ActiveKernel, DivisionKernel
 from tpuc_cv18.kernels.shape import AnyPermuteKernel, AnySliceKernel, ConcatKernel
-from tpuc_cv18.kernels.softmax import SoftmaxRoutine
 from tpuc_cv18.kernels.unary import (
     LeakyReluKernel,
     MulConstKernel,
@@ -57,7 +57,7 @@ def kernel_table(target: Target) -> KernelTable:
             tpu.Active: ActiveKernel(target),
             tpu.Lut: AnyLutKernel(target),
             tpu.Cast: CastKernel(target),
-            tpu.Softmax: SoftmaxRoutine(),
+            tpu.Softmax: AnySoftmaxKernel(target),
             tpu.Upsample: UpsampleKernel(target),
             tpu.Reshape: AliasKernel(),
             tpu.Permute: AnyPermuteKernel(target),

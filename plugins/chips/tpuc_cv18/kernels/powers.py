@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from tpuc.api import ABSENT, KernelChoice, LocalTensor, Node, PlacedTile, Space, TileKernel
+from tpuc.api import ABSENT, KernelChoice, LocalBlock, LocalTensor, Node, PlacedTile, Space, TileKernel
 from tpuc_ops import tpu
 
 from tpuc_cv18.assembler import Cv18Assembler
@@ -87,8 +87,7 @@ class SplitKernel(TableKernel):
         return _SPLITS[node.op.mode]
 
     def table(self, node: Node, name: str) -> Array:
-        split = self.split(node)
-        return split.mantissas(*_mantissas()) if name == "mantissas" else split.exponents(_exponents())
+        return _table(self.split(node), name)
 
     def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
         result = operand(placed.result)
@@ -99,23 +98,54 @@ class SplitKernel(TableKernel):
         self, node: Node, placed: PlacedTile, x: LocalTensor, result: Operand, steps: Steps, index: Operand
     ) -> None:
         """Record the commands that give `result` of `x`, of the same extents."""
-        shape = x.shape
-        strides = natural_strides(self.target, shape, 2)[:3]
-        steps.asm.record(
-            TensorCopy(
-                source=x.address,
-                destination=index.address,
-                shape=shape,
-                dtype=index.dtype,
-                source_strides=strides,
-                destination_strides=strides,
-                function=MoveFunction.EXPONENT_INDEX,
-            )
+        _join(Steps(steps.asm, x.shape), operand(x), result, index, placed.constants, self.split(node).join)
+
+
+def emit_reciprocal(
+    steps: Steps, x: Operand, result: Operand, index: Operand, tables: Mapping[str, LocalBlock]
+) -> None:
+    """`result = 1 / x` of positive numbers, all ALIGNED, by the tables `exponents` and `mantissas`."""
+    _join(steps, x, result, index, tables, _RECIPROCAL.join)
+
+
+def reciprocal_table(name: str) -> Array:
+    """The entries of these; negative numbers have a half of the exponents."""
+    table = _table(_RECIPROCAL, name)
+    return table if name == "mantissas" else np.concatenate([table[:_HALF], -table[:_HALF]])
+
+
+def logarithm_table(name: str) -> Array:
+    """The entries of these tables for logarithms, which are sums of both."""
+    return _table(_SPLITS["LN"], name)
+
+
+def emit_exponent_index(steps: Steps, x: Operand, index: Operand) -> None:
+    """The exponents of ALIGNED numbers as indices."""
+    strides = natural_strides(steps.asm.target, steps.shape, 2)[:3]
+    steps.asm.record(
+        TensorCopy(
+            source=x.address,
+            destination=index.address,
+            shape=steps.shape,
+            dtype=index.dtype,
+            source_strides=strides,
+            destination_strides=strides,
+            function=MoveFunction.EXPONENT_INDEX,
         )
-        inner = Steps(steps.asm, shape)
-        inner.look_up(index, index, placed.constants["exponents"])
-        inner.look_up(result, operand(x), placed.constants["mantissas"])
-        inner.do(self.split(node).join, result, result, index)
+    )
+
+
+def _table(split: Split, name: str) -> Array:
+    return split.mantissas(*_mantissas()) if name == "mantissas" else split.exponents(_exponents())
+
+
+def _join(
+    steps: Steps, x: Operand, result: Operand, index: Operand, tables: Mapping[str, LocalBlock], join: ArithmeticOp
+) -> None:
+    emit_exponent_index(steps, x, index)
+    steps.look_up(index, index, tables["exponents"])
+    steps.look_up(result, x, tables["mantissas"])
+    steps.do(join, result, result, index)
 
 
 class DivisionKernel(SplitKernel):
@@ -134,10 +164,7 @@ class DivisionKernel(SplitKernel):
         return _RECIPROCAL
 
     def table(self, node: Node, name: str) -> Array:
-        if name == "mantissas":
-            return super().table(node, name)
-        positive = super().table(node, name)[:_HALF]
-        return np.concatenate([positive, -positive])
+        return reciprocal_table(name)
 
     def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
         over, under = placed.operand(0), placed.operand(1)

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Return, Uniform, Value, Wants, numpy_dtype
+from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, Return, ScalarType, Uniform, Value, Wants
 from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import without_point, zero_point
-from tpuc_ops.quant.arithmetic import dequantise
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
+from tpuc_cv18.kernels.byte_softmax import byte_softmax_refusal
 from tpuc_cv18.lowerings.casts import cast
-from tpuc_cv18.lowerings.common import as_bf16
 from tpuc_cv18.lowerings.factors import stored_steps
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.operands import MAX_EXTENT
 
-_LARGEST_BYTE = 255
-_WIDEST_SPREAD = 80.0
-"""Exponents of e around 0, half of them on either side, whose sums bf16 has too."""
-_MOST_PADS = 15
-"""Behind a window."""
+_LOWEST_BYTE = -128
+_BYTES = Uniform(ScalarType("u8"), F32, 1.0)
 _ENDS = (Return, top.Permute, top.DetectionOutput)
 """What may come after the last softmax of a network; the processor goes on with the last of them itself."""
 
@@ -32,8 +26,8 @@ _ENDS = (Return, top.Permute, top.DetectionOutput)
 @TABLE.lowers(top.Softmax, "bf16", "int8")
 class SoftmaxFloat(Lowering[top.Softmax]):
     """A last one in f32 by the runtime: eight bits cannot hold the tail of a distribution over many classes. What other
-    ops read is computed in bf16 on the chip, which need not wait for the processor then; so are logarithms. Where the
-    network states operand and result, a table has the exponentials of all bytes.
+    ops read is computed in bf16 on the chip, which need not wait for the processor then; so are logarithms. Bytes of
+    which the network states operand and result take tables, whose rounding is far below a step.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -76,29 +70,26 @@ def _stays_on_chip(node: LoweringNode[top.Softmax]) -> bool:
 
 
 def _has_table(node: LoweringNode[top.Softmax]) -> bool:
-    """Are operand and result stated, and the exponentials of all bytes numbers that bf16 has?"""
+    """Are operand and result stated bytes?"""
     element = node.operand_types[0].element
-    if node.mode != "int8" or node.op.log or not (isinstance(element, Uniform) and is_stated(node)):
+    if node.mode != "int8" or not (isinstance(element, Uniform) and is_stated(node)):
         return False
-    return _stays_on_chip(node) and abs(node.op.beta) * element.scale * _LARGEST_BYTE <= _WIDEST_SPREAD
+    dims = node.operand_types[0].dims
+    is_short = byte_softmax_refusal(dims[positive_axis(node.op.axis, len(dims))], log=node.op.log) is None
+    return is_short and node.op.beta > 0 and _stays_on_chip(node)
 
 
 def _by_table(node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Value:
-    """Exponentials over their sums in steps of the result."""
-    steps, (value,), result = Bf16Composer(node, build), node.operands, node.quantised_result_type()
-    dims = result.dims
-    axis = positive_axis(node.op.axis, len(dims))
-    before, count, behind = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
-    rows, is_row = ((1, before, count, behind), False) if behind > 1 else ((1, before, 1, count), True)
-    every = np.arange(256, dtype=np.uint8).view(numpy_dtype(value.tensor.storage))
-    real = dequantise(every, value.tensor.uniform.scale, zero_point(value.tensor)).astype(np.float64) * node.op.beta
-    table = np.exp(real - (real.max() + real.min()) / 2).reshape(1, 1, 1, 256)
-    powers = steps.do(tpu.Lut(), [value, build.weight("powers_bf16", as_bf16(table), "bf16")], dims)
-    powers = steps.reshape(powers, rows)
-    wide = 1 << (count - 1).bit_length()  # of which bf16 says the reciprocal
-    wide = wide if wide - count <= _MOST_PADS else count
-    kernel, pads = ((1, wide), (0, 0, 0, wide - count)) if is_row else ((wide, 1), (0, 0, wide - count, 0))
-    pool = tpu.Pool2D(pool_mode="Avg", kernel_shape=kernel, pads=pads, count_include_pad=True)
-    mean = steps.do(pool, [powers], (1, before, 1, behind))
-    shares = steps.do(tpu.Div(), [powers, steps.times(mean, wide * result.uniform.scale)], rows)
-    return stored_steps(steps.reshape(shares, dims), result, node.name, build)
+    """Shares, or their logarithms, in steps of the result."""
+    (value,), result = node.operands, node.quantised_result_type()
+    powers = np.exp(-np.arange(256) * (node.op.beta * value.tensor.uniform.scale)).astype(np.float32)
+    table = build.weight("powers", powers.reshape(1, 1, 1, 256), "f32")
+    op = tpu.Softmax(axis=node.op.axis, beta=node.op.beta, log=node.op.log, factor=1.0 / result.uniform.scale)
+    shares = build(op, [value, table], result.with_element(BF16).at(None), f"{node.name}_shares")
+    if node.op.log or zero_point(result) != _LOWEST_BYTE:
+        return stored_steps(shares, result, node.name, build)
+    whole = stored_steps(shares, result.with_element(_BYTES), f"{node.name}_bytes", build)
+    moved = tpu.AddConst(const_val=float(_LOWEST_BYTE))
+    plain = without_point(result).at(None)
+    whole = build(moved, [whole], plain, f"{node.name}_turned")
+    return build(tpu.Reshape(shape=result.dims), [whole], result, node.name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from tpuc.api import F64, Bool, Node, Op, Raw, RoundMode, Types, numpy_dtype
 
+from tpuc_ops import elementary
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.attributes import FormerI64, listed
 from tpuc_ops.integers import is_integer
@@ -21,8 +22,9 @@ class Softmax(Op):
     """``exp(beta * x)`` divided by its sum along `axis`, its logarithm with `log`; computed in float32.
 
     Of integers: the first table operand holds ``exp(-i * beta * scale)`` for i in 0..255; with the largest integer m
-    along the axis the result is ``table[m - q] / sum(table[m - q])`` times ``f32(1 / result scale)``, rounded by
-    `round_mode`, plus the zero point. Further operands are for chips and unused here.
+    along the axis the value is ``table[m - q] / sum(table[m - q])``, or ``(q - m) * beta * scale - log(sum)``. Floats
+    are times `factor`; integers times ``f32(1 / result scale)``, rounded by `round_mode`, plus the zero point. Further
+    operands are for chips and unused here.
     """
 
     name = "tpu.Softmax"
@@ -31,28 +33,33 @@ class Softmax(Op):
     beta: F64 = 1.0
     log: Bool = False
     round_mode: RoundMode = "HalfAwayFromZero"
+    factor: F64 = field(default=1.0, kw_only=True)
     ginfo: Raw = None
 
     def infer(self, operands: Types) -> Types:
         x = operands[0]
         positive_axis(self.axis, x.rank)
-        if is_integer(x) and self.log:
-            raise ValueError("the logarithm of a softmax has no integer form")
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x = operands[0]
         if not is_integer(node.operand_types[0]):
             return [stored(softmax(as_float(x), self.axis, self.beta, self.log), node.result_type)]
-        table = as_float(operands[1]).reshape(-1)
-        exponentials = table[x.max(self.axis, keepdims=True).astype(np.int64) - x]
-        probabilities = exponentials / exponentials.sum(self.axis, keepdims=True)
+        values = self._of_integers(x, as_float(operands[1]).reshape(-1), node.operand_types[0].uniform.scale)
         if not is_integer(node.result_type):
-            return [stored(probabilities, node.result_type)]
+            return [stored(values * np.float32(self.factor), node.result_type)]
         uniform = node.result_type.uniform
         factor, rounding = np.float32(1.0 / uniform.scale), Rounding(self.round_mode)
         dtype = numpy_dtype(uniform.storage)
-        return [quantise_product(probabilities, factor, uniform.zero_point, rounding, dtype)]
+        return [quantise_product(values, factor, uniform.zero_point, rounding, dtype)]
+
+    def _of_integers(self, x: Array, table: Array, scale: float) -> Array:
+        distances = x.max(self.axis, keepdims=True).astype(np.int64) - x
+        exponentials = table[distances]
+        sums = exponentials.sum(self.axis, keepdims=True)
+        if self.log:
+            return distances * np.float32(-self.beta * scale) - elementary.log(sums)
+        return exponentials / sums
 
     def flops(self, node: Node) -> int:
         return 5 * node.result_type.size
