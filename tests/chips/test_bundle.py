@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -13,6 +15,13 @@ from tests.families import each
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 NAMES = "zero one two three four five six seven eight nine".replace(" ", "\n")
+FILES = (
+    *("CMakeLists.txt", "Makefile", "aarch64.cmake", "riscv64-musl.cmake"),
+    *("network.hpp", "network.json", "network.py", "picture.hpp", "run.cpp", "run.py"),
+)
+"""Beside the compiled file, of a chip that brings programs."""
+HEADERS = {"cv180x": "cv18xx", "bm1684x": "bm1684x"}
+"""The folder with what the programs use of the vendor's headers."""
 SAID = ("--mean", "3", "--scale", "0.125", "--pixel-format", "gray")
 
 
@@ -29,7 +38,7 @@ def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
     done = bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16", *SAID, "--labels", tmp_path / "names.txt")
     assert done.returncode == 0, done.stderr
     found = contents(tmp_path / "out")
-    assert sorted(found) == ["net.cvimodel", "network.hpp", "network.json", "network.py", "run.cpp", "run.py"]
+    assert sorted(found) == sorted(["net.cvimodel", *FILES])
     assert found["net.cvimodel"] == (tmp_path / "net.cvimodel").read_bytes()
     said = json.loads(found["network.json"])
     (image,), (probabilities,) = said["inputs"], said["outputs"]
@@ -45,6 +54,19 @@ def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
     for name in ("run.py", "network.py"):
         compile(found[name], name, "exec")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+@each("chip", HEADERS)
+def test_its_program_compiles_without_warnings(chip: str, tmp_path: Path) -> None:
+    suffix, mode = (".bmodel", "f16") if chip == "bm1684x" else (".cvimodel", "bf16")
+    for number, more in enumerate(((), SAID, (*SAID, "--fuse-preprocess"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert bundled(folder, chip, f"net{suffix}", "--quantize", mode, *more).returncode == 0
+        headers = Path(__file__).parents[1] / "interop" / HEADERS[chip] / "runtime"
+        flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I", str(headers)]
+        subprocess.run(["g++", *flags, "run.cpp"], cwd=folder / "out", check=True)
 
 
 def test_deploy_writes_the_folder_that_compile_writes(tmp_path: Path) -> None:
@@ -79,7 +101,7 @@ def test_a_folder_with_something_in_it_is_left_as_it_is(tmp_path: Path) -> None:
 def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     assert bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16").returncode == 0
-    assert len(contents(tmp_path / "out")) == 6
+    assert len(contents(tmp_path / "out")) == len(FILES) + 1
 
 
 def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

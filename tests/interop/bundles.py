@@ -44,6 +44,24 @@ class Runtime:
         subprocess.run(["g++", *flags, "run.cpp", *link, "-o", "run"], cwd=folder, check=True)
         return folder / "run"
 
+    def build_by_cmake(self, folder: Path) -> Path:
+        """The same by CMakeLists.txt."""
+        libraries = vendor_library()
+        sdk = ["-DRUNTIME_HEADERS=" + str(self.headers), f"-DTPU_SDK={libraries.parent}"]
+        linking = f"-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath,{libraries} -Wl,--allow-shlib-undefined"
+        subprocess.run(["cmake", "-B", "build", *sdk, linking], cwd=folder, check=True, capture_output=True)
+        subprocess.run(["cmake", "--build", "build"], cwd=folder, check=True, capture_output=True)
+        return folder / "build" / "run"
+
+    def build_by_make(self, folder: Path) -> Path:
+        """The same by Makefile."""
+        libraries = vendor_library()
+        linking = f"LDFLAGS=-Wl,-rpath,{libraries} -Wl,--allow-shlib-undefined"
+        flags = f"CXXFLAGS=-O2 -I {self.headers}"
+        command = ["make", f"TPU_SDK={libraries.parent}", flags, linking]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        return folder / "run"
+
     def run(self, command: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
         """A program in the folder, where it finds the runtime."""
         paths = os.pathsep.join(map(str, (*self.search, vendor_library())))

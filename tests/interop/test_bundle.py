@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
+from tpuc.api.boundary import Preprocess
 from tpuc.npz import write_npz
+from tpuc_images.placing import placement
 
 from tests.chips.command_line import tpuc
+from tests.chips.cv18.op_networks import Net
 from tests.chips.cv18xx.test_frames import network
 from tests.docs.test_milk_v_duo import DIGITS
-from tests.interop.bundles import Runtime, vendor_library
+from tests.interop.bundles import Runtime, printed, vendor_library
 from tests.tools.eval.test_fused_boxes import IMAGE, write_heads
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("oracle_dir")]
@@ -129,3 +133,60 @@ def test_files_that_normalise_take_the_bytes(tmp_path: Path) -> None:
     (said,) = json.loads((made.bundle / "network.json").read_text("utf-8"))["inputs"]
     assert (said["type"], said["scale"]) == ("u8", 1.0)
     made.check(said["name"], image, image.tobytes())
+
+
+def pictures_network(path: Path) -> Path:
+    """A convolution of one picture of 24 x 36."""
+    net = Net()
+    net.op("Conv", ["image", net.normal("w", (8, 3, 3, 3), 0.2)], "y", pads=[1] * 4, strides=[3, 3])
+    return net.save(path, {"image": (1, 3, 24, 36)}, ["y"])
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+@pytest.mark.parametrize("fused", [(), ("--fuse-preprocess",)], ids=["floats", "bytes"])
+def test_pictures_and_frames_reach_the_network(chip: str, fused: Sequence[str], tmp_path: Path) -> None:
+    """Letterboxed, and put in the order of the network; built by CMake, and by make without libjpeg."""
+    pixels = np.random.default_rng(4).integers(0, 256, (50, 40, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.ppm")
+    made = Deployed(chip, tmp_path)
+    mode = "f16" if chip == "bm1684x" else "bf16"
+    made.compile(pictures_network(tmp_path / "net.onnx"), "--quantize", mode, "--preprocess", "yolox", *fused)
+    wanted, saved = tmp_path / "wanted.npz", tmp_path / "saved"
+    done = tpuc("run", made.file, tmp_path / "a.ppm", "--save-inputs", saved, "-o", wanted)
+    assert done.returncode == 0, done.stderr
+    (stored,) = saved.iterdir()
+    runtime, (values,) = made.runtime(), dict(np.load(wanted)).values()
+    order = np.argsort(-values.reshape(-1), kind="stable")[:5].tolist()
+    (output,) = json.loads((made.bundle / "network.json").read_text("utf-8"))["outputs"]
+    for program in (runtime.build_by_cmake(made.bundle), runtime.build_by_make(made.bundle)):
+        for given in (["../a.ppm"], ["--frames", "2", "../a.ppm"], ["--stored", str(stored)]):
+            ran = runtime.run([program, *given], made.bundle)
+            assert ran.returncode == 0, ran.stderr
+            assert [int(row[0]) for row in printed(ran.stdout, output["name"], 2)] == order, given
+            assert ran.stdout.count("frame ") == (2 if "--frames" in given else 0)
+    ran = runtime.run([made.bundle / "run", "a.jpg"], made.bundle)
+    assert (ran.returncode, ran.stderr.splitlines()[-1]) == (1, "a.jpg: no such file")
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+def test_boxes_are_in_pixels_of_the_picture(chip: str, tmp_path: Path) -> None:
+    """As `tpuc run` gives them."""
+    pixels = np.random.default_rng(5).integers(0, 256, (70, 90, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.ppm")
+    made = Deployed(chip, tmp_path)
+    made.compile(write_heads("yolox", tmp_path), "--post", "yolox", "--preprocess", "yolo")
+    wanted = tmp_path / "wanted.npz"
+    assert tpuc("run", made.file, tmp_path / "a.ppm", "-o", wanted).returncode == 0
+    (rows,) = (array.reshape(-1, 7) for array in dict(np.load(wanted)).values())
+    said = json.loads((made.bundle / "network.json").read_text("utf-8"))
+    (image,), (output,) = said["inputs"], said["outputs"]
+    place = placement(Preprocess(**image["preprocess"]), 70, 90, tuple(image["shape"]))
+    used = rows[rows[:, 2] > 0]
+    best = used[np.argsort(-used[:, 2], kind="stable")][:5]
+    boxes = place.to_image(best[:, 3:] * np.tile(image["shape"][:1:-1], 2))
+    runtime = made.runtime()
+    ran = runtime.run([runtime.build(made.bundle), "../a.ppm"], made.bundle)
+    assert ran.returncode == 0, ran.stderr
+    found = [[float(value) for value in row[2:6]] for row in printed(ran.stdout, output["name"], 6)]
+    assert len(found) == len(boxes) > 0
+    np.testing.assert_allclose(found, boxes, rtol=1e-4, atol=1e-3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ __all__ = ["Answer", "Asked", "RunSample"]
 class RunSample:
     """What a network gave of one sample. `outputs` are stored values, `values` what they mean; `files` are those that
     the sample came from, `picture` the only one where that is a picture. `postprocess` is in the network already,
-    `labels` are the names of classes that the file has itself.
+    `labels` are the names of classes that the file has itself. `stored` are the inputs as the network takes them.
     """
 
     name: str
@@ -32,6 +32,7 @@ class RunSample:
     values: Mapping[str, Array]
     postprocess: FusedPostprocess | None = None
     labels: Sequence[str] = ()
+    stored: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tpuc.machine import Engine, Timeline
 
 from tpuc_driver.facade.shown import Section, html_of
 from tpuc_driver.session import ProfileReport
+from tpuc_driver.session.reports import untimed
 from tpuc_driver.session.running import profile_report
 
 WIDTH, LANE, LEFT, TOP = 880, 34, 80, 26
@@ -69,7 +70,8 @@ class Profile:
         ]
         legend, height = _legend(colours, axis + 40)
         report = self.report
-        title = f"{report.cycles:,} cycles = {report.milliseconds:.3f} ms on {report.chip} ('{report.profile}')"
+        time = f"{report.milliseconds:.3f} ms{untimed(report.host_functions)}"
+        title = f"{report.cycles:,} cycles = {time} on {report.chip} ('{report.profile}')"
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 20} {height}" role="img">\n'
             f"<title>{html.escape(title)}</title>\n{_STYLE}"

@@ -205,6 +205,8 @@ class CompileReport:
     accuracy: AccuracyReport | None = None
     network: str = ""
     """As files of its stages are called."""
+    host_functions: tuple[str, ...] = ()
+    """What the runtime computes on the processor, which takes time beside `milliseconds`."""
 
     def text(self) -> str:
         """A few lines."""
@@ -224,7 +226,8 @@ class CompileReport:
     def _prediction(self) -> Sequence[str]:
         if self.cycles is None or self.milliseconds is None:
             return ()
-        return (f"predicted: {self.cycles:,} cycles = {self.milliseconds:.3f} ms (timing profile '{self.profile}')",)
+        time = f"{self.cycles:,} cycles = {self.milliseconds:.3f} ms"
+        return (f"predicted: {time}{untimed(self.host_functions)} (timing profile '{self.profile}')",)
 
     def to_json(self) -> Mapping[str, Any]:
         """Plain values."""
@@ -239,6 +242,7 @@ class CompileReport:
             "memory_bytes": dict(self.memory),
             "cycles": self.cycles,
             "milliseconds": self.milliseconds,
+            "untimed_host_functions": list(self.host_functions),
             "profile": self.profile,
             "comparisons": [
                 {
@@ -269,10 +273,13 @@ class ProfileReport:
     commands: Mapping[str, int]
     memory: Mapping[str, int]
     note: str = ""
+    host_functions: tuple[str, ...] = ()
+    """See CompileReport."""
 
     def text(self) -> str:
         """A few lines."""
-        lines = [f"{self.file}: {self.cycles:,} cycles = {self.milliseconds:.3f} ms on {self.chip} ('{self.profile}')"]
+        time = f"{self.cycles:,} cycles = {self.milliseconds:.3f} ms{untimed(self.host_functions)}"
+        lines = [f"{self.file}: {time} on {self.chip} ('{self.profile}')"]
         if self.note:
             lines.append(f"profile '{self.profile}': {self.note}")
         for engine, cycles in self.busy.items():
@@ -290,10 +297,18 @@ class ProfileReport:
             "profile_note": self.note,
             "cycles": self.cycles,
             "milliseconds": self.milliseconds,
+            "untimed_host_functions": list(self.host_functions),
             "busy_cycles": dict(self.busy),
             "commands": dict(self.commands),
             "memory_bytes": dict(self.memory),
         }
+
+
+def untimed(host_functions: Sequence[str]) -> str:
+    """What a predicted time leaves out, for behind it: ` without detectionoutput on the processor`; maybe nothing."""
+    counts = {name: host_functions.count(name) for name in host_functions}
+    names = [name if count == 1 else f"{count} {name}" for name, count in counts.items()]
+    return f" without {', '.join(names)} on the processor" if names else ""
 
 
 def shown_tensor(info: TensorInfo, *, plain: bool = False) -> str:

@@ -119,6 +119,12 @@ def as_stored(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> dict
     }
 
 
+def stored_inputs(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose bytes lie in the memory of the inputs, in the order of these."""
+    stored = as_stored(specs, sample)
+    return {one.name: np.ascontiguousarray(stored[one.name], one.dtype) for one in specs if one.name in stored}
+
+
 def compiled_inputs(
     loaded: LoadedModel, stated: Described, preprocess: Mapping[str, Any], remark: Remark, layout: str = ""
 ) -> list[SampleInput]:
@@ -237,6 +243,7 @@ def compile_report(
         dict(seconds),
         built.memory_plan,
         network=file_stem(built.module.name),
+        host_functions=_functions(loaded),
     )
 
 
@@ -265,4 +272,9 @@ def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | N
         {engine: counts.get(engine, 0) for engine in busy},
         loaded.memory,
         chip.profile_notes.get(name, ""),
+        _functions(loaded),
     )
+
+
+def _functions(loaded: LoadedModel) -> tuple[str, ...]:
+    return tuple(call.function for call in loaded.host_calls)

@@ -27,7 +27,15 @@ from tpuc_driver.session.configuration import Clock, Configuration, Progress, ch
 from tpuc_driver.session.importing import reads, verify_import
 from tpuc_driver.session.opening import compiled_runner, opened, said_twice
 from tpuc_driver.session.reports import CompileReport, ProfileReport, SelfCheck, StageComparison, shown_tensor
-from tpuc_driver.session.running import Runner, module_runner, named_samples, profile_report, simulate, stacked
+from tpuc_driver.session.running import (
+    Runner,
+    module_runner,
+    named_samples,
+    profile_report,
+    simulate,
+    stacked,
+    stored_inputs,
+)
 from tpuc_driver.session.settings import (
     CalibrationSettings,
     CompileSettings,
@@ -317,7 +325,8 @@ class Session:
             picture = files[0] if len(files) == 1 and is_picture(self.registry, files[0]) else None
             values = {name: real_values(array, runner.outputs[name]) for name, array in outputs.items()}
             name = ", ".join(map(str, files))
-            yield RunSample(name, files, picture, runner.inputs, outputs, values, runner.postprocess, runner.labels)
+            told = (runner.inputs, outputs, values, runner.postprocess, runner.labels)
+            yield RunSample(name, files, picture, *told, stored=stored_inputs(runner.inputs, sample))
 
     def runner(
         self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False, choice: Choice = FIRST

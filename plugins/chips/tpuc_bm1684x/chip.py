@@ -110,9 +110,10 @@ class Bm1684x(Chip):
     def programs(
         self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
     ) -> Mapping[str, str]:
-        from tpuc_chip_parts.programs import programs
+        from tpuc_chip_parts.programs import Runtime, programs
 
-        return programs("tpuc_bm1684x.programs", model, loaded, described, labels)
+        runtime = Runtime("/opt/sophon/libsophon-current", "bmruntime_interface.h", ("bmrt", "bmlib"))
+        return programs("tpuc_bm1684x.programs", runtime, model, loaded, described, labels)
 
 
 CHIP = Bm1684x()

@@ -139,6 +139,7 @@ class Cv18Chip(Chip):
     def programs(
         self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
     ) -> Mapping[str, str]:
-        from tpuc_chip_parts.programs import programs
+        from tpuc_chip_parts.programs import Runtime, programs
 
-        return programs("tpuc_cv18.programs", model, loaded, described, labels)
+        runtime = Runtime("/mnt/cvitek_tpu_sdk", "cviruntime.h", ("cviruntime", "cvikernel"))
+        return programs("tpuc_cv18.programs", runtime, model, loaded, described, labels)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from tpuc.errors import TpucError, UsageError
-from tpuc.files import check_writable
+from tpuc.files import check_writable, file_stem, write_atomic
 
 from tpuc_driver.cli.app import App, pass_app
 from tpuc_driver.cli.command import Command
@@ -40,6 +40,12 @@ LARGEST = 5
 @click.option(
     "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only shown."
 )
+@click.option(
+    "--save-inputs",
+    type=OUTPUT,
+    metavar="DIR",
+    help="Write the bytes of every input as the network takes them, for programs on a board.",
+)
 @click.option("--network", metavar="NAME", help="Network to run, if the compiled file has several.")
 @labels_option
 @click.option("--postprocess", default="", metavar="NAME", help="Kind of outputs, as for `tpuc eval`: yolov5, ssd.")
@@ -59,6 +65,7 @@ def command(
     inputs: tuple[Path, ...],
     model: Path | None,
     output: Path | None,
+    save_inputs: Path | None,
     network: str | None,
     labels: Labels | None,
     postprocess: str,
@@ -85,6 +92,8 @@ def command(
         if path is not None:
             check_output("--output" if path is output else "--draw", path, (runnable, *given))
             check_writable(path)
+    if save_inputs is not None:
+        _check_folder(save_inputs)
     _check_drawing(app, draw)
     session = open_session(app, input_layout=input_layout, trust=trust)
     from tpuc_driver.data import with_pictures
@@ -97,6 +106,8 @@ def command(
     )
     ran = [_frame_named(one, frames) for one in each]
 
+    if save_inputs is not None:
+        _save_inputs(save_inputs, ran)
     outputs = stacked([one.outputs for one in ran])
     shown: list[list[str]] = []
     if not (summary or dump_all_tensors):
@@ -137,6 +148,23 @@ def _write(output: Path | None, outputs: Mapping[str, Any]) -> None:
         from tpuc.npz import write_npz
 
         write_npz(output, outputs, is_ordered=True)
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise UsageError for a place that is taken."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"--save-inputs {folder} exists and is not an empty folder; give a new one.")
+
+
+def _save_inputs(folder: Path, ran: Sequence[RunSample]) -> None:
+    """A file for each input, `NAME.bin`; of several samples a folder for each."""
+    for number, one in enumerate(ran, 1):
+        place = folder / str(number) if len(ran) > 1 else folder
+        names = [file_stem(name) for name in one.stored]
+        place.mkdir(parents=True, exist_ok=True)
+        for index, (name, array) in enumerate(zip(names, one.stored.values(), strict=True)):
+            own = name if names.count(name) == 1 else f"{name}-{index}"
+            write_atomic(place / f"{own}.bin", array.tobytes())
 
 
 def _split(files: Sequence[Path], model: Path | None, inputs: Sequence[Path]) -> tuple[Path, tuple[Path, ...]]:

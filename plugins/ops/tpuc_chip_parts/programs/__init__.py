@@ -5,6 +5,7 @@ A chip adds `run.cpp` and `run.py`, which are the same for every network: they c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -20,6 +21,19 @@ COLOURS = ("rgb", "bgr", "gray")
 RANK, ROW = 4, 7
 PROGRAMS = ("run.cpp", "run.py")
 """What a chip's package brings."""
+COMMON = ("picture.hpp", "riscv64-musl.cmake", "aarch64.cmake")
+"""The same for all networks and chips."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The vendor's runtime as the files that build the program name it: where it usually is, a header of it, and the
+    libraries to link.
+    """
+
+    folder: str
+    header: str
+    libraries: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -29,34 +43,39 @@ class Input:
     info: TensorInfo
     form: str
     preprocess: Preprocess
+    shows: bool = False
+    """Can a picture be given?"""
 
     @staticmethod
     def of(info: TensorInfo, preprocess: Preprocess | None) -> Input:
         """Pixels where somebody described them and the file computes with what they become."""
-        if preprocess is not None and _takes_pixels(info, preprocess):
-            return Input(info, PIXELS, preprocess)
+        if preprocess is not None and _has_colors(info, preprocess):
+            if _takes_values(info):
+                return Input(info, PIXELS, preprocess, shows=True)
+            if _takes_bytes(info):
+                return Input(info, STORED, preprocess, shows=True)
         return Input(info, VALUES if _takes_values(info) else STORED, Preprocess())
 
     @property
     def channels(self) -> int:
         """Of a pixel."""
-        return self.info.shape[1 if self.is_planar else 3] if self.form == PIXELS else 1
+        return self.info.shape[1 if self.is_planar else 3] if self.shows else 1
 
     @property
     def is_planar(self) -> bool:
         """Do the channels lie in planes in the input?"""
-        return self.form == PIXELS and self.preprocess.layout == "nchw"
+        return self.shows and self.preprocess.layout == "nchw"
 
     @property
     def is_turned(self) -> bool:
         """Does the network take blue first? The files have red first."""
-        return self.form == PIXELS and self.preprocess.pixel_format == "bgr" and self.channels > 1
+        return self.shows and self.preprocess.pixel_format == "bgr" and self.channels > 1
 
     @property
-    def plane(self) -> int:
-        """Pixels of an image."""
-        rows, columns = self.info.shape[2:] if self.is_planar else self.info.shape[1:3]
-        return rows * columns
+    def size(self) -> tuple[int, int]:
+        """Height and width of an image."""
+        rows, columns = (self.info.shape[2:] if self.is_planar else self.info.shape[1:3]) if self.shows else (1, 1)
+        return rows, columns
 
     def per_channel(self, values: tuple[float, ...]) -> tuple[float, ...]:
         """Means or scales, one for each channel; one for all is repeated."""
@@ -64,13 +83,20 @@ class Input:
 
 
 def programs(
-    package: str, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
+    package: str,
+    runtime: Runtime,
+    model: str,
+    loaded: LoadedModel,
+    described: Mapping[str, Preprocess],
+    labels: Sequence[str],
 ) -> Mapping[str, str]:
     """The texts of all files by their names; `package` holds those of the chip, `run.cpp` and `run.py`."""
     inputs = [Input.of(info, described.get(info.name)) for info in loaded.inputs]
     about = [f"{place}. {_about(one)}" for place, one in enumerate(inputs, 1)]
     cpp = {
-        "about": "\n".join(f"// {line}" for line in about),
+        "about": "\n".join(
+            f"// {line}{'; or a picture' if one.shows else ''}" for line, one in zip(about, inputs, strict=True)
+        ),
         "model": _c_string(model),
         "inputs": "\n".join(_cpp_input(one) for one in inputs),
         "outputs": "\n".join(_cpp_output(info) for info in loaded.outputs),
@@ -83,15 +109,37 @@ def programs(
         "outputs": "\n".join(_python_output(info) for info in loaded.outputs),
         "labels": "".join(f"\n    {name!r}," for name in labels),
     }
+    build = {
+        "sdk": runtime.folder,
+        "header": runtime.header,
+        "libraries": " ".join(runtime.libraries),
+        "link": " ".join(f"-l{name}" for name in runtime.libraries),
+        "model": f'"{_cmake_text(model)}"',
+    }
     own = {name: resources.files(package).joinpath(f"{name}.in").read_text(encoding="utf-8") for name in PROGRAMS}
-    return {**own, "network.hpp": _filled("network.hpp.in", cpp), "network.py": _filled("network.py.in", python)}
+    return {
+        **own,
+        **{name: _filled(f"{name}.in", {}) for name in COMMON},
+        **{name: _filled(f"{name}.in", build) for name in ("CMakeLists.txt", "Makefile")},
+        "network.hpp": _filled("network.hpp.in", cpp),
+        "network.py": _filled("network.py.in", python),
+    }
 
 
-def _takes_pixels(info: TensorInfo, preprocess: Preprocess) -> bool:
-    if len(info.shape) != RANK or preprocess.pixel_format not in COLOURS or not _takes_values(info):
+def _cmake_text(text: str) -> str:
+    return re.sub(r'([\\"$;])', r"\\\1", text)
+
+
+def _has_colors(info: TensorInfo, preprocess: Preprocess) -> bool:
+    if len(info.shape) != RANK or preprocess.pixel_format not in COLOURS:
         return False
     channels = info.shape[1 if preprocess.layout == "nchw" else 3]
     return channels == (1 if preprocess.pixel_format == "gray" else 3)
+
+
+def _takes_bytes(info: TensorInfo) -> bool:
+    """Is what is stored the bytes of pixels, which the file normalizes?"""
+    return info.frame is None and _type(info) == "u8" and _quantisation(info) == (1.0, 0)
 
 
 def _takes_values(info: TensorInfo) -> bool:
@@ -145,11 +193,19 @@ def _cpp_input(one: Input) -> str:
     low, high = _bounds(one.info)
     means, scales = (_braces(one.per_channel(values)) for values in (one.preprocess.mean, one.preprocess.scale))
     flags = ", ".join("true" if flag else "false" for flag in (one.is_planar, one.is_turned, one.info.rounds_evenly))
-    plane = one.plane if one.form == PIXELS else 1
+    pictures = "true" if one.shows else "false"
     return (
-        f"    {{{_cpp_tensor(one.info)}, Form::{one.form}, {one.channels}, {plane}, "
-        f"{flags}, {means}, {scales}, {scale!r}, {zero_point}, {low}, {high}}},"
+        f"    {{{_cpp_tensor(one.info)}, Form::{one.form}, {one.channels}, {prod(one.size)}, "
+        f"{flags}, {means}, {scales}, {scale!r}, {zero_point}, {low}, {high}, {pictures}, {_cpp_fit(one)}}},"
     )
+
+
+def _cpp_fit(one: Input) -> str:
+    said = one.preprocess
+    whether = (said.keep_aspect_ratio, said.keep_ratio_mode == "short_side_scale", said.pad_type == "center")
+    flags = ", ".join("true" if flag else "false" for flag in whether)
+    numbers = ", ".join(map(str, (*one.size, one.channels, *(said.resize_dims or one.size))))
+    return f"{{{numbers}, {flags}, {said.pad_value}}}"
 
 
 def _cpp_output(info: TensorInfo) -> str:
@@ -167,7 +223,7 @@ def _braces(values: Sequence[float]) -> str:
 
 
 def _python_input(one: Input) -> str:
-    images = (-1, one.plane, one.channels) if one.form == PIXELS else None
+    images = (-1, prod(one.size), one.channels) if one.form == PIXELS else None
     values = {
         **_python_tensor(one.info),
         "form": one.form,
