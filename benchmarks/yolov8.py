@@ -125,6 +125,13 @@ def _rows(graph: _Graph, features: Sequence[Value], *branches: tuple[int, int]) 
     return graph.concat(rows, axis=2)[0]
 
 
+def _short_trunk(graph: _Graph) -> tuple[Value, Value, Value]:
+    """Features at the same strides by a convolution each, for tests."""
+    fine = graph.conv(graph.conv(graph.conv(("images", 3), 16, 3, 2), 32, 3, 2), 64, 3, 2)
+    middle = graph.conv(fine, 128, 3, 2)
+    return fine, middle, graph.conv(middle, 256, 3, 2)
+
+
 def _head(graph: _Graph, features: Sequence[Value], size: int, classes: int) -> str:
     """Boxes and scores of all places: 4 + classes rows."""
     joined = _rows(graph, features, (4 * BINS, 4 * BINS), (CLASSES, classes))
@@ -178,16 +185,16 @@ def _masks(graph: _Graph, fine: Value) -> str:
     return graph.conv(graph.conv((larger, 64), 64), MASKS, 1)[0]
 
 
-def _classes(graph: _Graph) -> str:
-    pooled = graph.node("GlobalAveragePool", [graph.conv(_backbone(graph)[2], 1280, 1)[0]])
+def _classes(graph: _Graph, last: Value) -> str:
+    pooled = graph.node("GlobalAveragePool", [graph.conv(last, 1280, 1)[0]])
     weights = graph.constant(graph.random.normal(0, 0.05, (1280, 1000)))
     return graph.node("Softmax", [graph.node("MatMul", [graph.node("Flatten", [pooled]), weights])], axis=1)
 
 
-def _results(graph: _Graph, size: int, task: str) -> list[str]:
+def _results(graph: _Graph, size: int, task: str, *, is_short: bool) -> list[str]:
     if task == "classify":
-        return [_classes(graph)]
-    features = _trunk(graph)
+        return [_classes(graph, (_short_trunk if is_short else _backbone)(graph)[2])]
+    features = (_short_trunk if is_short else _trunk)(graph)
     found = _head(graph, features, size, 1 if task == "pose" else CLASSES)
     if task == "detect":
         return [found]
@@ -198,10 +205,10 @@ def _results(graph: _Graph, size: int, task: str) -> list[str]:
     return [rows, _masks(graph, features[0])]
 
 
-def build(size: int = 640, task: str = "detect") -> onnx.ModelProto:
-    """The network for square images."""
+def build(size: int = 640, task: str = "detect", *, is_short: bool = False) -> onnx.ModelProto:
+    """The network for square images; with the same outputs and few layers if it `is_short`."""
     graph = _Graph()
-    results = _results(graph, size, task)
+    results = _results(graph, size, task, is_short=is_short)
     names = [f"output{number}" for number in range(len(results))]
     graph.nodes += [helper.make_node("Identity", [one], [name]) for one, name in zip(results, names, strict=True)]
     inputs = [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, size, size])]

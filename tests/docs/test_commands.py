@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from tpuc_driver.cli import main
 
+from benchmarks.yolov8 import TASKS, build
 from tests.families import each
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,6 +144,13 @@ def annotated(folder: Path) -> None:
     (folder / "instances.json").write_text(json.dumps(content))
 
 
+def ultralytics(folder: Path) -> None:
+    """Exports for small pictures, with few layers."""
+    for name, task in zip(("yolov8n", "yolov8n-seg", "yolov8n-pose", "yolov8n-cls"), TASKS, strict=True):
+        (folder / f"{name}.onnx").write_bytes(build(64, task, is_short=True).SerializeToString())
+    (folder / "images").rename(folder / "coco")
+
+
 PREPARED: dict[str, list[Callable[[Path], object]]] = {
     "docs/combine.md": [
         lambda folder: classifier(folder / "faces.onnx", classes=4),
@@ -167,6 +175,9 @@ PREPARED: dict[str, list[Callable[[Path], object]]] = {
         done("compile yolox.onnx --chip cv181x --preprocess yolox --post yolox -o detector.cvimodel"),
     ],
     "docs/tpu-mlir.md": [TOP],
+    "docs/tutorials/from-ultralytics.md": [ultralytics],
+    "docs/tutorials/yolo-bm1684x.md": [ultralytics, annotated],
+    "docs/tutorials/yolo-milk-v-duo.md": [ultralytics, annotated],
 }
 
 
