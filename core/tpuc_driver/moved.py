@@ -50,6 +50,10 @@ _WHOLE: Mapping[str, str] = {
 """Packages and modules that moved as they are, with everything below them."""
 
 
+_ALIASES: Mapping[str, str] = {"tpuc.onnx_backend": "tpuc_driver.onnx_backend"}
+"""Modules of the driver that are meant to be found under `tpuc`."""
+
+
 def new_places(name: str) -> Sequence[str]:
     """The modules that have what the module `name` had; empty for a module that did not move."""
     if name in _SPLIT:
@@ -62,7 +66,21 @@ def new_places(name: str) -> Sequence[str]:
 
 def spec_of(name: str) -> ModuleSpec | None:
     """How the import system makes a module that answers for one that has moved; None for any other name."""
+    if name in _ALIASES:
+        return ModuleSpec(name, _Alias())
     return ModuleSpec(name, _Loader(), is_package=True) if new_places(name) else None
+
+
+class _Alias(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """A module with the same names: an imported one cannot have two specs."""
+        module, found = ModuleType(spec.name), importlib.import_module(_ALIASES[spec.name])
+        vars(module).update({name: value for name, value in vars(found).items() if not name.startswith("__")})
+        module.__doc__ = found.__doc__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: its names are there already."""
 
 
 class _Loader(Loader):

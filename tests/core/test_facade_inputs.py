@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -64,6 +65,8 @@ class Loader:
 FORMS: list[tuple[str, Callable[[], Any]]] = [
     ("array", lambda: IMAGES),
     ("tensor", lambda: TorchTensor(IMAGES)),
+    ("halves", lambda: IMAGES.astype(np.float16)),
+    ("bfloat16", lambda: IMAGES.astype(ml_dtypes.bfloat16)),
     ("by name", lambda: {"image": IMAGES}),
     ("lists of numbers", IMAGES.tolist),
     ("list of arrays", lambda: list(IMAGES)),
@@ -77,7 +80,8 @@ FORMS: list[tuple[str, Callable[[], Any]]] = [
 
 @each(("name", "form"), FORMS, ids=[name for name, _ in FORMS])
 def test_samples_of_any_form_give_the_same(name: str, form: Callable[[], Any], network: tpuc.Network) -> None:
-    wanted = network.run(IMAGES)["probabilities"]
+    images = IMAGES.astype(ml_dtypes.bfloat16) if name == "bfloat16" else IMAGES
+    wanted = network.run(images.astype(np.float16 if name == "halves" else np.float32))["probabilities"]
     np.testing.assert_array_equal(network.run(form())["probabilities"], wanted)
 
 

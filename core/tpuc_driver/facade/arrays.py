@@ -51,7 +51,9 @@ def as_array(given: object, name: str) -> Array:
     except (TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise InvalidInput(f"{name} is no array ({reason}); give numbers of one shape.") from error
-    if array.dtype.kind not in "biufV":
+    if array.dtype.kind == "V" and array.dtype.names is None:  # narrow floats, of which numpy knows the bytes alone
+        array = array.astype(np.float32)
+    if array.dtype.kind not in "biuf":
         raise InvalidInput(f"{name} holds {type(given).__name__}, not numbers; give an array of numbers.")
     return array
 
