@@ -34,10 +34,16 @@ IN_TURN = [name for name, (chip, _) in RUNS.items() if chip in ("bm1684x", "cv18
 """Fewer lanes are tried with other networks in the quick run."""
 LONG = ("long_wave", "wide_images")
 """Networks that take most of a minute in most modes."""
+IN_FLOATS = {"text_lines": "bm1684x-f16", "wide_images": "bm1684x-f32"}
+"""Quick in this run only: cells of an LSTM are one op in floats and many in integers."""
 QUICK = {
-    ("wide_images", "bm1684x-f32"),
-    *quick_pairs(
-        {name: name for name in [one for one in NETWORKS if one not in LONG][::2]}, IN_TURN, lambda _: "network"
+    *IN_FLOATS.items(),
+    *(
+        (name, run)
+        for name, run in quick_pairs(
+            {name: name for name in [one for one in NETWORKS if one not in LONG][::2]}, IN_TURN, lambda _: "network"
+        )
+        if name not in IN_FLOATS
     ),
 }
 """Every other network on one chip in one mode, in turn; only the widest images are reduced in parts, in floats."""

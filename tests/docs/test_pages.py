@@ -101,9 +101,10 @@ def test_the_command_line_page_is_current(generate: Any) -> None:
     assert text(DOCS / "cli.md") == generate.cli_page(), OUT_OF_DATE
 
 
-@each("chip", sorted(ENTRY_POINTS.get("tpuc.chips", {})))
-def test_the_support_of_a_chip_is_current(chip: str, generate: Any) -> None:
-    assert generate.support_sections()[chip] in text(DOCS / "support.md"), OUT_OF_DATE
+def test_the_support_of_every_chip_is_current(generate: Any) -> None:
+    page, sections = text(DOCS / "support.md"), generate.support_sections()
+    assert sections.keys() == ENTRY_POINTS.get("tpuc.chips", {}).keys()
+    assert [chip for chip, section in sections.items() if section not in page] == [], OUT_OF_DATE
 
 
 def test_the_operators_of_onnx_are_current(generate: Any) -> None:
