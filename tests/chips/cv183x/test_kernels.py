@@ -24,11 +24,25 @@ from tests.families import each
 Array = NDArray[Any]
 
 
+WIDE_OPS = {sample.op.name: name for name, sample in reversed(WIDE.items())}
+"""The first wide sample of each op."""
+
+
 # Plans of many large ops side by side take long, so these are by themselves.
 @each(
     "samples",
-    [INTEGERS, FLOATS, STATED, *({name: sample} for name, sample in WIDE.items())],
-    ids=["integers", "floats", "stated", *(f"wide-{name}" for name in WIDE)],
+    [
+        *(
+            pytest.param(some, id=name)
+            for name, some in {"integers": INTEGERS, "floats": FLOATS, "stated": STATED}.items()
+        ),
+        *(
+            pytest.param(
+                {name: one}, marks=() if WIDE_OPS[one.op.name] == name else pytest.mark.slow, id=f"wide-{name}"
+            )
+            for name, one in WIDE.items()
+        ),
+    ],
 )
 def test_the_simulator_equals_the_evaluation(samples: dict[str, Sample]) -> None:
     registry = Registry()
