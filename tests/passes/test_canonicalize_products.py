@@ -123,3 +123,35 @@ def test_a_channel_with_a_bias_far_above_the_others_leaves_nothing_behind() -> N
     narrowing = net.build.weight("narrowing", np.eye(4, 5, dtype=np.float32)[:, :, None, None])
     module = net.finish(net.op(top.Conv(kernel_shape=(1, 1)), wide, narrowing, net.none))
     assert canonicalized(module) == ["Conv"]
+
+
+@each(
+    ("shape", "expected"),
+    [
+        ((10, 8), ["MatMul", "Reshape"]),
+        ((5, 2, 8), ["MatMul", "Reshape"]),
+        ((2, 1, 5, 8), ["MatMul", "Reshape"]),
+        ((10, 4, 2), ["MatMul", "Reshape", "Mul", "Add"]),  # the channels are split
+    ],
+)
+def test_scales_behind_a_reshape_go_into_the_product(shape: tuple[int, ...], expected: list[str]) -> None:
+    """Exporters flatten before the normalization of a linear layer, which then is one of two dimensions."""
+    net = Network(2, 5, 6)
+    product = net.op(top.MatMul(), net.input, net.weight(6, 8), net.weight(8))
+    flat = net.op(top.Reshape(shape=shape), product)
+    scaled = net.op(top.Mul(), flat, net.weight(shape[-1]))
+    module = net.finish(net.op(top.Add(do_relu=True), scaled, net.weight(shape[-1])))
+    name = module.main.outputs[0].name
+    assert canonicalized(module) == expected
+    assert module.main.outputs[0].name == name
+
+
+def test_scales_behind_a_reshape_of_others_stay() -> None:
+    """A value that somebody else reads, and rows that a permutation would be needed for."""
+    net = Network(2, 5, 8)
+    product = net.op(top.MatMul(), net.input, net.weight(8, 8), net.weight(8))
+    flat = net.op(top.Reshape(shape=(10, 8)), product)
+    scaled = net.op(top.Mul(), flat, net.weight(10, 1))
+    other = net.op(top.Mul(), net.op(top.Reshape(shape=(10, 8)), product), net.weight(8))
+    module = net.finish(scaled, net.op(top.Exp(), other))
+    assert sorted(canonicalized(module)) == sorted(["MatMul", "Reshape", "Mul", "Reshape", "Mul", "Exp"])

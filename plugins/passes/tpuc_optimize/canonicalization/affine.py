@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import Module, NoneType, Operation, Pattern, Rewriter, Value
+from tpuc.api import Location, Module, NoneType, Operation, Pattern, Rewriter, Value
 from tpuc_ops import top
 
 from tpuc_optimize.canonicalization.common import (
@@ -67,7 +68,9 @@ class NeutralNumber(Pattern):
 
 @dataclass(frozen=True)
 class AffineIntoProduct(Pattern):
-    """``(x @ w + b) * s + t`` is ``x @ (w * s) + (b * s + t)``, for convolutions and matrix products."""
+    """``(x @ w + b) * s + t`` is ``x @ (w * s) + (b * s + t)``, for convolutions and matrix products; also behind a
+    reshape that keeps the channels a dimension of their own.
+    """
 
     names: Names
     matches = AFFINE_OPS
@@ -76,14 +79,22 @@ class AffineIntoProduct(Pattern):
         module = rewriter.module
         position = computed_operand(operation)
         producer = None if position is None else sole_producer(operation, position)
+        reshape = producer if producer is not None and isinstance(producer.op, (top.Reshape, top.Flatten)) else None
+        if reshape is not None:
+            producer = sole_producer(reshape)
         if position is None or producer is None or not isinstance(producer.op, (top.Conv, top.MatMul)):
             return False
         before: Any = producer.op
         axis = output_axis(producer)
         matrix = _float64(producer.operands[1], module)
-        if axis is None or matrix is None or before.do_relu or producer.result.type != operation.result.type:
+        value = operation.operands[position]
+        if axis is None or matrix is None or before.do_relu or value.type != operation.result.type:
             return False
-        affine = affine_of(operation, position, module, producer.result.tensor.dims, axis)
+        if reshape is not None:
+            axis = _axis_behind(producer.result.tensor.dims, axis, value.tensor.dims)
+        if axis is None:
+            return False
+        affine = affine_of(operation, position, module, value.tensor.dims, axis)
         bias = bias_of(producer, module)
         if affine is None or bias is None:
             return False
@@ -102,10 +113,26 @@ class AffineIntoProduct(Pattern):
             total = new_weight(rewriter, self.names, f"{name}_bias", bias * factor + summand)
             rewriter.set_operand(producer, 2, total)
         location = operation.location
-        rewriter.replace(operation, producer.result)
+        rewriter.replace(operation, value)
         fused = dataclasses.replace(before, do_relu=after.do_relu, relu_limit=after.relu_limit)
+        if reshape is not None:
+            rewriter.change(reshape, reshape.op, location)
+            location = Location((self.names.new(f"{name}_product"),))
         rewriter.change(producer, fused, location)
         return True
+
+
+def _axis_behind(dims: tuple[int, ...], axis: int, reshaped: tuple[int, ...]) -> int | None:
+    """Which dimension of the reshaped value is that axis alone; None where it is split, or joined with others."""
+    before = math.prod(dims[:axis])
+    return next(
+        (
+            index
+            for index, extent in enumerate(reshaped)
+            if extent == dims[axis] and math.prod(reshaped[:index]) == before
+        ),
+        None,
+    )
 
 
 def computed_operand(operation: Operation) -> int | None:
