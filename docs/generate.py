@@ -6,7 +6,7 @@
 - the tables below `<!-- tpulang -->`, and what a script prints, below `<!-- output: FILE.py -->`
 - the figures in README and figures.md, below `<!-- figures: short -->` and `<!-- figures: all -->`
 - `pictures/digits.svg`, from the example, and `pictures/rooms.svg`
-- `cli.md`, from the commands themselves
+- `cli.md`, from the commands themselves, and the JSON Schema of `tpuc.toml`
 - the sections of `support.md`, from the tables of every bundled chip and of the ONNX front end
 - the type stubs of the op packages `tpuc_ops.top` and `tpuc_ops.tpu`, from their files
 """
@@ -17,6 +17,7 @@ import ast
 import contextlib
 import inspect
 import io
+import json
 import re
 import runpy
 import textwrap
@@ -91,6 +92,7 @@ FIGURES = re.compile(r"(<!-- figures: (short|all) -->\n).*?(<!-- end of figures 
 OUTPUT = re.compile(r"(<!-- output: (\S+) -->\n)```text\n.*?^```\n", re.MULTILINE | re.DOTALL)
 SCRIPT_TABLE = re.compile(r"(<!-- options: (\w+) -->\n)(?:\|.*\n)*", re.MULTILINE)
 PICTURE = DOCS / "pictures" / "digits.svg"
+SETTINGS = ROOT / "core" / "tpuc_driver" / "schemas" / "tpuc-toml.json"
 ROOMS = DOCS / "pictures" / "rooms.svg"
 TPULANG_TABLES = re.compile(r"(<!-- tpulang -->\n).*?(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir", ".cpp": "cpp"}
@@ -243,6 +245,38 @@ def cli_page() -> str:
             lines += ["", f"Also called {', '.join(sorted(aliases))}."]
         lines += [*_usage(name, command)]
     return "\n".join(lines) + "\n"
+
+
+def settings_schema() -> str:
+    """The JSON Schema of `tpuc.toml`: the options of every bundled command, and the passes of the stages."""
+    names = {"type": ["array", "string"], "items": {"type": "string"}}
+    common = {option.name for option in global_options()}
+    tables = {
+        name: {
+            "type": "object",
+            "properties": {
+                option.lstrip("-"): {"description": parameter.help or ""}
+                for parameter in command.params
+                if isinstance(parameter, click.Option) and parameter.name not in common
+                for option in parameter.opts
+                if option.startswith("--")
+            },
+        }
+        for name, command in sorted(_commands().items())
+    }
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "tpuc.toml",
+        "description": "Options of commands, by tables named after them; `_` and `-` are the same in names.",
+        "type": "object",
+        "properties": {
+            "with": names,
+            "prefer": names,
+            "pipelines": {"type": "object", "properties": dict.fromkeys(PIPELINES, names)},
+            **tables,
+        },
+    }
+    return json.dumps(whole, indent=1) + "\n"
 
 
 def _commands() -> Mapping[str, click.Command]:
@@ -471,7 +505,13 @@ def pages() -> Mapping[Path, str]:
 
 def main() -> None:
     """Write the pages and stubs that are not as they should be."""
-    for path, text in {**pages(), **stubs(), PICTURE: figures.picture(), ROOMS: rooms.picture()}.items():
+    for path, text in {
+        **pages(),
+        **stubs(),
+        SETTINGS: settings_schema(),
+        PICTURE: figures.picture(),
+        ROOMS: rooms.picture(),
+    }.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             click.echo(f"{path.relative_to(ROOT)} written")
