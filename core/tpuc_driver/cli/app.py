@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tpuc.schedule import Pipelines
 
     from tpuc_driver.cli.settings import Settings
+    from tpuc_driver.cli.tables import Mark
 
 
 @dataclass
@@ -67,6 +69,12 @@ class App:
     def result(self, text: str) -> None:
         """A result, on stdout."""
         click.echo(text)
+
+    def table(self, rows: Sequence[Sequence[str]], mark: Mark | None = None, *, has_head: bool = True) -> None:
+        """A table on stdout, the first row of which is its head: for a terminal, a pipe, or whoever reads it."""
+        from tpuc_driver.cli.tables import write_table
+
+        write_table(sys.stdout, rows, mark, has_head=has_head)
 
     def result_json(self, value: Any) -> None:
         """A result for programs, on stdout; what is infinite or no number is null, JSON has no word for it."""

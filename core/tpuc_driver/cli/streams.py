@@ -83,6 +83,11 @@ class Shown(io.TextIOBase):
             self._put(shown)
         return len(text)
 
+    def write_styled(self, text: str) -> None:
+        """Print text of ours as it is, with its colors; names in it have been made visible."""
+        encoding = getattr(self.raw, "encoding", None) or "utf-8"
+        self._put(text.encode(encoding, errors="replace").decode(encoding))
+
     def flush(self) -> None:
         """Hand on what was written."""
         self._put("")

@@ -15,7 +15,6 @@ from tpuc_driver.api.command import (
     App,
     Command,
     check_inputs,
-    columns,
     layout_option,
     pass_app,
     preprocess_options,
@@ -119,7 +118,7 @@ def command(
     if as_json:
         app.result_json(result.to_json())
         return
-    app.result(columns(result.rows()))
+    app.table(result.rows())
     app.result(f"{result.samples} samples of {result.dataset}{told}")
 
 

@@ -19,7 +19,6 @@ from tpuc_driver.api.command import (
     CommandGroup,
     check_output,
     check_writable,
-    columns,
     pass_app,
 )
 
@@ -69,7 +68,7 @@ def dump(app: App, file: Path, name: str | None, count: int | None) -> None:
 
     arrays = load(file)
     if name is None:
-        app.result(columns([(key, shape_text(array), str(array.dtype)) for key, array in arrays.items()]))
+        app.table([(key, shape_text(array), str(array.dtype)) for key, array in arrays.items()], has_head=False)
         return
     array = named(arrays, name, file)
     if count:
@@ -77,7 +76,7 @@ def dump(app: App, file: Path, name: str | None, count: int | None) -> None:
         order = np.argsort(-flat.astype(np.float64), kind="stable")[:count]
         places = np.stack(np.unravel_index(order, array.shape), axis=1).tolist()
         rows = [(",".join(map(str, place)), str(flat[one])) for place, one in zip(places, order, strict=True)]
-        app.result(columns(rows))
+        app.table(rows, has_head=False)
     else:
         app.result(np.array2string(array, threshold=array.size + 1, separator=" "))
     app.result(f"{shape_text(array)} {array.dtype}")
@@ -112,7 +111,7 @@ def statistic(app: App, file: Path, as_json: bool) -> None:
     for name, one in found.items():
         shown = [f"{one[figure]:.6g}" if figure in one else "-" for figure in figures]
         rows.append([name, "x".join(map(str, one["shape"])), one["dtype"], *shown, *(str(one[key]) for key in counts)])
-    app.result(columns(rows))
+    app.table(rows)
 
 
 @command.command("check-nan-inf")
@@ -168,7 +167,7 @@ def compare(
     if as_json:
         app.result_json({"passed": not failed, "arrays": [one.to_json() for one in found]})
     else:
-        app.result(columns(rows))
+        app.table(rows)
         app.result(f"{len(found)} compared, {len(failed)} failed")
     return FAILED if failed else 0
 
@@ -186,7 +185,7 @@ def print_diff(app: App, one: Path, other: Path, name: str, count: int | None) -
     found = differences(named(load(one), name, one), named(load(other), name, other))
     rows = [("place", one.name, other.name)]
     rows += [(",".join(map(str, place)), str(a), str(b)) for place, a, b in found[: count or None]]
-    app.result(columns(rows))
+    app.table(rows)
     app.result(f"{len(found)} differ")
 
 

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from tpuc.api import CorruptFile, InvalidModel, TpucError, UsageError, write_atomic
-from tpuc_driver.api.command import FILE, OUTPUT, App, Command, check_inputs, check_writable, open_compiled, pass_app
+from tpuc_driver.api.command import (
+    FILE,
+    OUTPUT,
+    POSITIVE,
+    App,
+    Command,
+    check_inputs,
+    check_writable,
+    open_compiled,
+    pass_app,
+)
 
 if TYPE_CHECKING:
     from tpuc.api import Chip, LayerCommands, LoadedModel
@@ -37,6 +47,7 @@ LARGEST = 1 << 48
     "--what-if", metavar="ddr=X,clock=Y", default="", help="Also time it with DDR or clock X or Y times as fast."
 )
 @click.option("--plan", type=FILE, metavar="FILE.json", help="Names and reasons: what `--memory-plan` wrote.")
+@click.option("--top", type=POSITIVE, metavar="N", help="List only the N layers that take longest, those first.")
 @click.option("--trace", type=OUTPUT, metavar="FILE.json", help="Write a timeline that Perfetto opens.")
 @click.option("--html", "page", type=OUTPUT, metavar="FILE.html", help="Write a page with maps of both memories.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -47,6 +58,7 @@ def command(
     profile_name: str | None,
     what_if: str,
     plan: Path | None,
+    top: int | None,
     trace: Path | None,
     page: Path | None,
     as_json: bool,
@@ -80,6 +92,8 @@ def command(
         app.result_json(report.to_json())
     else:
         app.result(report.text())
+        app.result("")
+        app.table(report.layer_rows(top or 0))
 
 
 def read_what_if(text: str) -> dict[str, float]:

@@ -25,7 +25,7 @@ def page_text(report: Report) -> str:
             "TITLE": f"{Path(report.file).name} on {chip}",
             "SUBTITLE": f"by the timing profile '{report.profile}'",
             "TILES": Markup("".join(_tile(*one) for one in _tiles(report))),
-            "SUMMARY": report.text(layers=False),
+            "SUMMARY": report.text(),
             "TENSORS": Markup("\n".join(_tensor(report, number) for number in range(len(report.analysis.tensors)))),
             "LAYERS": Markup("\n".join(_layer(report, *one) for one in enumerate(report.analysis.steps))),
             "DATA": Data(_data(report)),

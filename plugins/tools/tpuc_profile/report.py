@@ -78,7 +78,7 @@ class Report:
         """The name of a layer, or of the tensor that a step makes."""
         return step.name or (self.names[step.tensor] if step.tensor >= 0 else "(nothing stored)")
 
-    def text(self, layers: bool = True) -> str:
+    def text(self) -> str:
         """For people."""
         lines = [f"{self.file}: {self.cycles:,} cycles = {self.milliseconds:.3f} ms on {self._profile}"]
         note = self.chip.profile_notes.get(self.profile)
@@ -111,8 +111,6 @@ class Report:
         lines.append("memory: " + ", ".join(f"{name} {size:,} B" for name, size in self.loaded.memory.items()))
         if self.what_if is not None:
             lines.append(self._what_if_text(self.what_if))
-        if layers:
-            lines += self._layer_lines()
         return "\n".join(map(visible, lines))
 
     @property
@@ -132,21 +130,24 @@ class Report:
             f"{what_if.milliseconds:.3f} ms{change}"
         )
 
-    def _layer_lines(self) -> list[str]:
+    def layer_rows(self, top: int = 0) -> list[tuple[str, ...]]:
+        """A table of the layers in their order, or of so many that take longest, those first."""
         known = any(step.name for step in self.analysis.steps)
-        head = (
-            f"{'from':>11} {'to':>11} {'compute':>11} {'dma':>11} {'read B':>11} {'written B':>11} {'LMEM B':>8}  "
-            f"{'layer' if known else 'made'}"
-        )
+        head = ("from", "to", "compute", "dma", "read B", "written B", "LMEM B", "layer" if known else "made")
+        steps = sorted(self.analysis.steps, key=lambda step: -max(step.compute_cycles, step.dma_cycles))
         return [
-            "",
             head,
             *(
-                f"{_cycle(step, step.start):>11} {_cycle(step, step.end):>11} {step.compute_cycles:>11,} "
-                f"{step.dma_cycles:>11,} "
-                f"{step.read_bytes:>11,} {step.written_bytes:>11,} {step.lmem_bytes:>8,}  {self.step_name(step)}"
-                f"{f' ({step.op})' if step.op else ''}"
-                for step in self.analysis.steps
+                (
+                    *(_cycle(step, step.start), _cycle(step, step.end)),
+                    *(f"{one:,}" for one in (step.compute_cycles, step.dma_cycles, step.read_bytes)),
+                    *(
+                        f"{step.written_bytes:,}",
+                        f"{step.lmem_bytes:,}",
+                        self.step_name(step) + (f" ({step.op})" if step.op else ""),
+                    ),
+                )
+                for step in (steps[:top] if top else self.analysis.steps)
             ),
         ]
 

@@ -184,7 +184,7 @@ def _time(timed: Report | None) -> Iterator[str]:
         return
     analysis = timed.analysis
     yield strips.engines(analysis, [timed.step_name(step) for step in analysis.steps])
-    for line in timed.text(layers=False).splitlines()[1:]:
+    for line in timed.text().splitlines()[1:]:
         if not line.startswith("memory: "):
             yield paragraph(line)
 

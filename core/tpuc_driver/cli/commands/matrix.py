@@ -11,7 +11,6 @@ from tpuc.errors import PluginConflict
 
 from tpuc_driver.cli.app import App, pass_app
 from tpuc_driver.cli.command import Command
-from tpuc_driver.cli.text import columns
 from tpuc_driver.support import read_forms
 
 if TYPE_CHECKING:
@@ -52,9 +51,9 @@ def command(app: App, chip: str, as_json: bool) -> None:
         app.result_json({"chip": chip, "modes": list(modes), **rows})
         return
     shown = [(op, *(shown_cell(description, op, mode, row[mode]) for mode in modes)) for op, row in lowerings.items()]
-    app.result(columns([("op", *modes), *shown]))
+    app.table([("op", *modes), *shown])
     app.result("")
-    app.result(columns([("instruction op", "kernel"), *kernels.items()]))
+    app.table([("instruction op", "kernel"), *kernels.items()])
 
 
 def dialects(registry: Registry, group: str, owners: Sequence[str]) -> list[str]:

@@ -93,6 +93,6 @@ def command(
 def list_passes(app: App) -> None:
     """Names of passes with who offers them, then stages with their passes. Imports none."""
     passes = [(row.name, f"{row.package} {row.version}") for row in app.registry.describe("tpuc.passes")]
-    app.result(columns([("pass", "package"), *passes]))
+    app.table([("pass", "package"), *passes])
     app.result("")
-    app.result(columns([("pipeline", "passes"), *((stage, " ".join(texts)) for stage, texts in app.pipelines.items())]))
+    app.table([("pipeline", "passes"), *((stage, " ".join(texts)) for stage, texts in app.pipelines.items())])

@@ -12,12 +12,15 @@ import click
 from tpuc_driver.cli.app import App, pass_app
 from tpuc_driver.cli.command import Command
 from tpuc_driver.cli.summaries import BUILT_IN
-from tpuc_driver.cli.text import columns
 
 if TYPE_CHECKING:
     from tpuc.registry import Registry, Row
 
     from tpuc_driver.problems import Problem
+
+
+BAD_STATES = ("broken", "conflict")
+"""Of plugins that cannot be used."""
 
 
 @click.command(
@@ -42,7 +45,10 @@ def command(app: App, check: bool, as_json: bool) -> int:
         listed = [dataclasses.asdict(row) for row in rows]
         app.result_json({"plugins": listed, "problems": [*unreadable, *problems]} if check else {"plugins": listed})
     else:
-        app.result(show(app.registry, rows))
+        if rows:
+            app.table(listed_rows(app.registry, rows), lambda row: "red" if row[-1] in BAD_STATES else "")
+        else:
+            app.result("no plugins are installed")
         for problem in problems:
             app.remark(problem)
     return 1 if problems or unreadable else 0
@@ -59,12 +65,10 @@ def with_broken(rows: Sequence[Row], problems: Sequence[Problem]) -> list[Row]:
     return [*marked, *(Row(o.group, o.name, o.package, o.version, o.path, "broken") for o in others)]
 
 
-def show(registry: Registry, rows: list[Row]) -> str:
-    """One line per plugin, under the word for its group."""
-    if not rows:
-        return "no plugins are installed"
+def listed_rows(registry: Registry, rows: list[Row]) -> list[tuple[str, ...]]:
+    """One row per plugin, under the word for its group."""
     head = ("kind", "name", "package", "object", "state")
-    return columns([head, *(_cells(_kind(registry, row.group), row) for row in rows)])
+    return [head, *(tuple(_cells(_kind(registry, row.group), row)) for row in rows)]
 
 
 def _kind(registry: Registry, group: str) -> str:

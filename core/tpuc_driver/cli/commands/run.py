@@ -17,7 +17,6 @@ from tpuc_driver.cli.command import Command
 from tpuc_driver.cli.options import labels_option, layout_option, preprocess_options, trust_option
 from tpuc_driver.cli.outputs import check_output
 from tpuc_driver.cli.session import check_inputs, open_session
-from tpuc_driver.cli.text import columns
 from tpuc_driver.cli.values import FILE, OUTPUT, PATHS, POSITIVE
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def command(
             )
         values = stacked([one.values for one in ran])
         _write(output, outputs)
-        app.result(columns(_summary(values) if summary else list(_listing(values, outputs))))
+        app.table(_summary(values) if summary else list(_listing(values, outputs)), has_head=summary)
         return
     _write(output, outputs)
     for one, lines in zip(ran, shown, strict=True):

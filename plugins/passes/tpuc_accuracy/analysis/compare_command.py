@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from tpuc_driver.api.command import (
     COUNT,
     EMPTY,
@@ -15,7 +16,6 @@ from tpuc_driver.api.command import (
     App,
     Command,
     check_inputs,
-    columns,
     open_session,
     pass_app,
 )
@@ -31,7 +31,13 @@ from tpuc_driver.api.command import (
 @click.argument("quantised", metavar="QUANT.mlir", type=FILE)
 @click.option("--input", "inputs", type=PATHS, default=EMPTY, required=True, help="Samples: npz, npy, or image files.")
 @click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="Maximum number of samples.")
-@click.option("--top", type=COUNT, default=5, show_default=True, help="Number of layers to suggest remedies for.")
+@click.option(
+    "--top",
+    type=COUNT,
+    default=5,
+    show_default=True,
+    help="Number of layers to suggest remedies for; if given, only these are listed, worst first.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
 @pass_app
 def command(
@@ -46,15 +52,17 @@ def command(
     if as_json:
         app.result_json([_plain(error) for error in errors])
         return
-    app.result(_table(errors))
     worst = sorted((error for error in errors if error.is_split), key=lambda error: _db(error.local, error.signal))
+    is_chosen = click.get_current_context().get_parameter_source("top") is ParameterSource.COMMANDLINE
+    names = {error.name for error in worst[:top]}
+    app.table(_table(worst[:top] if is_chosen else errors), lambda row: "red" if row[0] in names else "")
     for error in worst[:top]:
         if error.remedy:
             app.result(f"{error.name}: mostly {error.cause}; {error.remedy}")
 
 
-def _table(errors: list[Any]) -> str:
-    causes = list(errors[0].parts)
+def _table(errors: list[Any]) -> list[tuple[str, ...]]:
+    causes = list(errors[0].parts) if errors else []
     rows: list[tuple[str, ...]] = [
         ("layer", "op", "cosine", "euclid", "SQNR dB", "decisions", "own dB", *causes, "cross terms")
     ]
@@ -65,7 +73,7 @@ def _table(errors: list[Any]) -> str:
         whole = f"{_db(error.noise, error.signal):.1f}"
         kept = "-" if error.kept is None else f"{error.kept.same}/{error.kept.total}"
         rows.append((error.name, error.op, f"{error.cosine:.6f}", f"{error.euclidean:.4f}", whole, kept, own, *split))
-    return columns(rows)
+    return rows
 
 
 def _plain(error: Any) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from tpuc_driver.api.command import (
     check_inputs,
     check_one_data_source,
     check_writable,
-    columns,
     open_session,
     pass_app,
 )
@@ -97,7 +96,7 @@ def command(
     found = search_quantise_table(session, session.load(mlir), calibration_table, latencies=timed, options=options)
     if loss_table is not None:
         write_atomic(loss_table, found.loss_text())
-    app.result(_front(found, session))
+    app.table(_front(found, session))
     chosen = found.choose(min_cosine, max_latency)
     if chosen is None:
         limits = [f"cosine of at least {min_cosine:g}"] if min_cosine is not None else []
@@ -118,7 +117,7 @@ def command(
     return 0
 
 
-def _front(found: Any, session: Session) -> str:
+def _front(found: Any, session: Session) -> list[tuple[str, ...]]:
     """The network without float layers, and those that no other beats in both accuracy and cost."""
     rows = [("float layers", "cosine", "SQNR dB", "cycles", "latency ms", "last added")]
     for point in dict.fromkeys((*found.points[:1], *found.front())):
@@ -126,7 +125,7 @@ def _front(found: Any, session: Session) -> str:
         last = point.floats[-1] if point.floats else ""
         figures = (f"{point.cosine:.6f}", f"{-point.loss:.2f}", _cycles(point, session), time)
         rows.append((str(len(point.floats)), *figures, last))
-    return columns(rows)
+    return rows
 
 
 def _cycles(point: Any, session: Session) -> str:
