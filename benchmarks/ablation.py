@@ -51,7 +51,7 @@ NEUTRAL: Mapping[str, float] = {
     "ComparisonOptions.hopeless": 120.0,
     "Margins.far": 1e9,
     "Margins.few": 0.0,
-    "Margins.most": 0.0,
+    "Margins.most": 1.0,
     "Margins.output": 1.0,
     "Margins.rare": 1.0,
     "RoundingOptions.least_gain": 0.0,

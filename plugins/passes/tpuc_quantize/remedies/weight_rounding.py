@@ -46,7 +46,7 @@ class RoundingOptions:
     """Weights behind so many are told at once what these leave, by a product: this only saves time."""
     least_gain: float = 0.05
     """The error on samples between those of the fit must fall by this part. Products gained 0.6 to 14 dB, so that it
-    only keeps out what is luck.
+    only keeps out what is luck. With 0 one of six networks gains 0.8 dB, the others nothing.
     """
 
 
