@@ -39,8 +39,9 @@ ALLOWED_SKIPS = ROOT / "tests" / "allowed_skips.toml"
 ASKED_CASES: list[str] = []
 """Parts of names of the cases that families run; all run where nothing is asked for."""
 
-settings.register_profile("tpuc", derandomize=True, deadline=None, database=None)
-settings.load_profile("tpuc")
+for _profile, _examples in (("quick", 50), ("slow", 100)):
+    settings.register_profile(_profile, derandomize=True, deadline=None, database=None, max_examples=_examples)
+settings.load_profile("quick")
 
 
 Generate = Callable[[GenerateCode, Chip, Module, PassContext], bytes]
@@ -78,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
         folder: Path | None = config.getoption(option)
         if folder is not None and not (folder / needed).exists():
             raise pytest.UsageError(f"{option} {folder}: no {needed!r} there")
+    settings.load_profile("slow" if config.getoption("--slow") else "quick")
     asked: list[str] | None = config.getoption("--case")
     ASKED_CASES[:] = asked or ()
     allowed: Path | None = config.getoption("--strict-skips")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.turns import few_pairs, first_few, in_turn, one_of_each, quick_pairs, runs_in_turn
+from tests.turns import few_pairs, first_few, in_turn, one_of_each, quick_pairs, runs_in_turn, single_pairs
 
 CASES = {"add": "sum", "add_far": "sum", "add_wide": "sum", "conv": "window", "pool": "window"}
 MODES = ("f32", "f16", "int8")
@@ -41,6 +41,11 @@ def test_few_pairs_have_the_first_and_the_last_case_of_every_kind() -> None:
     parameters = in_turn(CASES, MODES, lambda kind: kind, few_pairs)
     assert len(parameters) == len(CASES) * len(MODES)
     assert {parameter.values for parameter in parameters if not parameter.marks} == pairs
+
+
+def test_single_pairs_have_the_first_or_the_last_case_of_every_kind() -> None:
+    kinds = {"a": 0, "b": 0, "c": 1, "d": 2, "e": 2, "f": 3, "g": 3, "h": 3}
+    assert single_pairs(kinds, ("x", "y"), int) == {("a", "x"), ("c", "y"), ("e", "x"), ("h", "y")}
 
 
 def test_all_but_the_first_are_slow() -> None:

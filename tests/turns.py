@@ -44,6 +44,18 @@ def few_pairs(
     )
 
 
+def single_pairs(
+    cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable]
+) -> frozenset[tuple[str, str]]:
+    """Names of cases with a mode: of every kind the first case or the last, which take turns as the modes do."""
+    kinds: dict[Hashable, list[str]] = {}
+    for name, case in cases.items():
+        kinds.setdefault(kind(case), []).append(name)
+    return frozenset(
+        (names[-(turn // len(modes) % 2)], modes[turn % len(modes)]) for turn, names in enumerate(kinds.values())
+    )
+
+
 def in_turn(
     cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable], pairs: Pairs[T] = quick_pairs
 ) -> list[ParameterSet]:

@@ -56,6 +56,7 @@ def test_the_wheel_is_below_two_and_a_half_mebibytes(wheel: Path) -> None:
     assert wheel.stat().st_size < 5 << 19
 
 
+@pytest.mark.slow  # the wheel of a copy of the tree, which has the same bytes, is built in the quick run
 def test_two_source_archives_have_the_same_bytes(tmp_path: Path) -> None:
     built = [SdistBuilder(str(ROOT)).build(directory=str(tmp_path / name), versions=["standard"]) for name in "ab"]
     one, other = (Path(next(files)) for files in built)
@@ -97,6 +98,7 @@ def test_citation_names_this_version() -> None:
     assert f"\nlicense: {project()['license']}\n" in citation
 
 
+@pytest.mark.slow  # as above
 def test_two_wheels_have_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
     again = Path(next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])))
     assert again.read_bytes() == wheel.read_bytes()

@@ -17,12 +17,12 @@ from tests.chips.cv18.steps import check_steps
 from tests.chips.layer_cases import LayerCase
 from tests.chips.lowered import Array, path_of
 from tests.families import each
-from tests.turns import few_pairs
+from tests.turns import single_pairs
 
 MODES = ("int8", "bf16")
 _CASES = {f"{group}.{name}": case for group, layers in LAYERS for name, case in layers.items()}
 _IN_BOTH = {name: case for name, case in _CASES.items() if all(map(case.has, MODES))}
-QUICK = few_pairs(_IN_BOTH, MODES, path_of) | {
+QUICK = single_pairs(_IN_BOTH, MODES, path_of) | {
     (name, mode) for name, case in _CASES.items() if name not in _IN_BOTH for mode in MODES if case.has(mode)
 }
 """Modes take turns where a case has both."""

@@ -17,7 +17,7 @@ from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.bm1684x.kernels.more_cases import CASES, FUNCTIONS, Case
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, lowered_ops, own_ranges
 from tests.families import each
-from tests.turns import few_pairs, in_turn
+from tests.turns import in_turn, single_pairs
 
 # Of the greatest magnitude: operands, constants and results are rounded to 24, 11 and 8 bits, and sums cancel.
 SHARES = {"f32": 4e-6, "f16": 4e-3, "bf16": 3e-2}
@@ -43,8 +43,8 @@ def module_of(case: Case) -> tuple[Module, dict[str, Array], dict[str, Array]]:
 @each(
     ("name", "mode"),
     [
-        *in_turn(OTHERS, [*SHARES, *INTEGERS], lambda case: case.op.name, few_pairs),
-        *in_turn(COMPOSED, ["f32", *INTEGERS], lambda case: case.op.name, few_pairs),
+        *in_turn(OTHERS, [*SHARES, *INTEGERS], lambda case: case.op.name, single_pairs),
+        *in_turn(COMPOSED, ["f32", *INTEGERS], lambda case: case.op.name, single_pairs),
     ],
 )
 def test_lowered_ops_compute_the_op(name: str, mode: str) -> None:
