@@ -115,7 +115,7 @@ def test_equalised_filters_are_rounded_by_what_they_are_multiplied_with_however_
     assert EqualiseWeights().equalize(module.clone())
     compared = Comparison(is_better, "", Round("network", "", "", ()))
     monkeypatch.setattr(race, "compare_networks", lambda *_: compared)
-    monkeypatch.setattr(rounded_weights, "BUDGETS", replace(BUDGETS, quick=0.0))
+    monkeypatch.setattr(search, "BUDGETS", replace(BUDGETS, quick=0.0))
     monkeypatch.setattr(rounded_weights, "find_rounding", lambda *_: rounded.append(1) or {})
     table(module, tmp_path, IMAGES, workers=1)
     assert len(rounded) == is_better

@@ -130,10 +130,13 @@ class TestEqualised:
         assert runs == [1, 1]
 
     def test_more_samples_say_whether_the_gain_is_clear(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        race, runs = self.race([0.4, 2.9], tmp_path, monkeypatch)
+        race, runs = self.race([0.4, 1.9], tmp_path, monkeypatch)
         assert not race.search.best.factors
-        assert runs == [1, 1, 8, 8]
-        race, _ = self.race([0.4, 3.1], tmp_path, monkeypatch)
+        assert runs == [1, 1, 2, 2]
+        race, runs = self.race([0.4, 2.1, 2.9], tmp_path, monkeypatch)
+        assert not race.search.best.factors
+        assert runs == [1, 1, 2, 2, 8, 8]
+        race, _ = self.race([0.4, 2.1, 3.1], tmp_path, monkeypatch)
         assert race.search.best.factors
         assert race.search.settings.round_weights
         assert [entrant.proposer for entrant in race.rounds[0].entrants if entrant.selected] == [
@@ -194,7 +197,7 @@ def test_filters_are_rounded_by_their_operands_where_that_is_quick_or_asked_for(
     quick: float, asked: bool, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(rounded_weights, "BUDGETS", replace(BUDGETS, quick=quick))
+    monkeypatch.setattr(search, "BUDGETS", replace(BUDGETS, quick=quick))
     monkeypatch.setattr(rounded_weights, "find_rounding", lambda _, samples, __: seen.append(len(samples)) or {})
     np.savez(tmp_path / "x.npz", v0=images(24))
     Session().calibrate(product(), dataset=tmp_path / "x.npz", options={"round_weights": asked})

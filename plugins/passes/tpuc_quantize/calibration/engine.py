@@ -124,6 +124,7 @@ class Engine:
         merge_histograms(progress.histograms, result.histograms)
         progress.outputs |= result.outputs
         progress.values |= result.values
+        progress.products |= result.products
         progress.seen = unit.stop
 
     def _save(self, progress: Progress) -> None:
@@ -166,7 +167,7 @@ class Engine:
         best = race.run()
         best = best.through("thresholds per channel beside it", best.entries, best.channels or {})
         rounding = changes_of(FakeNetwork(race.search.module), best.rounding) if best.rounding else {}
-        tuned = len(race.search.spread(settings.tune_num)) if settings.tune_num else 0
+        tuned = len(race.search.spread(settings.tune_num))
         return Found(best, tuned, tuple(race.reasons), Origin(best.stages, tuple(race.rounds)), rounding)
 
     def search_of(

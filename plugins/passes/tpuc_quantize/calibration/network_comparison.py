@@ -26,6 +26,14 @@ from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 Samples = Sequence[Mapping[str, Array]]
 
 
+_LOOKS = (
+    (1, COMPARISON.clear_gain),
+    (BUDGETS.alike // 4, COMPARISON.clearly),
+    (BUDGETS.alike, COMPARISON.equalized),
+)
+"""Samples, and the decibels that have to be gained on them for a look at more."""
+
+
 class Comparison(NamedTuple):
     """Is the other network clearly better, what says so, and the round in which they ran."""
 
@@ -37,12 +45,13 @@ class Comparison(NamedTuple):
 def compare_networks(search: Search, other: Module, proposer: str, name: str) -> Comparison:
     """By the outputs, with thresholds at the largest magnitudes of some samples: of one first, then of more."""
     is_better, reason, ran = False, "", Round("network", "", "", ())
-    for count, gain in ((1, COMPARISON.clear_gain), (BUDGETS.alike, COMPARISON.equalized)):
+    for count, gain in _LOOKS:
         samples = _some(search, affordable(search.module, BUDGETS.observation, count))
         before, after = (_scored(form, search, samples) for form in (search.module, other))
         reason = f"{name}: outputs {after.decibels:.2f} dB instead of {before.decibels:.2f} dB at the largest values"
         search.context.log(reason)
-        is_better = after.combined >= before.combined + gain and not (count > 1 and after.is_clearly_worse_than(before))
+        is_worse = count == BUDGETS.alike and after.is_clearly_worse_than(before)
+        is_better = after.combined >= before.combined + gain and not is_worse
         forms = (
             Entrant("", "as it is", before.runs, str(before), not is_better),
             Entrant(proposer, name, after.runs, str(after), is_better),

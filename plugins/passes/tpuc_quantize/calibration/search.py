@@ -22,8 +22,8 @@ from tpuc_quantize.metrics.taps import slots_to_see
 from tpuc_quantize.observers.collector import Kept
 from tpuc_quantize.observers.held_out import MOST_OUTPUTS, spread, to_check, without
 from tpuc_quantize.observers.progress_file import Progress
-from tpuc_quantize.options.budgets import BUDGETS, affordable
-from tpuc_quantize.remedies.bias_correction import ProductMeans, filter_shifts
+from tpuc_quantize.options.budgets import BUDGETS, affordable, operations_of
+from tpuc_quantize.remedies.bias_correction import ProductMeans, corrected_ops, filter_shifts
 from tpuc_quantize.remedies.channel_thresholds import channel_elements, eligible
 from tpuc_quantize.remedies.keep_tail_float import float_tail
 from tpuc_quantize.simulation.network import FakeNetwork, Filters
@@ -31,8 +31,8 @@ from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 MOST_KEPT = 1 << 23
 """Elements that are kept from the run that counts values, 32 MiB."""
-MOST_WHOLE = 1 << 26
-"""Elements of whole samples that are kept from it until they are observed, 256 MiB; the others are computed again."""
+MOST_WHOLE = 72 << 20
+"""Elements of whole samples that are kept from it until they are observed, 288 MiB; the others are computed again."""
 T = TypeVar("T")
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
@@ -137,16 +137,17 @@ class Search:
     @cached_property
     def observed(self) -> Observed:
         """One float run over the samples for tuning and those for biases."""
-        tuned = self.spread(self.settings.tune_num)
-        biased = self.spread(self.settings.bias_num)
-        places = sorted({*tuned, *biased})
+        tuned, biased = (self.spread(count) for count in (self.settings.tune_num, self.settings.bias_num))
+        known = {} if self.best.rounding else self.progress.products
         plain = self._calibrated(dict.fromkeys(self.progress.histograms, _WHATEVER))
+        missing = [place for place in biased if place not in known]
+        places = sorted({*tuned, *missing})
         choices = candidates_of(self.lowest, self.settings.tune_candidates) if tuned else {}
         at = {place: index for index, place in enumerate(places)}
         job = ObserveJob(
             PortableModule(plain, self.context.registry),
             self._source(places),
-            frozenset(at[place] for place in biased),
+            frozenset(at[place] for place in missing),
             self._tuning([at[place] for place in tuned], plain, choices) if tuned else None,
             self._filters(self.best.rounding),
             {at[place]: values for place, values in self.progress.values.items() if place in at},
@@ -156,7 +157,10 @@ class Search:
         seen = [one for unit in results for one in unit]
         self.progress.values.clear()
         tuner = Tuner(FakeNetwork(self.module), self.lowest, choices)
-        return Observed(tuner, [seen[at[one]] for one in tuned], [seen[at[one]].products for one in biased], biased)
+        names = corrected_ops(FakeNetwork(plain)) if known else frozenset[str]()
+        found = {place: {name: one[name] for name in names} for place, one in known.items()}
+        products = [seen[at[place]].products if place in missing else found[place] for place in biased]
+        return Observed(tuner, [seen[at[one]] for one in tuned], products, biased)
 
     def _tuning(self, tuned: Sequence[int], plain: Module, choices: Mapping[str, Candidates]) -> Tuning:
         limits = {name: max(-one.minimum, one.maximum) for name, one in self.lowest.items()}
@@ -224,7 +228,7 @@ def _spread(progress: Progress, count: int, *, skip_first: bool = False) -> list
 
 
 def _observed(progress: Progress, module: Module, count: int) -> list[int]:
-    """The places of so many samples that are observed, fewer of a network that takes long."""
+    """The places of so many samples, evenly over the data set, or fewer of a network that takes long."""
     return _spread(progress, affordable(module, BUDGETS.observation, count))
 
 
@@ -239,7 +243,7 @@ def kept_for(
 ) -> Kept:
     """What the run that counts values should keep for the evaluator, for some of those that will be held out if all
     samples can be read, and where a check follows without such for the samples that it looks at; nothing where that is
-    much. Of samples that are observed it keeps all, as many as there is room for.
+    much. See `_kept_of_observed` for the samples that are observed.
     """
     checked = to_check(progress.samples, module) if checks and not held_out else ()
     net = FakeNetwork(module)
@@ -249,12 +253,19 @@ def kept_for(
     steps = [step for step in net.plan.steps if not names.isdisjoint(value.name for value in step.operation.results)]
     size = sum(value.tensor.size for step in steps for value in step.operation.results)
     found = (Kept(one, names) for one in (places.union(checked), places) if len(one) * size <= MOST_KEPT)
-    return replace(next(found, Kept()), whole=_whole(net, without(progress, held_out), settings))
+    return replace(next(found, Kept()), **_kept_of_observed(net, without(progress, held_out), settings))
 
 
-def _whole(net: FakeNetwork, progress: Progress, settings: Settings) -> frozenset[int]:
-    """The places of observed samples of which all values are kept, those for tuning first."""
+def _kept_of_observed(net: FakeNetwork, progress: Progress, settings: Settings) -> dict[str, frozenset[int]]:
+    """The places of samples of which all values are kept, and of those whose means of products are."""
+    tuned, biased = (_observed(progress, net.module, count) for count in (settings.tune_num, settings.bias_num))
     size = sum(value.tensor.size for step in net.plan.steps for value in step.operation.results)
-    counts = (settings.tune_num, settings.bias_num)
-    places = dict.fromkeys(place for count in counts for place in _observed(progress, net.module, count))
-    return frozenset([*places][: MOST_WHOLE // max(size, 1)])
+    # Means depend on how filters are rounded.
+    means = frozenset[int]() if rounds_weights(net.module, settings) else frozenset(biased)
+    places = [*dict.fromkeys([*tuned, *(place for place in biased if place not in means)])]
+    return {"whole": frozenset(places[: MOST_WHOLE // max(size, 1)]), "biased": means}
+
+
+def rounds_weights(module: Module, settings: Settings) -> bool:
+    """Are filters rounded by what they are multiplied with?"""
+    return settings.round_weights or operations_of(module) <= BUDGETS.quick

@@ -14,32 +14,53 @@ from tpuc_optimize.canonicalization.masks import hidden_values
 
 from tpuc_quantize.observers.class_coverage import Score, Scores, scores_of, wins
 from tpuc_quantize.observers.histogram import CountingBuffers, Histogram
+from tpuc_quantize.remedies.bias_correction import MeansWatcher, ProductMeans
+from tpuc_quantize.simulation.network import FakeNetwork, Filters
 
 Histograms: TypeAlias = dict[str, Histogram]
 Outputs: TypeAlias = Mapping[str, Array]
+Means: TypeAlias = Mapping[str, ProductMeans]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run gives: outputs and what is kept with them, and where that is wanted all values, means of products."""
+
+    outputs: Outputs
+    values: Outputs
+    products: Means
 
 
 @dataclass(frozen=True)
 class UnitResult:
     """What a unit gives: histograms by value name, the samples that could not be read with the reason, and what is kept
-    of some: outputs, all values.
+    of some: outputs, all values, means of products.
     """
 
     histograms: Histograms = field(default_factory=dict[str, Histogram])
     unreadable: tuple[tuple[int, str], ...] = ()
     outputs: Mapping[int, Outputs] = field(default_factory=dict[int, "Outputs"])
     values: Mapping[int, Outputs] = field(default_factory=dict[int, "Outputs"])
+    products: Mapping[int, Means] = field(default_factory=dict[int, "Means"])
 
 
 @dataclass(frozen=True)
 class Kept:
     """What is kept of the run that counts values: of the samples at these places the network's outputs, and the values
-    of these names; of those at the places `whole` every value, so that observation does not compute it again.
+    of these names; of those at the places `whole` every value, so that observation does not compute it again, and of
+    those at the places `biased` the means of products, for which threads share `filters`.
     """
 
     places: frozenset[int] = frozenset()
     names: frozenset[str] = frozenset()
     whole: frozenset[int] = frozenset()
+    biased: frozenset[int] = frozenset()
+    filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"], compare=False)
+
+    def watcher(self, module: Module) -> MeansWatcher | None:
+        """What finds the means of products; None where none are wanted."""
+        watcher = MeansWatcher(FakeNetwork(module, stored=self.filters)) if self.biased else None
+        return watcher if watcher is not None and watcher.finds else None
 
 
 @dataclass(frozen=True)
@@ -66,25 +87,27 @@ class Counting:
             into[name].wins = into[name].wins + wins(array, self.scores[name])
 
 
-def run_counting(
-    interpreter: Interpreter,
-    sample: Mapping[str, Array],
-    names: Collection[str],
-    see: Callable[[str, Array], None],
-    *,
-    whole: bool,
-) -> tuple[Outputs, Outputs]:
-    """The outputs of a sample with the values of these `names`, and where it is wanted `whole` every value; `see` sees
-    each when it is there.
-    """
-    values: dict[str, Array] = {}
+class CountingRun:
+    """Runs samples and counts their values, on one thread; keeps of some what is `kept`."""
 
-    def take(name: str, array: Array) -> None:
-        see(name, array)
-        if whole:
-            values[name] = array
+    def __init__(self, network: PortableModule, counting: Counting, kept: Kept) -> None:
+        self.interpreter = Interpreter(network.module)
+        self._counting, self._kept, self._watcher = counting, kept, kept.watcher(network.module)
+        self._buffers = CountingBuffers(counting.bins)
 
-    return interpreter.run(sample, names, on_value=take), values
+    def run(self, index: int, sample: Mapping[str, Array], into: Histograms, names: Collection[str]) -> Seen:
+        """A sample at its place; the outputs come with the values of `names`."""
+        values, products = dict[str, Array](), dict[str, ProductMeans]()
+        whole, watcher = index in self._kept.whole, self._watcher if index in self._kept.biased else None
+
+        def see(name: str, array: Array) -> None:
+            self._counting.see(into, name, array, self._buffers)
+            if whole:
+                values[name] = array
+            if watcher is not None:
+                watcher.see(name, array, products)
+
+        return Seen(self.interpreter.run(sample, names, on_value=see), values, products)
 
 
 def counting_of(module: Module, bins: int, *, counting: bool) -> Counting:
@@ -118,13 +141,12 @@ class StatisticsJob(Job[UnitResult]):
     kept: Kept = Kept()
 
     def prepare(self) -> Callable[[range], UnitResult]:
-        interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
-        buffers = CountingBuffers(self.counting.bins)
+        runner, reader = CountingRun(self.network, self.counting, self.kept), SampleReader(self.samples)
 
         def run(unit: range) -> UnitResult:
             result: Histograms = {}
             unreadable: list[tuple[int, str]] = []
-            outputs, values = dict[int, Outputs](), dict[int, Outputs]()
+            outputs, values, products = dict[int, Outputs](), dict[int, Outputs](), dict[int, Means]()
             for index in unit:
                 try:
                     sample = reader.read(index)
@@ -132,13 +154,11 @@ class StatisticsJob(Job[UnitResult]):
                     unreadable.append((index, str(error)))
                     continue
                 names = self.kept.names if index in self.kept.places else ()
-                whole = index in self.kept.whole
-                found, every = run_counting(
-                    interpreter, sample, names, lambda name, x: self.counting.see(result, name, x, buffers), whole=whole
-                )
-                outputs |= {index: found} if index in self.kept.places else {}
-                values |= {index: every} if whole else {}
-            return UnitResult(result, tuple(unreadable), outputs, values)
+                seen = runner.run(index, sample, result, names)
+                outputs |= {index: seen.outputs} if index in self.kept.places else {}
+                values |= {index: seen.values} if seen.values else {}
+                products |= {index: seen.products} if seen.products else {}
+            return UnitResult(result, tuple(unreadable), outputs, values, products)
 
         return run
 

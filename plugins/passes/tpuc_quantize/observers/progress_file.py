@@ -15,7 +15,7 @@ from tpuc.api import CalibrationError, InvalidModel, Module, print_module
 from tpuc.api.evaluation import read_npz, write_npz
 from tpuc_driver.api.host import SampleInput, SampleSource
 
-from tpuc_quantize.observers.collector import Counting, Outputs
+from tpuc_quantize.observers.collector import Counting, Means, Outputs
 from tpuc_quantize.observers.histogram import FINER, Histogram, TensorRange
 
 VERSION = 4
@@ -24,7 +24,8 @@ VERSION = 4
 @dataclass
 class Progress:
     """How far the statistics are: histograms cover the first `seen` samples; `skipped` are those that could not be
-    read. `outputs` are the network's for some of them, and `values` all that it computes, which no file keeps.
+    read. `outputs` are the network's for some of them, `values` all that it computes and `products` the means of its
+    products, which no file keeps.
     """
 
     samples: SampleSource
@@ -34,6 +35,7 @@ class Progress:
     skipped: dict[int, str] = field(default_factory=dict[int, str])
     outputs: dict[int, Outputs] = field(default_factory=dict[int, "Outputs"])
     values: dict[int, Outputs] = field(default_factory=dict[int, "Outputs"])
+    products: dict[int, Means] = field(default_factory=dict[int, "Means"])
 
     def extend(self, more: SampleSource) -> None:
         """Add the samples that are not in it yet, at the end."""

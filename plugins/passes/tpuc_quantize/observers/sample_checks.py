@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import CalibrationError, Module, PassContext
@@ -29,8 +29,7 @@ from tpuc_driver.api.host import (
 )
 from tpuc_ops import elementary
 
-from tpuc_quantize.observers.collector import Counting, Histograms, Kept, Outputs, merge_histograms, run_counting
-from tpuc_quantize.observers.histogram import CountingBuffers
+from tpuc_quantize.observers.collector import Counting, CountingRun, Histograms, Kept, Seen, merge_histograms
 from tpuc_quantize.observers.preset_checks import better_presets
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS, affordable
@@ -56,33 +55,36 @@ class Look:
 
 @dataclass(frozen=True)
 class Colours:
-    """How much surer the network is of a sample with red and blue exchanged; without that its statistics, its outputs,
-    and all its values where they are kept.
+    """How much surer the network is of a sample with red and blue exchanged; its statistics without that, and what else
+    was seen.
     """
 
     surer: float
     histograms: Histograms
-    outputs: Outputs
-    values: Outputs
+    seen: Seen
 
 
 @dataclass(frozen=True)
 class Lint:
-    """What is suspicious, most serious first. The first `seen` samples were run, `histograms` are of their values, and
-    `outputs` those of the network for each.
+    """What is suspicious, most serious first. The first samples were run, `histograms` are of their values, and `runs`
+    what else was seen.
     """
 
     findings: tuple[str, ...]
     histograms: Histograms
-    seen: int
-    outputs: Sequence[Outputs] = ()
-    values: Mapping[int, Outputs] = field(default_factory=dict[int, "Outputs"])
+    runs: Sequence[Seen] = ()
+
+    @property
+    def seen(self) -> int:
+        """How many samples were run."""
+        return len(self.runs)
 
     def enter(self, progress: Progress, kept: Kept) -> None:
         """As the beginning of statistics, with what is kept of these samples."""
         progress.histograms, progress.seen = self.histograms, self.seen
-        progress.outputs = {place: self.outputs[place] for place in kept.places if place < self.seen}
-        progress.values = dict(self.values)
+        progress.outputs = {place: self.runs[place].outputs for place in kept.places if place < self.seen}
+        progress.values = {place: one.values for place, one in enumerate(self.runs) if one.values}
+        progress.products = {place: one.products for place, one in enumerate(self.runs) if one.products}
 
 
 @dataclass(frozen=True)
@@ -125,26 +127,19 @@ class ColourJob(Job[list[Colours | None]]):
     kept: Kept
 
     def prepare(self) -> Callable[[range], list[Colours | None]]:
-        interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
-        buffers = CountingBuffers(self.counting.bins)
+        runner, reader = CountingRun(self.network, self.counting, self.kept), SampleReader(self.samples)
+        interpreter = runner.interpreter
 
         def one(index: int) -> Colours | None:
             try:
                 sample = reader.read(index)
             except CalibrationError:
                 return None
-            seen: Histograms = {}
+            counted: Histograms = {}
             exchanged = {name: np.ascontiguousarray(np.flip(array, self.axis)) for name, array in sample.items()}
-            whole = index in self.kept.whole
-            plain, values = run_counting(
-                interpreter,
-                sample,
-                self.kept.names,
-                lambda name, x: self.counting.see(seen, name, x, buffers),
-                whole=whole,
-            )
-            mine = {name: plain[name] for name in interpreter.output_names}
-            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(mine), seen, plain, values)
+            seen = runner.run(index, sample, counted, self.kept.names)
+            plain = {name: seen.outputs[name] for name in interpreter.output_names}
+            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(plain), counted, seen)
 
         return lambda unit: [one(index) for index in unit]
 
@@ -166,16 +161,15 @@ def lint(
     _check_description(samples.inputs, looks)
     histograms: Histograms = {}
     gains: list[float | None] = []
-    outputs, values = list[Outputs](), dict[int, Outputs]()
+    runs = list[Seen]()
     for one in _colours(network, samples, pool, context, counting, kept or Kept()):
         if one is not None and None not in gains:
             merge_histograms(histograms, one.histograms)
-            values |= {len(outputs): one.values} if one.values else {}
-            outputs.append(one.outputs)
+            runs.append(one.seen)
         gains.append(None if one is None else one.surer)
     presets: list[str] = []
     if len(samples.inputs) == 1:
-        presets += better_presets(network, samples, outputs, _ends(looks), pool, context)
+        presets += better_presets(network, samples, [one.outputs for one in runs], _ends(looks), pool, context)
     findings: list[str] = []
     for one in samples.inputs:
         mine = [look for look in looks if look.name == one.name]
@@ -183,7 +177,7 @@ def lint(
     findings += _alike(looks)
     if samples.inputs and len(samples) < CHECKS.few_samples:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are usually enough.")
-    return Lint(tuple(findings), histograms, len(outputs), outputs, values)
+    return Lint(tuple(findings), histograms, runs)
 
 
 def _colours(

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
-from tpuc_quantize.options.budgets import BUDGETS, operations_of
+from tpuc_quantize.calibration.search import rounds_weights
+from tpuc_quantize.options.budgets import BUDGETS
 from tpuc_quantize.remedies.weight_rounding import find_rounding
 from tpuc_quantize.simulation.network import FakeNetwork
 
@@ -20,7 +21,7 @@ class RoundedWeights(Proposer):
     round = "filters"
 
     def propose(self, search: Search) -> Iterator[Candidate]:
-        if search.settings.round_weights or operations_of(search.module) <= BUDGETS.quick:
+        if rounds_weights(search.module, search.settings):
             found = find_rounding(
                 FakeNetwork(search.module), search.samples(search.spread(BUDGETS.rounding)), search.pool
             )

@@ -42,10 +42,37 @@ def product_means(net: FakeNetwork, index: int, state: State) -> ProductMeans | 
     """Before a step of a float run; None for what is no product with a bias, or not on integers."""
     if not _is_corrected(net, index):
         return None
-    step = net.plan.steps[index]
-    x, filters, bias = net.operands(index, state, integer=False)[:3]
-    result, lost = _mean_products(step, x, (filters, filters - net.filters(index)))
+    return _means(net, index, net.operands(index, state, integer=False)[:3])
+
+
+def _means(net: FakeNetwork, index: int, operands: Sequence[Array]) -> ProductMeans:
+    x, filters, bias = operands
+    result, lost = _mean_products(net.plan.steps[index], x, (filters, filters - net.filters(index)))
     return ProductMeans(result + _added(bias), lost)
+
+
+class MeansWatcher:
+    """Finds the means of products in the values of a float run as they come, calibrated or not; `finds` none where a
+    product reads a value without a name.
+    """
+
+    def __init__(self, net: FakeNetwork) -> None:
+        self._net = net
+        self._readers: dict[str, list[int]] = {}
+        products = [index for index in range(len(net.plan.steps)) if _has_bias(net, index)]
+        computed = {slot for step in net.plan.steps for slot in step.results} & net.plan.names.keys()
+        self.finds = all(net.plan.steps[index].operands[0] in computed for index in products)
+        for index in products if self.finds else ():
+            self._readers.setdefault(net.plan.names[net.plan.steps[index].operands[0]], []).append(index)
+
+    def see(self, name: str, x: Array, found: dict[str, ProductMeans]) -> None:
+        """Add the means of the products that read this value to those `found` in the same run."""
+        for index in self._readers.get(name, ()):
+            step = self._net.plan.steps[index]
+            filters, bias = (self._net.constant(slot) for slot in step.operands[1:3])
+            assert filters is not None
+            operands = (x, filters, np.zeros((0,), np.float32) if bias is None else bias)
+            found[step.operation.name] = _means(self._net, index, operands)
 
 
 def observe(net: FakeNetwork, sample: Mapping[str, Array]) -> dict[str, ProductMeans]:
@@ -94,8 +121,19 @@ def find_shifts(
 
 
 def _is_corrected(net: FakeNetwork, index: int) -> bool:
+    return net.can_be_integer(net.plan.steps[index]) and _has_bias(net, index)
+
+
+def corrected_ops(net: FakeNetwork) -> frozenset[str]:
+    """The names of the products whose biases are corrected."""
+    steps = net.plan.steps
+    return frozenset(step.operation.name for index, step in enumerate(steps) if _is_corrected(net, index))
+
+
+def _has_bias(net: FakeNetwork, index: int) -> bool:
+    """Has it a constant bias, or room for one?"""
     step = net.plan.steps[index]
-    if not net.is_product(index) or not net.can_be_integer(step) or len(step.operands) < 3:
+    if not net.is_product(index) or len(step.operands) < 3:
         return False
     return step.operands[2] == ABSENT_SLOT or step.operands[2] in net.constants
 
