@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 from tpuc.errors import UsageError
-from tpuc.ir.preprocess import INTERPOLATIONS
 
 from tpuc_driver.cli.app import App
 from tpuc_driver.cli.values import EMPTY, INTEGERS, LARGEST, NAMES, NUMBERS, OUTPUT, PAIR, SAMPLES, WORDS
@@ -48,7 +47,7 @@ _PREPROCESS = {
     ),
     "interpolation": click.option(
         "--interpolation",
-        type=click.Choice(INTERPOLATIONS),
+        type=click.Choice(["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "area", "linear"]),
         help="Resize as Pillow's filter of this name; area and linear as OpenCV.",
     ),
     "mean": click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68."),

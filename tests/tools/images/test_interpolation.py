@@ -63,6 +63,12 @@ def test_other_names_are_those_of_pillow(tmp_path: Path) -> None:
     assert not wrong, wrong
 
 
+def test_the_option_takes_each_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its names are written out there: the help of commands loads no part of the compiler."""
+    assert main(["compile", "--help"]) == 0
+    assert f"[{'|'.join(INTERPOLATIONS)}]" in re.sub(r"\s+", "", capsys.readouterr().out)
+
+
 def test_unknown_names_are_refused(tmp_path: Path) -> None:
     sentence = r"no interpolation is named 'cubic'\. There are nearest, box, bilinear, .*, area, linear\."
     with pytest.raises(UsageError, match=sentence):
