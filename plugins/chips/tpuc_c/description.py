@@ -16,7 +16,7 @@ from tpuc_c.text import c_type
 DESCRIPTION = "metadata.json"
 VERSION = 1
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,95}")
-FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+FILE_NAME = re.compile(r"(?:zephyr/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,90}")
 MOST_BYTES = 1 << 40
 """That a description may state of any size."""
 MOST_DIMENSIONS = 16

@@ -34,9 +34,9 @@ from tpuc.api import (
 )
 from tpuc_driver.api.host import is_written_here
 
+from tpuc_c.build_files import sources
 from tpuc_c.confinement import COMPILERS, Limits, compiler, confined
 from tpuc_c.description import Described, read_description
-from tpuc_c.project import sources
 from tpuc_c.storage import unpacked
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -132,7 +132,8 @@ class CompiledProgram(LoadedModel):
         folder = Path(tempfile.mkdtemp(prefix="tpuc-c-")).resolve()
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         for name, content in self.files.items():
-            (folder / name).write_bytes(content)
+            if "/" not in name:  # what is in folders is for other builds
+                (folder / name).write_bytes(content)
         names = [f"./{name}" for name in (*sources(self.description.identifier), "main.c")]
         command = [found, *FLAGS, "-o", "./network", *names, "-lm"]
         path = os.pathsep.join((str(Path(found).parent), os.defpath))

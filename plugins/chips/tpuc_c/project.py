@@ -7,7 +7,9 @@ from pathlib import Path
 
 from tpuc.api import FunctionCall, FunctionProgram
 
+from tpuc_c.build_files import build_files
 from tpuc_c.description import DESCRIPTION, description_of, tensor_to_json
+from tpuc_c.network_header import network_header
 from tpuc_c.text import C_TYPES, c_type
 
 LIBRARY = Path(__file__).with_name("library")
@@ -20,8 +22,8 @@ def project_files(program: FunctionProgram) -> dict[str, bytes]:
     files = {name: text.encode("utf-8") for name, text in program.files.items()}
     files |= {name: (LIBRARY / name).read_bytes() for name in headers}
     files[f"{program.identifier}_operators.c"] = "\n".join(_operators(program, headers)).encode("utf-8") + b"\n"
-    files["Makefile"] = _makefile(program).encode("utf-8")
-    files["CMakeLists.txt"] = _cmake(program).encode("utf-8")
+    files[f"{program.identifier}_network.h"] = network_header(program).encode("utf-8")
+    files |= {name: text.encode("utf-8") for name, text in build_files(program).items()}
     fields = {
         "name": program.name,
         "identifier": program.identifier,
@@ -32,11 +34,6 @@ def project_files(program: FunctionProgram) -> dict[str, bytes]:
         "operators": [{"name": call.view.node.name, "function": call.function} for call in program.calls],
     }
     return {**files, DESCRIPTION: description_of(fields, files)}
-
-
-def sources(identifier: str) -> tuple[str, ...]:
-    """What is compiled for a network."""
-    return (f"{identifier}_lib0.c", f"{identifier}_operators.c")
 
 
 def _operators(program: FunctionProgram, headers: list[str]) -> Iterator[str]:
@@ -73,44 +70,6 @@ def _pointers(call: FunctionCall) -> Iterator[tuple[str, str]]:
         yield f"const {C_TYPES[array.dtype.name]}* const k{index} = p{position};", f"k{index}"
     for index, (position, memory) in enumerate(zip(call.scratch, call.routine.scratch, strict=True)):
         yield f"{memory.element}* const s{index} = p{position};", f"s{index}"
-
-
-def _makefile(program: FunctionProgram) -> str:
-    objects = " ".join(name.replace(".c", ".o") for name in (*sources(program.identifier), "main.c"))
-    return f"""\
-CFLAGS ?= -O3
-DIALECT = -std=c99 -Wall -Wextra -pedantic
-LDLIBS += -lm
-
-{program.identifier}: {objects}
-\t$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-
-%.o: %.c
-\t$(CC) $(DIALECT) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
-
-clean:
-\trm -f {program.identifier} {objects}
-
-.PHONY: clean
-"""
-
-
-def _cmake(program: FunctionProgram) -> str:
-    name = program.identifier
-    return f"""\
-cmake_minimum_required(VERSION 3.10)
-project({name} C)
-set(CMAKE_C_STANDARD 99)
-set(CMAKE_C_EXTENSIONS OFF)
-if(NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE Release)
-endif()
-add_library({name}_network {" ".join(sources(name))})
-target_include_directories({name}_network PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
-target_link_libraries({name}_network PUBLIC m)
-add_executable({name} main.c)
-target_link_libraries({name} PRIVATE {name}_network)
-"""
 
 
 def _plain(text: str) -> str:

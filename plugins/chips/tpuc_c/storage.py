@@ -67,13 +67,19 @@ def _octal(digits: bytes) -> int | None:
     return int(found.group(1), 8) if found else None
 
 
+def _is_plain(folder: Path, name: str) -> bool:
+    """Is it a file, and no link on the way to it?"""
+    path = folder / name
+    return path.is_file() and not path.is_symlink() and not (path.parent != folder and path.parent.is_symlink())
+
+
 def archived(folder: Path) -> bytes:
     """The archive of a folder that a network was written to: the files that its description names."""
     described = folder / DESCRIPTION
     if not described.is_file():
         raise CorruptFile(f"{folder}: there is no {DESCRIPTION} in it; name a folder that `tpuc compile` wrote")
     names = listed_files(described.read_bytes(), str(folder))
-    missing = [name for name in names if not (folder / name).is_file() or (folder / name).is_symlink()]
+    missing = [name for name in names if not _is_plain(folder, name)]
     if missing:
         raise CorruptFile(f"{folder}: {missing[0]} is missing; compile it again")
     return packed({name: (folder / name).read_bytes() for name in [*names, DESCRIPTION]})

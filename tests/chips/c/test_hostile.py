@@ -57,6 +57,7 @@ def test_code_of_others_runs_only_where_the_user_says_so(
     Path("net.tar").write_bytes(changed(sound))
     Path("net").mkdir()
     for name, content in unpacked(changed(sound), "net.tar").items():
+        (Path("net") / name).parent.mkdir(exist_ok=True)
         (Path("net") / name).write_bytes(content)
     for name in ("net.tar", "net"):
         assert main(["run", name, str(given)]) == 2
@@ -115,11 +116,23 @@ def test_every_word_of_an_archive_is_checked(sound: dict[str, bytes]) -> None:
         assert meta != sound["metadata.json"], old
         with pytest.raises(TpucError, match=sentence):
             run_on_zeros(packed({**sound, "metadata.json": meta}))
-    for name in ("../x", "a/b", "-o"):
+    for name in ("../x", "a/b", "-o", "zephyr/../x", "zephyr/zephyr/x", "zephyr/"):
         with pytest.raises(TpucError, match="is no plain file; compile it again"):
             CHIP.load(hostile.made({**sound, name: b""}))
     with pytest.raises(TpucError, match=r"or 'main\.c' twice; compile it again"):
         CHIP.load(packed({"main.c": b""})[:512] + packed(sound))
+
+
+def test_a_folder_leads_nowhere_else(sound: dict[str, bytes], tmp_path: Path) -> None:
+    """Neither by a link in place of a file, nor by one in place of the folder with a file."""
+    for name, content in sound.items():
+        (tmp_path / "net" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "net" / name).write_bytes(content)
+    assert CHIP.archive(tmp_path / "net") == packed(sound)
+    (tmp_path / "net" / "zephyr").rename(tmp_path / "elsewhere")
+    (tmp_path / "net" / "zephyr").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(TpucError, match=r"zephyr/module\.yml is missing; compile it again"):
+        CHIP.archive(tmp_path / "net")
 
 
 def strike(files: dict[str, bytes], seed: int, mark: Path) -> Iterator[str]:

@@ -26,6 +26,7 @@ def _lines(placed: PlacedProgram) -> Iterator[str]:
     program, names = placed.program, tensor_identifiers(placed.program)
     model = model_identifier(program.name)
     yield "/* Reads samples from standard input and writes outputs to standard output, as they lie in memory. */"
+    yield "#ifndef ARDUINO /* where sketches have a program of their own */"
     yield "#include <stdio.h>"
     yield f'#include "{model}_metadata.h"'
     yield ""
@@ -54,6 +55,7 @@ def _lines(placed: PlacedProgram) -> Iterator[str]:
     yield "  }"
     yield "  return 0;"
     yield "}"
+    yield "#endif"
 
 
 def _members(ends: Sequence[str], names: Mapping[str, str]) -> str:

@@ -27,6 +27,10 @@ RUNTIME_HEADER = """\
 #define TVM_SECTION(name)
 #endif
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct {
   void* resource_handle;
   const void* workspaces;
@@ -51,6 +55,10 @@ static inline int32_t TVMExecute(const TVMModel* model, const void* inputs, cons
   return model->entrypoint(inputs, outputs, context);
 }
 
+#ifdef __cplusplus
+}
+#endif
+
 #endif
 """
 
@@ -58,8 +66,12 @@ static inline int32_t TVMExecute(const TVMModel* model, const void* inputs, cons
 KEYWORDS = (
     "auto bool break case char const continue default do double else enum extern false float for goto if inline int "
     "long register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile "
-    "while"
+    "while "
+    "alignas alignof and and_eq asm bitand bitor catch class compl constexpr delete explicit export friend mutable "
+    "namespace new not not_eq nullptr operator or or_eq private protected public template this throw try typeid "
+    "typename using virtual xor xor_eq"
 )
+"""Of C, and of C++, which reads the headers too."""
 LIBRARY = (
     "abort abs acos acosh asin asinh atan atan2 atanh atexit calloc cbrt ceil copysign cos cosh div erf erfc exit exp "
     "exp2 expm1 fabs fclose fdim fflush floor fma fmax fmin fmod fopen fputc fread free frexp fseek fwrite getc hypot "
@@ -152,6 +164,8 @@ def _header(placed: PlacedProgram) -> Iterator[str]:
     yield f"#define {guard}"
     yield ""
     yield '#include "tvm_static_runtime.h"'
+    yield ""
+    yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif")
     for kind, plan in _plans(placed):
         yield ""
         for pool in plan.pools:
@@ -171,6 +185,8 @@ def _header(placed: PlacedProgram) -> Iterator[str]:
     for pool in given_pools(placed, PARAMETER):
         yield f"extern const uint8_t {initial_data(model, pool.name)}[{max(1, pool.peak_bytes)}];"
     yield f"extern const TVMModel {model};"
+    yield ""
+    yield from ("#ifdef __cplusplus", "}", "#endif")
     yield ""
     yield "#endif"
 

@@ -1,0 +1,107 @@
+"""Write the header for applications: a function with typed pointers, and what the inputs and outputs are as macros."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+from tpuc.api import FunctionProgram, TensorInfo, TensorType, Uniform, free_name
+
+from tpuc_c.text import c_type
+
+
+def network_header(program: FunctionProgram) -> str:
+    """The text of `NAME_network.h`."""
+    return "\n".join(_lines(program)) + "\n"
+
+
+def _lines(program: FunctionProgram) -> Iterator[str]:
+    model, guard = program.identifier, f"{program.identifier.upper()}_NETWORK_H"
+    names = _names([*program.inputs, *program.outputs], {model, f"{model}_run"})
+    inputs, outputs = names[: len(program.inputs)], names[len(program.inputs) :]
+    yield f"/* The network '{_plain(program.name)}' for applications in C and C++. */"
+    yield f"#ifndef {guard}"
+    yield f"#define {guard}"
+    yield ""
+    yield f'#include "{model}_metadata.h"'
+    for kind, infos, own in (("Input", program.inputs, inputs), ("Output", program.outputs, outputs)):
+        for info, name in zip(infos, own, strict=True):
+            yield ""
+            yield from _macros(kind, info, f"{model}_{name}".upper())
+    yield ""
+    yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif")
+    yield ""
+    parameters = [
+        *(f"const {_type(info)}* {name}" for info, name in zip(program.inputs, inputs, strict=True)),
+        *(f"{_type(info)}* {name}" for info, name in zip(program.outputs, outputs, strict=True)),
+        "const TVMContext* context",
+    ]
+    yield "/* Runs it once: 0, or what failed. Without pools of its own the application gives NULL as context. */"
+    yield f"static inline int32_t {model}_run({', '.join(parameters)}) {{"
+    given, taken = (", ".join(f"(uint8_t*){name}" for name in own) or "0" for own in (inputs, outputs))
+    yield f"  const TVMInputs_{model} given = {{{given}}};"
+    yield f"  const TVMOutputs_{model} taken = {{{taken}}};"
+    yield f"  return TVMExecute(&{model}, &given, &taken, context);"
+    yield "}"
+    yield ""
+    yield from ("#ifdef __cplusplus", "}", "#endif")
+    yield ""
+    yield "#endif"
+
+
+def _macros(kind: str, info: TensorInfo, prefix: str) -> Iterator[str]:
+    extents = " x ".join(map(str, info.shape)) or "one value"
+    yield f"/* {kind} '{_plain(info.name)}', {extents}{_meaning(info)}. */"
+    yield f"#define {prefix}_RANK {len(info.shape)}"
+    if info.shape:
+        yield f"#define {prefix}_SHAPE {{{', '.join(map(str, info.shape))}}}"
+    yield f"#define {prefix}_SIZE {math.prod(info.shape)}"
+    if isinstance(info.element, Uniform):
+        yield f"#define {prefix}_SCALE {_decimal(info.element.scale)}"
+        yield f"#define {prefix}_ZERO_POINT {info.element.zero_point}"
+
+
+def _decimal(value: float) -> str:
+    """A float32 without loss; hexadecimal ones are not in C++ before 2017."""
+    text = f"{float(np.float32(value)):.9g}"
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def _meaning(info: TensorInfo) -> str:
+    is_stored = isinstance(info.element, Uniform)
+    return ": value = (stored - ZERO_POINT) * SCALE" if is_stored else ""
+
+
+def _type(info: TensorInfo) -> str:
+    found = c_type(TensorType(info.shape, info.element).storage)
+    assert found is not None, "such a tensor is no input or output of a function"
+    return found
+
+
+def _names(infos: Sequence[TensorInfo], others: Collection[str]) -> list[str]:
+    """C names that are different also where the size of letters does not count, and neither words of C nor `others`."""
+    words, names = {*_WORDS.split(), *others}, list[str]()
+    for info in infos:
+        word = re.sub(r"\W", "_", info.name, flags=re.ASCII)
+        word = word if word[:1].isalpha() else f"t{word}"
+        word = f"{word}_" if word in words else word
+        taken = {name.upper() for name in names}
+        names.append(free_name(word, lambda one, taken=taken: one.upper() in taken))
+    return names
+
+
+_WORDS = (
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue "
+    "default delete do double else enum explicit export extern false float for friend goto if inline int long mutable "
+    "namespace new not not_eq nullptr operator or or_eq private protected public register restrict return short signed "
+    "sizeof static struct switch template this throw true try typedef typeid typename union unsigned using virtual "
+    "void volatile while xor xor_eq context given taken NULL TVMContext TVMExecute"
+)
+"""Of C and C++, and of the function."""
+
+
+def _plain(text: str) -> str:
+    """A name inside a comment."""
+    return re.sub(r"[^\w .:-]|\*/|/\*", "_", text, flags=re.ASCII)
