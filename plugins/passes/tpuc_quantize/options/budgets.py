@@ -34,12 +34,16 @@ class Budgets:
     """
     alike: int = 8
     """Samples for what hardly differs between them: mean errors of filters alone, and whether equalized filters are
-    clearly better.
+    clearly better. With 4 or 16 three small networks lose 0.3 or 0.1 dB in the mean.
     """
     rounding: int = 16
-    """Samples whose operands say how filters are rounded."""
+    """Samples whose operands say how filters are rounded. With 8 three small networks lose 0.5 dB in the mean; with 32
+    they gain 0.7, for twice the work.
+    """
     quick: float = 1.2e8
-    """Operations of one run up to which filters are rounded unasked: it takes as long as 30 runs or more."""
+    """Operations of one run up to which filters are rounded unasked: it takes as long as 30 runs or more. Without it
+    seven networks lose 0.2 dB in the mean (-1.0 to 1.8).
+    """
     most_checked: int = 16
     """Samples of a self-check that calibration has seen, which can say little."""
     least_colors: int = 10
