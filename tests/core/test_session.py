@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -60,6 +61,33 @@ def finished() -> Module:
 def session_of(mode: str = "f32") -> Session:
     offers = [chip("newchip"), offer("frontends", "reader", Reader()), offer("engines", "engine", Engine())]
     return Session(Registry(offers=offers), chip="newchip", quantize=mode, pipelines={"top-optimize": ()})
+
+
+class FolderReader(Reader):
+    """Reads folders with a graph.abc, and knows what to do with .weights."""
+
+    name = "folders"
+    folder_file = "graph.abc"
+    others: ClassVar = {".weights": "these are weights alone; give the .abc"}
+
+    def read(self, path: Path, options: object, registry: object) -> Module:
+        assert path.name == "graph.abc"
+        return finished()
+
+
+def test_folders_and_files_of_the_same_framework(tmp_path: Path) -> None:
+    offers = [chip("newchip"), offer("frontends", "folders", FolderReader())]
+    session = Session(Registry(offers=offers), chip="newchip", quantize="f32", pipelines={"top-optimize": ()})
+    with pytest.raises(Unsupported) as caught:
+        session.transform(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}: no installed front end reads folders like this one; installed")
+    (tmp_path / "graph.abc").write_bytes(b"")
+    assert session.transform(tmp_path).main.outputs[0].name == "mm"
+    with pytest.raises(Unsupported) as caught:
+        session.transform(Path("net.weights"))
+    assert str(caught.value) == "net.weights: these are weights alone; give the .abc"
+    with pytest.raises(Unsupported, match=r"^net: no installed front end reads files without a suffix in their name; "):
+        session.transform(Path("net"))
 
 
 def test_a_file_that_nobody_reads() -> None:

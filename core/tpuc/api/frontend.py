@@ -104,6 +104,10 @@ class Frontend(ABC):
     api_version: ClassVar[int] = 1
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
+    folder_file: ClassVar[str] = ""
+    """A folder with this file in it is a network, which is read from the file."""
+    others: ClassVar[Mapping[str, str]] = {}
+    """What to do with files of the same framework that it does not read, by their suffixes."""
     specializes_by: ClassVar[frozenset[str]] = frozenset()
     """Which of the fields input_names, dims and fixed_inputs of the options it heeds; the others are refused."""
 

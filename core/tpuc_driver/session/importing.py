@@ -25,19 +25,19 @@ SPECIALIZING = {"input_names": "--input-names", "dims": "--dim", "fixed_inputs":
 
 def read_network(registry: Registry, path: Path, settings: NetworkSettings) -> Module:
     """As it stands in the file; raises Unsupported when no installed front end reads it."""
-    frontend, options = _frontend(registry, path), _options(path, settings)
+    (frontend, file), options = _frontend(registry, path), _options(path, settings)
     for field, option in SPECIALIZING.items():
         if getattr(options, field) and field not in frontend.specializes_by:
             raise Unsupported(
                 f"{path}: front end '{frontend.name}' has no {option}; export the network to ONNX for it."
             )
-    return frontend.read(path, options, registry)
+    return frontend.read(file, options, registry)
 
 
 def keep_simplified(registry: Registry, path: Path, settings: NetworkSettings, folder: Path) -> None:
     """Write the network as its front end simplified it, where its format has such a form."""
-    options = _options(path, settings)
-    for ending, content in _frontend(registry, path).simplified(path, options).items():
+    (frontend, file), options = _frontend(registry, path), _options(path, settings)
+    for ending, content in frontend.simplified(file, options).items():
         write_atomic(folder / f"{file_stem(options.model_name)}{ending}", content)
 
 
@@ -57,22 +57,39 @@ def _options(path: Path, settings: NetworkSettings | TransformTestSettings) -> I
 
 
 def reads(registry: Registry, path: Path) -> bool:
-    """Does a front end read files of this type?"""
-    return any(path.suffix.lower() in frontend.suffixes for _, frontend in registry.usable("tpuc.frontends"))
+    """Does a front end read files of this type, or this folder?"""
+    return any(_file_of(frontend, path) is not None for _, frontend in registry.usable("tpuc.frontends"))
 
 
-def _frontend(registry: Registry, path: Path) -> Frontend:
+def _file_of(frontend: Frontend, path: Path) -> Path | None:
+    """The file that a front end reads of a network; None where it is not one of its own."""
+    if path.suffix.lower() in frontend.suffixes:
+        return path
+    inside = path / frontend.folder_file
+    return inside if frontend.folder_file and inside.is_file() else None
+
+
+def _frontend(registry: Registry, path: Path) -> tuple[Frontend, Path]:
+    """Who reads a network, and which file of it."""
     suffixes: list[str] = []
+    ways_out: list[str] = []
     failed: list[PluginError] = []
     for _, frontend in registry.usable("tpuc.frontends", failed):
-        if path.suffix.lower() in frontend.suffixes:
+        file = _file_of(frontend, path)
+        if file is not None:
             tell_left_out(failed)
-            return frontend
+            return frontend, file
         suffixes += frontend.suffixes
+        ways_out += [text for suffix, text in frontend.others.items() if path.suffix.lower() == suffix]
     if path.suffix.lower() == ".mlir":
         raise UsageError(f"{path}: this is a module, not a network file; compile it with `tpuc deploy --mlir`.")
+    if ways_out:
+        raise Unsupported(f"{path}: {ways_out[0]}{left_out(failed)}")
+    what = "folders like this one" if path.is_dir() else f"files of type '{path.suffix}'"
+    if not path.suffix and not path.is_dir():
+        what = "files without a suffix in their name"
     raise Unsupported(
-        f"{path}: no installed front end reads files of type '{path.suffix}'; installed front ends read "
+        f"{path}: no installed front end reads {what}; installed front ends read "
         f"{', '.join(sorted(suffixes)) or 'nothing'}{left_out(failed)}"
     )
 

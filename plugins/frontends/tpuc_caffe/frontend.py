@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tpuc.api import Frontend, ImportOptions, Module
 
@@ -13,6 +13,9 @@ class CaffeFrontend(Frontend):
 
     name = "caffe"
     suffixes = (".prototxt",)
+    others: ClassVar = {
+        ".caffemodel": "this file holds the weights of a Caffe network; give its .prototxt, and this with --model-data"
+    }
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""

@@ -9,10 +9,16 @@ from tpuc.api import Frontend, ImportOptions, Module
 
 
 class TensorflowFrontend(Frontend):
-    """Reads graphs as `.pb` and `.pbtxt`: frozen ones, and a SavedModel by its `saved_model.pb`."""
+    """Reads graphs as `.pb` and `.pbtxt`: frozen ones, and a SavedModel by its folder or `saved_model.pb`."""
 
     name = "tensorflow"
     suffixes = (".pb", ".pbtxt")
+    folder_file = "saved_model.pb"
+    others = dict.fromkeys(
+        (".keras", ".h5", ".hdf5"),
+        "a Keras file holds Python classes beside the weights; save the network with model.export('folder') and give "
+        "the folder",
+    )
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""

@@ -31,6 +31,12 @@ class TorchFrontend(Frontend):
 
     name = "torch"
     suffixes = (".pt2",)
+    others = dict.fromkeys(
+        (".pt", ".pth", ".ckpt", ".jit", ".torchscript"),
+        "files of PyTorch with this suffix hold weights, Python objects or TorchScript; write a program with "
+        "torch.export.save(torch.export.export(model.eval(), (example,)), 'net.pt2'), or an ONNX file with "
+        "torch.onnx.export",
+    )
     specializes_by = frozenset({"input_names", "dims", "fixed_inputs"})
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:

@@ -107,6 +107,9 @@ def _unknown_ops(text: str, known: Mapping[str, tuple[str, ...]]) -> Iterator[Fi
 def _last_sentence(text: str) -> tuple[str, str]:
     """The reason, and the way out where the text ends with one."""
     sentences = re.split(r"(?<=[.?]) (?=[A-Z])", text.strip())
+    reason, has_way_out, way_out = sentences[-1].rpartition("; ")
+    if len(sentences) < 2 and has_way_out:
+        return reason, way_out.rstrip(".")
     if len(sentences) < 2:
         return text.rstrip("."), "change the network, or cut it before this node with --output-names"
     return " ".join(sentences[:-1]).rstrip("."), sentences[-1].rstrip(".?")
