@@ -9,6 +9,8 @@ from tpuc_cv18.base import Cv18Chip
 from tpuc_cv18.isa.tables import read_layouts
 from tpuc_cv18.isa.target import Profile, Target
 
+from tpuc_cv18xx.maixpy import MaixChip
+
 ESTIMATED_BYTES_PER_SECOND = 1886_000_000 * 4
 """A 32-bit bus at 1886 MT/s, which the vendor's estimator takes whatever the chip."""
 _LAYOUTS = read_layouts("tpuc_cv18xx")
@@ -62,4 +64,4 @@ CV182X = _target("cv182x", 8, 750_000_000, 0xA6, 0x1822, _DDR3)
 CV181X = _target("cv181x", 8, 500_000_000, 0xA7, None, _DDR3)
 CV180X = _target("cv180x", 2, 500_000_000, 0xA8, None, _DDR2)
 
-CV182X_CHIP, CV181X_CHIP, CV180X_CHIP = Cv18Chip(CV182X), Cv18Chip(CV181X), Cv18Chip(CV180X)
+CV182X_CHIP, CV181X_CHIP, CV180X_CHIP = Cv18Chip(CV182X), MaixChip(CV181X), Cv18Chip(CV180X)
