@@ -7,6 +7,7 @@ form with bf16.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,6 @@ CHAINS = 8
 """In one network."""
 EXACT = 1.01
 """Steps on chips with zero points and f32."""
-ROUGHER = {"Resize": 2.01}
-"""Steps of what chips without f32 round several times: averages in steps of the operand."""
 KNOWN_REFUSALS = ("quantize the network again with a larger range",)
 
 
@@ -29,13 +28,13 @@ def most(off: Off, *, is_exact: bool) -> float:
     """On chips without zero points half of the chip's own step more than one of the network's, since theirs may be
     twice as large: the network's halves are rounded away from what the chip stores.
     """
-    return EXACT if is_exact else max(ROUGHER.get(off.op, 0.0), EXACT + off.own / 2)
+    return EXACT if is_exact else EXACT + off.own / 2
 
 
-def beyond(chip: str, seeds: range, folder: Path) -> tuple[list[Off], list[Off]]:
+def beyond(chip: str, seeds: range, folder: Path, ops: Sequence[str] = tuple(MAKERS)) -> tuple[list[Off], list[Off]]:
     """All stated values of some networks, and those that are further off than the chip may be."""
     is_exact = "int8-asym" in Registry().get("tpuc.chips", chip).description.modes
-    found = [off for seed in seeds for off in judged(draw_cases(seed, CHAINS), chip, folder / "network.onnx")]
+    found = [off for seed in seeds for off in judged(draw_cases(seed, CHAINS, ops), chip, folder / "network.onnx")]
     refused = [off for off in found if off.refused]
     unknown = [off for off in refused if not any(words in off.refused for words in KNOWN_REFUSALS)]
     values = [off for off in found if not off.refused]
@@ -46,6 +45,13 @@ def beyond(chip: str, seeds: range, folder: Path) -> tuple[list[Off], list[Off]]
 def test_clipped_values_are_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
     values, wrong = beyond(chip, range(5), tmp_path)
     assert len(values) > 80
+    assert not wrong
+
+
+@pytest.mark.chip("cv181x")
+def test_resized_values_are_in_steps_of_the_result(tmp_path: Path) -> None:
+    values, wrong = beyond("cv181x", range(10, 14), tmp_path, ("Resize",))
+    assert sum(off.op == "Resize" for off in values) > 30
     assert not wrong
 
 

@@ -22,6 +22,8 @@ Pair = tuple[int, int]
 _MOST_REPEATS = 64
 _PARTS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Of 1, which shares may be whole numbers of."""
+_NEARLY = 0.999
+"""Of it, which leaves multipliers below 1."""
 _LARGEST_FACTOR = 8
 """Of transposed convolutions: their windows have twice as many places, of which commands know 16."""
 
@@ -56,10 +58,8 @@ def _has_whole_shares(node: LoweringNode[top.Interp]) -> bool:
     if _repeats(node) is not None:
         return True
     op, (_, _, h, w), (_, _, rows, columns) = node.op, node.operand_types[0].dims, node.result_type.dims
-    factors = whole_factors(node) if op.mode == "linear" else None
-    if factors is not None and 1 < max(factors) <= _LARGEST_FACTOR:
-        down, right = (_triangle(one, is_centred=op.coord_mode != "asymmetric")[0] for one in factors)
-        return _parts_of(np.outer(down, right)) > 0
+    if _triangles(node) is not None:
+        return _parts_of(_triangle_shares(node)) > 0
     sides = ((h, rows, op.scale_h), (w, columns, op.scale_w))
     return all(_parts_of(interpolation_matrix(op, *side)) > 0 for side in sides if side[0] != side[1])
 
@@ -70,16 +70,41 @@ def _parts_of(shares: Array) -> int:
     return next((parts for parts in _PARTS if not (shares * parts % 1).any() and 0 < largest * parts <= STEPS), 0)
 
 
+def _reaches(shares: Array, source: Uniform, result: Uniform) -> bool:
+    """Have bytes room for shares as whole numbers, times what makes of a step of the operand one of the result?"""
+    parts = _parts_of(shares)
+    room = STEPS // max(float(np.abs(shares).max(initial=0.0)) * parts, 1.0)
+    return source.scale < result.scale * parts * room * _NEARLY
+
+
 def _without_points(node: LoweringNode, build: LoweringBuilder) -> Value:
-    """In the operand's type."""
+    """With triangles in the result's type, its zero point and the operand's in the bias; else in the operand's type."""
     (value,) = node.operands
-    plain = without_point(value.tensor).at(None)
+    source, wanted = value.tensor, node.quantised_result_type()
+    plain = without_point(source).at(None)
     name = f"{node.name}_shares"
     moved = build(tpu.Reshape(shape=plain.dims), [value], plain, f"{node.name}_bytes")
-    result = plain.with_shape(node.result_type.dims)
+    factors = _triangles(node)
+    at_once = factors is not None and _reaches(_triangle_shares(node), source.uniform, wanted.uniform)
+    result = without_point(wanted if at_once else source).with_shape(node.result_type.dims).at(None)
     inner = dataclasses.replace(node, operands=(moved,), operand_types=(plain,), result_types=(result,), name=name)
-    (shares,) = _Resampling(inner, InnerBuilder(build, name)).value()
-    return build(tpu.Reshape(shape=result.dims), [shares], value.tensor.with_shape(result.dims).at(None))
+    points = (zero_point(source), zero_point(wanted)) if at_once else (0, 0)
+    (shares,) = _Resampling(inner, InnerBuilder(build, name), points).value()
+    stated = wanted if at_once else source.with_shape(result.dims).at(None)
+    return build(tpu.Reshape(shape=result.dims), [shares], stated)
+
+
+def _triangles(node: LoweringNode[top.Interp]) -> Pair | None:
+    """Factors of transposed convolutions with triangles."""
+    factors = whole_factors(node) if node.op.mode == "linear" else None
+    return factors if factors is not None and 1 < max(factors) <= _LARGEST_FACTOR else None
+
+
+def _triangle_shares(node: LoweringNode[top.Interp]) -> Array:
+    down, right = (
+        _triangle(one, is_centred=node.op.coord_mode != "asymmetric")[0] for one in _triangles(node) or (1, 1)
+    )
+    return np.outer(down, right)
 
 
 def _repeats(node: LoweringNode) -> Pair | None:
@@ -89,18 +114,20 @@ def _repeats(node: LoweringNode) -> Pair | None:
 
 
 class _Resampling:
-    """The steps of one node. Every value in between has the operand's type, which holds all averages of its values."""
+    """The steps of one node. Every value in between has the operand's type, which holds all averages of its values.
+    `points`: zero points of operand and result, which bytes with triangles are taken to lack.
+    """
 
-    def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
-        self.node, self.build = node, build
+    def __init__(self, node: LoweringNode, build: LoweringBuilder, points: Pair = (0, 0)) -> None:
+        self.node, self.build, self.points = node, build, points
         self.source = node.operands[0]
         self.type = node.quantised_result_type() if node.mode == "int8" else node.float_result_type()
 
     def value(self) -> list[Value]:
         """The result."""
-        factors = whole_factors(self.node) if self.node.op.mode == "linear" else None
+        factors = _triangles(self.node)
         (_, _, h, w), (_, _, rows, columns) = self.source.tensor.dims, self.type.dims
-        if factors is not None and 1 < max(factors) <= _LARGEST_FACTOR:
+        if factors is not None:
             return [self._spread(factors)]
         value = self.source
         if columns != w:
@@ -142,10 +169,16 @@ class _Resampling:
         kernel = (len(down), len(right))
         filters = np.broadcast_to(np.outer(down, right).astype(np.float32), (c, 1, *kernel))
         weights, fields = self._filters("triangles", filters, value, self.type, transposed=True)
-        lowered = tpu.Deconv(
-            kernel_shape=kernel, strides=factors, pads=(above, left, below, beside), group=c, with_bias=False, **fields
-        )
-        return self.build(lowered, [value, weights, self.build.none()], self.type)
+        bias = self._points(filters) if any(self.points) else None
+        added = self.build.none() if bias is None else self.build.weight("points_i32", bias.reshape(1, -1, 1, 1))
+        pads, with_bias = (above, left, below, beside), bias is not None
+        lowered = tpu.Deconv(kernel_shape=kernel, strides=factors, pads=pads, group=c, with_bias=with_bias, **fields)
+        return self.build(lowered, [value, weights, added], self.type)
+
+    def _points(self, filters: Array) -> Array | None:
+        """What brings the zero points of the result and takes off those of the operand: shares add up to 1."""
+        source, result = self.source.tensor.uniform, dataclasses.replace(self.type.uniform, zero_point=self.points[1])
+        return self._product(filters, source, result).bias
 
     def _filters(
         self, suffix: str, filters: Array, source: Value, result: TensorType, *, transposed: bool = False
@@ -156,7 +189,8 @@ class _Resampling:
         fields: dict[str, Any] = {}
         element = "bf16"
         if result.is_quantised:
-            product = self._stored(filters, source.tensor.uniform, result.uniform)
+            target = dataclasses.replace(result.uniform, zero_point=self.points[1])
+            product = self._product(filters, source.tensor.uniform, target)
             fields = {
                 "multiplier": product.multipliers,
                 "rshift": product.right_shifts,
@@ -169,12 +203,13 @@ class _Resampling:
         stored = np.ascontiguousarray(stored.swapaxes(0, 1) if transposed else stored)
         return self.build.weight(f"shares_{suffix}", stored, element), fields
 
-    def _stored(self, filters: Array, source: Uniform, result: Uniform) -> QdmProduct:
+    def _product(self, filters: Array, source: Uniform, result: Uniform) -> QdmProduct:
         """Shares as whole numbers where the network states the result and there are such: bytes would round them."""
         parts = _parts_of(filters) if is_stated(self.node) else 0
-        if not parts or source.scale >= result.scale * parts:
+        if not parts or not _reaches(filters, source, result):
             return quantise_qdm(filters, None, source, result)
-        return stored_qdm(filters * parts, np.array([1 / parts]), None, source, result)
+        bias = np.full(filters.shape[0], -self.points[0] * source.scale) if any(self.points) else None
+        return stored_qdm(filters * parts, np.array([1 / parts]), bias, source, result)
 
     def _reshaped(self, value: Value, dims: tuple[int, ...], name: str) -> Value:
         return self.build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, Return, ScalarType, Uniform, Value, Wants
+from tpuc.api import (
+    BF16,
+    F32,
+    Calibrated,
+    Lowering,
+    LoweringBuilder,
+    LoweringNode,
+    Return,
+    ScalarType,
+    Uniform,
+    Value,
+    Wants,
+)
 from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import without_point, zero_point
@@ -70,13 +82,16 @@ def _stays_on_chip(node: LoweringNode[top.Softmax]) -> bool:
 
 
 def _has_table(node: LoweringNode[top.Softmax]) -> bool:
-    """Are operand and result stated bytes?"""
-    element = node.operand_types[0].element
-    if node.mode != "int8" or not (isinstance(element, Uniform) and is_stated(node)):
+    """Are they bytes of which the network states the result, and had stated an operand that lost its zero point?"""
+    has_bytes = isinstance(node.operand_types[0].element, (Uniform, Calibrated))
+    if node.mode != "int8" or not (has_bytes and is_stated(node)):
         return False
     dims = node.operand_types[0].dims
     is_short = byte_softmax_refusal(dims[positive_axis(node.op.axis, len(dims))], log=node.op.log) is None
-    return is_short and node.op.beta > 0 and _stays_on_chip(node)
+    if not is_short or node.op.beta <= 0:
+        return False
+    # The runtime rounds to signed bytes without a zero point; to others it takes a product of bf16.
+    return _stays_on_chip(node) or node.result_type.storage.is_unsigned or zero_point(node.result_type) != 0
 
 
 def _by_table(node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Value:
