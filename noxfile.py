@@ -112,8 +112,15 @@ def interpreter(version: str) -> str | None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Build wheel and source archive twice, and run the example from the wheel alone."""
-    session.install("build")
+    """Build wheel and source archive twice, and run the example from the wheel alone; build and check the packages
+    beside it.
+    """
+    session.install("build", "twine")
+    for package in sorted(Path("packages").iterdir()):
+        target = Path(session.create_tmp()) / package.name
+        shutil.rmtree(target, ignore_errors=True)
+        session.run("python", "-m", "build", "--outdir", str(target), str(package), silent=True)
+        session.run("twine", "check", "--strict", *map(str, target.iterdir()))
     folders = [Path(session.create_tmp()) / name for name in ("first", "second")]
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)

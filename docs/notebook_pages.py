@@ -11,6 +11,8 @@ from typing import Any
 
 TIMEOUT = 600
 """Seconds that a cell may take."""
+_BADGE = re.compile(r"\[!\[([^\]]*)\]\([^)]*\)\]\(([^)]*)\)")
+"""A link with a picture of another server, which the site does not ask for."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -28,7 +30,7 @@ def page_of(path: Path, folder: Path) -> tuple[str, dict[str, bytes]]:
     parts: list[str] = []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            parts.append(cell.source)
+            parts.append(_BADGE.sub(r"[\1](\2)", cell.source))
             continue
         parts.append(_fenced("python", cell.source))
         for output in cell.outputs:

@@ -116,6 +116,7 @@ def test_nothing_keeps_the_name_of_the_example(kind: str) -> None:
     entry_points = {group: list(names) for group, names in project["entry-points"].items()}
     assert entry_points.pop(row.group) == [row.plugin("my-own")]
     assert entry_points == OTHERS.get(kind, {})
+    texts.pop("LICENSE")  # a fixed text, in which such words may be
     everything = "\n".join([*texts, *texts.values()]).lower()
     words = (row.word, row.word.replace("-", "_"), row.word.replace("-", ""), row.package.split("_")[0])
     assert [word for word in words if word in everything] == []
@@ -152,3 +153,14 @@ def test_a_folder_that_exists_stays_as_it_is(tmp_path: Path, capsys: pytest.Capt
     assert main(["new", "pass", "drop-relu", "-o", str(tmp_path)]) == 2
     assert f"{tmp_path} exists; give another folder with -o" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_every_kind_brings_what_a_server_checks_a_license_and_settings_of_the_linter() -> None:
+    lacking: list[str] = []
+    for name, kind in kinds().items():
+        files = files_of(kind, "my-own")
+        project = tomllib.loads(files["pyproject.toml"])
+        checks = files[".github/workflows/ci.yml"]
+        if "Apache License" not in files["LICENSE"] or "ruff" not in project["tool"] or "pytest -q" not in checks:
+            lacking.append(name)
+    assert lacking == []

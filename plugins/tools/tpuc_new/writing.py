@@ -7,12 +7,36 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import distribution
 from pathlib import Path
 
 from tpuc_driver.api.command import write_all
 
 FOLDER = Path(__file__).parent
 SECTION = re.compile(r"^\[", re.MULTILINE)
+
+LINT = """
+
+[tool.ruff]
+line-length = 120
+
+[tool.ruff.lint]
+select = ["B", "E", "F", "UP", "W"]
+"""
+WORKFLOW = """name: ci
+on: [push, pull_request]
+jobs:
+  test:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.11"
+      - run: pip install -e . pytest ruff
+      - run: ruff check .
+      - run: pytest -q
+"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +73,14 @@ def files_of(kind: Kind, name: str) -> dict[str, str]:
     texts["pyproject.toml"] = _project(kind, texts["pyproject.toml"])
     texts["README.md"] = f"# {kind.word}\n\nA {kind.name} for tpuc.\n\n```sh\npip install -e .\n{kind.use}\n```\n"
     texts[f"{kind.package}/py.typed"] = ""
-    return {_renamed(kind, name, path): _renamed(kind, name, text) for path, text in texts.items()}
+    return {_renamed(kind, name, path): _renamed(kind, name, text) for path, text in texts.items()} | _shared_files()
+
+
+def _shared_files() -> dict[str, str]:
+    """What every distribution has, whatever it holds: what a server checks, and the license that tpuc has itself."""
+    found = {".github/workflows/ci.yml": WORKFLOW}
+    license_text = distribution("tpuc").read_text("licenses/LICENSE")
+    return found if license_text is None else {**found, "LICENSE": license_text}
 
 
 def write(files: Mapping[str, str], folder: Path) -> None:
@@ -72,7 +103,8 @@ def _project(kind: Kind, text: str) -> str:
     starts = [match.start() for match in SECTION.finditer(text)]
     sections = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     kept = [part for part in sections if not part.startswith("[project.entry-points") or " = " in part]
-    return re.sub(r"^description = .*$", f'description = "A {kind.name} for tpuc"', "".join(kept), flags=re.MULTILINE)
+    described = f'description = "A {kind.name} for tpuc"'
+    return re.sub(r"^description = .*$", described, "".join(kept), flags=re.MULTILINE).rstrip() + LINT
 
 
 def _renamed(kind: Kind, name: str, text: str) -> str:
