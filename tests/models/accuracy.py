@@ -53,8 +53,8 @@ FLOORS = {
     "mobilenet_v2": Floor(54, 27.7, 21.6),
     "blazeface": Floor(39, 24.6),
     "ultraface": Floor(39, 42.1, 28.1),
-    "yunet": Floor(39, 10.1),
-    "yolox": Floor(0.42, 11.7),
+    "yunet": Floor(39, 10.5),
+    "yolox": Floor(0.44, 11.9),
     "squeezenet": Floor(39, 26.8),
     "lenet": Floor(197, 58.0, 44.0),
 }

@@ -7,7 +7,8 @@ import pytest
 from tests.models.accuracy import QUICK, Bench, Floor, parameters
 
 # One count (0.01 of another score), or one dB, below what was measured when every value equalled the vendor's model.
-# Sums of answers are rounded to bf16 here. For mobilenet_v2 see the floors of bm1684x.
+# Sums of answers are rounded to bf16 here. For mobilenet_v2 see the floors of bm1684x. The floor of yolox was once a
+# score of 0.463, more than the 0.453 of the float network: what is above that is chance.
 FLOORS = {
     "mnist": Floor(197, 43.1),
     "ic01": Floor(160, 28.8, 33.3),
@@ -18,8 +19,8 @@ FLOORS = {
     "mobilenet_v2": Floor(54, 25.4, 21.1),
     "blazeface": Floor(38, 24.0),
     "ultraface": Floor(39, 42.1, 28.1),
-    "yunet": Floor(39, 10.0),
-    "yolox": Floor(0.463, 11.9),
+    "yunet": Floor(39, 10.5),
+    "yolox": Floor(0.438, 12.2),
     "squeezenet": Floor(38, 25.9),
     "lenet": Floor(197, 60.4, 43.1),
 }
