@@ -113,7 +113,7 @@ def _damaged(tmp_path: Path, name: str) -> Path:
     ("fault", "says"),
     [
         ("unknown op", ["Frobnicate"]),
-        ("dynamic", ["image", "--input-shapes"]),
+        ("dynamic", ["image", "--dim N=1"]),
         ("nan", ["NaN"]),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from tpuc.registry import Registry
@@ -17,7 +18,7 @@ SUBJECTS = samples.ALL | integer_sums.ALL | stated_sums.ALL | place_samples.ALL
 
 def _kind(sample: Sample) -> tuple[object, ...]:
     """What a kernel tells samples apart by: the op and its mode, which operands are computed, types and dimensions."""
-    operands = (getattr(operand, "array", operand) for operand in sample.operands)
+    operands: list[Any] = [getattr(operand, "array", operand) for operand in sample.operands]
     forms = [None if array is None else (array.dtype, array.ndim) for array in operands]
     mode = getattr(sample.op, "mode", None)
     return (sample.op.name, mode, *map(type, sample.operands), *forms, str(sample.result), bool(sample.tilings))
