@@ -95,7 +95,9 @@ class AgreementOptions:
     saturated: float = 8.0
     """Magnitude of a logit that is as sure as any: its sigmoid differs from 0 or 1 by 0.0003."""
     unseen_weight: float = 0.01
-    """What numbers of places without anything weigh, beside 1 where something is sure to be."""
+    """What numbers of places without anything weigh, beside 1 where something is sure to be. BlazeFace has the same
+    table with 1; other detectors were not varied.
+    """
     softer: float = 4.0
     """Logits are taken for so much less sure than they are: what is 1 % sure still counts for other readers."""
     rare: float = 0.05
