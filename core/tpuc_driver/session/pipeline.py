@@ -21,6 +21,7 @@ from tpuc_driver.session.border import Border, as_network, border_of
 from tpuc_driver.session.calibrated_on import calibrated_on
 from tpuc_driver.session.checking import fitted_labels, self_check
 from tpuc_driver.session.configuration import STAGES, Configuration
+from tpuc_driver.session.hints import hint_at_fusing
 from tpuc_driver.session.modes import compiled_mode, needs_calibration, takes_calibration
 from tpuc_driver.session.overflow import has_limits, seen_magnitudes
 from tpuc_driver.session.promise import meet_accuracy
@@ -228,6 +229,8 @@ def finish(configuration: Configuration, module: Module, model: Path, settings: 
         alone = network_alone(module)
         lowered = built.module if alone is module else None
         check = self_check(configuration, alone, lowered, table, samples, tuned=tuned, least=least)
+    if hint := hint_at_fusing(configuration, module, _recipe(settings), built, loaded, build):
+        configuration.remark(hint)
     border = border_of(module, built.module, loaded)
     loaded = as_network(loaded, border)
     report = compile_report(model, configuration.chip, built, loaded, comparisons, configuration.clock.seconds)
