@@ -96,7 +96,7 @@ def test_a_module_file_is_checked_too(tmp_path: Path, capsys: Any) -> None:
     assert main(["check", str(path), "--chip", CHIP, "--quantize", "int8"]) == 0
     assert "all 8 ops can be computed" in capsys.readouterr().out
     assert main(["check", str(path), "--chip", CHIP, "--batch", "2"]) == 1
-    assert "is a module, which already contains these settings; leave out --batch" in capsys.readouterr().out
+    assert "is a module, which already contains these settings. Leave out --batch." in capsys.readouterr().out
 
 
 def test_tables_are_escaped_and_aligned() -> None:
