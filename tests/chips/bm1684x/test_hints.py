@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tpuc_driver.session import Boundary, Session
 
 from tests.docs.test_commands import classifier
@@ -36,3 +37,12 @@ def test_the_saving_of_fused_preprocessing_is_measured(tmp_path: Path) -> None:
     spent, all_of_them, share, saved = (int(one.replace(",", "")) for one in found.groups())
     assert (all_of_them, saved) == (plain, plain - fused)
     assert share == round(100 * spent / plain)
+
+
+def test_comparisons_name_outputs_as_the_network_does(digits_onnx: Path, tmp_path: Path) -> None:
+    samples = digits_onnx.with_name("digits_eval.npz")
+    with np.load(samples) as stored:
+        np.save(tmp_path / "x.npy", stored["x"][:1].astype(np.float32))
+    session = Session(chip="bm1684x", quantize="f16")
+    report = session.compile(digits_onnx, tmp_path / "digits.bmodel", test_input=(tmp_path / "x.npy",))
+    assert report.comparisons[1].worst == "probabilities"
