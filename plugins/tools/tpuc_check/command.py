@@ -364,7 +364,7 @@ def whole(
     sizes are those of `tpuc compile`.
 
     A plan in which every op has the first tiling that fits shows as much as the best one, unless it is refused or does
-    not leave half of the board's memory.
+    not leave a third of the board's memory.
     """
     if not destination.full:
         try:

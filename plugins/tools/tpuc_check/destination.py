@@ -11,7 +11,7 @@ from tpuc_driver.api.board import Board, shown_bytes, shown_size
 
 from tpuc_check.findings import BOARD, Finding
 
-_LEFT = 2
+_LEFT = 1.5
 """A file must fit so many times for a quick plan to show that it fits."""
 
 

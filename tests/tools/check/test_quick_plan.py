@@ -21,8 +21,10 @@ from tests.families import each
 TARGETS = ("--board=duo256", "--board=duo64", "--chip=bm1684x", "--chip=cv183x")
 ROOM = {"much": (2.1, False), "little": (1.2, True), "none": (0.9, True)}
 """The memory of a board in sizes of the network, and whether the whole is planned then."""
-MOST_SECONDS = 10
-"""Of one core."""
+MOST_SECONDS = dict.fromkeys(TARGETS, 10) | {"--board=duo64": 40}
+"""Of one core. The chip with two lanes takes ten times as many commands, all of which are made: 21 s, where the whole
+plan takes 88.
+"""
 
 
 def yolo(folder: Path, size: int) -> Path:
@@ -84,4 +86,4 @@ def test_a_detector_takes_seconds(target: str, tmp_path: Path) -> None:
     done = tpuc_apart("check", network, target, "--quantize", "int8")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stdout
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < MOST_SECONDS
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < MOST_SECONDS[target]
