@@ -44,9 +44,18 @@ def is_integer(elem_type: str) -> bool:
     return elem_type.startswith(("int", "uint"))
 
 
-def cut_towards_zero(value: Value, name: str, elem_type: str, build: ImportBuilder) -> Value:
-    """A quotient as integers of `elem_type` have it."""
+def whole_quotient(left: Value, right: Value, name: str, elem_type: str, build: ImportBuilder) -> Value:
+    """The quotient of integers of `elem_type`, cut towards 0.
+
+    Chips that divide by a reciprocal give 2.9999998 for 6 / 2, so half a unit is added to the dividend: the nearest
+    quotient that is another whole number is twice as far away.
+    """
     if elem_type.startswith("u"):
-        return build.build(top.Floor(), [value], name)
-    whole = build.build(top.Floor(), [build.build(top.Abs(), [value], f"{name}_size")], f"{name}_whole")
-    return build.build(top.Mul(), [whole, build.build(top.Sign(), [value], f"{name}_sign")], name)
+        raised = build.build(top.AddConst(const_val=0.5), [left], f"{name}_raised")
+        return build.build(top.Floor(), [build.build(top.Div(), [raised, right], f"{name}_quotient")], name)
+    signs = [build.build(top.Sign(), [one], f"{name}_sign{index}") for index, one in enumerate((left, right))]
+    sizes = [build.build(top.Abs(), [one], f"{name}_size{index}") for index, one in enumerate((left, right))]
+    raised = build.build(top.AddConst(const_val=0.5), sizes[:1], f"{name}_raised")
+    quotient = build.build(top.Div(), [raised, sizes[1]], f"{name}_quotient")
+    whole = build.build(top.Floor(), [quotient], f"{name}_whole")
+    return build.build(top.Mul(), [whole, build.build(top.Mul(), signs, f"{name}_sign")], name)

@@ -7,7 +7,7 @@ from tpuc_importing.operands import scalar_operand
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, aligned, cut_towards_zero, is_integer, with_number
+from tpuc_onnx.importers.common import TABLE, aligned, is_integer, whole_quotient, with_number
 
 
 @TABLE.imports("Add", "Mul", "Sum")
@@ -37,9 +37,7 @@ def div(node: ForeignNode, build: OnnxBuilder) -> Value:
     """Quotient; by a constant it is a product. That of integers is cut towards 0."""
     kind = build.elem_type(node.inputs[0])
     if is_integer(kind):
-        name = node.outputs[0]
-        quotient = build.build(top.Div(), [aligned(node, build, 0), aligned(node, build, 1)], f"{name}_quotient")
-        return cut_towards_zero(quotient, name, kind, build)
+        return whole_quotient(aligned(node, build, 0), aligned(node, build, 1), node.outputs[0], kind, build)
     scalar = scalar_operand(node, build)
     if scalar is not None and scalar[0] == 1 and scalar[1] != 0:
         return with_number(node, build, top.MulConst(const_val=1.0 / scalar[1]), 0)
