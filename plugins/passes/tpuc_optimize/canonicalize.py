@@ -10,6 +10,7 @@ from tpuc_ops import top
 from tpuc_optimize.canonicalization.affine import AffineIntoProduct, BatchNormToScale, NeutralNumber
 from tpuc_optimize.canonicalization.common import FloatOnly, Names
 from tpuc_optimize.canonicalization.concat import PermuteBeforeConcat
+from tpuc_optimize.canonicalization.guarded_softmax import GuardedSoftmax, HiddenRow
 from tpuc_optimize.canonicalization.hidden_channels import MaskOutOfProduct
 from tpuc_optimize.canonicalization.normalizations import (
     AffineIntoNorm,
@@ -88,6 +89,8 @@ class Canonicalize(Pass):
         """The functions that networks spell out."""
         return [
             NeutralNumber(),
+            GuardedSoftmax(names),
+            HiddenRow(),
             GatedProducts(names),
             HardSigmoidFromRelu(),
             SumToMean(),
