@@ -81,8 +81,9 @@ class SelfCheck:
 
     @property
     def worst(self) -> OutputCheck:
-        """The output with the lowest agreement."""
-        return min(self.outputs, key=lambda one: (one.share, one.decibels))
+        """The output with the lowest agreement, of those that predict something."""
+        predicting = [one for one in self.outputs if one.total]
+        return min(predicting or self.outputs, key=lambda one: (one.share, one.decibels))
 
     @property
     def agreement(self) -> float:
@@ -107,6 +108,8 @@ class SelfCheck:
             return visible(f"{start} says nothing: the network finds nothing in them; add samples of what it looks for")
         worst, lowest = self.worst, min(self.outputs, key=lambda one: one.decibels)
         of = f" of output '{worst.name}'" if len(self.outputs) > 1 else ""
+        if not worst.total:
+            return visible(f"{start}: SQNR {lowest.decibels:.1f} dB at output '{lowest.name}', the lowest one")
         return visible(
             f"{start}: {worst.same} of {worst.total} predictions{of} agree with float ({worst.share:.1%}, "
             f"{self.interval.text()}), lowest SQNR {lowest.decibels:.1f} dB at output '{lowest.name}'"
@@ -118,8 +121,8 @@ class SelfCheck:
         return (
             f"{self.subject} agrees with float on {worst.same} of {worst.total} predictions of output '{worst.name}' "
             f"({worst.decibels:.1f} dB, {self.counted}); try more samples of what the network looks for (several "
-            "--dataset, DIR=3 to count them three times), another --method, `tpuc calibrate --tune-num 0 --bias-num "
-            "0`, `tpuc opt --pass equalise-weights` before calibration, or float layers (`tpuc qtable`)"
+            "--dataset, DIR=3 to count them three times), another --method, `tpuc opt --pass equalise-weights` before "
+            "calibration, or float layers (`tpuc qtable`)"
         )
 
     def to_json(self) -> Mapping[str, Any]:

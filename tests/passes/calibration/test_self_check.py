@@ -91,7 +91,7 @@ class TestCalibrate:
         assert re.search(
             r"^int8 agrees with float on \d+ of 20 predictions of output 'v\d+' \(-?\d+\.\d dB, 20 held-out samples\); "
             r"try more samples of what the network looks for \(several --dataset, DIR=3 to count them three times\), "
-            r"another --method, `tpuc calibrate --tune-num 0 --bias-num 0`, `tpuc opt --pass equalise-weights` before "
+            r"another --method, `tpuc opt --pass equalise-weights` before "
             r"calibration, or float layers \(`tpuc qtable`\)$",
             done.stderr,
             re.MULTILINE,
@@ -316,6 +316,14 @@ def test_no_output_hides_behind_others() -> None:
     )
     assert check.complaint().startswith(
         "newchip int8 agrees with float on 1 of 4 predictions of output 'scores' (12.0 dB, 5 calibration samples); try "
+    )
+
+
+def test_outputs_that_predict_nothing_are_no_agreement() -> None:
+    """A network of pixels alone has no predictions to count, and says so by its figure."""
+    check = SelfCheck("newchip int8", 5, (OutputCheck("a", 0, 0, 9.0), OutputCheck("b", 0, 0, 30.0)), tuned=False)
+    assert check.text() == (
+        "self-check of newchip int8 on 5 held-out samples: SQNR 9.0 dB at output 'a', the lowest one"
     )
 
 
