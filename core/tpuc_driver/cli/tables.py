@@ -83,7 +83,7 @@ def _widths(rows: Rows, numeric: Sequence[bool], width: int) -> list[int]:
     from rich.cells import cell_len
 
     widths = [max(cell_len(row[place]) for row in rows) for place in range(len(numeric))]
-    spare = width - GAP * (len(widths) - 1)
+    spare = width - GAP * len(widths)
     while sum(widths) > spare and max(widths) > 1:
         words = [size for size, is_number in zip(widths, numeric, strict=True) if not is_number and size > FEW_LETTERS]
         widest = max(words or widths)
