@@ -1,8 +1,7 @@
 """Writes what is generated in this folder: `python docs/generate.py`.
 
 - code blocks below `<!-- include: FILE -->`, `FILE::Class`, `FILE::function`, `FILE::NAME` or `FILE.toml::table`
-- the table below `<!-- pipelines -->`
-- the table of error classes below `<!-- errors -->`
+- the tables below `<!-- pipelines -->` and, of error classes, `<!-- errors -->`
 - the tables below `<!-- tpulang -->`, and what a script prints, below `<!-- output: FILE.py -->`
 - the figures in README and figures.md, below `<!-- figures: short -->` and `<!-- figures: all -->`
 - `pictures/digits.svg`, from the example, and `pictures/rooms.svg`
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import inspect
 import io
 import json
 import re
@@ -29,13 +27,11 @@ from pathlib import Path
 import click
 import figures
 import rooms
+from error_table import error_table
 from refusals import Refusals, refusals_of
-from tpuc import errors, files, warned
 from tpuc.api import CPU_FUNCTIONS, ChipDescription
-from tpuc.errors import TpucError
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PIPELINES
-from tpuc.warned import TpucWarning
 from tpuc_driver.cli.aliases import ALIASES
 from tpuc_driver.cli.command import global_options, shown_example
 from tpuc_driver.cli.commands.matrix import (
@@ -51,7 +47,6 @@ from tpuc_driver.cli.commands.matrix import (
 )
 from tpuc_driver.cli.foreign import scripts, told
 from tpuc_driver.cli.summaries import BUILT_IN
-from tpuc_driver.facade import Remark
 from tpuc_driver.support import read_forms
 from tpuc_importing.finding import functions_of
 from tpuc_lang import language
@@ -104,7 +99,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".mlir": "mlir", ".cpp": "cpp"}
 def expanded(text: str) -> str:
     """A page with every included block as its file is now, and the pipelines as they are."""
     text = PIPELINE_TABLE.sub(lambda match: match.group(1) + _pipelines(), text)
-    text = ERROR_TABLE.sub(lambda match: match.group(1) + _errors(), text)
+    text = ERROR_TABLE.sub(lambda match: match.group(1) + error_table(), text)
     text = SCRIPT_TABLE.sub(lambda match: match.group(1) + _script_table(match.group(2)), text)
     text = TPULANG_TABLES.sub(lambda match: match.group(1) + _tpulang(), text)
     text = FIGURES.sub(lambda match: f"{match.group(1)}{_figures(match.group(2))}{match.group(3)}", text)
@@ -126,22 +121,6 @@ def _figures(which: str) -> str:
 def _pipelines() -> str:
     rows = (f"| `{stage}` | {' '.join(f'`{one}`' for one in passes)} |\n" for stage, passes in PIPELINES.items())
     return "| stage | passes |\n|---|---|\n" + "".join(rows)
-
-
-def _errors() -> str:
-    """Every class of errors and warnings, with the first sentence of its docstring."""
-    classes = (*vars(errors).values(), *vars(files).values(), *vars(warned).values(), Remark)
-    kinds = [one for one in classes if isinstance(one, type) and issubclass(one, (TpucError, TpucWarning))]
-    rows = (
-        f"| `{kind.__name__}` | `{kind.__base__.__name__}` | {_summary(kind)} |\n"
-        for kind in dict.fromkeys(kinds)
-        if kind.__base__ is not None
-    )
-    return "| class | is a | raised for |\n|---|---|---|\n" + "".join(rows)
-
-
-def _summary(kind: type) -> str:
-    return " ".join(inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].split())
 
 
 def _script_table(name: str) -> str:

@@ -16,13 +16,18 @@ Pairs: TypeAlias = Callable[
 """Chooses names of cases with a mode."""
 
 
+def _by_kind(cases: Mapping[str, T], kind: Callable[[T], Hashable]) -> dict[Hashable, list[str]]:
+    kinds: dict[Hashable, list[str]] = {}
+    for name, case in cases.items():
+        kinds.setdefault(kind(case), []).append(name)
+    return kinds
+
+
 def quick_pairs(
     cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable]
 ) -> frozenset[tuple[str, str]]:
     """Names of cases with a mode: every case has one, and every mode some case of each kind."""
-    kinds: dict[Hashable, list[str]] = {}
-    for name, case in cases.items():
-        kinds.setdefault(kind(case), []).append(name)
+    kinds = _by_kind(cases, kind)
     return frozenset(
         (names[turn % len(names)], modes[turn % len(modes)])
         for names in kinds.values()
@@ -34,9 +39,7 @@ def few_pairs(
     cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable]
 ) -> frozenset[tuple[str, str]]:
     """Names of cases with a mode: of every kind the first case and the last, in modes far apart, which take turns."""
-    kinds: dict[Hashable, list[str]] = {}
-    for name, case in cases.items():
-        kinds.setdefault(kind(case), []).append(name)
+    kinds = _by_kind(cases, kind)
     return frozenset(
         (names[place], modes[(turn + far) % len(modes)])
         for turn, names in enumerate(kinds.values())
@@ -48,9 +51,7 @@ def single_pairs(
     cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable]
 ) -> frozenset[tuple[str, str]]:
     """Names of cases with a mode: of every kind the first case or the last, which take turns as the modes do."""
-    kinds: dict[Hashable, list[str]] = {}
-    for name, case in cases.items():
-        kinds.setdefault(kind(case), []).append(name)
+    kinds = _by_kind(cases, kind)
     return frozenset(
         (names[-(turn // len(modes) % 2)], modes[turn % len(modes)]) for turn, names in enumerate(kinds.values())
     )

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc.api.frontend import Frontend, HostEngine
+from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
 from tpuc.errors import CalibrationError, TpucError, Unsupported, UsageError
 from tpuc.ir.builtin import Return
 from tpuc.ir.operation import Module
@@ -21,6 +21,7 @@ from tpuc_driver.data.samples import SampleInput
 from tpuc_driver.session import Session
 from tpuc_driver.session.compare import compare, tolerance_of
 from tpuc_driver.session.running import samples_in
+from tpuc_driver.session.settings import NetworkSettings
 from tpuc_driver.similarity import NothingToCompare
 
 from tests.core.fakes import chip, offer
@@ -61,6 +62,23 @@ def finished() -> Module:
 def session_of(mode: str = "f32") -> Session:
     offers = [chip("newchip"), offer("frontends", "reader", Reader()), offer("engines", "engine", Engine())]
     return Session(Registry(offers=offers), chip="newchip", quantize=mode, pipelines={"top-optimize": ()})
+
+
+def test_options_that_a_front_end_or_an_engine_does_not_heed() -> None:
+    asked: dict[str, NetworkSettings] = {
+        "--dim": {"dims": {"n": 1}},
+        "--input-names": {"input_names": ("x",)},
+        "--fix-input": {"fixed_inputs": {"x": 1}},
+    }
+    for option, settings in asked.items():
+        with pytest.raises(Unsupported) as caught:
+            session_of().transform(Path("net.abc"), **settings)
+        assert str(caught.value) == f"net.abc: front end 'reader' has no {option}; export the network to ONNX for it."
+    assert Engine().run_as(Path("net.abc"), {}, ImportOptions()) == {}
+    with pytest.raises(
+        Unsupported, match=r"^net\.abc: engine runs networks as they are in the file\. Leave out --test"
+    ):
+        Engine().run_as(Path("net.abc"), {}, ImportOptions(fixed_inputs={"x": 1}))
 
 
 class FolderReader(Reader):

@@ -12,6 +12,7 @@ from tpuc.api import ImportOptions, InvalidModel, UsageError
 from tpuc.interpreter import Interpreter
 from tpuc_driver.cli import main
 
+from tests.families import each
 from tests.frontends.onnx.networks import network, node, ops, read, run_onnx, values
 
 
@@ -132,3 +133,18 @@ def test_refusals(tmp_path: Path, options: ImportOptions, sentence: str) -> None
     with pytest.raises((UsageError, InvalidModel)) as caught:
         read(model, tmp_path, options)
     assert str(caught.value).endswith(sentence)
+
+
+@each(
+    ("option", "sentence"),
+    [
+        (["--dim", "n=many"], "n=many is not an extent such as n=128."),
+        (["--dim", "n=0"], "n=0 is not an extent such as n=128."),
+        (["--dim", "n"], "'n' is not NAME=VALUE."),
+        (["--fix-input", "=1"], "'=1' is not NAME=VALUE."),
+        (["--fix-input", "x=1", "--fix-input", "x=2"], "'x' is given twice: 1 and 2."),
+    ],
+)
+def test_options_that_say_nothing(option: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "net.onnx", "--chip", "bm1684x", *option]) == 2
+    assert sentence in capsys.readouterr().err
