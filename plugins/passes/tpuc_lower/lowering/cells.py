@@ -99,14 +99,6 @@ class Cells:
         allowed = function is not None and (function.is_usual or is_postprocess(operation) or bool(named))
         return allowed and function is not None and _cpu_refusal(function, module, operation) is None
 
-    def gives_indices(self, module: Module, operation: Operation) -> bool:
-        """Is it an input of integers, which only functions of the runtime read as indices?"""
-        for user, index in uses_of(operation.result):
-            function = self.cpu_function(user)
-            if function is None or index not in function.index_inputs or not self.goes_to_cpu(module, user):
-                return False
-        return True
-
     def cpu_way_out(self, module: Module, operation: Operation) -> str:
         """Said behind the refusal of a node: that the runtime could compute it and what this costs, or why not."""
         function = self.cpu_function(operation)

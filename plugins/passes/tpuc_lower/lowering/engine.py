@@ -120,9 +120,12 @@ class Lowerer:
 
     def _gives_indices(self, operation: Operation, choices: Mapping[Operation, Choice]) -> bool:
         """Is it an input that only the runtime's functions read, as indices?"""
-        uses = uses_of(operation.result) if isinstance(operation.op, NetworkInput) else ()
-        left = [user in choices and choices[user].cell is None for user, _ in uses]
-        return bool(left) and all(left) and self.cells.gives_indices(self.module, operation)
+        uses = [*uses_of(operation.result)] if isinstance(operation.op, NetworkInput) else []
+        return bool(uses) and all(self._is_index(user, place, choices.get(user)) for user, place in uses)
+
+    def _is_index(self, user: Operation, place: int, choice: Choice | None) -> bool:
+        function = self.cells.cpu_function(user) if choice is not None and choice.cell is None else None
+        return function is not None and place in function.index_inputs
 
     def _as_indices(self, value: Value) -> None:
         """The lowered input holds 32-bit integers."""
