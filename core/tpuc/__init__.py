@@ -57,11 +57,11 @@ def __dir__() -> list[str]:
 
 
 class _OldNames:
-    """Asked last for modules: those that have moved answer under their old names."""
+    """Meta path finder that resolves the old names of modules that have moved; consulted last."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> object:
-        """The spec of a module of ours that has moved."""
+        """The spec of a moved module, None for any other name."""
         if not name.startswith(("tpuc.", "tpuc_quantize.")):
             return None
         from tpuc_driver.moved import spec_of

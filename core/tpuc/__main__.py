@@ -1,4 +1,4 @@
-"""`python -m tpuc` is the command line, which the driver has."""
+"""Run the command line with `python -m tpuc`; the driver implements it."""
 
 from __future__ import annotations
 

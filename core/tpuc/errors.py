@@ -18,7 +18,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(lines: Iterable[str]) -> str:
-    """Text of these lines, and of no others that a name in them would begin."""
+    """The given lines, with line breaks inside names escaped so that they cannot start a line of their own."""
     return "\n".join(map(visible, lines))
 
 
@@ -28,7 +28,7 @@ def harmless(text: str) -> str:
 
 
 def harmless_json(text: str) -> str:
-    """As `harmless`, in the escapes that JSON has."""
+    """Like `harmless`, with JSON's escapes."""
     return _HARMFUL.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
@@ -36,24 +36,24 @@ class TpucError(Exception):
     """Base of every error that is shown as one sentence; `exit_code` is what the command line returns."""
 
     exit_code = 1
-    """Of the process; 2, as of command lines that cannot be parsed, where the network has no part in the error."""
+    """Exit code of the process; 2, as for invalid command lines, where the network has no part in the error."""
     culprit: object | None = None
-    """The object or class of a plugin that broke a promise, where one did."""
+    """The object or class of the plugin that broke its contract, if any."""
     fault: str = ""
     """What the culprit did, as one clause."""
 
     def sentence(self) -> str:
-        """Its text on one line; a line break in it comes from a name."""
+        """The message on one line; line breaks inside names are escaped."""
         return visible(str(self))
 
     def blaming(self, culprit: object, fault: str) -> Self:
-        """The same error, with the plugin that is at fault if it is none of ours."""
+        """The same error, with the third-party plugin that is at fault, if any."""
         self.culprit, self.fault = culprit, fault
         return self
 
 
 class UsageError(TpucError):
-    """Wrong by the call or command line alone: an unknown option, chip, or mode that the chip does not have."""
+    """An error in the call or command line alone: an unknown option, chip, or mode that the chip does not have."""
 
     exit_code = 2
 
@@ -67,7 +67,7 @@ class Unsupported(TpucError):
 
 
 class ParseError(TpucError):
-    """Text that is not a module: says line and column."""
+    """Text that is not a valid module; the message gives line and column."""
 
 
 class VerifyError(TpucError):
@@ -79,7 +79,7 @@ class CalibrationError(TpucError):
 
 
 class InvalidInput(TpucError):
-    """Arrays or samples that do not fit the inputs of the network which is to run them."""
+    """Arrays or samples that do not fit the inputs of the network."""
 
 
 class FileError(TpucError):
@@ -87,7 +87,7 @@ class FileError(TpucError):
 
 
 class InputNotDescribed(TpucError):
-    """A picture for an input of which nobody said how pictures become it."""
+    """A picture for an input without a preprocessing description."""
 
 
 class LmemOverflow(TpucError):
@@ -99,7 +99,7 @@ class CorruptFile(TpucError):
 
 
 class HazardError(TpucError):
-    """A command reads or overwrites data that is not ordered before it by the wait ids."""
+    """A command reads or overwrites data without waiting for the command that produces or reads it."""
 
 
 class IllegalCommand(TpucError):
@@ -113,7 +113,7 @@ class PluginError(TpucError):
 
 
 class BrokenPromise(PluginError):
-    """What a plugin gives is not what its base class promises; `culprit` is its object or class."""
+    """A plugin returned something that its base class does not allow; `culprit` is its object or class."""
 
     exit_code = 1
 
@@ -122,7 +122,7 @@ class BrokenPromise(PluginError):
         self.blaming(culprit, text)
 
     def __reduce__(self) -> tuple[type[BrokenPromise], tuple[str, None]]:
-        """On the way to another process the culprit is left behind."""
+        """Pickle without the culprit, which other processes may not have."""
         return BrokenPromise, (str(self), None)
 
 

@@ -1,4 +1,4 @@
-"""How to add what is optional to this very installation."""
+"""The commands that install optional dependencies into this installation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ PACKAGE = "tpuc"
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra. A package that came from a folder is named by it: no index may have it."""
+    """The command that installs an extra. A package installed from a folder is named by the folder, since no index may
+    have it.
+    """
     import importlib.metadata
 
     try:

@@ -1,4 +1,4 @@
-"""Output files appear whole or not at all."""
+"""Write output files completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeAlias
 from tpuc.errors import FileError, TpucError
 
 Content: TypeAlias = "bytes | bytearray | memoryview | str | Callable[[BinaryIO], object]"
-"""What `write_atomic` puts in a file: the bytes, text for UTF-8, or a function that writes to an open file."""
+"""What `write_atomic` writes: bytes, text (as UTF-8), or a function that writes to an open file."""
 
 _WAYS_OUT = {
     errno.ENOSPC: "Free some space there or choose another place.",
@@ -29,38 +29,38 @@ _WAYS_OUT = {
 
 
 _UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
-"""What parts paths or ends a name on some system, and what cannot be shown."""
+"""Characters that separate paths or end a name on some system, and those that cannot be shown."""
 LONGEST_STEM = 100
-"""Bytes of a file name that are made of a network's own name; systems take 255, with prefix and suffix."""
+"""Longest file name part made from a network's name, in bytes; systems allow 255 with prefix and suffix."""
 
 
 class CannotWrite(FileError):
-    """An output file that cannot be written: says which, why, and what to do."""
+    """An output file that cannot be written; the message says which, why, and what to do."""
 
 
 def way_out(error: OSError) -> str:
-    """What the user may do about a refusal of the operating system."""
+    """What the user can do about an error of the operating system."""
     return _WAYS_OUT.get(error.errno or 0, "Choose another place.")
 
 
 def reason(error: OSError) -> str:
-    """Why the operating system refused, as it says it, without a full stop."""
+    """The operating system's own reason, without a full stop."""
     return (error.strerror or type(error).__name__).rstrip(".")
 
 
 def file_stem(name: str) -> str:
-    """The part of a file name that a module or a tensor gives: never a path, never hidden, never too long."""
+    """A file name part made from the name of a module or a tensor: never a path, never hidden, never too long."""
     safe = _UNSAFE.sub("_", name).lstrip(".")
     return safe.encode("utf-8")[:LONGEST_STEM].decode("utf-8", errors="ignore") or "_"
 
 
 def weights_beside(path: Path) -> str:
-    """The name of the npz that is written with a `.mlir` file."""
+    """The name of the npz file written next to a `.mlir` file."""
     return f"{path.stem}_weight.npz"
 
 
 def read_text(path: Path, kind: type[TpucError], instead: str) -> str:
-    """A file of text; raises an error of `kind`, which says what to give `instead` of a file that is none."""
+    """Read a text file; raises an error of `kind` that says what to give `instead` when the file is not text."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -75,9 +75,9 @@ def utf8(text: str) -> bytes:
 
 
 def write_atomic(path: Path | str, content: Content) -> None:
-    """Write a file under a temporary name beside `path`, then rename it; on any failure nothing new remains.
+    """Write a temporary file next to `path`, then rename it; on failure nothing new remains.
 
-    A device or a pipe is written in place, a symbolic link keeps pointing where it did.
+    A device or a pipe is written in place; the target of a symbolic link is replaced, not the link.
     """
     shown, target = Path(path), Path(path).resolve()
     check_writable(shown)
@@ -98,9 +98,9 @@ def write_atomic(path: Path | str, content: Content) -> None:
 
 
 def write_all(contents: Mapping[Path, Content]) -> None:
-    """Write files that belong together: on any failure all of them, and the folders around them, are as they were.
+    """Write files that belong together: on failure all of them, and their folders, are restored.
 
-    They are all written under temporary names before the first is renamed.
+    All are written under temporary names before the first is renamed.
     """
     folders: list[Path] = []
     parts: list[tuple[Path, Path]] = []
@@ -130,7 +130,7 @@ def write_all(contents: Mapping[Path, Content]) -> None:
 
 
 def _made_folders(folder: Path) -> list[Path]:
-    """The folders that had to be made, the outermost first."""
+    """The folders that had to be created, the outermost first."""
     missing = list(itertools.takewhile(lambda one: not one.exists(), (folder, *folder.parents)))[::-1]
     for one in missing:
         one.mkdir()
@@ -139,8 +139,8 @@ def _made_folders(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def undone_on_failure(path: Path | None) -> Generator[None]:
-    """A block that keeps a file up to date while it runs. An error that leaves it brings back what the file was before,
-    or that there was none; an interruption does not, so that work can go on from there.
+    """Context manager for a file that is updated while work runs. An error restores the former file, or its absence; an
+    interruption keeps the new one, so that work can resume.
     """
     target = None if path is None else path.resolve()
     if target is None or (target.exists() and not target.is_file()):
@@ -158,7 +158,7 @@ def undone_on_failure(path: Path | None) -> Generator[None]:
 
 
 def check_writable(path: Path | str) -> None:
-    """Raise CannotWrite when a file could not be created there: better before a long run than after it."""
+    """Raise CannotWrite when a file cannot be created there, before a long run instead of after it."""
     path = Path(path)
     folder = path.parent
     if path.is_dir():
@@ -172,7 +172,7 @@ def check_writable(path: Path | str) -> None:
 
 
 def _open_beside(target: Path) -> tuple[Path, BinaryIO]:
-    """A new file in the folder of `target`; its name is nobody else's."""
+    """Open a new file with a unique name in the folder of `target`."""
     for number in itertools.count():
         temporary = target.with_name(f".{target.name}.{os.getpid()}-{number}.part")
         try:
@@ -193,7 +193,7 @@ def _fill(stream: BinaryIO, content: Content) -> None:
 
 @contextlib.contextmanager
 def _explained(shown: Path) -> Generator[None]:
-    """Turn the system's refusal to write `shown` into a sentence; errors about other files pass."""
+    """Context manager: turn the operating system's refusal to write `shown` into a sentence; other errors pass."""
     try:
         yield
     except OSError as error:
@@ -203,6 +203,6 @@ def _explained(shown: Path) -> Generator[None]:
 
 
 def _concerns(filename: str, shown: Path) -> bool:
-    """Is it `shown` or its temporary name?"""
+    """True if the error is about `shown` or its temporary name."""
     target, named = shown.resolve(), Path(filename)
     return named.resolve() == target or (named.name.startswith(f".{target.name}.") and named.suffix == ".part")

@@ -245,4 +245,4 @@ from tpuc.schedule.results import ConstantImage as ConstantImage
 from tpuc.schedule.results import ResultKey as ResultKey
 
 OpRegion = _Region
-"""Of an op; `Region` is one of memory."""
+"""A region of an op; `Region` is a region of memory."""

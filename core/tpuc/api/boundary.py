@@ -1,4 +1,4 @@
-"""What a module says of its ends: how pictures become its inputs, the post-processing behind it, and its states."""
+"""Metadata of a module's inputs and outputs: preprocessing, post-processing and states."""
 
 from __future__ import annotations
 

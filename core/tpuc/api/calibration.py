@@ -1,4 +1,4 @@
-"""Calibrators: from the statistics of one tensor to the threshold of its symmetric quantisation."""
+"""Calibrators: compute the threshold of a symmetric quantization from the statistics of one tensor."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class TensorStatistics(Protocol):
-    """What was seen of one tensor over all samples.
+    """Statistics of one tensor over all samples.
 
-    `counts[i]` is the number of values with ``i < abs(x) * len(counts) / absmax <= i + 1``; exact zeros are in `zeros`
-    only, because they survive any quantisation and would otherwise hide the rest of a sparse tensor. Values are counted
-    in finer bins before `absmax` is known; what lies around a border, within half of a bin, is shared out evenly
-    between its sides. `depth` is where the tensor lies in the network, from 0 (inputs) to 1 (last).
+    `counts[i]` is the number of values with ``i < abs(x) * len(counts) / absmax <= i + 1``. Exact zeros are counted in
+    `zeros` only: every quantization represents them exactly, and they would hide the rest of a sparse tensor. Values
+    are counted in finer bins before `absmax` is known; values within half a bin of a border are split evenly between
+    its sides. `depth` is the tensor's position in the network, from 0 (inputs) to 1 (last).
     """
 
     @property
@@ -36,7 +36,7 @@ class TensorStatistics(Protocol):
 class Calibrator(ABC):
     """A threshold method, registered by name in `tpuc.calibrators`; the fields of a subclass are its options.
 
-    With `needs_histogram` False nothing is counted, and `counts` are all zero.
+    With `needs_histogram` False no histogram is collected and all `counts` are zero.
     """
 
     api_version: ClassVar[int] = 1
@@ -45,4 +45,4 @@ class Calibrator(ABC):
 
     @abstractmethod
     def threshold(self, statistics: TensorStatistics) -> float:
-        """The absolute value that becomes the end of the integer range; what is above `absmax` is cut by the caller."""
+        """The absolute value that maps to the end of the integer range; the caller limits it to `absmax`."""

@@ -1,4 +1,4 @@
-"""What a chip plugin offers to the compiler."""
+"""The interface that a chip plugin implements."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FrameAlignment:
-    """How a camera's hardware lays out images: every row begins at a multiple of `row_bytes`, and where channels are
-    planes, each of them at one of `plane_bytes`.
+    """Alignment of images in a camera's memory layout: every row starts at a multiple of `row_bytes`, and with planar
+    channels every plane at a multiple of `plane_bytes`.
     """
 
     row_bytes: int
@@ -36,8 +36,8 @@ class FrameAlignment:
 
 @dataclass(frozen=True)
 class ImageFrame:
-    """An image that lies as a camera's hardware lays it out: what its pixels are, as `RGB_PLANAR`, and its extents
-    without the bytes between rows.
+    """An image in a camera's memory layout: its pixel format, such as `RGB_PLANAR`, and its extents without row
+    padding.
     """
 
     pixel_format: str
@@ -48,38 +48,39 @@ FLOAT_MODES: Mapping[str, ScalarType] = {"f32": F32, "f16": F16, "bf16": BF16}
 
 
 def mode_bits(mode: str) -> int:
-    """The width of the integers that a mode computes with, such as 8 of `int8-asym`; 0 for a float mode."""
+    """The integer width of a mode, such as 8 for `int8-asym`; 0 for a float mode."""
     digits = mode.removesuffix("-asym").removeprefix("int")
     return int(digits) if mode.startswith("int") and digits.isdigit() else 0
 
 
 @dataclass(frozen=True)
 class ChipDescription:
-    """Facts about a chip, no logic. Sources are cited in the plugin.
+    """Facts about a chip, without logic. The plugin cites their sources.
 
-    `modes`: quantisation modes by name. `quantised_element(tensor type, mode, divisor, value name)` gives the element
-    type that a calibrated value is stored as. `symmetric_divisor` of signed activations is the seed's 128 unless the
-    user asks for another. `suffix`: of the compiled file. `ddr_base`, `ddr_alignment` in bytes.
+    `modes`: quantization modes by name. `quantised_element(tensor type, mode, divisor, value name)` gives the element
+    type in which a calibrated value is stored. `symmetric_divisor` of signed activations is 128 unless the user asks
+    for another. `suffix`: of the compiled file. `ddr_base`, `ddr_alignment` in bytes.
 
-    Packed constants begin at `ddr_base`; activations behind them, or at `activations_base` where they have a memory of
-    their own. `boundary_bases` are memories for one network input or output each, inputs first; those that are left
-    over lie one behind the other from `boundary_rest` on, or with the activations where there is no such memory.
+    Packed constants start at `ddr_base`. Activations follow them, or start at `activations_base` where they have a
+    memory of their own. `boundary_bases` are memories for one network input or output each, inputs first. The remaining
+    ones are placed consecutively from `boundary_rest` on, or with the activations where there is no such memory.
 
-    `works_along_width`: is a plane of many rows of one element slower than one wide row? Compositions lay rows so.
+    `works_along_width`: a plane of many one-element rows is slower than one wide row, so compositions choose wide rows.
 
-    `has_infinity`: do the chip's floats hold infinities? Where they do not, numbers beyond all others are the largest.
+    `has_infinity`: the chip's floats represent infinities; without them, overflow saturates to the largest number.
 
-    `least_divisor`: by smaller numbers its floats do not divide; half of it is the smallest number that they hold.
+    `least_divisor`: the smallest magnitude by which its floats divide; half of it is the smallest number they
+    represent.
 
-    `frame_alignment`: of images as a camera leaves them, None where files cannot take such.
+    `frame_alignment`: of images as a camera leaves them, None where files cannot take such images.
 
-    `support`: the generated file of the forms of ops that were compiled for the chip, if there is one.
+    `support`: the generated file that lists the op forms compiled for the chip, if there is one.
 
-    `cores` run commands side by side, each with engines of its own; what waits then are is in `tpuc.machine.units`.
-    `keeps_state`: does a loaded file keep what one run leaves for the next, as `tpuc.ir.state` says it?
+    `cores` run commands side by side, each with its own engines; `tpuc.machine.units` defines their waits.
+    `keeps_state`: a loaded file keeps state between runs, as `tpuc.ir.state` defines it.
 
-    `families` names chips whose tables serve where this one has no cell, `lowering_families` those of which that holds
-    for lowerings alone.
+    `families` names chips whose tables apply where this one has no cell; `lowering_families` is the subset whose
+    lowerings apply.
     """
 
     name: str
@@ -111,39 +112,39 @@ class ChipDescription:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Whose tables serve the chip: its own, then those of its families."""
+        """The owners of the tables that apply to the chip: the chip, then its families."""
         return (self.name, *self.families)
 
     @property
     def lowering_owners(self) -> tuple[str, ...]:
-        """Whose lowerings serve the chip."""
+        """The owners of the lowerings that apply to the chip."""
         return (*self.owners, *self.lowering_families)
 
     @property
     def compute_type(self) -> str:
-        """The float mode in which compositions of several ops are computed: the most exact one that the chip has."""
+        """The most precise float mode of the chip, used for compositions of several ops."""
         return self.float_mode or "f32"
 
     @property
     def float_mode(self) -> str | None:
-        """The most exact float mode, None for a chip that computes with integers alone."""
+        """The most precise float mode, None for an integer-only chip."""
         return next((mode for mode in ("f32", "bf16", "f16") if mode in self.modes), None)
 
     @property
     def integer_bits(self) -> tuple[int, ...]:
-        """The widths of integers that its modes compute with, ascending; 8 where it states none."""
+        """The integer widths of its modes, ascending; 8 where it states none."""
         return tuple(sorted({mode_bits(mode) for mode in self.modes} - {0})) or (8,)
 
     def quantised_mode_of(self, bits: int) -> str:
-        """The mode of networks that are quantised already to so many bits: of the narrowest integers that hold them,
-        else of the widest; with zero points where the chip has it.
+        """The mode for networks that are already quantized to `bits`: the narrowest integers that hold them, else the
+        widest; with zero points where the chip supports them.
         """
         width = next((one for one in self.integer_bits if one >= bits), self.integer_bits[-1])
         return f"int{width}-asym" if f"int{width}-asym" in self.modes else f"int{width}"
 
     @property
     def quantised_mode(self) -> str:
-        """As `quantised_mode_of`, of bytes."""
+        """The mode for networks that are already quantized to 8 bits."""
         return self.quantised_mode_of(8)
 
     def check_states(self, module: Module) -> None:
@@ -160,24 +161,24 @@ class ChipDescription:
 
 
 class LmemModel(ABC):
-    """Local memory: how much a tensor takes in a layout, and where buffers may start. Bytes are per lane."""
+    """Local memory: the size of a tensor in each layout, and where buffers may start. Bytes are per lane."""
 
     lanes: int
     lane_bytes: int
     alignment: int
     bank_bytes: int = 0
-    """Size of a bank where it matters which banks an instruction reads and writes, else 0."""
+    """Size of a memory bank where bank conflicts cost cycles, else 0."""
 
     @abstractmethod
     def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
         """Bytes per lane of a tensor that starts at lane 0."""
 
     def part_offset(self, layout: str, shape: Shape4, item_bytes: int, start: Shape4, part: Shape4) -> int | None:
-        """Where the `part` of a tensor that begins at `start` lies: bytes from the tensor's address within each lane.
+        """The offset of the `part` of a tensor that begins at `start`, in bytes within each lane.
 
-        None when that part is not laid out as a tensor of its own extents would be: it begins in another lane, at an
-        odd address, or its rows, channels or batches are further apart. Planes of `h * w` elements are taken to be
-        contiguous where their size says so.
+        None when the part is not laid out like a tensor of its own extents: it begins in another lane or at an odd
+        address, or its rows, channels or batches are further apart. Planes of `h * w` elements are assumed contiguous
+        where their size allows it.
         """
         if part == shape:
             return 0
@@ -200,7 +201,7 @@ class LmemModel(ABC):
     def part_strides(
         self, layout: str, shape: Shape4, item_bytes: int, start: Shape4, part: Shape4
     ) -> tuple[int, Shape4] | None:
-        """As `part_offset`, for instructions that take any strides: bytes, and the strides in elements.
+        """Like `part_offset`, for instructions with arbitrary strides: byte offset and element strides.
 
         None when the part begins in another lane, or planes are not contiguous.
         """
@@ -214,20 +215,22 @@ class LmemModel(ABC):
 
 
 class Assembler(Recorder):
-    """Base of a chip's assembler. Kernels receive the chip's own subclass, the scheduler uses these four."""
+    """Base of a chip's assembler. Kernels receive the chip's own subclass; the scheduler uses only the methods
+    below.
+    """
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
-        """Copy a part of a DDR tensor into LMEM (same extents)."""
+        """Copy part of a DDR tensor into LMEM (same extents)."""
         raise NotImplementedError
 
     def store(self, target: DdrTensor, source: LocalTensor) -> None:
-        """Copy an LMEM tensor into a part of a DDR tensor."""
+        """Copy an LMEM tensor into part of a DDR tensor."""
         raise NotImplementedError
 
     def load_block(self, target: LocalBlock, address: int) -> None:
-        """Copy `bytes_per_lane` bytes from DDR to each lane; they lie there as the chip's `block_pitch` says.
+        """Copy `bytes_per_lane` bytes from DDR to each lane, spaced in DDR by the chip's `block_pitch`.
 
-        `broadcast_block` is the one-lane form.
+        `broadcast_block` copies the same bytes to every lane.
         """
         raise NotImplementedError
 
@@ -236,26 +239,26 @@ class Assembler(Recorder):
         raise NotImplementedError
 
     def move(self, target: DdrTensor, source: DdrTensor) -> None:
-        """Copy within DDR, strided on both sides."""
+        """Copy within DDR, with strides on both sides."""
         raise NotImplementedError
 
     def move_rows(self, target: DdrTensor, source: DdrTensor, index: DdrTensor, scatters: bool) -> None:
-        """Copy rows within DDR as `RowMove` says; extents are (1, channels, rows, elements), the index has one element
-        per row.
+        """Copy rows within DDR as described by `RowMove`; extents are (1, channels, rows, elements), and the index has
+        one element per row.
         """
         raise NotImplementedError
 
     def fill(self, target: DdrTensor, value: float) -> None:
-        """Write one stored value to every element of a part of a DDR tensor."""
+        """Write one stored value to every element of part of a DDR tensor."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output of a compiled file: values are stored as `element` at DDR `address`.
+    """An input or output of a compiled file, stored as `element` at DDR `address`.
 
-    `rounds_evenly`: real values become integers of an input as ONNX's QuantizeLinear says it. `frame`: its bytes are
-    those of images as a camera leaves them.
+    `rounds_evenly`: real input values are quantized as ONNX's QuantizeLinear does, half to even. `frame`: its bytes are
+    images in a camera's memory layout.
     """
 
     name: str
@@ -273,7 +276,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class NetworkEntry:
-    """A network in a compiled file for one set of shapes of its inputs. Several entries may have one name."""
+    """A network in a compiled file for one set of input shapes. Several entries may have the same name."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
@@ -283,54 +286,55 @@ class NetworkEntry:
 
 
 class LoadedModel(ABC):
-    """A compiled file in the simulator, decoded once and run many times."""
+    """A compiled file in the simulator, decoded once and run any number of times."""
 
     inputs: Sequence[TensorInfo]
     outputs: Sequence[TensorInfo]
     ddr_spaces: tuple[str, ...] = ("ddr",)
     """Names of the memory spaces of regions that are in DDR."""
     layers: Sequence[LayerCommands] = ()
-    """What the file says of the layers that its commands compute; empty where it says nothing."""
+    """Layers that the file associates with its commands; empty where it has none."""
     is_trusted: bool = False
-    """Does the user vouch for code in the file? Of no account where nothing of a file runs outside the simulator."""
+    """The user vouches for code in the file. Irrelevant where a file runs only in the simulator."""
     inner_tensors: Sequence[TensorInfo] = ()
-    """Tensors in DDR that the file names beside its inputs and outputs, in the order of the network. Several may lie at
-    one place, one after the other.
+    """Named tensors in DDR other than inputs and outputs, in network order. Several may share an address, one after the
+    other.
     """
     states: Sequence[State] = ()
-    """What `run` leaves for the next one; it is neither among `inputs` nor `outputs`."""
+    """Values that `run` keeps for the next run; they are neither `inputs` nor `outputs`."""
 
     def reset(self) -> None:
-        """The next run is a first one: states are zeros. Default: there are none."""
+        """Clear all states to zero before the next run. Default: there are none."""
         return
 
     @abstractmethod
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
-        """Outputs by name, raw as stored. `check`: what `check()` finds is raised first."""
+        """Run once; return outputs by name, raw as stored. With `check`, raise first what `check()` finds."""
 
     def check(self) -> None:
-        """Raise IllegalCommand for illegal fields and alignment, HazardError unless waits order all that conflicts.
+        """Raise IllegalCommand for illegal fields and alignment, HazardError for conflicting commands without a wait
+        between them.
 
-        Needs no inputs and is done once. Default: nothing is known to be wrong.
+        Needs no inputs and is done once. Default: no checks.
         """
         return
 
     @abstractmethod
     def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
-        """A dense tensor from DDR as the last run left it."""
+        """A dense tensor from DDR, as the last run left it."""
 
     @abstractmethod
     def timeline(self, profile: str) -> Timeline:
-        """When each command runs, by a timing profile of the chip."""
+        """The start and end of each command under a timing profile of the chip."""
 
     def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
-        """The timeline if DDR moved `ddr_speed` times as many bytes per cycle as in the profile."""
+        """The timeline with the profile's DDR bandwidth multiplied by `ddr_speed`."""
         raise Unsupported(
             f"profile '{profile}' of this chip does not separate DDR time from compute time; leave out --what-if"
         )
 
     def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
-        """Bytes that an instruction reads from DDR and writes to it. Default: the extents of its regions."""
+        """Bytes that an instruction reads from and writes to DDR. Default: the extents of its regions."""
         read, written = (
             sum(region.end - region.start for region in regions if region.space in self.ddr_spaces)
             for regions in (instruction.reads(), instruction.writes())
@@ -339,18 +343,20 @@ class LoadedModel(ABC):
 
     @property
     def device_bytes(self) -> Mapping[str, int]:
-        """What the chip's runtime allocates to run the file: bytes by purpose. Default: nothing is known of it."""
+        """Device memory that the chip's runtime allocates to run the file: bytes by purpose. Default: unknown."""
         return {}
 
     @property
     def host_calls(self) -> Sequence[HostCall]:
-        """What the runtime computes on the processor; positions count all commands of the file. Default: nothing."""
+        """Functions that the runtime computes on the host processor; positions count all commands of the file. Default:
+        none.
+        """
         return ()
 
     def refused_by(self, runtime_version: str) -> str | None:
-        """Why a runtime of that version does not take the file, in a sentence without a full stop; None: it does.
+        """Why that version of the runtime rejects the file, in a sentence without a full stop; None if it accepts it.
 
-        Raises UsageError for what is no version.
+        Raises UsageError for an invalid version.
         """
         raise UsageError("files of this chip have no runtime version; leave out --runtime-version.")
 
@@ -368,7 +374,8 @@ class LoadedModel(ABC):
 class HostCall:
     """A function of the chip's runtime that the host computes between two instructions, from DDR to DDR.
 
-    `position`: instructions recorded before it. It sees all their results, and what follows sees its own.
+    `position`: the number of instructions recorded before it. It sees all their results, and later instructions see its
+    own.
     """
 
     function: str
@@ -380,10 +387,11 @@ class HostCall:
 
 @dataclass(frozen=True)
 class CompiledLayout:
-    """What a container needs beside the instructions. Addresses and sizes in bytes.
+    """What a container needs in addition to the instructions. Addresses and sizes in bytes.
 
     `weights` is the image of the constant memory from `weights_address`; the activations take `activations_bytes` from
-    `activations_address`. `host_calls` are in program order. `states` outlive a run; a chip that keeps none gets none.
+    `activations_address`. `host_calls` are in program order. `states` outlive a run and are empty for a chip that keeps
+    none.
     """
 
     name: str
@@ -400,8 +408,8 @@ class CompiledLayout:
 
 @dataclass(frozen=True)
 class BankConflict:
-    """Two parts of local memory, bytes `[start, end)` of each lane: where they reach into one bank, an instruction
-    takes `cycles` longer.
+    """Two ranges of local memory, bytes `[start, end)` of each lane. An instruction takes `cycles` longer when both
+    touch the same bank.
     """
 
     one: tuple[int, int]
@@ -410,8 +418,8 @@ class BankConflict:
 
 
 class Chip(ABC):
-    """A chip plugin. `profiles` are the names of its timing models, the default first; `profile_notes` say of each
-    where its figures are from and how well they are known, in one sentence without the full stop.
+    """A chip plugin. `profiles` are the names of its timing models, the default first; `profile_notes` states the
+    source and certainty of each one's figures, in one sentence without the full stop.
     """
 
     api_version: ClassVar[int] = 1
@@ -420,19 +428,19 @@ class Chip(ABC):
     profiles: tuple[str, ...] = ()
     profile_notes: Mapping[str, str] = MappingProxyType({})
     allows_trailer: ClassVar[bool] = False
-    """May bytes of ours follow a compiled file? The vendor's readers stop where the file says that it ends."""
+    """Bytes may be appended to a compiled file: the vendor's readers stop at the end that the file states."""
     pipelines: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})
-    """Stages that run by other passes for this chip, where the user has not replaced them."""
+    """Stages that run other passes for this chip, unless the user replaced them."""
 
     @property
     def planned_profiles(self) -> tuple[str, ...]:
-        """The timing models that a plan is compared in, the default profile first. Each costs a search of its own, so
-        that models which hardly disagree about plans are better left out.
+        """The timing models that plans are compared in, the default first. Each costs a search of its own, so leave out
+        models that rarely disagree about plans.
         """
         return self.profiles
 
     def for_runtime(self, version: str) -> Chip:
-        """The chip whose files state that a runtime of this version runs them; raises UsageError where none does."""
+        """The chip variant whose files run on that version of the runtime; raises UsageError where there is none."""
         raise UsageError(
             f"files of chip '{self.description.name}' have no runtime version; leave out --runtime-version."
         )
@@ -442,8 +450,8 @@ class Chip(ABC):
         """A new, empty assembler."""
 
     def block_pitch(self, lanes: int, bytes_per_lane: int) -> int:
-        """Bytes from one lane's part of a packed block to the next one's in DDR, as `Assembler.load_block` takes them.
-        At least `bytes_per_lane`, which is the default.
+        """Distance in DDR, in bytes, between the parts of a packed block for consecutive lanes, as
+        `Assembler.load_block` takes them. At least `bytes_per_lane`, which is the default.
         """
         return bytes_per_lane
 
@@ -452,7 +460,7 @@ class Chip(ABC):
         """Cycles of one instruction alone."""
 
     def bank_conflicts(self, instruction: Instruction) -> Sequence[BankConflict]:
-        """Which of its parts of local memory an instruction had better find in different banks. Default: none."""
+        """Pairs of an instruction's operands in local memory that should lie in different banks. Default: none."""
         return ()
 
     @abstractmethod
@@ -461,33 +469,33 @@ class Chip(ABC):
 
     @abstractmethod
     def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
-        """A compiled file in the simulator; raises CorruptFile."""
+        """Load a compiled file into the simulator; raises CorruptFile."""
 
     def networks(self, data: bytes, source: str = "<bytes>") -> Sequence[NetworkEntry]:
         """The networks in a compiled file; raises CorruptFile. Default: one."""
         return (NetworkEntry("", tuple(info.shape for info in self.load(data, source).inputs)),)
 
     def load_network(self, data: bytes, source: str, index: int) -> LoadedModel:
-        """As `load`, of the network at a place in `networks`."""
+        """Like `load`, for the network at an index into `networks`."""
         assert not index, "a chip whose files hold several networks loads them by their places"
         return self.load(data, source)
 
     def combine(self, files: Sequence[bytes]) -> bytes:
-        """One file with the networks of several, in their order; raises Unsupported, which is the default."""
+        """One file with the networks of several files, in order; raises Unsupported, which is the default."""
         raise Unsupported(
             f"files for chip '{self.description.name}' hold one network each and cannot be combined; keep them separate"
         )
 
     def extract(self, data: bytes) -> Sequence[tuple[str, bytes]]:
-        """A file for every network in `networks`, with its name. Default: the file itself."""
+        """One file for each network in `networks`, with its name. Default: the file itself."""
         return [("", data)]
 
     def programs(
         self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
     ) -> Mapping[str, str]:
-        """Programs on the chip's runtime, filled in for the file `model`: texts by the names of their files.
+        """Programs for the chip's runtime that run the file `model`: source text by file name.
 
-        `described` says how pictures become inputs, by the names of these; `labels` are the names of classes, if there
-        are some. Same input, same texts. Default: none.
+        `described` maps input names to their preprocessing; `labels` are the class names, if any. Same input, same
+        text. Default: none.
         """
         return {}

@@ -1,4 +1,4 @@
-"""Ops that a chip leaves to the processor: functions of its runtime that compute them."""
+"""Functions of a chip's runtime that compute ops on the host processor."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 CPU_FUNCTIONS = "tpuc.cpu_functions"
 ALL_OPS = "all"
-"""Stands for every op that the runtime has a function for."""
+"""Selects every op for which the runtime has a function."""
 
 
 class CpuFunction(CpuRoutine[OpT], ABC):
-    """A function of a runtime that computes an op of TOP on float32 numbers.
+    """A function of a runtime that computes a TOP op on float32 numbers.
 
-    `tpuc.cpu_functions` names it by a chip, or a family of chips, and the op: `cv18.TopK`. Networks get it where the
-    chip does not compute the op and `--cpu-ops` names it.
+    `tpuc.cpu_functions` registers it by chip or chip family and op, such as `cv18.TopK`. A network uses it when the
+    chip does not compute the op and `--cpu-ops` names the op.
     """
 
     api_version: ClassVar[int] = 1
     is_usual: ClassVar[bool] = False
-    """Does it compute what the chip cannot without being named by `--cpu-ops`?"""
+    """The function is used without `--cpu-ops` for forms that the chip does not compute."""
     results: ClassVar[int] = 1
-    """How many of the op's results it gives, from the first on; networks that use others do not get it."""
+    """Number of leading results that the function computes; networks that use other results do not get it."""
 
     @abstractmethod
     def run(
         self, inputs: Sequence[NDArray[Any]], arguments: Mapping[str, HostArgument], outputs: Sequence[tuple[int, ...]]
     ) -> Sequence[NDArray[Any]]:
-        """What the runtime computes of inputs in the extents that the file states: float32 numbers, or integers where
-        it gives these; raises ValueError for arguments that mean nothing.
+        """Compute the op as the runtime does, on inputs with the extents that the file states: float32 numbers, or
+        integers where the file stores integers. Raises ValueError for invalid arguments.
         """

@@ -1,4 +1,4 @@
-"""What chips may use to describe how their instructions are encoded."""
+"""Helpers with which chips describe the encoding of their instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins need to evaluate modules: the interpreter and arrays. Imports numpy."""
+"""The interpreter and array helpers for plugins that evaluate modules. Imports numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Front ends: foreign network files become TOP modules, op by op through importer tables."""
+"""Front ends: translate foreign network files into TOP modules, op by op, through tables of importers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ForeignNode:
 
 
 class ImportBuilder(Protocol):
-    """What an importer function builds with."""
+    """The interface that an importer function builds with."""
 
     def value(self, name: str) -> Value:
         """The value of a foreign tensor; constants become weights. The empty name gives a `none` value."""
@@ -51,11 +51,11 @@ class ImportBuilder(Protocol):
         ...
 
     def weight(self, name: str, array: Array) -> Value:
-        """A new weight; the name is made unique."""
+        """Add a weight; the name is made unique."""
         ...
 
     def none(self) -> Value:
-        """The absent operand."""
+        """The value of an absent operand."""
         ...
 
     def build(
@@ -71,14 +71,14 @@ class ImportBuilder(Protocol):
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What the user may say about a network file.
+    """Options of the user for importing a network file.
 
-    `input_shapes` in input order (empty: as in the file); `output_names` cut the graph; `preprocess` are attributes for
-    every network input (mean, scale, pixel_format, ...); `batch` becomes the leading extent of every input, and a front
-    end lets constants follow that state the old one (shapes to reshape to); None: as in the file.
-    `random_weights`: a front end whose format keeps weights elsewhere draws them, the same ones every time.
-    `input_names` make computed tensors the inputs; `dims` are extents by the symbols of open dimensions; `fixed_inputs`
-    are values by the names of inputs, which become constants: arrays, or text as --fix-input takes it.
+    `input_shapes` in input order (empty: as in the file); `output_names` cut the graph; `preprocess` are attributes of
+    every network input (mean, scale, pixel_format, ...). `batch` replaces the leading extent of every input, and a
+    front end updates constants that state the old one, such as target shapes; None: as in the file. `random_weights`: a
+    front end whose format keeps weights elsewhere draws them from a fixed seed. `input_names` turn computed tensors
+    into inputs; `dims` sets open dimensions by symbol; `fixed_inputs` turns inputs into constants: arrays, or text as
+    for --fix-input.
     """
 
     model_name: str = ""
@@ -94,7 +94,7 @@ class ImportOptions:
 
     @property
     def specializes(self) -> bool:
-        """Is another network asked for than the one in the file: cut at the front, or with inputs fixed?"""
+        """The options change the network: they cut it at the front or fix inputs."""
         return bool(self.input_names or self.fixed_inputs)
 
 
@@ -105,25 +105,25 @@ class Frontend(ABC):
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
     folder_file: ClassVar[str] = ""
-    """A folder with this file in it is a network, which is read from the file."""
+    """A folder that contains this file is a network, read from the file."""
     others: ClassVar[Mapping[str, str]] = {}
-    """What to do with files of the same framework that it does not read, by their suffixes."""
+    """Advice for files of the same framework that this front end does not read, by suffix."""
     specializes_by: ClassVar[frozenset[str]] = frozenset()
-    """Which of the fields input_names, dims and fixed_inputs of the options it heeds; the others are refused."""
+    """The fields among input_names, dims and fixed_inputs that it supports; the others are refused."""
 
     @abstractmethod
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
-        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        """Read a TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
 
     def simplified(self, path: Path, options: ImportOptions) -> Mapping[str, bytes]:
-        """The network as it was simplified before the translation, in its own format: files by the end of their names
-        (`_opt.onnx`). Nothing where a format has no such form.
+        """The simplified network in its own format, before translation: files by name suffix (`_opt.onnx`). Empty where
+        the format has no such form.
         """
         return {}
 
 
 class HostEngine(ABC):
-    """Something else that runs a foreign format on the host: the reference for an imported network."""
+    """Another engine that runs a foreign format on the host: the reference for an imported network."""
 
     api_version: ClassVar[int] = 1
     name: ClassVar[str]
@@ -135,12 +135,12 @@ class HostEngine(ABC):
 
     @abstractmethod
     def run(self, path: Path, inputs: Mapping[str, Array], model_data: Path | None = None) -> dict[str, Array]:
-        """Every tensor by its foreign name, outputs last; `model_data` is the file of weights, where they are apart.
-        Raises Unsupported when the engine is not installed, or cannot run the network.
+        """Every tensor by its foreign name, outputs last; `model_data` is the separate weight file, if any. Raises
+        Unsupported when the engine is not installed or cannot run the network.
         """
 
     def run_as(self, path: Path, inputs: Mapping[str, Array], options: ImportOptions) -> dict[str, Array]:
-        """As `run`, of the network that the options make of the file: cut at the front, or with inputs fixed."""
+        """Like `run`, after specializing the network by the options: cut at the front, or with inputs fixed."""
         if options.specializes:
             raise Unsupported(
                 f"{path}: {self.name} runs networks as they are in the file. Leave out --test-input, or --input-names "

@@ -1,4 +1,4 @@
-"""Chips that compute an op by a function on whole tensors in memory: no local memory, no instructions, no tiles."""
+"""Chips that compute an op by calling a function on whole tensors: no local memory, no instructions, no tiles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OpT = TypeVar("OpT", bound=Op)
 
 @dataclass(frozen=True)
 class TensorView:
-    """A tensor in memory: its type, and the distance in elements between neighbours along every dimension."""
+    """A tensor in memory: its type and its strides in elements."""
 
     type: TensorType
     strides: tuple[int, ...]
@@ -36,8 +36,8 @@ class TensorView:
 
 @dataclass(frozen=True)
 class FunctionNode(Generic[OpT]):
-    """A node with where its tensors lie. `arrays` are the constant operands by position, None where an operand is
-    computed; an absent operand has neither a view nor an array.
+    """A node with the memory layout of its tensors. `arrays` are the constant operands by position, None where an
+    operand is computed; an absent operand has neither a view nor an array.
     """
 
     node: Node[OpT]
@@ -56,7 +56,7 @@ class FunctionNode(Generic[OpT]):
         return self.results[0]
 
     def operand(self, index: int) -> TensorView:
-        """An operand that must be there."""
+        """An operand that must be present."""
         view = self.operands[index]
         assert view is not None, f"operand {index} of '{self.node.name}' is absent"
         return view
@@ -68,7 +68,7 @@ class FunctionNode(Generic[OpT]):
 
 @dataclass(frozen=True)
 class WorkingMemory:
-    """A buffer inside an operator: elements of a type of the source language. It is planned with all other buffers."""
+    """A scratch buffer of an operator: elements of a type of the source language, planned with all other buffers."""
 
     name: str
     element: str
@@ -77,7 +77,7 @@ class WorkingMemory:
 
 @dataclass(frozen=True)
 class Routine:
-    """The function of a node: statements, packed constants, working memory, and the parts of the library it calls.
+    """The function of a node: statements, packed constants, working memory, and the library parts it calls.
 
     Statements name operands `x0`, `x1`, ..., results `y0`, ..., constants `k0`, ... and working memory `s0`, ...
     """
@@ -92,22 +92,22 @@ class FunctionKernel(Generic[OpT]):
     """Base of kernels that are functions on whole tensors. One instance serves all nodes: keep no state."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
-        """Why there is no function for the node, in a sentence without a full stop; None: there is one."""
+        """Why there is no function for the node, in a sentence without a full stop; None if there is one."""
         return None
 
     def is_alias(self, call: FunctionNode[OpT]) -> bool:
-        """Is the result the same bytes as the first operand? Then nothing is called."""
+        """True when the result has the same bytes as the first operand, so that no call is needed."""
         return False
 
     def routine(self, call: FunctionNode[OpT]) -> Routine:
-        """The function of a node that is not refused."""
+        """The function of a supported node."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """One call: the function's name, and for operands, results, constants and working memory which parameter each is,
-    None for operands that are absent or constant.
+    """One call: the function's name, and the parameter index of each operand, result, constant and scratch buffer; None
+    for absent or constant operands.
     """
 
     function: str
@@ -122,10 +122,10 @@ class FunctionCall:
 
 @dataclass(frozen=True)
 class FunctionProgram:
-    """A planned program: its calls in order, and the files around them, which are the same for every such chip.
+    """A planned program: its calls in order, and its surrounding files, which are the same for every such chip.
 
-    `identifier` is the name of the network in the source language; `workspace_bytes` and `parameter_bytes` are those
-    of all pools.
+    `identifier` names the network in the source language; `workspace_bytes` and `parameter_bytes` are totals over all
+    pools.
     """
 
     name: str
@@ -139,15 +139,17 @@ class FunctionProgram:
 
 
 class FunctionChip(Chip):
-    """Base of chips whose kernels are functions. The compiled form is a folder of source, or an archive of it."""
+    """Base of chips whose kernels are functions. The compiled form is a source folder or an archive of it."""
 
     pipelines: ClassVar[Mapping[str, Sequence[str]]] = {"finalize": ("plan-functions",)}
     alignment: int = 16
-    """Of every buffer, in bytes."""
+    """Alignment of every buffer, in bytes."""
 
     @abstractmethod
     def strides(self, type: TensorType, at_border: bool) -> tuple[int, ...]:
-        """How a tensor lies in memory, one distance per dimension; `at_border`: as the network takes or gives it."""
+        """The memory layout of a tensor as one stride per dimension; `at_border`: the layout of network inputs and
+        outputs.
+        """
 
     @abstractmethod
     def write_program(self, program: FunctionProgram) -> bytes:
@@ -155,11 +157,11 @@ class FunctionChip(Chip):
 
     @abstractmethod
     def files(self, data: bytes) -> Mapping[str, bytes]:
-        """The files of an archive by their paths."""
+        """The files of an archive by path."""
 
     @abstractmethod
     def archive(self, folder: Path) -> bytes:
-        """The archive of a folder that such files were written to."""
+        """The archive of a folder to which such files were written."""
 
     def assembler(self) -> Assembler:
         """See Chip."""

@@ -1,7 +1,8 @@
 """Kernels: how a chip runs a TPU op on tiles in local memory (LMEM), or as strided moves.
 
 The group scheduler owns loads, stores, addresses and the order of tiles; a kernel only describes what a tile needs and
-emits the compute instructions. All tensors are seen as four-dimensional views (n, c, h, w); channels lie across lanes.
+emits the compute instructions. Kernels see all tensors as four-dimensional views (n, c, h, w); channels lie across
+lanes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ HostArgument: TypeAlias = "bool | int | float | str"
 
 @dataclass(frozen=True)
 class View:
-    """A tensor as the kernel sees it: extents n, c, h, w and, when it is not dense, element strides in DDR."""
+    """A tensor as a kernel sees it: extents n, c, h, w and, when it is not dense, element strides in DDR."""
 
     shape: Shape4
     strides: Shape4 | None = None
@@ -63,7 +64,7 @@ class Axis:
 
     @property
     def splittable(self) -> bool:
-        """Can it be cut at all?"""
+        """True when the axis can be split."""
         return self.size > max(self.granularity, self.minimum)
 
 
@@ -71,9 +72,9 @@ class Axis:
 class Space:
     """The iteration space: axes from the outermost loop to the innermost, and the view of every operand and result.
 
-    Operands that never come to LMEM as tensors (weights that a `PackedConstant` packs, absent ones) have view None.
-    A constant operand with a view is kept in DDR as it is, dense, and loaded by parts like a computed one.
-    Axes called n, c, h, w run over the dimensions of that name of the results.
+    Operands that never come to LMEM as tensors (absent ones, and weights packed by a `PackedConstant`) have view None.
+    A constant operand with a view is stored densely in DDR and loaded by parts like a computed one. Axes called n, c,
+    h, w run over the dimensions of that name of the results.
     """
 
     axes: tuple[Axis, ...]
@@ -108,7 +109,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Box:
-    """A part of a view: `start` and `shape` per dimension, and the zero-extension that remains at its border."""
+    """Part of a view: `start` and `shape` per dimension, and the zero padding that remains at its border."""
 
     start: Shape4
     shape: Shape4
@@ -118,9 +119,9 @@ class Box:
 def window(start: int, stop: int, stride: int, extent: int, pad_before: int, limit: int) -> tuple[int, int, int, int]:
     """Input rows that output rows `[start, stop)` of a sliding window read.
 
-    `extent`: rows of the (dilated) window, `pad_before`: padding before row 0, `limit`: rows of the input.
-    Returns `(first, end, pad_before, pad_after)` with the padding that is left at the borders of this part. Last rows
-    that no further window reaches are included: whole tensors stay whole, which transfers like, and no result changes.
+    `extent`: rows of the (dilated) window, `pad_before`: padding before row 0, `limit`: rows of the input. Returns
+    `(first, end, pad_before, pad_after)` with the padding that remains at the borders of this part. Trailing rows that
+    no further window reaches are included: whole tensors stay whole, which suits transfers, and no result changes.
     """
     first = start * stride - pad_before
     end = (stop - 1) * stride - pad_before + extent
@@ -134,7 +135,7 @@ def window(start: int, stop: int, stride: int, extent: int, pad_before: int, lim
 
 
 class Phase(enum.Enum):
-    """Where a tile stands in its reduction."""
+    """The position of a tile in its reduction."""
 
     ONLY = "only"
     FIRST = "first"
@@ -143,7 +144,7 @@ class Phase(enum.Enum):
 
     @property
     def starts(self) -> bool:
-        """Nothing was accumulated before."""
+        """The tile is the first of its reduction."""
         return self in (Phase.ONLY, Phase.FIRST)
 
     @property
@@ -168,9 +169,9 @@ class PackedConstant:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Working memory of a tile: bytes per lane. It lives from the first to the last phase of a reduction.
+    """Working memory of a tile, in bytes per lane. It lives from the first to the last phase of a reduction.
 
-    With `above_results` it lies at a higher address than the tile's results.
+    With `above_results` it has a higher address than the tile's results.
     """
 
     name: str
@@ -182,7 +183,7 @@ class Scratch:
 class LocalTensor:
     """A tensor in LMEM: `address` is the byte offset within each lane; channel 0 lies in lane 0.
 
-    `strides`: in elements, where it is a part of a larger tensor and its layout says something else.
+    `strides`: in elements, set where it is part of a larger tensor and differs from its layout's strides.
     """
 
     address: int
@@ -204,7 +205,7 @@ class LocalBlock:
 
 @dataclass(frozen=True)
 class PlacedTile:
-    """A tile with everything it needs in LMEM. Absent operands and those without a view are None."""
+    """A tile with all its buffers in LMEM. Absent operands and operands without a view are None."""
 
     tile: Tile
     operands: tuple[LocalTensor | None, ...]
@@ -218,7 +219,7 @@ class PlacedTile:
         return self.results[0]
 
     def operand(self, index: int) -> LocalTensor:
-        """An operand that must be there."""
+        """An operand that must be present."""
         local = self.operands[index]
         assert local is not None, f"operand {index} has no view"
         return local
@@ -238,8 +239,8 @@ class DdrTensor:
 class Layouts:
     """LMEM layout names of the chip, one per operand (ignored where there is no view) and one per result.
 
-    `strided`: operands that the kernel takes with strides of their own, as parts of larger tensors; `strided_results`:
-    results that it writes so, from an aligned address on.
+    `strided`: operands that the kernel accepts with arbitrary strides, as parts of larger tensors; `strided_results`:
+    results that it writes with arbitrary strides, from an aligned address.
     """
 
     operands: tuple[str, ...]
@@ -262,7 +263,7 @@ class TileKernel(Generic[OpT, AssemblerT]):
     """
 
     def refuse(self, node: Node[OpT]) -> str | None:
-        """Why this chip cannot run the node, in a sentence without a full stop; None: it can."""
+        """Why this chip cannot run the node, in a sentence without a full stop; None if it can."""
         return None
 
     def space(self, node: Node[OpT]) -> Space:
@@ -270,21 +271,21 @@ class TileKernel(Generic[OpT, AssemblerT]):
         raise NotImplementedError
 
     def kernels(self, node: Node[OpT]) -> Sequence[Candidate]:
-        """The ways to run a node that is not refused, the best for a lone op first; planning takes one of them.
+        """The ways to run a supported node, the best for a lone op first; planning takes one of them.
 
         A value may be resident in local memory where def and use have the same view. Default: this kernel in `space`.
         """
         return (Candidate(self, self.space(node)),)
 
     def tiling_key(self, node: Node[OpT]) -> Hashable:
-        """Nodes with equal keys are cut alike, so that the search is made once: attributes that decide extents, halos
-        and sizes of constants, without values. Default: the op with all its attributes.
+        """Nodes with equal keys share the result of the tiling search: the attributes that decide extents, halos and
+        sizes of constants, without values. Default: the op with all its attributes.
         """
         return node.op
 
     def reads(self, node: Node[OpT], space: Space, tile: Tile) -> Sequence[Box | None]:
-        """Per operand the part that a tile reads, None where nothing is read. Default: the tile's own n, c, h, w,
-        where an operand extent of 1 is read whole (broadcast).
+        """The part of each operand that a tile reads, None for operands it does not read. Default: the tile's own n, c,
+        h, w, with operand extents of 1 read whole (broadcast).
         """
         return [default_box(view, tile) if view is not None else None for view in space.operands]
 
@@ -318,7 +319,7 @@ class TileKernel(Generic[OpT, AssemblerT]):
 
 @dataclass(frozen=True)
 class Move:
-    """Copy of a strided view of operand `operand` into one of the result; offsets and strides in elements.
+    """Copy a strided view of operand `operand` into a strided view of the result; offsets and strides in elements.
 
     With `fill` nothing is read: every element of the target view becomes that stored value.
     """
@@ -334,11 +335,11 @@ class Move:
 
 @dataclass(frozen=True)
 class RowMove(Move):
-    """A move of whole rows between places that an operand of int32 chooses; rows lie along h, of extent w.
+    """Gather or scatter of whole rows by an int32 index operand; rows lie along h, with extent w.
 
-    Gather: target row i is source row `index[c, i]`, 0 where there is no such row. With `scatters` source row i becomes
-    target row `index[c, i]`; where there is no such row it is left out. `shape` is what moves, (1, c, rows, w); `rows`:
-    how many there are to choose from. An index stride of 0 for c shares one index.
+    Gather: target row i is source row `index[c, i]`, or 0 where that row does not exist. With `scatters`, source row i
+    is written to target row `index[c, i]` and skipped where that row does not exist. `shape` is the moved part, (1, c,
+    rows, w); `rows` is the number of indexable rows. An index stride of 0 for c shares one index.
     """
 
     index: int = 0
@@ -352,60 +353,62 @@ class MoveKernel(Generic[OpT]):
     """Base of kernels that only move data (Permute, Concat, Slice, Pad, Reshape)."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
-        """Why this chip cannot run the node; None: it can."""
+        """Why this chip cannot run the node; None if it can."""
         return None
 
     def is_alias(self, node: Node[OpT]) -> bool:
-        """Is the result the same bytes as the first operand? Then it needs no instruction and shares the address."""
+        """True when the result has the same bytes as the first operand: it needs no instruction and shares the
+        address.
+        """
         return False
 
     def local(self, node: Node[OpT]) -> TileKernel[Any, Any] | None:
-        """The same move in local memory, for operands that are there already and a result that stays; None: no way."""
+        """The same move in local memory, from a resident operand to a resident result; None if impossible."""
         return None
 
     def moves(self, node: Node[OpT]) -> Sequence[Move]:
-        """The copies that make the result."""
+        """The copies that produce the result."""
         return ()
 
 
 class CpuRoutine(Generic[OpT]):
-    """Base of cells that leave a node to a function of the chip's runtime on the host's processor.
+    """Base of cells that leave a node to a function of the chip's runtime on the host processor.
 
-    The function reads and writes DDR tensors, as the op's `evaluate` says.
+    The function reads and writes DDR tensors and computes the op's `evaluate`.
     """
 
     function: ClassVar[str]
     """Its name in the runtime."""
     integers: ClassVar[frozenset[int]] = frozenset()
-    """Positions of operands that it reads as 32-bit integers; these are constants."""
+    """Positions of constant operands that the function reads as 32-bit integers."""
     index_inputs: ClassVar[frozenset[int]] = frozenset()
-    """Positions of operands that it reads as 32-bit integers; these are inputs of the network, which hold integers."""
+    """Positions of operands that the function reads as 32-bit integers and that are integer network inputs."""
     storage: ClassVar[ScalarType] = F32
-    """What it reads and writes numbers as, where these are no integers."""
+    """The element type of numbers that the function reads and writes."""
     order: ClassVar[tuple[int, ...]] = ()
-    """Positions of the operands in the order in which it takes them, where this is not the op's; `shapes` keeps it."""
+    """Positions of the operands in the function's order, where it differs from the op's; `shapes` is not reordered."""
     integer_results: ClassVar[frozenset[int]] = frozenset()
-    """Positions of results that it writes as 32-bit integers."""
+    """Positions of results that the function writes as 32-bit integers."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
-        """Why the function cannot compute the node; None: it can."""
+        """Why the function cannot compute the node; None if it can."""
         return None
 
     def stored(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A constant of numbers as weights of its `storage` hold it; only asked where that is not float32."""
+        """A constant converted to the weights' `storage`; only called where that is not float32."""
         return array
 
     def arguments(self, node: Node[OpT]) -> Mapping[str, HostArgument]:
-        """What the function is told beside its tensors."""
+        """Arguments of the function besides its tensors."""
         return {}
 
     def shapes(self, node: Node[OpT]) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
-        """Extents of operands and results as the function sees them."""
+        """Extents of operands and results as passed to the function."""
         return [type_.dims for type_ in node.operand_types], [type_.dims for type_ in node.result_types]
 
 
 class KernelChoice(Generic[OpT]):
-    """Base of cells that serve the nodes of one op by different kernels."""
+    """Base of cells that choose between several kernels for the nodes of one op."""
 
     def kernel(self, node: Node[OpT]) -> TileKernel[Any, Any] | MoveKernel[Any] | CpuRoutine[Any]:
         """The kernel of a node."""
@@ -413,7 +416,7 @@ class KernelChoice(Generic[OpT]):
 
 
 def default_box(view: View, tile: Tile) -> Box:
-    """The part of a view that lies under a tile's n, c, h, w; extents of 1 are broadcast."""
+    """The part of a view under a tile's n, c, h, w; extents of 1 are broadcast."""
     (n, n1), (c, c1), (h, h1), (w, w1) = (
         (0, 1) if extent == 1 else tile.range(name, extent) for name, extent in zip("nchw", view.shape, strict=True)
     )
@@ -430,8 +433,8 @@ def elementwise_view(shape: Sequence[int]) -> Shape4:
 def broadcast_views(operands: Sequence[Sequence[int]], result: Sequence[int]) -> tuple[Shape4, ...]:
     """Operands of any shapes and, last, their result as n, c, h, w, so that each extent is the result's or 1.
 
-    Shapes are aligned at the last dimensions as broadcasting does. Beyond four dimensions, neighbours in which the same
-    operands repeat become one; where more than four remain, some view has an extent that is neither.
+    Shapes are aligned at the last dimension, as in broadcasting. Beyond four dimensions, adjacent dimensions repeated
+    by the same operands are merged; where more than four remain, some view has an extent that is neither.
     """
     rank = len(result)
     dims = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (*operands, result)]

@@ -1,4 +1,4 @@
-"""Legalisations: an op of the network in terms of other ops of the network, for chips that do not compute it."""
+"""Legalizations: express a network op by other network ops, for chips that do not compute it."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ if TYPE_CHECKING:
 
 
 class LegalisationBuilder(Protocol):
-    """What a legalisation builds with: ops of the network that take the place of one."""
+    """The interface that a legalization builds with: it adds the ops that replace one op."""
 
     def __call__(
         self, op: Op, operands: Sequence[Value], result: TensorType, name: str, compute_type: str | None = None
     ) -> Value:
         """Add `op` and return its result, which is called `name`.
 
-        `compute_type`: the float mode it is lowered in whatever the mode of the network is; None: the node's mode, for
-        which an inner value needs a range of its own or must be one that is only moved.
+        `compute_type`: the float mode in which the op is lowered, whatever the network's mode. None: the node's mode,
+        which requires a range for an inner value unless the value is only moved.
         """
         ...
 
     def weight(self, name: str, array: npt.NDArray[Any], element: ElementType | None = None) -> Value:
-        """A new constant of float32; `element`: how a quantised network stores it."""
+        """A new float32 constant; `element`: its stored type in a quantized network."""
         ...
 
     def none(self) -> Value:
-        """The absent operand."""
+        """The value of an absent operand."""
         ...
 
 
 class Legalisation(Generic[OpT]):
-    """Base of every legalisation. One instance serves all nodes: keep no state.
+    """Base of every legalization. One instance serves all nodes: keep no state.
 
-    It is asked for a node that the chip has no lowering for, or whose lowering refuses it. What it builds may need
-    legalisation itself.
+    It is called for a node without a lowering on the chip, or with a lowering that refuses it. The ops it builds may
+    themselves need legalization.
     """
 
     into: ClassVar[tuple[type[Op], ...]] = ()
-    """The ops it is built of; a chip can have the op where it has these."""
+    """The ops it builds; a chip supports the op if it supports these."""
 
     def fits(self, chip: ChipDescription) -> bool:
-        """Has the chip what every node needs, beside the ops in `into`? Asked for tables of support too."""
+        """True when the chip has what every node needs besides the ops in `into`. Also called for tables of support."""
         return True
 
     def refuse(self, node: LoweringNode[OpT]) -> str | None:
-        """Why the node cannot be legalised for this chip, in a sentence without a full stop; None: it can.
+        """Why the node cannot be legalized for this chip, in a sentence without a full stop; None if it can.
 
         `operands` of the node are values of the network; `constants` are given.
         """
         return None
 
     def rewrite(self, node: LoweringNode[OpT], build: LegalisationBuilder) -> Sequence[Value]:
-        """One value per result, called as the node's results are."""
+        """One value per result, with the names of the node's results."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Lowerings: how a chip computes a TOP op in one mode; every choice that changes a value is made here."""
+"""Lowerings: how a chip computes a TOP op in one mode. Every choice that affects values is made here."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OpT = TypeVar("OpT", bound=Op)
 
 
 NO_LOWERING = "the chip has no lowering for it, and no legalisation is known"
-"""Why an op is refused that nobody computes."""
+"""The reason for refusing an op that has no lowering."""
 
 
 class Wants(Enum):
-    """What element a lowering needs in an operand; the framework inserts the Casts."""
+    """The element type that a lowering requires of an operand; the framework inserts the Casts."""
 
     MODE = "the mode's own type: quantised in int8 modes, else f32, f16 or bf16"
     FLOAT = "f32 whatever the mode is"
@@ -35,15 +35,15 @@ class Wants(Enum):
 
 @dataclasses.dataclass(frozen=True)
 class LoweringNode(Node[OpT_co]):
-    """A TOP node on its way to a chip.
+    """A TOP node during lowering.
 
     `operands` are lowered values that already have the wanted types; constants keep their float TOP weight.
     `constants[i]` is the array of a constant operand, None for computed ones. `result_names`: of every result; an op
-    of several results must give each of them to the op that computes it. `users`: the ops that take the results, also
-    after these were reshaped. `float_sums`: an op in an int8 mode whose result is only read as floats; a lowering that
-    can (`Lowering.float_sums`) should give its sums as f32 and round nothing to bytes. `made_of[i]`: the node that
-    makes operand i of another operand alone, and which one that is; None where none does. `read_as_f32`: an op of
-    `float_sums` whose results are read as float32, at once or after they were moved: by the host or the runtime.
+    with several results must give each of them to the op that computes it. `users`: the ops that read the results, also
+    through reshapes. `float_sums`: an op in an int8 mode whose result is only read as floats; a lowering that supports
+    it (`Lowering.float_sums`) should return its sums as f32 without rounding to bytes. `made_of[i]`: the node that
+    computes operand i from a single other operand, and that operand; None where there is none. `read_as_f32`: an op of
+    `float_sums` whose results are read as float32, directly or after moves, by the host or the runtime.
     """
 
     operands: tuple[Value, ...] = ()
@@ -71,7 +71,7 @@ class LoweringNode(Node[OpT_co]):
 
 
 class LoweringBuilder(Protocol):
-    """What a lowering builds with; calling it appends an op and returns its result."""
+    """The interface that a lowering builds with; calling it appends an op and returns its result."""
 
     def __call__(
         self, op: Op, operands: Sequence[Value], result: TensorType | None = None, name: str | None = None
@@ -84,7 +84,7 @@ class LoweringBuilder(Protocol):
         ...
 
     def none(self) -> Value:
-        """The absent operand."""
+        """The value of an absent operand."""
         ...
 
 
@@ -97,12 +97,12 @@ class Lowering(Generic[OpT]):
     """
 
     channel_scales: ClassVar[bool] = False
-    """Does it take and give integers with a scale per channel and no zero point?"""
+    """The lowering takes and returns integers with a scale per channel and no zero point."""
     float_sums: ClassVar[bool] = False
-    """Can it give its int32 sums as f32, where `LoweringNode.float_sums` asks for them?"""
+    """The lowering can return its int32 sums as f32 where `LoweringNode.float_sums` asks for them."""
 
     def serves(self, op: type[Op]) -> bool:
-        """Of a lowering for a kind of ops: does it serve this one? Asked without a node, for tables of support."""
+        """For a lowering of a kind of ops: true if it lowers this op. Called without a node, for tables of support."""
         return True
 
     def refuse(self, node: LoweringNode[OpT]) -> str | None:
@@ -113,20 +113,20 @@ class Lowering(Generic[OpT]):
         return None
 
     def takes_zero_points(self, node: LoweringNode[OpT]) -> bool:
-        """May operands and results of a network that is quantised already keep their zero points? Asked where the mode
-        has none of its own; `operands` of the node are those of the network.
+        """True if operands and results of a pre-quantized network may keep their zero points. Called where the mode has
+        none of its own; `operands` of the node are those of the network.
         """
         return False
 
     def requires(self, node: LoweringNode[OpT]) -> Sequence[Wants]:
-        """What each operand must be; constants are never cast. Default: the mode's own type everywhere."""
+        """The required type of each operand; constants are never cast. Default: the mode's own type everywhere."""
         return (Wants.MODE,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode[OpT], build: LoweringBuilder) -> Sequence[Value]:
         """Build the TPU ops; returns one value per result.
 
-        Where the network states the type of a result (`Uniform`), the framework brings a float, or integers of another
-        scale, zero point, width or range, to that type: rounding and saturation are part of what such a value means.
-        Giving the stated type saves that step.
+        Where the network states the type of a result (`Uniform`), the framework converts floats, and integers with
+        another scale, zero point, width or range, to that type: rounding and saturation are part of the stated type.
+        Returning the stated type saves the conversion.
         """
         raise NotImplementedError

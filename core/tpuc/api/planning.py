@@ -1,4 +1,6 @@
-"""Static memory planning: buffers with conflicts go to offsets in pools (TVM's unified memory planning, USMP)."""
+"""Static memory planning: assign buffers to offsets in pools by their conflicts (TVM's unified static memory planning,
+USMP).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from tpuc.errors import visible_lines
 
 @dataclass(frozen=True)
 class PoolInfo:
-    """A memory: `size_bytes` None is unlimited; `offset` is where its first byte lies; `target_access` is rw or ro.
+    """A memory pool: `size_bytes` None is unlimited; `offset` of its first byte; `target_access` is rw or ro.
 
-    `section`: the generated source holds the memory itself, in this section of the linker.
+    `section`: the linker section in which the generated source defines the memory.
     """
 
     name: str
@@ -40,7 +42,7 @@ class BufferInfo:
 
 @dataclass(frozen=True)
 class PoolAllocation:
-    """Where a buffer lies: byte offset from the start of the pool."""
+    """The position of a buffer: byte offset from the start of the pool."""
 
     pool: str
     offset: int
@@ -62,8 +64,8 @@ class Planner(ABC):
 
 @dataclass(frozen=True)
 class PlannedBuffer:
-    """A buffer in its place. It lives from program point `first` to `last`; `reason` says why it lies where it lies;
-    `candidates` are the pools that it could have lain in.
+    """A placed buffer. It lives from program point `first` to `last`; `reason` explains its position; `candidates` are
+    the pools that were allowed.
     """
 
     name: str
@@ -78,7 +80,7 @@ class PlannedBuffer:
 
 @dataclass(frozen=True)
 class PlannedPool:
-    """A pool as planned: `peak_bytes` are used; no plan of these buffers takes less than `bound_bytes`."""
+    """A planned pool: `peak_bytes` are used; `bound_bytes` is a lower bound for every plan of these buffers."""
 
     name: str
     address: int
@@ -99,8 +101,8 @@ class PlannedPool:
 
 @dataclass(frozen=True)
 class LayerCommands:
-    """What a layer (an operation of kind `op`) became: by engine the numbers of its commands, counted from 1 over the
-    whole program, in ranges that include both ends. A layer that only shares bytes, or runs on the host, has none.
+    """The commands of a layer (an operation of kind `op`): per engine, inclusive ranges of command numbers counted from
+    1 over the whole program. A layer that only shares bytes, or runs on the host, has none.
     """
 
     name: str
@@ -110,9 +112,9 @@ class LayerCommands:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What a planner decided: pools with their peaks and proven lower bounds, and every buffer with its reason.
+    """The result of a planner: pools with their peaks and proven lower bounds, and every buffer with its reason.
 
-    `layers`: once there is code, the commands of every layer in the order of the network.
+    `layers`: after code generation, the commands of every layer in network order.
     """
 
     planner: str
@@ -122,16 +124,16 @@ class MemoryPlan:
 
     @property
     def peak_bytes(self) -> int:
-        """Bytes used of all pools."""
+        """Bytes used over all pools."""
         return sum(pool.peak_bytes for pool in self.pools)
 
     @property
     def bound_bytes(self) -> int:
-        """Bytes that no plan goes below, over all pools."""
+        """Lower bound in bytes for every plan, over all pools."""
         return sum(pool.bound_bytes for pool in self.pools)
 
     def text(self) -> str:
-        """A line for each pool, and one for each buffer under its own."""
+        """One line per pool, followed by one line for each of its buffers."""
         lines = [f"planner '{self.planner}', {len(self.buffers)} buffers"]
         for pool in self.pools:
             lines.append(pool.text())
@@ -143,7 +145,7 @@ class MemoryPlan:
         return visible_lines(lines)
 
     def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
+        """The plan as JSON values."""
         return {
             "planner": self.planner,
             "pools": [vars(pool) for pool in self.pools],

@@ -1,4 +1,4 @@
-"""A compiled file whose chip simulates its commands: running, checking and timelines are the same for every chip."""
+"""The shared implementation of loaded models: running, checking and timelines of simulated commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Simulator(Protocol):
 
     @property
     def parts(self) -> Sequence[DecodedStreams]:
-        """Everything that runs on the chip."""
+        """The parts that run on the chip."""
         ...
 
     def run(self, inputs: Mapping[str, Array], *, check: bool = True) -> dict[str, Array]:
@@ -36,7 +36,7 @@ class Simulator(Protocol):
         ...
 
     def read(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """A dense tensor from DDR as the last run left it."""
+        """A dense tensor from DDR, as the last run left it."""
         ...
 
 
@@ -58,10 +58,10 @@ class SimulatedModel(LoadedModel):
 
     @abstractmethod
     def cycles(self, instruction: Instruction, profile: str) -> int:
-        """What an instruction takes."""
+        """Cycles of an instruction."""
 
     def start_cycles(self, instruction: Instruction, profile: str) -> int:
-        """What an instruction that moves data of DDR takes before it moves any."""
+        """Start-up cycles of a DDR transfer, before it moves any data."""
         return 0
 
     def timeline(self, profile: str) -> Timeline:
@@ -80,7 +80,7 @@ class SimulatedModel(LoadedModel):
 
 @contextmanager
 def errors_name(source: str) -> Generator[None]:
-    """Sentences about a file that cannot be loaded begin with its name."""
+    """Prefix the message of an error about a file that cannot be loaded with the file's name."""
     try:
         yield
     except (CorruptFile, IllegalCommand, Unsupported) as error:
@@ -92,9 +92,9 @@ def errors_name(source: str) -> Generator[None]:
 def stored_element(
     element: str, uniform: str | None, scale: float, zero_point: int = 0, *, is_input: bool
 ) -> ElementType:
-    """How a file stores a tensor: integers with a scale are quantised, in the type that `uniform` names.
+    """The stored element type of a tensor: integers with a scale are quantized, with the type that `uniform` names.
 
-    The scale of an input is what real values are multiplied by.
+    The scale of an input is the factor by which real values are multiplied.
     """
     if uniform is None or scale <= 0 or (scale, zero_point) == (1.0, 0):
         return ScalarType(element)

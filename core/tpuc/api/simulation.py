@@ -1,4 +1,4 @@
-"""What simulators of chips may use: the meaning of instructions, files that are run. Imports numpy."""
+"""Building blocks for simulators of chips: the meaning of instructions, and runnable files. Imports numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of cells: what a package registers for one (owner, dialect) pair, filled by decorators at import."""
+"""Tables of cells that a package registers for an (owner, dialect) pair, filled by decorators at import."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ API_VERSION = 1
 
 
 def import_modules(package: str) -> None:
-    """Import every module of a package: those of its tables register their cells by that."""
+    """Import every module of a package, so that their decorators register their cells."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")
 
 
 class Table:
-    """Cells by key. `owner` is a chip or a front end, `dialect` the dialect that the cells serve."""
+    """Cells by key. `owner` is a chip or a front end, `dialect` the dialect of the ops."""
 
     def __init__(self, owner: str, dialect: str) -> None:
         self.owner = owner
@@ -31,7 +31,7 @@ class Table:
 
     @property
     def cells(self) -> Mapping[Hashable, Any]:
-        """Everything registered so far."""
+        """All registered cells."""
         return self._cells
 
     def _registers(self, ops: Sequence[type[Op]]) -> Callable[[type[CellT]], type[CellT]]:
@@ -65,7 +65,7 @@ class LoweringTable(Table):
 
 
 class LegalisationTable(Table):
-    """TOP op → the ops that take its place on chips that do not compute it."""
+    """TOP op → the ops that replace it on chips that do not compute it."""
 
     def legalises(self, *ops: type[Op]) -> Callable[[type[CellT]], type[CellT]]:
         """Class decorator: register an instance for each of `ops`."""
@@ -80,7 +80,7 @@ class KernelTable(Table):
         return self._registers(ops)
 
     def serves(self, cells: Mapping[type[Op], Any]) -> None:
-        """Register cells that are made already: kernels of a chip that is given to them."""
+        """Register cell instances: kernels with chip-specific parameters."""
         for op, cell in cells.items():
             self._add(op.name, cell)
 

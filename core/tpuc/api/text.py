@@ -1,4 +1,4 @@
-"""How ops are written: kinds of attributes beyond the usual ones, and what text lists beside an op's operands."""
+"""The text of ops: additional kinds of attributes, and absent operands that the text lists."""
 
 from __future__ import annotations
 

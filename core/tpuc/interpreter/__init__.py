@@ -1,4 +1,4 @@
-"""Running modules on the host, op by op, through the meaning that each op gives itself."""
+"""Run modules on the host, op by op, through each op's `evaluate`."""
 
 from __future__ import annotations
 

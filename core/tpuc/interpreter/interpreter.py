@@ -1,4 +1,4 @@
-"""The host interpreter: plans once, runs as often as there is data."""
+"""The host interpreter: it plans a module once and runs it any number of times."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InputError(TpucError):
 
 
 class EvaluationError(TpucError):
-    """An op that cannot be evaluated, or whose evaluation breaks its declared type."""
+    """An op that cannot be evaluated, or whose result does not have its declared type."""
 
 
 class Interpreter:
@@ -61,7 +61,7 @@ class Interpreter:
     ) -> dict[str, Array]:
         """The outputs by name, and the values named in `keep` ("all": every computed one) in order of computation.
 
-        `on_value` sees every named value when it is there. Values are freed after their last use.
+        `on_value` is called with every named value once it is computed. Values are freed after their last use.
         """
         values: list[Array | None] = [None] * self._plan.slots
         values[ABSENT_SLOT] = _ABSENT
@@ -111,7 +111,7 @@ class Interpreter:
             values[item.slot] = _checked(item, inputs[name])
 
     def _weights(self) -> list[tuple[int, Array]]:
-        """Read when first run, then kept as their types store them."""
+        """The weights, read at the first run and kept in their stored types."""
         if self._constants is None:
             self._constants = [(slot, self._weight(operation)) for slot, operation in self._plan.constants]
         return self._constants
@@ -169,7 +169,7 @@ def _checked(item: Input, array: Array) -> Array:
 
 
 def _as_declared(operation: Operation, type: TensorType, array: Array) -> Array:
-    """The result with its declared storage; a float op may compute in another float type."""
+    """The result in its declared storage type; a float op may compute in another float type."""
     array = np.asarray(array)
     if type.shape is not None and not _fits(array.shape, type.shape):
         _fail(

@@ -1,4 +1,4 @@
-"""What the interpreter does, settled once: steps in order, a slot per value, and when each value may go."""
+"""The interpreter's plan: steps in order, one slot per value, and the last use of each value."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tpuc.ir.traits import Constant, NetworkInput
 from tpuc.ir.types import NoneType, TensorType, Type, of_tensor
 
 ABSENT_SLOT = 0
-"""The slot of every operand that is not there."""
+"""The slot of absent operands."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One evaluation. `frees` are the slots that nobody reads afterwards.
+    """One evaluation. `frees` are the slots that no later step reads.
 
-    `operands` are the operation's, followed for a structured op by the slots of what its regions capture.
+    `operands` are the operation's, followed for a structured op by the slots of the values its regions capture.
     """
 
     operation: Operation
@@ -42,7 +42,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that does not depend on the data. `names` holds the values that have one, by slot."""
+    """Everything that does not depend on the data. `names` holds the named values by slot."""
 
     inputs: tuple[Input, ...]
     constants: tuple[tuple[int, Operation], ...]
@@ -54,7 +54,7 @@ class Plan:
 
 
 def make_plan(module: Module) -> Plan:
-    """Flatten `main`: calls and regions that run in place become part of one list of steps."""
+    """Flatten `main`: calls and in-place regions become part of one list of steps."""
     owner = module
     while not any(function.name == "main" for function in owner.functions) and owner.modules:
         owner = owner.modules[0]
@@ -156,7 +156,7 @@ class _Planner:
         return returned
 
     def _with_frees(self, kept: set[int]) -> tuple[Step, ...]:
-        """Walk backwards: the first time that a slot is seen is its last use."""
+        """Set `frees`: walking backwards, the first occurrence of a slot is its last use."""
         seen = kept | {ABSENT_SLOT} | {slot for slot, _ in self.constants}
         result: list[Step] = []
         for operation, operands, results in reversed(self.steps):
@@ -167,7 +167,7 @@ class _Planner:
 
 
 def _input_name(argument: Value, index: int) -> str:
-    """That of the op which brings it into the network, else its own."""
+    """The name of the input op that reads the argument, else the argument's own."""
     for user in argument.users:
         if isinstance(user.op, NetworkInput) and user.name:
             return user.name
@@ -175,7 +175,7 @@ def _input_name(argument: Value, index: int) -> str:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """A value that is returned twice gets a number the second time."""
+    """Number the repetitions of a value that is returned more than once."""
     result: list[str] = []
     for place, name in enumerate(names):
         result.append(free_name(name, (*result, *names[place + 1 :]).__contains__) if name in result else name)

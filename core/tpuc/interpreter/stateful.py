@@ -1,4 +1,4 @@
-"""Runs in a row of a module with state: what simulators of chips that keep state must give, bit for bit."""
+"""Consecutive runs of a module with state: the bit-exact reference for simulators of chips that keep state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc.ir.state import states_of
 
 
 class StatefulInterpreter:
-    """Runs a module again and again. Inputs and outputs that are states are nobody's business but its own."""
+    """Runs a module repeatedly and passes states from one run to the next."""
 
     def __init__(self, module: Module) -> None:
         self._interpreter = Interpreter(module)
@@ -21,7 +21,7 @@ class StatefulInterpreter:
         self.reset()
 
     def reset(self) -> None:
-        """The next run is a first one: states are zeros."""
+        """Clear all states to zero."""
         types = self._interpreter.inputs
         self._held = {
             one.input: np.zeros(types[one.input].dims, numpy_dtype(types[one.input].storage)) for one in self._states

@@ -1,4 +1,4 @@
-"""The types of a module's values, and the numbers that stored values stand for."""
+"""The types of a module's values, and conversions from stored to real numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 def real_values(array: Array, type: TensorType) -> Array:
-    """What stored values mean: integers with a scale become floats."""
+    """Real numbers of stored values: integers with a scale become floats."""
     element = type.element
     if isinstance(element, Uniform) and array.dtype.kind in "iu":
         return (array.astype(np.float64) - element.zero_point) * element.scale

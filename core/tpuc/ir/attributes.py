@@ -1,4 +1,4 @@
-"""Attributes as MLIR knows them, and the typed fields that op definitions use for them."""
+"""MLIR attributes, and the typed fields that op definitions use for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpuc.ir.types import ScalarType, Type
 
 @dataclass(frozen=True, slots=True)
 class IntegerAttr:
-    """`1 : i64`, or `1` alone, whose type the field of an op may say."""
+    """`1 : i64`, or `1` alone where the op's field gives the type."""
 
     value: int
     type: ScalarType = ScalarType("i64")
@@ -19,7 +19,7 @@ class IntegerAttr:
 
 @dataclass(frozen=True, slots=True)
 class FloatAttr:
-    """`-1.000000e+00 : f64`, or the number alone, whose type the field of an op may say."""
+    """`-1.000000e+00 : f64`, or the number alone where the op's field gives the type."""
 
     value: float
     type: ScalarType = ScalarType("f64")
@@ -42,7 +42,7 @@ class StringAttr:
 
 @dataclass(frozen=True, slots=True)
 class UnitAttr:
-    """An attribute that is only its name."""
+    """An attribute that consists of its name only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ Attribute: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class IntKind:
-    """A Python int printed as `value : width`; `former` are widths that files of before have."""
+    """A Python int printed as `value : width`; `former` are widths that older files use."""
 
     width: str
     former: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class BoolKind:
 
 @dataclass(frozen=True, slots=True)
 class StringKind:
-    """A Python str printed in quotes; `others` are pairs of a text that is read, too, and what it means."""
+    """A Python str printed in quotes; `others` are pairs of an alternative spelling and its value."""
 
     others: tuple[tuple[str, str], ...] = ()
 
@@ -154,7 +154,7 @@ class EnumKind:
 
 @dataclass(frozen=True, slots=True)
 class CodeKind:
-    """A Python str or bool printed as its number in `values`, an integer or a float of that width."""
+    """A Python str or bool printed as its code in `values`, an integer or a float of that width."""
 
     width: str
     values: tuple[str, ...] | tuple[bool, ...]
@@ -162,7 +162,7 @@ class CodeKind:
 
 @dataclass(frozen=True, slots=True)
 class SingleKind:
-    """A Python int or float printed as a list of it alone."""
+    """A Python int or float printed as a list of one element."""
 
     item: IntKind | FloatKind
 
@@ -174,7 +174,7 @@ class SymbolKind:
 
 @dataclass(frozen=True, slots=True)
 class RawKind:
-    """An `Attribute` kept as it is."""
+    """An `Attribute` kept unchanged."""
 
 
 FieldKind: TypeAlias = (

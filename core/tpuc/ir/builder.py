@@ -1,4 +1,4 @@
-"""Making operations: an insertion point, inferred result types, new constants."""
+"""Create operations: an insertion point, inferred result types, new constants."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     Array: TypeAlias = npt.NDArray[Any]
 
 ResultTypes: TypeAlias = "Type | Sequence[Type] | None"
-"""One result's type, several, or None to infer them."""
+"""The type of a single result, of several, or None to infer them."""
 
 
 class Builder:
-    """Puts operations into a block of a module, at its end or before another operation.
+    """Inserts operations into a block of a module, at its end or before another operation.
 
-    `constant` and `absent` are the ops that stand for weights and for operands that are not there; without them
-    those that the module already uses are taken.
+    `constant` and `absent` are the ops for weights and for absent operands; by default those that the module already
+    uses.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Builder:
     def operation(
         self, op: Op, operands: Sequence[Value] = (), result_types: ResultTypes = None, name: str | None = None
     ) -> Operation:
-        """Make and insert an operation; `result_types` None infers them."""
+        """Create and insert an operation; `result_types` None infers them."""
         types = infer_types(op, operands, name or "") if result_types is None else _as_tuple(result_types)
         location = Location((name,)) if name else UNKNOWN_LOCATION
         return self.insert(Operation(op, operands, types, location))
@@ -72,7 +72,7 @@ class Builder:
     def build(
         self, op: Op, operands: Sequence[Value] = (), result_types: ResultTypes = None, name: str | None = None
     ) -> Value:
-        """As `operation`, for an op with one result, which is returned."""
+        """Like `operation`, for an op with one result, which is returned."""
         return self.operation(op, operands, result_types, name).result
 
     __call__ = build
@@ -80,18 +80,18 @@ class Builder:
     def build_many(
         self, op: Op, operands: Sequence[Value] = (), result_types: ResultTypes = None, name: str | None = None
     ) -> tuple[Value, ...]:
-        """As `operation`; all results are returned."""
+        """Like `operation`; returns all results."""
         return tuple(self.operation(op, operands, result_types, name).results)
 
     def enclose(
         self, op: Op, body: Block, operands: Sequence[Value], result_types: Sequence[Type], names: Sequence[str]
     ) -> Operation:
-        """Make and insert an operation whose region is `body`; one name per result."""
+        """Create and insert an operation whose region is `body`; one name per result."""
         location = Location(tuple(names))
         return self.insert(Operation(op, operands, result_types, location, regions=(Region((body,)),)))
 
     def weight(self, name: str, array: Array, element: ElementType | str | None = None) -> Value:
-        """A new constant. `element` None follows the array's dtype; a name of a weight or value gets a number."""
+        """A new constant. `element` None follows the array's dtype; a number is appended to a name already taken."""
         if element is None:
             element = scalar_of(array.dtype)
         elif isinstance(element, str):
@@ -102,18 +102,18 @@ class Builder:
         return self.build(self._constant_op(), (), TensorType(tuple(array.shape), element), name)
 
     def take(self, location: Location) -> None:
-        """Names that no new weight may have."""
+        """Reserve names that no new weight may have."""
         if self._taken is not None:
             self._taken.update(location.names)
 
     def _names_of_values(self) -> set[str]:
-        """Of those of before the first weight, and of those that were built here since."""
+        """Names of all values, collected at the first weight and kept up to date since."""
         if self._taken is None:
             self._taken = {value.name for operation in self.module.walk() for value in operation.results}
         return self._taken
 
     def none(self) -> Value:
-        """A value for an operand that is not there."""
+        """The value of an absent operand."""
         return self.build(self._absent_op(), (), NoneType())
 
     def _constant_op(self) -> Op:

@@ -1,4 +1,4 @@
-"""The ops that MLIR itself brings and every module has: return and call."""
+"""MLIR's own ops, available in every module: return and call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Factors per channel that a module's values were divided by; what they mean in the network as given is the product."""
+"""Factors per channel by which a module's values were divided; multiplying restores the values of the original
+network.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ _SHAPE, _FACTORS = "shape", "factors"
 
 
 def state_factors(module: Module, factors: Mapping[str, Array]) -> None:
-    """Note the factors of values in the module's attributes, each of a shape that broadcasts to its value."""
+    """Record the factors of values in the module's attributes, each with a shape that broadcasts to its value."""
     module.attributes[ATTRIBUTE] = DictAttr(tuple((name, _attribute(array)) for name, array in factors.items()))
 
 
 def stated_factors(module: Module) -> dict[str, Array]:
-    """By value name what `state_factors` noted; nothing for a module that is as it was given."""
+    """The factors recorded by `state_factors`, by value name; empty for an unchanged module."""
     noted = module.attributes.get(ATTRIBUTE)
     return {name: _array(one) for name, one in noted.items} if isinstance(noted, DictAttr) else {}
 

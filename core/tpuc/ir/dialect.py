@@ -1,4 +1,4 @@
-"""Dialects: op names and where their definitions live, imported when first used."""
+"""Dialects: op names and the modules that define them, imported on first use."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ OpResolver: TypeAlias = "Callable[[str], type[Op] | None]"
 class Dialect:
     """A dialect: `ops` maps the name without prefix to `"module:Class"`.
 
-    Or `package` names a package with one op per module, `MaxPool` in `max_pool.py`: a file is all it takes to add one.
-    Case and underscores do not count, so `GELU` is in `gelu.py` and `None_`, which defines `None`, in `none_.py`.
-    `others` makes an open dialect: `"module:function"` gives the definition of any name that is not listed. `former`
-    maps names that files of before have to those of today.
+    Alternatively, `package` names a package with one op per module, `MaxPool` in `max_pool.py`, so that adding a file
+    adds an op. Case and underscores are ignored: `GELU` is in `gelu.py` and `None_`, which defines `None`, in
+    `none_.py`. `others` makes an open dialect: `"module:function"` returns the definition of any name that is not
+    listed. `former` maps names in older files to today's.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Dialect:
         return self._loaded[name]
 
     def names(self) -> Iterator[str]:
-        """The ops without prefix in the order of the alphabet; imports the whole package."""
+        """The ops without prefix in alphabetical order; imports the whole package."""
         defined = filter(None, map(self._of_module, self._modules))
         return iter(sorted({*self.ops, *(op.name.partition(".")[2] for op in defined)}))
 
@@ -64,7 +64,7 @@ class Dialect:
         return None if self.others is None else _object(self.others)(name)
 
     def _of_module(self, key: str) -> type[Op] | None:
-        """The op that a module of the package defines under the module's own name; None where it only helps others."""
+        """The op that a module of the package defines under the module's own name; None for helper modules."""
         if key not in self._modules:
             return None
         module = importlib.import_module(f"{self.package}.{self._modules[key]}")
@@ -73,7 +73,7 @@ class Dialect:
 
     @cached_property
     def _modules(self) -> Mapping[str, str]:
-        """Per plain name the module of the package."""
+        """The module of the package by normalized name."""
         if self.package is None:
             return {}
         folders = importlib.import_module(self.package).__path__
@@ -81,7 +81,7 @@ class Dialect:
 
 
 def _object(place: str) -> Any:
-    """What `module:name` names."""
+    """The object named `module:name`."""
     module, _, attribute = place.partition(":")
     return getattr(importlib.import_module(module), attribute)
 

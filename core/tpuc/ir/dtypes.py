@@ -1,4 +1,4 @@
-"""Between element types and numpy's dtypes; numpy is imported when first asked."""
+"""Conversions between element types and numpy dtypes; numpy is imported on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXTENDED = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_
 
 @functools.cache
 def numpy_dtype(scalar: ScalarType) -> np.dtype[Any]:
-    """What an array of such elements has as dtype; integers below 8 bits lie in a byte each."""
+    """The dtype of arrays of an element type; integers below 8 bits take one byte each."""
     import numpy as np
 
     name = scalar.name
@@ -37,7 +37,7 @@ def numpy_dtype(scalar: ScalarType) -> np.dtype[Any]:
 
 
 def holds_numbers(dtype: np.dtype[Any]) -> bool:
-    """Are arrays of it numbers or truth values? numpy itself does not know bfloat16 and 8-bit floats as such."""
+    """True if arrays of the dtype hold numbers or booleans; numpy does not recognize bfloat16 and 8-bit floats."""
     return dtype.kind in "biuf" or dtype.name in _EXTENDED.values()
 
 
@@ -54,7 +54,7 @@ def scalar_of(dtype: np.dtype[Any]) -> ScalarType:
 
 
 def as_stored(array: Array, type: TensorType) -> Array:
-    """A weight as its type stores it: files hold bf16 and f16 as raw 16-bit integers, and either sign of bytes.
+    """A weight in its stored form: files hold bf16 and f16 as raw 16-bit integers, and bytes of either sign.
 
     Raises ValueError with a sentence when array and type do not fit.
     """
@@ -73,7 +73,7 @@ def as_stored(array: Array, type: TensorType) -> Array:
 
 
 def shown(shape: tuple[int, ...] | None) -> str:
-    """A shape for a sentence: `1x3x8x8`."""
+    """A shape as text for messages: `1x3x8x8`."""
     if shape is None:
         return "*"
     return "x".join("?" if extent < 0 else str(extent) for extent in shape) or "()"

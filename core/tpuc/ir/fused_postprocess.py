@@ -1,4 +1,6 @@
-"""Post-processing that is in a network: the module and the compiled file say so, and nobody has to name it again."""
+"""Post-processing inside a network, recorded in the module and the compiled file so that nobody has to name it
+again.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ _MADE_BY, _READ_BY = "module.postprocess", "module.outputs_read_by"
 
 @dataclass(frozen=True)
 class FusedPostprocess:
-    """`made_by` is what was put behind the network, `read_by` what reads the outputs that it gives. Both are written as
-    users write post-processings, `NAME{option=value}`.
+    """`made_by` is the post-processing added to the network, `read_by` the one that decodes its outputs. Both use the
+    user's syntax, `NAME{option=value}`.
     """
 
     made_by: str
@@ -27,31 +29,31 @@ class FusedPostprocess:
 
 
 def fused_postprocess(module: Module) -> FusedPostprocess | None:
-    """What is in a module, None where nothing is."""
+    """The post-processing inside a module, None where there is none."""
     texts = [module.attributes.get(name) for name in (_MADE_BY, _READ_BY)]
     found = [text.value for text in texts if isinstance(text, StringAttr)]
     return FusedPostprocess(*found) if len(found) == len(texts) else None
 
 
 def state_fused_postprocess(module: Module, fused: FusedPostprocess) -> None:
-    """Say what is in a module from now on."""
+    """Record the post-processing inside a module."""
     module.attributes |= {_MADE_BY: StringAttr(fused.made_by), _READ_BY: StringAttr(fused.read_by)}
 
 
 def mark_as_postprocess(operation: Operation) -> None:
-    """Say that an operation is behind the network: it computes with floats that nobody calibrates, and where the chip
-    does not compute it, the processor may, whatever `--cpu-ops` says.
+    """Mark an operation as post-processing: it computes in floats without calibration, and the processor may compute it
+    where the chip cannot, whatever `--cpu-ops` says.
     """
     operation.extra_attributes[_APPENDED] = BoolAttr(True)
 
 
 def is_postprocess(operation: Operation) -> bool:
-    """Is an operation behind the network?"""
+    """True if an operation belongs to the post-processing."""
     return _APPENDED in operation.extra_attributes
 
 
 def network_alone(module: Module) -> Module:
-    """A module as it was before post-processing was put behind it; itself where none was."""
+    """The module without its post-processing; the module itself where there is none."""
     if fused_postprocess(module) is None:
         return module
     alone = module.clone()

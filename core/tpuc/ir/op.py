@@ -1,4 +1,4 @@
-"""What an op *is*: a frozen dataclass whose fields are its attributes, its meaning, and its form in text."""
+"""The definition of an op: a frozen dataclass whose fields are its attributes, its semantics, and its textual form."""
 
 from __future__ import annotations
 
@@ -33,17 +33,19 @@ else:
 class Op:
     """Base of every op definition.
 
-    A subclass is a frozen dataclass with `name = "dialect.Name"`; its typed fields are the attributes. Traits are
-    mixin classes without behaviour (`FusesRelu`, `Elementwise`, `ShapeOnly`, ...).
+    A subclass is a frozen dataclass with `name = "dialect.Name"`; its typed fields are the attributes. Traits are mixin
+    classes without behavior (`FusesRelu`, `Elementwise`, `ShapeOnly`, ...).
     """
 
     name: ClassVar[str] = ""
     op_kind: ClassVar[str] = ""
-    """`dialect.Name` of ops that are computed alike: a lowering for the kind serves each that has none of its own."""
+    """`dialect.Name` shared by ops that are computed alike: a lowering for the kind applies to each op without its
+    own.
+    """
     form: ClassVar[Form | None] = None
-    """How the op is written when not in the generic form, which is read in any case."""
+    """The op's custom textual form; the generic form is always accepted."""
     slots: ClassVar[Slots | None] = None
-    """What its text lists beside the operands and results that it has."""
+    """The operands and results that its text lists."""
 
     def infer(self, operands: Types) -> Types | None:
         """Result types (shape and element family) from operand types; None: the declared type decides.
@@ -53,7 +55,7 @@ class Op:
         return None
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        """The meaning of the op in plain numpy; absent optional operands are empty arrays of shape (0,)."""
+        """Compute the op in plain numpy; absent optional operands are empty arrays of shape (0,)."""
         raise NotImplementedError(f"{self.name} has no evaluation")
 
     def flops(self, node: Node) -> int:
@@ -61,19 +63,19 @@ class Op:
         return 0
 
     def verify(self, operation: Operation) -> None:
-        """Check what types do not show: regions, terminators, attributes. Raises ValueError with a sentence."""
+        """Check what types do not express: regions, terminators, attributes. Raises ValueError with a sentence."""
 
 
 class StructuredOp(Op):
-    """An op whose meaning lies in more than operands: regions, functions of the module, attributes without fields."""
+    """An op that depends on more than its operands: regions, functions of the module, attributes without fields."""
 
     def run(self, operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
-        """The results. `values` has those of the operands and of what the regions use from around them."""
+        """The results. `values` holds the operands and the values that the regions capture."""
         raise NotImplementedError(f"{self.name} has no evaluation")
 
 
 class UnregisteredOp(Op):
-    """An op of a dialect that is not loaded; all its attributes are kept in `Operation.extra_attributes`."""
+    """An op of a dialect that is not loaded; `Operation.extra_attributes` keeps all its attributes."""
 
     __slots__ = ("name",)
 
@@ -96,7 +98,7 @@ class OpField:
     optional: bool
     default: Any  # dataclasses.MISSING when the attribute is required
     of_integers: bool = False
-    """Does it only say how stored integers are computed with? Declared by the field's metadata of that name."""
+    """The field only describes how stored integers are computed with. Declared by the field's metadata of that name."""
 
 
 @functools.cache
@@ -142,18 +144,18 @@ class Node(Generic[OpT_co]):
 
 
 ABSENT = TensorType((0,), F32)
-"""Operand type of an absent optional operand in a `Node`."""
+"""The operand type of an absent optional operand in a `Node`."""
 
 
 Part: TypeAlias = "str | Region"
-"""Of a written operation: text, or a region, which stands on lines of its own."""
+"""Part of a printed operation: text, or a region, which takes lines of its own."""
 
 
 @dataclass(frozen=True)
 class Slots:
-    """Operands and results that the text of an op lists at least; what the op does without is of type none there.
+    """The minimum number of operands and results in the text of an op; missing ones have type none there.
 
-    Behind a reader the op has the first `kept` operands at least, and no absent ones behind them. `absent` names the op
+    After parsing, the op has at least the first `kept` operands, and no absent ones after them. `absent` names the op
     whose result stands for an absent operand.
     """
 
@@ -164,14 +166,14 @@ class Slots:
 
 
 class FormReader(Protocol):
-    """The parser as a form sees it, behind the name of the op."""
+    """The parser's interface for custom forms, positioned after the op name."""
 
     def skip(self) -> int:
         """Step over white space; returns the position."""
         ...
 
     def sees(self, literal: str) -> bool:
-        """Does it come next?"""
+        """True if the given punctuation comes next."""
         ...
 
     def accept(self, literal: str) -> bool:
@@ -215,7 +217,7 @@ class FormReader(Protocol):
         ...
 
     def defined_value(self) -> Value:
-        """A value that is defined already."""
+        """A value that is already defined."""
         ...
 
     def region(self) -> Region:
@@ -223,7 +225,7 @@ class FormReader(Protocol):
         ...
 
     def put_before(self, operation: Operation) -> None:
-        """Put an operation into the block before the one that is being read."""
+        """Insert an operation into the block before the operation that is being parsed."""
         ...
 
     def operation(self, block: Block) -> None:
@@ -238,16 +240,16 @@ class FormReader(Protocol):
         attributes: Mapping[str, Attribute],
         regions: Sequence[Region] = (),
     ) -> Operation:
-        """The operation of an op by name; the location that comes next is its own."""
+        """Create an operation by op name; the location that follows is its own."""
         ...
 
     def fail(self, message: str, pos: int | None = None) -> NoReturn:
-        """Raise the error for a position, or where we are."""
+        """Raise the error for a position, by default the current one."""
         ...
 
 
 class FormWriter(Protocol):
-    """The printer as a form sees it."""
+    """The printer's interface for custom forms."""
 
     def value(self, value: Value) -> str:
         """`%3`, or `%3#1`."""
@@ -258,21 +260,21 @@ class FormWriter(Protocol):
         ...
 
     def attributes(self, operation: Operation, without: Sequence[str] = ()) -> str:
-        """` {...}`, empty when there are none besides those that are left out."""
+        """` {...}`, empty when there are no attributes besides the excluded ones."""
         ...
 
     def inline(self, operation: Operation) -> Sequence[Part]:
-        """An operation without results and location, as part of another."""
+        """An operation without results and location, nested in another."""
         ...
 
 
 class Form(ABC):
-    """Reads and writes operations of some ops."""
+    """The custom textual form of some ops."""
 
     @abstractmethod
     def read(self, name: str, results: int, reader: FormReader) -> Operation:
-        """The operation behind its name; `results` is how many results the text names."""
+        """Parse the operation after its name; `results` is the number of results in the text."""
 
     @abstractmethod
     def write(self, operation: Operation, writer: FormWriter) -> Sequence[Part] | None:
-        """The operation from its name to before its location; None where only the generic form can say it."""
+        """The text from the op name up to the location; None where only the generic form can express the operation."""

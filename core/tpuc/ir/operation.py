@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a value comes from. `names` is one name, several for `loc(fused["a", "b"])`, none for unknown.
+    """The origin of a value. `names` is one name, several for `loc(fused["a", "b"])`, none for unknown.
 
-    `text` keeps a location that is neither (file:line:column, call sites) as it was written.
+    `text` keeps other locations (file:line:column, call sites) unchanged.
     """
 
     names: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Location:
 
     @property
     def name(self) -> str:
-        """The (first) name, or the empty string."""
+        """The first name, or the empty string."""
         return self.names[0] if self.names else ""
 
 
@@ -37,7 +37,7 @@ UNKNOWN_LOCATION = Location()
 
 
 class Uses(Sequence["tuple[Operation, int]"]):
-    """Who uses a value, as (operation, operand index) in order of first use; removal does not search."""
+    """The uses of a value, as (operation, operand index) in order of first use; removal does not search."""
 
     __slots__ = ("_places",)
 
@@ -61,11 +61,11 @@ class Uses(Sequence["tuple[Operation, int]"]):
         return list(self._places)[index]
 
     def append(self, place: tuple[Operation, int]) -> None:
-        """One more use."""
+        """Add a use."""
         self._places[place] = None
 
     def remove(self, place: tuple[Operation, int]) -> None:
-        """One use less; raises KeyError when it was none."""
+        """Remove a use; raises KeyError when there is none."""
         del self._places[place]
 
 
@@ -83,7 +83,7 @@ class Value:
 
     @property
     def uses(self) -> Uses:
-        """Who uses it; may be set from pairs when a whole graph is exchanged."""
+        """The uses of the value; may be set from pairs when a whole graph is replaced."""
         return self._uses
 
     @uses.setter
@@ -112,16 +112,16 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
-        """Is it one of the module's weights? The array may be in a file that is not there."""
+        """True for a weight of the module. The array may be in a missing file."""
         return self.defining is not None and isinstance(self.defining.op, Constant)
 
     @property
     def users(self) -> list[Operation]:
-        """Operations that use it, each once, in order of first use."""
+        """The operations that use it, each once, in order of first use."""
         return list(dict.fromkeys(user for user, _ in self.uses))
 
     def replace_with(self, other: Value) -> None:
-        """Let every user use `other` instead."""
+        """Replace all uses of the value by `other`."""
         for user, index in list(self.uses):
             user.set_operand(index, other)
 
@@ -165,22 +165,22 @@ class Operation:
 
     @property
     def result(self) -> Value:
-        """Its only (or first) result."""
+        """Its first (often only) result."""
         return self.results[0]
 
     @property
     def is_registered(self) -> bool:
-        """Is its op definition known?"""
+        """True if the op definition is known."""
         return not isinstance(self.op, UnregisteredOp)
 
     def set_operand(self, index: int, value: Value) -> None:
-        """Use another value, keeping use lists right."""
+        """Replace an operand and update use lists."""
         self._operands[index].uses.remove((self, index))
         self._operands[index] = value
         value.uses.append((self, index))
 
     def set_operands(self, values: Sequence[Value]) -> None:
-        """Use other values altogether."""
+        """Replace all operands."""
         for index, operand in enumerate(self._operands):
             operand.uses.remove((self, index))
         self._operands = list(values)
@@ -188,7 +188,7 @@ class Operation:
             value.uses.append((self, index))
 
     def erase(self) -> None:
-        """Take it out of its block; raises ValueError while a result is used."""
+        """Remove it from its block; raises ValueError while a result is used."""
         if any(result.uses for result in self.results):
             raise ValueError(f"operation '{self.name}' is still used")
         self.set_operands(())
@@ -215,7 +215,7 @@ class Operation:
                     yield from operation.walk()
 
     def captured(self) -> list[Value]:
-        """What its regions use from around it, each once, in order of first use."""
+        """Values from outside that its regions use, each once, in order of first use."""
         inside = [inner for inner in self.walk() if inner is not self]
         blocks = [block for owner in (self, *inside) for region in owner.regions for block in region.blocks]
         own = {value for block in blocks for value in block.arguments}
@@ -224,7 +224,7 @@ class Operation:
 
 
 _NEAR = 32
-"""Places on either side of where an operation was last seen that are looked at before all are numbered anew."""
+"""Distance from an operation's last known index that is searched before all are renumbered."""
 
 
 class Block:
@@ -260,14 +260,15 @@ class Block:
         return self.insert(self.position(anchor) + 1, operation)
 
     def remove(self, operation: Operation) -> None:
-        """Take an operation out, keeping its uses of other values."""
+        """Remove an operation; its uses of other values remain."""
         del self.operations[self.position(operation)]
         operation.block = None
 
     def position(self, operation: Operation) -> int:
-        """Where the operation is; raises ValueError when it is not here.
+        """The index of an operation; raises ValueError when it is not in the block.
 
-        Near where it was last seen: insertions elsewhere move it by a few places only, else all are numbered anew.
+        Searches near its last known index first, since insertions elsewhere shift it by a few places; otherwise
+        renumbers all.
         """
         operations = self.operations
         seen = operation.position_hint
@@ -295,7 +296,7 @@ class Region:
             block.parent = self
 
     def drop_uses(self) -> None:
-        """Let go of every value that operations inside use, before the region goes away."""
+        """Drop all uses by operations inside, before the region is discarded."""
         for block in self.blocks:
             for operation in block.operations:
                 operation.set_operands(())
@@ -337,7 +338,7 @@ class Function:
         return self.terminator.operands
 
     def update_type(self) -> None:
-        """Make the declared type follow arguments and returned values after a pass changed them."""
+        """Update the declared type after a pass changed arguments or returned values."""
         self.type = FunctionType(tuple(a.type for a in self.inputs), tuple(v.type for v in self.outputs))
 
 
@@ -345,7 +346,7 @@ class Function:
 class Module:
     """`module @name attributes {...} { functions, nested modules }` with its weights.
 
-    `weights` is the npz named by `module.weight_file`, keyed by location name; it is read when first used.
+    `weights` is the npz file named by `module.weight_file`, keyed by location name; it is read on first use.
     """
 
     name: str
@@ -366,7 +367,7 @@ class Module:
         raise InvalidModel(f"module '{self.name}' has no function 'main' to run; name one so")
 
     def constant(self, value: Value) -> npt.NDArray[Any] | None:
-        """The array of a weight, None for what is computed or absent."""
+        """The array of a weight, None for a computed or absent value."""
         return self.weights[value.name] if value.is_constant else None
 
     def walk(self) -> Iterator[Operation]:
@@ -388,7 +389,7 @@ class Module:
 
 
 MODULE_RULES: list[Callable[[Module], None]] = []
-"""What `Module.verify` asks, each raising VerifyError; `tpuc.ir.verifier` adds the rules that every module keeps."""
+"""Rules checked by `Module.verify`, each raising VerifyError; `tpuc.ir.verifier` adds the general ones."""
 
 
 def _cloned_function(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""How pictures become network inputs, as the attributes of input ops state it."""
+"""Preprocessing turns pictures into network inputs; it is stored in the attributes of input ops."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _FIELDS = (
     *("keep_ratio_mode", "pad_value", "pad_type", "interpolation"),
 )
 INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "area", "linear")
-"""How images are resized: as Pillow's filters of these names do, `area` and `linear` as OpenCV does."""
+"""Resize filters: Pillow's filters of these names, and OpenCV's `area` and `linear`."""
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """``y = (x - mean) * scale`` per channel in the order of `pixel_format`, after resize and centre crop.
+    """``y = (x - mean) * scale`` per channel in the order of `pixel_format`, after resize and center crop.
 
     `resize_dims` is (height, width) before the crop, by default the network's own. `keep_aspect_ratio` resizes without
-    distortion: with `keep_ratio_mode` letterbox the image fits in, at the top left (`pad_type` normal) or in the
-    centre, and the rest is filled with pixels of `pad_value`; with short_side_scale it covers everything, and what
-    stands out on both sides is cut off. `interpolation` is one of `INTERPOLATIONS`; without it pixels are means over
-    areas where no side grows, and else as `bilinear` makes them.
+    distortion: with `keep_ratio_mode` letterbox the image fits inside, at the top left (`pad_type` normal) or centered,
+    and the rest is filled with `pad_value`; with short_side_scale it covers the whole area and is cropped on both
+    sides. `interpolation` is one of `INTERPOLATIONS`; without it, pixels are area means where no side grows, and
+    `bilinear` otherwise.
     """
 
     mean: tuple[float, ...] = (0.0,)
@@ -46,7 +46,9 @@ class Preprocess:
     interpolation: str | None = None
 
     def normalise(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
-        """`[..., c]`: pixels minus mean, times scale, each rounded to float32; compiled files compute exactly this."""
+        """`[..., c]`: pixels minus mean, times scale, each step rounded to float32, exactly as compiled files
+        compute it.
+        """
         import numpy as np
 
         channels = pixels.shape[-1]
@@ -55,9 +57,9 @@ class Preprocess:
 
 
 def preprocess_from(attributes: Mapping[str, Any], shape: tuple[int, ...] = ()) -> Preprocess:
-    """The preprocessing that attributes of these names ask for; what they leave out keeps its default.
+    """The preprocessing described by attributes with these names; missing ones keep their default.
 
-    Of one channel an image is gray unless something else is said.
+    A one-channel image is gray by default.
     """
     given: dict[str, Any] = {name: attributes[name] for name in _FIELDS if attributes.get(name) not in (None, ())}
     dims, layout, crop = (attributes.get(name) for name in ("resize_dims", "channel_format", "crop"))
@@ -74,18 +76,18 @@ def preprocess_from(attributes: Mapping[str, Any], shape: tuple[int, ...] = ()) 
 
 
 def preprocess_of(op: Op, shape: tuple[int, ...] = ()) -> Preprocess:
-    """The preprocessing that a network input's attributes ask for."""
+    """The preprocessing described by a network input's attributes."""
     known = {field.name: op.__dict__[field.name] for field in dataclasses.fields(op) if field.name in op.__dict__}  # pyright: ignore[reportArgumentType]  # op definitions are dataclasses
     return preprocess_from(known, shape)
 
 
 def is_described(op: Op) -> bool:
-    """Did somebody say how a picture becomes this network input?"""
+    """True if a preprocessing is described for this network input."""
     fields = op.__dict__
     said = fields.get("do_preprocess")
     return any(fields.get(name) is not None for name in _FIELDS) if said is None else bool(said)
 
 
 def rounds_evenly(op: Op) -> bool:
-    """Are the integers of a network input those of ONNX's QuantizeLinear?"""
+    """True if the integers of a network input are quantized as by ONNX's QuantizeLinear."""
     return getattr(op, "round_mode", None) == "HalfToEven"

@@ -1,4 +1,4 @@
-"""Pattern rewriting: small local changes until none applies, and the removal of what nobody uses."""
+"""Pattern rewriting: apply local changes until none matches, and remove dead operations."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from tpuc.ir.operation import Location, Module, Operation, Value
 from tpuc.ir.traits import Constant, NetworkInput, SideEffects
 
 REWRITES_PER_OPERATION = 32
-"""More rewrites than this times the size of the module can only be patterns that undo each other."""
+"""Limit of rewrites per operation of the module; beyond it, patterns must be undoing each other."""
 
 
 class EndlessRewrite(TpucError):
-    """Patterns that never come to rest."""
+    """A set of patterns that does not terminate."""
 
 
 class Pattern(ABC):
-    """One kind of change. `matches`: the op classes it looks at; an empty tuple means every operation."""
+    """One kind of rewrite. `matches`: the op classes it applies to; an empty tuple means every operation."""
 
     matches: ClassVar[tuple[type[Op], ...]] = ()
 
     @abstractmethod
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        """Change the graph around `operation` through `rewriter` and return True, or leave it and return False."""
+        """Change the graph around `operation` through `rewriter` and return True, or leave it unchanged and return
+        False.
+        """
 
 
 class Rewriter(Builder):
-    """How a pattern changes the graph: builds before the matched operation, and knows what to look at again."""
+    """The interface for changing the graph: it builds before the matched operation and tracks what to revisit."""
 
     def __init__(self, module: Module, *, constant: Op | None = None, absent: Op | None = None) -> None:
         super().__init__(module, constant=constant, absent=absent)
@@ -47,19 +49,19 @@ class Rewriter(Builder):
         return operation
 
     def insert_before(self, anchor: Operation, operation: Operation) -> Operation:
-        """Put an operation before another one."""
+        """Insert an operation before another one."""
         assert anchor.block is not None
         self.look_at(anchor.block.insert_before(anchor, operation))
         return operation
 
     def insert_after(self, anchor: Operation, operation: Operation) -> Operation:
-        """Put an operation behind another one."""
+        """Insert an operation after another one."""
         assert anchor.block is not None
         self.look_at(anchor.block.insert_after(anchor, operation))
         return operation
 
     def replace(self, operation: Operation, values: Value | Sequence[Value]) -> None:
-        """Let users take `values` instead of the results, and erase the operation."""
+        """Replace all uses of the results by `values`, and erase the operation."""
         values = (values,) if isinstance(values, Value) else tuple(values)
         if len(values) != len(operation.results):
             raise ValueError(
@@ -71,7 +73,7 @@ class Rewriter(Builder):
         self.erase(operation)
 
     def replace_value(self, old: Value, new: Value) -> None:
-        """Let every user of one value take another."""
+        """Replace all uses of one value by another."""
         for user in old.users:
             self.look_at(user)
         old.replace_with(new)
@@ -79,7 +81,7 @@ class Rewriter(Builder):
             self.look_at(new.defining)
 
     def erase(self, operation: Operation) -> None:
-        """Take out an operation that nobody uses."""
+        """Remove an unused operation."""
         feeding = [value.defining for value in operation.operands]
         if self.before is operation:  # the builder goes on where it was
             block = operation.block
@@ -92,7 +94,7 @@ class Rewriter(Builder):
                 self.look_at(other)
 
     def change(self, operation: Operation, op: Op, location: Location | None = None) -> None:
-        """Give an operation another op of the same kind (other attributes), and a name if wished."""
+        """Replace the op of an operation by another of the same kind (other attributes), optionally renaming it."""
         operation.op = op
         if location is not None:
             operation.location = location
@@ -103,7 +105,7 @@ class Rewriter(Builder):
                 self.look_at(user)
 
     def set_operand(self, operation: Operation, index: int, value: Value) -> None:
-        """Let an operation use another value."""
+        """Replace an operand of an operation."""
         before = operation.operands[index].defining
         operation.set_operand(index, value)
         self.look_at(operation)
@@ -111,13 +113,13 @@ class Rewriter(Builder):
             self.look_at(before)
 
     def look_at(self, operation: Operation) -> None:
-        """Try the patterns on it (again)."""
+        """Schedule the operation for another visit."""
         if operation not in self._queued:
             self._queued.add(operation)
             self._queue.append(operation)
 
     def next(self) -> Operation | None:
-        """The next operation to look at that is still in the graph."""
+        """The next scheduled operation that is still in the graph."""
         while self._queue:
             operation = self._queue.popleft()
             self._queued.discard(operation)
@@ -134,9 +136,11 @@ def apply_patterns(
     absent: Op | None = None,
     limit: int | None = None,
 ) -> bool:
-    """Apply patterns, first match first, until none applies; unused operations go. Returns: did anything change?
+    """Apply patterns, first match first, until none applies, and remove dead operations. Returns True if anything
+    changed.
 
-    Operations are visited in order, changed ones and their neighbours again. `limit` bounds the number of rewrites.
+    Operations are visited in order; changed ones and their neighbors are revisited. `limit` bounds the number of
+    rewrites.
     """
     rewriter = Rewriter(module, constant=constant, absent=absent)
     operations = list(module.walk())
@@ -166,14 +170,14 @@ def apply_patterns(
 
 
 def is_dead(operation: Operation) -> bool:
-    """May it go: are all its results unused, and is making them all that it does?"""
+    """True if all its results are unused and it has no other effect."""
     if not operation.results or any(result.uses for result in operation.results):
         return False
     return not isinstance(operation.op, (SideEffects, NetworkInput, Return, Call))
 
 
 def remove_dead(module: Module) -> bool:
-    """Take out every operation whose results lead nowhere. Returns: was there one?"""
+    """Remove every dead operation. Returns True if there was one."""
     changed = False
     for operation in reversed(list(module.walk())):
         if operation.block is not None and is_dead(operation):
@@ -183,7 +187,7 @@ def remove_dead(module: Module) -> bool:
 
 
 def drop_unused_weights(module: Module) -> None:
-    """Forget weights that no constant of the module names."""
+    """Remove weights that no constant of the module uses."""
     module.weights.keep_only({op.name for op in module.walk() if isinstance(op.op, Constant)})
 
 

@@ -1,4 +1,4 @@
-"""Operands and results that the text of an op lists although the op does without them."""
+"""Operands and results that the text of an op lists although the op does not have them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tpuc.ir.traits import Absent
 from tpuc.ir.types import NoneType
 
 UNFIT = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
-"""What `infer` raises for operands that an op does not take."""
+"""The exceptions that `infer` raises for operands that do not fit an op."""
 
 
 def padding_of(operation: Operation) -> tuple[int, int]:
-    """How many operands and results of type none its text lists behind those that it has."""
+    """The number of none-typed operands and results that its text lists after the real ones."""
     slots = operation.op.slots
     if slots is None:
         return 0, 0
@@ -25,16 +25,16 @@ def padding_of(operation: Operation) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class AbsentOperand:
-    """What stands for the absent operands in the text of a function."""
+    """The value that stands for absent operands in the text of a function."""
 
     op: str
-    """The name of the op that gives it."""
+    """The name of the op that produces it."""
     value: Value | None
-    """Its value where the function has one early enough; else the text starts with such an operation."""
+    """The function's own value, if it is defined early enough; else the text starts with such an operation."""
 
     @staticmethod
     def of(function: Function) -> AbsentOperand | None:
-        """For a function; None where no operation needs it."""
+        """The absent operand of a function; None where no operation needs it."""
         first: Value | None = None
         for operation in function.operations:
             if isinstance(operation.op, Absent) and operation.result.uses and first is None:
@@ -47,9 +47,9 @@ class AbsentOperand:
 
 
 def settle_absent(module: Module, resolve: OpResolver) -> None:
-    """Give the operations of a module that was read the operands that they have: the inverse of printing.
+    """Restore the real operands of operations in a parsed module: the inverse of printing.
 
-    Absent ones that only text lists go; those that a text leaves out although the op keeps them come.
+    Removes absent operands that exist only in text, and adds those that the text omits but the op has.
     """
     lists = [operation for operation in module.walk() if operation.op.slots is not None]
     dropped = [value for operation in lists for value in _dropped(operation)]
@@ -64,7 +64,7 @@ def settle_absent(module: Module, resolve: OpResolver) -> None:
 
 
 def _state_results(operation: Operation) -> None:
-    """Results that nobody uses may be of type none in text; the op gives them all the same."""
+    """Unused results may have type none in text; give the op its real result types."""
     unstated = [value for value in operation.results if _is_unused_none(value)]
     if not unstated or isinstance(operation.op, Absent):
         return
@@ -88,7 +88,7 @@ def _fill(operation: Operation, resolve: OpResolver) -> None:
 
 
 def _dropped(operation: Operation) -> Sequence[Value]:
-    """The absent operands that it had and has no longer."""
+    """The absent operands that were removed."""
     slots = operation.op.slots
     if slots is None:
         return ()

@@ -1,6 +1,6 @@
 """State that outlives a run, such as the cache of a decoder: an output that is an input of the next run.
 
-No front end states any yet. A module keeps the pairs as the attribute `module.states`.
+A module stores the pairs in the attribute `module.states`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STATES = "module.states"
 
 @dataclass(frozen=True)
 class State:
-    """What a run leaves as `output`, the next one finds as `input`; the first one finds zeros. Both are names of values
+    """The next run reads the value `output` of this run as `input`; the first run reads zeros. Both are names of values
     of one type.
     """
 
@@ -29,7 +29,7 @@ class State:
 
 
 def states_of(module: Module) -> tuple[State, ...]:
-    """Those of a module; none where it states none."""
+    """The states of a module; empty where it has none."""
     stated = module.attributes.get(_STATES)
     items = stated.items if isinstance(stated, ArrayAttr) else ()
     names = [item.value for item in items if isinstance(item, StringAttr)]
@@ -37,7 +37,7 @@ def states_of(module: Module) -> tuple[State, ...]:
 
 
 def keep_states(module: Module, states: Sequence[State]) -> None:
-    """Say what outlives a run from now on; raises ValueError for names and types that do not fit."""
+    """Record the states of a module; raises ValueError for names and types that do not fit."""
     inputs = {one.result.name: one.result.type for one in module.main.operations if isinstance(one.op, NetworkInput)}
     outputs = {value.name: value.type for value in module.main.outputs}
     for state in states:
