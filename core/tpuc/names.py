@@ -1,15 +1,15 @@
-"""Sentences about names that are not there."""
+"""Suggestions for unknown names in messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 LISTED = 5
-"""Names that a sentence lists."""
+"""Number of names listed in a message."""
 
 
 def nearest(name: str, known: Sequence[str]) -> list[str]:
-    """All names where they are few, else those that are most like the one that was asked for, best first."""
+    """All names where there are few, else the most similar ones, best first."""
     if len(known) <= LISTED:
         return list(known)
     from difflib import get_close_matches
@@ -18,7 +18,7 @@ def nearest(name: str, known: Sequence[str]) -> list[str]:
 
 
 def listed(name: str, known: Sequence[str]) -> str:
-    """For the end of a sentence: all names, or how many there are and the nearest."""
+    """The end of a message: all names, or their number and the nearest ones."""
     if len(known) <= LISTED:
         return ", ".join(known)
     return f"{', '.join(nearest(name, known))} and {len(known) - LISTED} more"

@@ -1,4 +1,4 @@
-"""Arrays in numpy's format: what a header claims is checked before any memory is taken."""
+"""Arrays in numpy's format; headers are validated before memory is allocated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 10_000
-"""Bytes; as long as numpy itself reads."""
+"""Longest accepted header in bytes, as in numpy."""
 CHUNK_BYTES = 1 << 22
 _KEYS = {"descr", "fortran_order", "shape"}
 _TYPE = re.compile(r"[<>|=]?[A-Za-z?]\d{0,9}(\[\w{1,8}\])?")
@@ -28,7 +28,7 @@ raises SystemError when two of them are inside (github.com/python/cpython/issues
 
 @dataclass(frozen=True)
 class Header:
-    """Of one array; its data begin at byte `begin`."""
+    """The header of one array; its data start at byte `begin`."""
 
     shape: tuple[int, ...]
     by_columns: bool
@@ -37,9 +37,9 @@ class Header:
 
 
 def read_header(stream: IO[bytes], size: int) -> Header:
-    """The header of the array that a stream of `size` bytes holds; the stream stands behind it then.
+    """Read the header of an array in a stream of `size` bytes; the stream is positioned after it.
 
-    Raises ValueError for what is no array of plain values, or claims another size than there is.
+    Raises ValueError if it is not an array of plain values, or claims another size.
     """
     start = stream.read(len(MAGIC) + 2)
     if not start.startswith(MAGIC) or len(start) < len(MAGIC) + 2:
@@ -66,7 +66,7 @@ def read_header(stream: IO[bytes], size: int) -> Header:
 
 
 def read_array(stream: IO[bytes], size: int) -> NDArray[Any]:
-    """The array that a stream of `size` bytes holds. Raises ValueError."""
+    """Read the array in a stream of `size` bytes. Raises ValueError."""
     header = read_header(stream, size)
     flat = np.empty(math.prod(header.shape), header.dtype)
     view = flat.view(np.uint8)

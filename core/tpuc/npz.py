@@ -1,4 +1,4 @@
-"""npz files: equal arrays give equal bytes, and a file is there whole or not at all."""
+"""npz files: equal arrays give equal bytes, and files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ENCRYPTED = 1
-"""The flag of a member that needs a password (APPNOTE 4.4.4)."""
+"""Flag of a member that needs a password (APPNOTE 4.4.4)."""
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
-"""The earliest that the zip format can express."""
+"""The earliest time that the zip format can express."""
 _UNIX = 3
-"""The system that "made" a member (APPNOTE 4.4.2.2), else Python writes that of the machine."""
+"""The creator system of a member (APPNOTE 4.4.2.2); Python would write that of the machine."""
 ARCHIVE_ERRORS = (
     *(OSError, ValueError, EOFError, KeyError, NotImplementedError, OverflowError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
 )
-"""What `zipfile` and the decoders behind it raise for damaged archives."""
+"""Exceptions of `zipfile` and its decoders for damaged archives."""
 LEVEL = 1
-"""Of compression: counts of calibration take a fifth of the time of the usual one, and 1.15 of the bytes."""
+"""Compression level: calibration counts take a fifth of the time of the default, and 1.15 times the bytes."""
 _SUFFIX = ".npy"
 MOST_UNPACKED, UNPACKED_PER_BYTE = 1 << 28, 64
-"""Bytes of all arrays of an archive; beyond the first number, so many for each byte that is packed."""
+"""Limit of unpacked bytes of an archive: the first number, or that many per packed byte, if that is more."""
 _QUOTED = "percent-encoded:"
-"""In front of names that would be paths out of a folder where the archive is unpacked, or cannot stand in it."""
+"""Prefix for names that would leave the folder where the archive is unpacked, or are not valid file names."""
 _UNSAFE_ENTRY = re.compile(r"(^|/)\.\.?(/|$)|^/|^[A-Za-z]:|\\|[\x00-\x1f\x7f]|^" + re.escape(_QUOTED))
 
 
 def entry_name(name: str) -> str:
-    """The member of the archive that holds an array; nothing that unpacks it leaves its folder."""
+    """The archive member for an array; its name cannot leave the folder when unpacked."""
     if _UNSAFE_ENTRY.search(name):
         name = _QUOTED + urllib.parse.quote(name, safe="")
     return f"{name}{_SUFFIX}"
 
 
 def array_name(entry: str) -> str:
-    """The name of the array in a member; raises ValueError for a member that is none."""
+    """The name of the array in a member; raises ValueError if the member is not an array."""
     if not entry.endswith(_SUFFIX):
         raise ValueError(f"its member '{entry}' is no array")
     name = entry.removesuffix(_SUFFIX)
@@ -59,13 +59,13 @@ def array_name(entry: str) -> str:
 
 
 def member_of(archive: zipfile.ZipFile, name: str) -> str:
-    """The member that holds an array; numpy writes names as they are."""
+    """The member that holds an array; numpy stores names unchanged."""
     entry = entry_name(name)
     return entry if entry in archive.NameToInfo else f"{name}{_SUFFIX}"
 
 
 def open_entry(archive: zipfile.ZipFile, entry: str) -> IO[bytes]:
-    """A member to read from; raises what is in ARCHIVE_ERRORS."""
+    """Open a member for reading; raises ARCHIVE_ERRORS."""
     if archive.getinfo(entry).flag_bits & _ENCRYPTED:
         raise zipfile.BadZipFile(f"member '{entry}' is encrypted")
     return archive.open(entry)
@@ -74,10 +74,10 @@ def open_entry(archive: zipfile.ZipFile, entry: str) -> IO[bytes]:
 def write_npz(
     path: Path | str, arrays: Mapping[str, Array], *, compressed: bool = False, is_ordered: bool = False
 ) -> None:
-    """Write arrays sorted by name, or in the order that they have, without time stamps. bfloat16 and 8-bit floats are
-    stored as raw integers.
+    """Write arrays sorted by name, or in the given order, without time stamps. bfloat16 and 8-bit floats are stored as
+    raw integers.
 
-    Raises CannotWrite; nothing is left behind then.
+    Raises CannotWrite and leaves nothing behind.
     """
 
     def fill(stream: BinaryIO) -> None:
@@ -93,12 +93,12 @@ def write_npz(
 
 
 def read_npz(path: Path | str) -> dict[str, Array]:
-    """The arrays of an npz by name, in the order of the file. Raises InvalidModel."""
+    """The arrays of an npz file by name, in file order. Raises InvalidModel."""
     return _read(path, _arrays_of)
 
 
 def read_names(path: Path | str) -> set[str]:
-    """The names of the arrays of an npz. Raises InvalidModel."""
+    """The array names of an npz file. Raises InvalidModel."""
     return _read(path, _names_of)
 
 

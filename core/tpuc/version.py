@@ -1,10 +1,10 @@
-"""Which version of the compiler is installed."""
+"""The installed version of the compiler."""
 
 from __future__ import annotations
 
 
 def installed_version() -> str:
-    """As the package's metadata has it; empty where the sources are imported without being installed."""
+    """The version in the package's metadata; empty where the sources are imported without installation."""
     import importlib.metadata
 
     try:

@@ -1,4 +1,4 @@
-"""Warnings of libraries as sentences."""
+"""Warnings as sentences."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ _OURS = "tpuc"
 
 
 class TpucWarning(UserWarning):
-    """Base of every warning of ours: one sentence."""
+    """Base of all warnings of tpuc: one sentence."""
 
 
 class LeftOut(TpucWarning):
-    """A plugin that cannot be used, and that nobody asked for, is left out; a sentence of our own."""
+    """An unusable plugin that was not requested by name was skipped."""
 
 
 def warning_sentence(message: Warning | str, filename: str) -> str:
-    """Who warns, and of what. What numpy's C code finds is reported at the place in our code that called it."""
+    """The library that warns, and its message. Warnings from numpy's C code are attributed to the line of our code that
+    called it.
+    """
     if isinstance(message, LeftOut):
         return str(message)
     parts = Path(filename).parts

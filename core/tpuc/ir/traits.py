@@ -1,4 +1,4 @@
-"""Traits: mixin classes that say what kind of op this is, so that passes need not know ops by name."""
+"""Traits: mixin classes that classify ops, so that passes need no op names."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class NetworkInput:
 
 
 class FusesRelu:
-    """It has `do_relu` and `relu_limit` attributes and applies them to its result."""
+    """The op has attributes `do_relu` and `relu_limit` and applies them to its result."""
 
 
 class Elementwise:
-    """Each result element depends on the operand elements at the same (broadcast) place only."""
+    """Each result element depends only on the operand elements at the same (broadcast) position."""
 
 
 class ShapeOnly:
-    """The result holds the operand's elements in the same order under another shape."""
+    """The result holds the operand's elements in the same order with another shape."""
 
 
 class Commutative:
@@ -28,12 +28,12 @@ class Commutative:
 
 
 class SideEffects:
-    """It may not be removed although nobody uses its results."""
+    """The op must not be removed, even if its results are unused."""
 
 
 class Absent:
-    """Its result of type `none` stands for an operand that is not there."""
+    """Its result of type `none` stands for an absent operand."""
 
 
 class RunsInPlace:
-    """Its region is a part of the graph around it: results are the operands of the region's last operation."""
+    """Its region is part of the surrounding graph: the results are the operands of the region's last operation."""

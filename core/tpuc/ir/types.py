@@ -1,4 +1,4 @@
-"""Types of values: tensors of plain or quantised elements, none, functions, and foreign types kept as text."""
+"""Types of values: tensors of plain or quantized elements, none, functions, and foreign types kept as text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ScalarType:
 
     @property
     def is_unsigned(self) -> bool:
-        """`ui*` only; MLIR's signless `i*` counts as signed, as the seeds use it."""
+        """`ui*` only; MLIR's signless `i*` counts as signed, as in TPU-MLIR's files."""
         return self.name.startswith("u")
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ SI8, UI8, SI32, UI32 = (ScalarType(name) for name in ("si8", "ui8", "si32", "ui3
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A float element whose values were seen within `[minimum, maximum]` (`!quant.calibrated<f32<min:max>>`)."""
+    """A float element with an observed range `[minimum, maximum]` (`!quant.calibrated<f32<min:max>>`)."""
 
     expressed: ScalarType
     minimum: float
@@ -60,7 +60,7 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Integers `q` that mean `(q - zero_point) * scale` (`!quant.uniform<i8:f32, scale:zp>`).
+    """Integers `q` that represent `(q - zero_point) * scale` (`!quant.uniform<i8:f32, scale:zp>`).
 
     `storage` is spelled `i8`, `u8`, `i16`, ...; `low` and `high` are the printed storage bounds when they are narrower.
     """
@@ -82,7 +82,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class UniformPerAxis:
-    """As `Uniform`, with one scale and zero point per index of `axis`."""
+    """Like `Uniform`, with one scale and zero point per index of `axis`."""
 
     storage: ScalarType
     expressed: ScalarType
@@ -104,7 +104,7 @@ ElementType: TypeAlias = ScalarType | Calibrated | Uniform | UniformPerAxis | Op
 
 
 class ShapeNotStatic(ValueError):
-    """Extents of a type are asked for that are not known."""
+    """The extents of a type were requested but are not static."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class TensorType:
 
     @property
     def storage(self) -> ScalarType:
-        """What one element is stored as."""
+        """The storage type of one element."""
         match self.element:
             case ScalarType() as scalar:
                 return scalar
@@ -157,18 +157,18 @@ class TensorType:
 
     @property
     def uniform(self) -> Uniform:
-        """The per-tensor quantisation; raises ValueError when the element is not `Uniform`."""
+        """The per-tensor quantization; raises ValueError when the element is not `Uniform`."""
         if not isinstance(self.element, Uniform):
             raise ValueError("this tensor has no per-tensor quantisation")
         return self.element
 
     @property
     def is_quantised(self) -> bool:
-        """Does it store integers with a scale?"""
+        """True if the tensor stores integers with a scale."""
         return isinstance(self.element, (Uniform, UniformPerAxis))
 
     def shape_only(self) -> TensorType:
-        """The same shape as a plain tensor: quantised types become their expressed type, no address."""
+        """The same shape as a plain tensor: quantized types become their expressed type, no address."""
         match self.element:
             case Calibrated(expressed=expressed) | Uniform(expressed=expressed) | UniformPerAxis(expressed=expressed):
                 return TensorType(self.shape, expressed)
@@ -201,5 +201,5 @@ Types: TypeAlias = "tuple[TensorType, ...]"
 
 
 def of_tensor(type: Type) -> Type:
-    """The type as arrays have it: a number by itself is a tensor without dimensions."""
+    """The corresponding tensor type: a plain number becomes a tensor without dimensions."""
     return TensorType((), type) if isinstance(type, ScalarType) else type

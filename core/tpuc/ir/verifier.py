@@ -1,4 +1,4 @@
-"""The rules that every module keeps: SSA, use lists, parents, names, types, weights."""
+"""The rules for every module: SSA, use lists, parents, names, types, weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc.ir.types import DYNAMIC, ElementType, ScalarType, TensorType
 
 
 def verify_module(module: Module) -> None:
-    """Check every rule; raises VerifyError for the first that is broken."""
+    """Check every rule; raises VerifyError for the first violation."""
     for nested in module.modules:
         verify_module(nested)
     functions: dict[str, Function] = {}
@@ -27,7 +27,7 @@ def verify_module(module: Module) -> None:
 
 
 class _FunctionVerifier:
-    """One function. `_defined` holds the values that the operation at hand may use."""
+    """Verifies one function. `_defined` holds the values that dominate the current operation."""
 
     def __init__(self, module: Module, functions: dict[str, Function], function: Function) -> None:
         self._module = module
@@ -111,7 +111,7 @@ class _FunctionVerifier:
             self._defined.add(value)
 
     def _unique_names(self, operation: Operation) -> None:
-        """Of the function's own values; inside a group the stages of one value share its name."""
+        """Check that the function's value names are unique; inside a group the stages of one value share its name."""
         for value in operation.results:
             name = value.name
             if not name:
@@ -122,7 +122,7 @@ class _FunctionVerifier:
                 fail(operation, f"its name is also that of a {other.op.name}", "rename one of the two")
 
     def _types(self, operation: Operation) -> None:
-        """The op's own rule, where it has one and shapes are static."""
+        """Check the op's own rule, where it has one and shapes are static."""
         operand_types = tuple(v.type if isinstance(v.type, TensorType) else ABSENT for v in operation.operands)
         if any(type.shape is None or DYNAMIC in type.shape for type in operand_types):
             return
@@ -167,7 +167,7 @@ def fail(operation: Operation, reason: str, way_out: str) -> NoReturn:
 
 
 def _agree(operation: Operation, value: Value, expected: TensorType) -> None:
-    """Shape and element family; a quantised type agrees through what it expresses."""
+    """True if shape and element family match; a quantized type is compared by its expressed type."""
     declared = value.type
     if not isinstance(declared, TensorType):
         fail(operation, f"result {value.index} must be a tensor", "declare its type as one")

@@ -1,4 +1,4 @@
-"""Constant tensors of a module, by name: an npz that is read when first needed."""
+"""Constant tensors of a module, by name: an npz file read on first use."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Weights:
-    """A mapping from weight name to array. Arrays are never changed in place: set a new one under a new name.
+    """A mapping from weight name to array. Never change an array in place; add a new one under a new name.
 
-    With a file, names and new arrays are had without it; it is read when the first array of its own is asked for.
+    Names and new arrays are available without the file; it is read when the first of its own arrays is requested.
     """
 
     def __init__(self, path: Path | None = None, types: Sequence[tuple[str, Type]] = ()) -> None:
-        """`types` are what a module says of the arrays in the file; arrays of other shapes are refused."""
+        """`types` are the module's declared types of the arrays in the file; arrays of other shapes are refused."""
         self._path = path
         self._types = types
         self._unread = path is not None
@@ -44,8 +44,8 @@ class Weights:
         return self._arrays
 
     def _fitted(self, path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The arrays of the file, in the shapes that the module states: files of TPU-MLIR leave extents of 1 out, and
-        hold filters of integers as one row.
+        """The arrays of the file, in the declared shapes: files of TPU-MLIR omit extents of 1 and store integer filters
+        as one row.
         """
         fitted = dict(arrays)
         for name, type in self._types:
@@ -65,12 +65,12 @@ class Weights:
 
     @property
     def is_loaded(self) -> bool:
-        """Are the arrays in memory, rather than in a file that nobody has needed yet?"""
+        """True if the arrays are in memory, False while they are only in the file."""
         return not self._unread
 
     @property
     def missing(self) -> Path | None:
-        """The file, when nobody has needed it, it is not there, and there is no array beside it."""
+        """The file, if it does not exist, was never read, and no array has been added."""
         return self._path if self._unread and self._path and not self._arrays and not self._path.exists() else None
 
     def __getitem__(self, name: str) -> Array:
@@ -102,7 +102,7 @@ class Weights:
         return len(self._loaded())
 
     def names(self) -> set[str]:
-        """The names that are taken, without reading an array; those of a file that is not there are not known."""
+        """All names, without reading an array; those of a missing file are unknown."""
         if not self._unread:
             return set(self._arrays)
         if self._in_file is None:
@@ -117,17 +117,17 @@ class Weights:
         return result
 
     def keep_only(self, names: set[str]) -> None:
-        """Forget every array that is not in `names`; a file that nobody has read yet stays unread."""
+        """Drop every array that is not in `names`; an unread file stays unread."""
         self._arrays = {name: array for name, array in self._arrays.items() if name in names}
         if self._unread:
             self._kept = frozenset(names) if self._kept is None else self._kept & names
 
     def save(self, path: Path) -> None:
-        """Write the npz: names sorted, no time stamps, through a temporary name."""
+        """Write the npz atomically: names sorted, no time stamps."""
         write_npz(path, self._loaded())
 
 
 def _holds(shape: tuple[int, ...], stated: tuple[int, ...]) -> bool:
-    """Does an array of that shape hold the elements in the order of the stated one?"""
+    """True if an array of that shape holds the elements in the order of the declared one."""
     is_row = len(shape) == 1 and shape[0] == math.prod(stated)
     return is_row or [extent for extent in shape if extent != 1] == [extent for extent in stated if extent != 1]

@@ -1,4 +1,4 @@
-"""What every simulated chip shares: instructions, regions, wait ids, hazards and timelines."""
+"""Simulation parts common to all chips: instructions, regions, wait ids, hazards and timelines."""
 
 from __future__ import annotations
 

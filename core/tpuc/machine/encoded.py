@@ -1,4 +1,4 @@
-"""Instructions whose encoding a description gives, and the bit layouts that descriptions are packed by."""
+"""Instructions encoded by a description, and the bit layouts into which descriptions are packed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Leftover = tuple[tuple[str, int], ...]
 
 
 class RawFields(dict[str, int]):
-    """The fields of one encoded instruction that are not 0."""
+    """The nonzero fields of one encoded instruction."""
 
     def __missing__(self, name: str) -> int:
         return 0
@@ -26,10 +26,10 @@ class RawFields(dict[str, int]):
 
 @dataclass(frozen=True)
 class BitLayout:
-    """Where each field of an encoded instruction lies: bit offset and width. `resets`: values of fields not given.
+    """The position of each field of an encoded instruction: bit offset and width. `resets`: values of omitted fields.
 
-    A field that a layout lacks reads as 0, and only 0 can be written to it. So one description serves several chips
-    whose layouts differ.
+    A field that a layout lacks reads as 0, and only 0 can be written to it, so that one description serves several
+    chips with different layouts.
     """
 
     name: str
@@ -66,7 +66,7 @@ class BitLayout:
         return sum(value << self.fields[name][0] for name, value in self.resets.items())
 
     def unpack(self, data: bytes) -> RawFields:
-        """Every field that is not 0."""
+        """All nonzero fields."""
         word = int.from_bytes(data, "little")
         return RawFields(
             {
@@ -77,7 +77,7 @@ class BitLayout:
         )
 
     def leftover(self, fields: Fields, written: Fields, skipped: Iterable[str]) -> Leftover:
-        """The raw fields that differ from those that an instruction writes, without the `skipped` ones."""
+        """The raw fields that differ from those that an instruction writes, except the `skipped` ones."""
         expected = {name: value for name, value in {**self.resets, **written}.items() if value}
         different = {name for name, _ in fields.items() ^ expected.items()}.difference(skipped)
         return tuple((name, fields.get(name, 0)) for name in sorted(different) if name in self.fields)
@@ -88,19 +88,19 @@ class EncodedInstruction(Instruction):
     """An instruction with a description of its encoding.
 
     `leftover` holds raw fields of a decoded instruction that differ from what the description writes, so that encoding
-    gives the same bytes; a leftover that is not ignored would change the meaning, and execution refuses it.
+    reproduces the bytes. A leftover that is not ignored would change the meaning, and execution refuses it.
     """
 
     encoding: ClassVar[Encoding]
     stem: ClassVar[str]
-    """The operation in a disassembly, without the name of the attribute `operation`."""
+    """The operation's name in a disassembly, without the attribute `operation`."""
     hidden: ClassVar[frozenset[str]] = frozenset({"leftover", "operation"})
-    """Attributes that a disassembly does not list."""
+    """Attributes omitted from a disassembly."""
 
     leftover: Leftover = ()
 
     def fields(self) -> dict[str, int]:
-        """The raw fields without ids and what all instructions share."""
+        """The raw fields, without ids and fields common to all instructions."""
         return self.encoding.fields(self)
 
     def mnemonic(self) -> str:
@@ -108,11 +108,11 @@ class EncodedInstruction(Instruction):
         return self.stem if operation is None else f"{self.stem}.{operation.name.lower()}"
 
     def ignores(self, name: str) -> bool:
-        """Is a raw field without meaning for this instruction?"""
+        """True if the instruction does not use a raw field."""
         return self.encoding.ignores(self, name)
 
     def check(self) -> None:
-        """Raise IllegalCommand when the instruction cannot be executed as it stands."""
+        """Raise IllegalCommand when the instruction cannot be executed."""
         for name, value in self.leftover:
             if not self.ignores(name):
                 raise IllegalCommand(
@@ -123,7 +123,7 @@ class EncodedInstruction(Instruction):
 
     @abstractmethod
     def check_region(self, region: Region) -> None:
-        """Refuse a region outside its memory."""
+        """Raise IllegalCommand for a region outside its memory."""
 
     def describe(self) -> str:
         shown = [(name, show_value(value)) for name, value in self.shown_fields()]
@@ -138,16 +138,16 @@ class EncodedInstruction(Instruction):
         return [(field.name, self.shown_value(field.name, value)) for field, value in values if value != field.default]
 
     def shown_value(self, name: str, value: Any) -> Any:
-        """What stands for the value of an attribute in a disassembly."""
+        """The text of an attribute's value in a disassembly."""
         return value
 
     def shown_leftover(self) -> Leftover:
-        """The raw fields that a disassembly lists."""
+        """The raw fields listed in a disassembly."""
         return tuple((name, value) for name, value in self.leftover if not self.ignores(name))
 
 
 def show_value(value: Any) -> str:
-    """A value as disassemblies and sentences write it."""
+    """A value as disassemblies and messages write it."""
     match value:
         case bool():
             return "yes" if value else "no"

@@ -1,8 +1,8 @@
-"""How an instruction maps to the raw fields of its encoding, described once and used in both directions.
+"""Describe the encoding of an instruction once and use it in both directions.
 
 A description (`Encoding`) is a sequence of codecs. Each codec maps attributes of the instruction to raw fields. Writing
-asks the instruction; reading fills the attributes of a draft one codec after the other, so a condition may use the
-attributes that the codecs before it fill, and properties of them. Where two codecs write one field, the later one wins.
+reads the instruction; reading fills the attributes of a draft, codec by codec, so that a condition may use attributes
+filled by earlier codecs, and properties of them. Where two codecs write one field, the later one wins.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from typing import Any, TypeAlias, TypeVar
 from tpuc.errors import IllegalCommand
 
 Fields: TypeAlias = Mapping[str, int]
-"""Raw field values by their name in the register description."""
+"""Raw field values by name in the register description."""
 Draft: TypeAlias = Any
 """An instruction whose attributes are being filled."""
 Condition: TypeAlias = Callable[[Any], bool]
-"""A question to an instruction or to its draft."""
+"""A predicate on an instruction or its draft."""
 InstructionT = TypeVar("InstructionT")
 
 
 class FieldCodec(ABC):
-    """One line of a description."""
+    """One element of a description."""
 
     @abstractmethod
     def write(self, instruction: Any, fields: dict[str, int]) -> None:
-        """Put the raw fields of the attributes."""
+        """Set the raw fields of the attributes."""
 
     @abstractmethod
     def read(self, draft: Draft, fields: Fields) -> None:
-        """Fill the attributes; raises IllegalCommand or ValueError for codes that do not exist."""
+        """Fill the attributes; raises IllegalCommand or ValueError for invalid codes."""
 
     def ignores(self, instruction: Any, name: str) -> bool:
-        """Does the description say that the operation does not look at this field?"""
+        """True if the operation does not use this field."""
         return False
 
 
 class Encoding(FieldCodec):
-    """A description, or a part of one that several descriptions share."""
+    """A description, or a part shared by several descriptions."""
 
     def __init__(self, *codecs: FieldCodec) -> None:
         self.codecs: Sequence[FieldCodec] = tuple(
@@ -71,7 +71,7 @@ class Encoding(FieldCodec):
         return fields
 
     def instruction(self, cls: type[InstructionT], fields: Fields, **given: Any) -> InstructionT:
-        """The instruction of class `cls` that raw fields describe; `given`: attributes that they do not."""
+        """The instruction of class `cls` decoded from raw fields; `given`: attributes that the fields do not encode."""
         draft = object.__new__(cls)
         draft.__dict__.update(_defaults(cls), **given)
         self.read(draft, fields)
@@ -80,7 +80,7 @@ class Encoding(FieldCodec):
 
 @functools.cache
 def _defaults(cls: Any) -> Mapping[str, Any]:
-    """The attributes of a dataclass that have a default."""
+    """The attributes of a dataclass with a default."""
     fields: Sequence[dataclasses.Field[Any]] = dataclasses.fields(cls)
     return {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
 
@@ -89,7 +89,7 @@ def _defaults(cls: Any) -> Mapping[str, Any]:
 
 
 class Constant(FieldCodec):
-    """Fields that have one value in every instruction of a class."""
+    """Fields with the same value in every instruction of a class."""
 
     def __init__(self, **fields: int) -> None:
         self._fields = fields
@@ -103,7 +103,7 @@ class Constant(FieldCodec):
 
 @dataclass(frozen=True)
 class Derived(FieldCodec):
-    """A field that follows from attributes which other codecs read."""
+    """A field computed from attributes that other codecs read."""
 
     field: str
     value: Callable[[Any], int]
@@ -116,7 +116,7 @@ class Derived(FieldCodec):
 
 
 class Ignored(FieldCodec):
-    """Fields that the operation does not look at; a name that ends in `*` stands for all that begin so."""
+    """Fields that the operation does not use; a name ending in `*` is a prefix."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
@@ -137,7 +137,7 @@ class Ignored(FieldCodec):
 
 @dataclass(frozen=True)
 class Number(FieldCodec):
-    """An attribute that is a field's number plus `offset`."""
+    """An attribute that equals a field plus `offset`."""
 
     attribute: str
     field: str
@@ -193,7 +193,7 @@ class Signed(FieldCodec):
 
 @dataclass(frozen=True)
 class Coded(FieldCodec):
-    """A value that has a code: enumerations, flags, bit patterns. `at` and `width` cut it out of a shared field."""
+    """A value with a code: an enumeration, flag or bit pattern. `at` and `width` select it from a shared field."""
 
     attribute: str
     field: str
@@ -211,13 +211,13 @@ class Coded(FieldCodec):
 
 
 def flag(attribute: str, field: str) -> Coded:
-    """A truth value."""
+    """A Boolean."""
     return Coded(attribute, field, int, bool)
 
 
 @dataclass(frozen=True)
 class Words(FieldCodec):
-    """A number in several fields, the lowest bits first: (field, bits) each."""
+    """A number split over several fields, lowest bits first: (field, bits) each."""
 
     attribute: str
     words: tuple[tuple[str, int], ...]
@@ -226,7 +226,7 @@ class Words(FieldCodec):
         self.put(instruction.__dict__[self.attribute], fields)
 
     def put(self, value: int, fields: dict[str, int]) -> None:
-        """Put a number."""
+        """Write the number into raw fields."""
         for name, width in self.words[:-1]:
             fields[name] = value & (1 << width) - 1
             value >>= width
@@ -236,7 +236,7 @@ class Words(FieldCodec):
         draft.__dict__[self.attribute] = self.number(fields)
 
     def number(self, fields: Fields) -> int:
-        """The number in raw fields."""
+        """Read the number from raw fields."""
         value = at = 0
         for name, width in self.words:
             value |= fields[name] << at
@@ -245,7 +245,7 @@ class Words(FieldCodec):
 
 
 class Defaulted(FieldCodec):
-    """An attribute whose value None stands for what follows from others: that is what its fields then hold."""
+    """An attribute whose value None stands for a value derived from other attributes, which its fields then hold."""
 
     def __init__(self, attribute: str, codec: FieldCodec, default: Callable[[Any], Any], none: Any = None) -> None:
         self._attribute, self._codec = attribute, codec
@@ -264,7 +264,7 @@ class Defaulted(FieldCodec):
 
 
 class Nested(FieldCodec):
-    """An attribute that has a class and a description of its own."""
+    """An attribute with a class and a description of its own."""
 
     def __init__(self, attribute: str, cls: type[Any], *codecs: FieldCodec) -> None:
         self._attribute, self._cls, self._encoding = attribute, cls, Encoding(*codecs)
@@ -280,11 +280,11 @@ class Nested(FieldCodec):
 
 
 class Choice(FieldCodec):
-    """One of several descriptions, by what the instruction says."""
+    """Selects one of several descriptions by the instruction."""
 
     @abstractmethod
     def chosen(self, instruction: Any) -> FieldCodec:
-        """The description of this instruction, or of a draft whose attributes so far decide."""
+        """The description for this instruction, or for a partly filled draft."""
 
     def write(self, instruction: Any, fields: dict[str, int]) -> None:
         self.chosen(instruction).write(instruction, fields)
@@ -297,7 +297,7 @@ class Choice(FieldCodec):
 
 
 class When(Choice):
-    """One description where a condition holds, another one elsewhere."""
+    """One description where a condition holds, another elsewhere."""
 
     def __init__(self, condition: Condition, *then: FieldCodec, otherwise: Sequence[FieldCodec] = ()) -> None:
         self._condition = condition
@@ -308,7 +308,7 @@ class When(Choice):
 
 
 class Cases(Choice):
-    """A description for each value of an attribute; `others` for values without one of their own."""
+    """One description per value of an attribute; `others` for values without their own."""
 
     def __init__(self, attribute: str, cases: Mapping[Any, FieldCodec], others: FieldCodec | None = None) -> None:
         self._attribute, self._cases = attribute, cases
@@ -319,9 +319,9 @@ class Cases(Choice):
 
 
 class Present(FieldCodec):
-    """Attributes that are there where `field` has the code `value`; where they are None it has the code `absent`.
+    """Attributes that are present where `field` has the code `value`; where they are None it has the code `absent`.
 
-    `otherwise`: what else is encoded where they are None.
+    `otherwise`: the additional encoding where they are None.
     """
 
     def __init__(
@@ -363,6 +363,6 @@ class Present(FieldCodec):
 
 
 def signed(bits: int, width: int) -> int:
-    """`bits` read as a two's complement number of `width` bits."""
+    """`bits` as a two's complement number of `width` bits."""
     bits &= (1 << width) - 1
     return bits - (1 << width) if bits >> (width - 1) else bits

@@ -1,4 +1,4 @@
-"""Exactly which bytes a strided tensor touches, where the span of a region is not exact enough."""
+"""The exact bytes of a strided tensor, for checks where the span of a region is too coarse."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 RUN_LIMIT = 1 << 20
-"""Pieces of more runs than this count as one: they may seem to meet what lies in their gaps."""
+"""Pieces with more runs are approximated by their span, and may seem to meet bytes in their gaps."""
 
 Loop = tuple[int, int]
-"""How often, and bytes from one time to the next."""
+"""Number of iterations, and step in bytes."""
 
 
 class RegionTensor(NamedTuple):
-    """The elements of a tensor from the start of its region on: extents and byte steps without those of the channels.
+    """The elements of a tensor from the start of its region: extents and byte steps, without those of the channels.
 
-    In a memory of lanes, channel `c` lies in lane `(lane + c) mod lanes`, `slot_step` bytes further each time that the
-    lanes begin anew. In other memories `lanes` is 0, and the channels are among the extents.
+    In a memory of lanes, channel `c` lies in lane `(lane + c) mod lanes`, `slot_step` bytes further for each wrap
+    around the lanes. In other memories `lanes` is 0, and the channels are among the extents.
     """
 
     item_bytes: int
@@ -33,7 +33,7 @@ class RegionTensor(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Runs of `run` bytes, the same in lanes `[first_lane, end_lane)`: at `start` plus a step of each loop."""
+    """Runs of `run` bytes, the same in lanes `[first_lane, end_lane)`: at `start` plus the steps of the loops."""
 
     first_lane: int
     end_lane: int
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """How many there are."""
+        """The number of runs."""
         count = 1
         for times, _ in self.loops:
             count *= times
@@ -51,11 +51,11 @@ class Piece(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Behind the last byte."""
+        """The address after the last byte."""
         return self.start + self.run + sum((times - 1) * step for times, step in self.loops)
 
     def starts(self) -> npt.NDArray[np.int64]:
-        """Where the runs start, in ascending order."""
+        """The addresses of the runs, ascending."""
         import numpy as np
 
         found = np.array([self.start], np.int64)
@@ -65,7 +65,7 @@ class Piece(NamedTuple):
         return found
 
     def meets(self, other: Piece) -> bool:
-        """Do both hold a common byte? Too many runs are taken for their span."""
+        """True if both contain a common byte. Pieces with too many runs are approximated by their span."""
         import numpy as np
 
         if self.first_lane >= other.end_lane or other.first_lane >= self.end_lane:
@@ -100,7 +100,7 @@ def pieces_of(start: int, tensor: RegionTensor) -> Iterator[Piece]:
 
 
 def _piece(first_lane: int, end_lane: int, start: int, tensor: RegionTensor, slot: int, slots: int) -> Piece:
-    """Slots `[slot, slot + slots)` with neighbouring elements joined to runs."""
+    """Slots `[slot, slot + slots)` with adjacent elements joined into runs."""
     run = tensor.item_bytes
     loops: list[Loop] = []
     every = [*zip(tensor.extents, tensor.steps, strict=True), (slots, tensor.slot_step)]

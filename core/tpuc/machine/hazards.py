@@ -1,4 +1,6 @@
-"""Proves that the wait ids of two in-order engines order every pair of conflicting commands, or names the pairs."""
+"""Prove that the wait ids of two in-order engines order every pair of conflicting commands, or list the unordered
+pairs.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,19 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
 
 BLOCK = 64
-"""DMA commands that are looked at together."""
+"""Number of DMA commands processed together."""
 PAIRS = 1 << 20
-"""Pairs of regions that are compared together."""
+"""Number of region pairs compared together."""
 COLUMNS = 6
 SPACE_BITS = 54
-"""Spaces lie one behind the other on one axis, each as long as this many bits address."""
+"""Address bits per memory space; spaces are placed one after the other on one axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
     """A compute command and a DMA command that may run at the same time and conflict on `region`.
 
-    `dma_done`: how many DMA commands are surely done when the compute command starts; `compute_done` likewise.
+    `dma_done`: DMA commands that have certainly finished when the compute command starts; `compute_done` likewise.
     """
 
     compute: Command
@@ -39,11 +41,11 @@ class Hazard:
 
 
 def commands_done(commands: Sequence[Command]) -> list[int]:
-    """For every command of one engine, how many of the other engine's are surely done when it starts.
+    """For every command of one engine, the number of the other engine's commands that have finished when it starts.
 
-    Engines are in order, so a command starts behind all that its predecessors waited for, and a command that is done
-    has all before it done too. Orders over several waits add nothing: they end in a wait of this engine, at this
-    command or before, for a command that comes no earlier than the first one.
+    Engines are in order, so a command starts after everything its predecessors waited for, and a finished command
+    implies that all before it have finished. Chains of several waits add nothing: they end in a wait of this engine, at
+    this command or before, for a command no earlier than the first one.
     """
     done: list[int] = []
     highest = 0
@@ -54,17 +56,16 @@ def commands_done(commands: Sequence[Command]) -> list[int]:
 
 
 def find_hazards(compute: Sequence[Command], dma: Sequence[Command]) -> list[Hazard]:
-    """All unordered conflicts between the two streams of one command group, one for each pair of commands."""
+    """All unordered conflicts between the two streams of one command group, one per pair of commands."""
     return list(iterate_hazards(compute, dma))
 
 
 def iterate_hazards(compute: Sequence[Command], dma: Sequence[Command]) -> Iterator[Hazard]:
-    """The same, one after another. None at all: whatever order the waits allow, the results are the same bits.
+    """Yield unordered conflicts one by one. If there are none, every order that the waits allow gives the same bits.
 
-    Numbers of commands that are done only grow, so the DMA commands that may run beside a compute command are one
-    contiguous range, and so are the compute commands that may run beside a block of DMA commands. Regions of these are
-    looked up among the sorted spans of the block; only what overlaps there is compared pair by pair, and only spans
-    that overlap byte by byte.
+    Counts of finished commands only grow, so the DMA commands that may overlap a compute command are one contiguous
+    range, and so are the compute commands that may overlap a block of DMA commands. Their regions are looked up among
+    the sorted spans of the block; only overlapping spans are compared pair by pair, and then byte by byte.
     """
     import numpy as np
 
@@ -93,13 +94,13 @@ def iterate_hazards(compute: Sequence[Command], dma: Sequence[Command]) -> Itera
 
 
 def _common(one: Region, two: Region) -> Region:
-    """Where two regions overlap."""
+    """The intersection of two regions."""
     start, end = max(one.start, two.start), min(one.end, two.end)
     return Region(one.space, start, end, max(one.first_lane, two.first_lane), min(one.end_lane, two.end_lane))
 
 
 class _Touches:
-    """All regions of a stream as columns, a row for each: of which command, from where to where, does it write?"""
+    """All regions of a stream as columns, one row each: command, start, end, and whether it is written."""
 
     def __init__(self, commands: Sequence[Command], spaces: dict[str, int]) -> None:
         import numpy as np
@@ -122,7 +123,7 @@ class _Touches:
         self._counts = counts
 
     def region(self, row: int) -> Region:
-        """The region of a row; kept by nobody, since hardly any is looked at again."""
+        """The region of a row; not cached, since few are requested twice."""
         index = int(self.owner[row])
         instruction = self._commands[index].instruction
         return (*instruction.reads(), *instruction.writes())[row - self._counts[index]]
@@ -134,15 +135,15 @@ class _Touches:
         return np.arange(self._counts[first], self._counts[last])
 
     def near(self, rows: Integers, other: _Touches, block: Integers) -> Bools:
-        """Which of `rows` overlap any span of the other stream's `block` while one of both writes."""
+        """The `rows` that overlap any span of the other stream's `block` while one of the two writes."""
         written = block[other.writes[block]]
         return self._meets_any(rows, other, written) | (self.writes[rows] & self._meets_any(rows, other, block))
 
     def overlaps(
         self, rows: Integers, other: _Touches, block: Integers, begins: Integers, ends: Integers
     ) -> Iterator[tuple[int, int]]:
-        """Pairs of a row of `rows` and one of `block` whose boxes overlap, of which one writes, and whose commands may
-        run at the same time: those of the other stream from `begins` to `ends` beside each command of this one.
+        """Pairs of a row of `rows` and one of `block` whose boxes overlap, where one writes and the commands may run at
+        the same time: those of the other stream from `begins` to `ends` for each command of this one.
         """
         import numpy as np
 

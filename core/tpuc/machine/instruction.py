@@ -1,4 +1,4 @@
-"""Instructions of a two-engine machine and the memory regions that they touch."""
+"""Instructions of a two-engine machine and the memory regions that they access."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Engine(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """What sentences call it."""
+        """Its name in messages."""
         return "compute" if self is Engine.COMPUTE else "DMA"
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Bytes `[start, end)` of a memory `space`; in banked-by-lane memories of lanes `[first_lane, end_lane)`.
+    """Bytes `[start, end)` of a memory `space`; in lane memories of lanes `[first_lane, end_lane)`.
 
     `start` and `end` are offsets within one lane for lane memories (`space == "lmem"`), addresses elsewhere. A region
-    may cover more than is touched (the span of a strided tensor), never less. `tensor` says which of its bytes are
-    touched; without it all are.
+    may cover more than is accessed (the span of a strided tensor), never less. `tensor` gives the accessed bytes;
+    without it all bytes are accessed.
     """
 
     space: str
@@ -45,7 +45,7 @@ class Region:
     tensor: RegionTensor | None = field(default=None, compare=False, repr=False)
 
     def overlaps(self, other: Region) -> bool:
-        """Do both name a common byte?"""
+        """True if the regions share a byte."""
         return (
             self.start < other.end
             and other.start < self.end
@@ -55,13 +55,13 @@ class Region:
         )
 
     def pieces(self) -> Sequence[Piece]:
-        """The bytes that are touched, without the gaps between them."""
+        """The accessed bytes, without gaps."""
         if self.tensor is None:
             return (Piece(self.first_lane, self.end_lane, self.start, self.end - self.start, ()),)
         return tuple(pieces_of(self.start, self.tensor))
 
     def meets(self, other: Region) -> bool:
-        """Do both touch a common byte? Unlike `overlaps` this knows the gaps of strided tensors."""
+        """True if both access a common byte. Unlike `overlaps`, this takes the gaps of strided tensors into account."""
         if not self.overlaps(other):
             return False
         if self.tensor is None and other.tensor is None:
@@ -71,39 +71,41 @@ class Region:
 
 
 class Instruction(ABC):
-    """One machine instruction: what it encodes, what it touches and what it does.
+    """One machine instruction: its encoding, its memory accesses and its semantics.
 
-    Subclasses are frozen dataclasses. `engine` says which engine executes it.
+    Subclasses are frozen dataclasses. `engine` is the engine that executes it.
     """
 
     engine: ClassVar[Engine]
 
     @abstractmethod
     def reads(self) -> Sequence[Region]:
-        """Regions whose contents matter."""
+        """Regions that it reads."""
 
     @abstractmethod
     def writes(self) -> Sequence[Region]:
-        """Regions whose contents change."""
+        """Regions that it writes."""
 
     @abstractmethod
     def encode(self, number: int, wait: int) -> bytes:
-        """The bytes in the stream, with its own id and the id of the other engine's command that it waits for."""
+        """Its bytes in the stream, with its own id and the id of the other engine's command that it waits for."""
 
     @abstractmethod
     def execute(self, machine: Any) -> None:
-        """Do it, bit for bit, on the chip's simulated memories."""
+        """Execute it bit for bit on the chip's simulated memories."""
 
     @abstractmethod
     def describe(self) -> str:
         """One line for the disassembly, without ids."""
 
     def mnemonic(self) -> str:
-        """The name that sentences and the disassembly use. Default: the first word of `describe`."""
+        """Its name in messages and the disassembly. Default: the first word of `describe`."""
         return self.describe().split(maxsplit=1)[0]
 
     def check(self) -> None:  # noqa: B027  # optional: what there is to check is up to the machine
-        """Raise IllegalCommand when the machine would refuse it or do something else. Default: everything is legal."""
+        """Raise IllegalCommand when the hardware would refuse it or behave differently. Default: everything is
+        legal.
+        """
 
 
 @dataclass(frozen=True, slots=True)

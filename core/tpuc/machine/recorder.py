@@ -1,4 +1,4 @@
-"""Records instructions in program order and derives the smallest wait ids that keep its meaning."""
+"""Record instructions in program order and derive the minimal wait ids."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tpuc.machine.touched import Touched
 
 
 class Recorder:
-    """Base of every chip's assembler: kernels append instructions, nobody writes a wait id."""
+    """Base of every chip's assembler: kernels append instructions and never write wait ids."""
 
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
 
     def record(self, instruction: Instruction) -> None:
-        """Append one instruction; program order is the order of meaning."""
+        """Append one instruction; program order defines the semantics."""
         self.instructions.append(instruction)
 
     def commands(self) -> list[Command]:
@@ -24,10 +24,10 @@ class Recorder:
 
 
 def derive_waits(instructions: Iterable[Instruction]) -> list[Command]:
-    """Number the instructions per engine and let each wait for the latest conflicting one of the other engine.
+    """Number the instructions per engine; each waits for the latest conflicting one of the other engine.
 
-    A command waited for has everything before it done too (engines are in order), so the search for a conflict stops
-    at the newest command that this engine already waited for.
+    Engines are in order, so a command waited for implies all before it. The search for a conflict stops at the newest
+    command that this engine already waited for.
     """
     touched: tuple[list[Touched], ...] = ([], [])
     known_done = [0, 0]

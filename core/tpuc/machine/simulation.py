@@ -1,4 +1,4 @@
-"""What simulators of two-engine machines share: an order of execution, checks, and sentences that say where."""
+"""Simulation of two-engine machines: execution order, checks, and error positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def show_region(region: Region) -> str:
-    """A region as sentences name it."""
+    """A region as text for messages."""
     lanes = f", lanes {region.first_lane}..{region.end_lane - 1}" if region.space == "lmem" else ""
     return f"{region.space} {region.start:#x}..{region.end:#x}{lanes}"
 
@@ -37,9 +37,9 @@ class DecodedStreams:
         return cls(compute, dma, serial_order(compute, dma, where))
 
     def check(self, where: str, show: Callable[[Region], str] = show_region) -> None:
-        """Raise IllegalCommand for an illegal command, HazardError for conflicts that no wait orders.
+        """Raise IllegalCommand for an illegal command, HazardError for unordered conflicts.
 
-        What passes gives the same bits in every order that the waits allow.
+        Streams that pass give the same bits in every order that the waits allow.
         """
         for command in (*self.compute, *self.dma):
             try:
@@ -50,7 +50,7 @@ class DecodedStreams:
             raise HazardError(f"{where}: {_sentence(hazard, show)}")
 
     def run(self, machine: Any, where: str, watch: Callable[[Command], None] | None = None) -> None:
-        """Execute all commands; `watch` is told of each afterwards."""
+        """Execute all commands; `watch` is called after each."""
         for command in self.order:
             try:
                 command.instruction.execute(machine)
@@ -63,9 +63,9 @@ class DecodedStreams:
 def serial_order(
     compute: Sequence[Command], dma: Sequence[Command], where: str = "program", first: Engine = Engine.COMPUTE
 ) -> tuple[Command, ...]:
-    """One order that respects all waits: commands of the engine `first` run ahead as far as they may.
+    """One order that respects all waits: commands of the engine `first` run as early as possible.
 
-    Results that differ from one `first` to the other show a missing wait; equal ones prove nothing.
+    Results that depend on `first` show a missing wait; equal results prove nothing.
     """
     queues: dict[Engine, Sequence[Command]] = {Engine.COMPUTE: compute, Engine.DMA: dma}
     done = dict.fromkeys(Engine, 0)
@@ -101,7 +101,7 @@ def make_timelines(parts: Iterable[DecodedStreams], cycles_of: Callable[[Instruc
 
 @dataclass(frozen=True)
 class StoredInput:
-    """How a file wants an input: extents, the array type that holds it, and the type's name in sentences."""
+    """The stored form of an input: extents, array type, and the type's name in messages."""
 
     name: str
     shape: tuple[int, ...]
@@ -112,9 +112,9 @@ class StoredInput:
 def stored_inputs(
     given: Mapping[str, npt.NDArray[Any]], wanted: Sequence[StoredInput], source: str
 ) -> dict[str, npt.NDArray[Any]]:
-    """Arrays as the file stores them; raises UsageError unless all inputs are there and hold numbers that it can store.
+    """Arrays in their stored form; raises UsageError unless all inputs are present and their numbers can be stored.
 
-    A type that numpy does not have may be given as the unsigned integers that its bits are.
+    Types that numpy lacks may be passed as unsigned integers with the same bits.
     """
     import numpy as np
 
@@ -137,7 +137,9 @@ def stored_inputs(
 
 
 def _stored(values: npt.NDArray[Any], wanted: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """The same numbers in another type; None where it cannot hold them. Floats may stand for integers with a scale."""
+    """The same numbers in another type, None where it cannot hold them. Floats are accepted for integers with a
+    scale.
+    """
     import numpy as np
 
     if values.dtype == wanted:

@@ -1,4 +1,4 @@
-"""When each command runs: two in-order engines that wait for each other's ids."""
+"""Start and end times of commands on two in-order engines that wait for each other's ids."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TimelineEntry:
 
 @dataclass(frozen=True)
 class Timeline:
-    """All commands of one group in time; `cycles` counts from 0 to the end of the later engine."""
+    """All commands of one group with their times; `cycles` ends with the later engine."""
 
     entries: tuple[TimelineEntry, ...]
     busy: dict[Engine, int] = field(default_factory=dict[Engine, int])
@@ -33,7 +33,7 @@ class Timeline:
 def make_timeline(
     streams: dict[Engine, Sequence[Command]], cycles_of: Callable[[Instruction], int], start: int = 0
 ) -> Timeline:
-    """Run both streams by their waits; raises ValueError when they wait for each other forever."""
+    """Schedule both streams by their waits; raises ValueError for a deadlock."""
     ends: dict[Engine, list[int]] = {engine: [start] for engine in Engine}
     position = dict.fromkeys(Engine, 0)
     entries: list[TimelineEntry] = []

@@ -1,4 +1,4 @@
-"""What commands touch, in a form that tells quickly which of them cannot be in each other's way."""
+"""Memory accesses of commands, in a form that quickly rules out conflicts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from tpuc.machine.instruction import Instruction, Region
 
 BLOCK_BITS, BLOCKS = 6, 512
-"""Memory in blocks of 64 bytes, of which every 512th is the same bit."""
+"""Memory in blocks of 64 bytes; every 512th block shares a bit."""
 ALL_BLOCKS = (1 << BLOCKS) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a command reads and writes, exactly and as sets of blocks of memory that say quickly what cannot overlap."""
+    """The regions a command reads and writes, exactly and as block sets that quickly rule out overlaps."""
 
     reads: Sequence[Region]
     writes: Sequence[Region]
@@ -23,16 +23,18 @@ class Touched:
 
     @classmethod
     def by(cls, instruction: Instruction) -> Touched:
-        """What `instruction` says of itself."""
+        """The accesses of `instruction`."""
         return cls.of(instruction.reads(), instruction.writes())
 
     @classmethod
     def of(cls, reads: Sequence[Region], writes: Sequence[Region]) -> Touched:
-        """These regions."""
+        """The given regions."""
         return cls(reads, writes, _blocks_of(reads), _blocks_of(writes))
 
     def conflict(self, other: Touched) -> Region | None:
-        """A region that one of both writes and the other touches, one of its own first; None: any order will do."""
+        """A region that one of the two writes and the other accesses, one of its own first; None if they are
+        independent.
+        """
         written = self.written_blocks
         if not (other.written_blocks & (self.read_blocks | written) or other.read_blocks & written):
             return None
@@ -44,7 +46,7 @@ class Touched:
 
 
 def _blocks_of(regions: Sequence[Region]) -> int:
-    """A bit per block; blocks of all spaces and lanes, and those far apart, share bits."""
+    """One bit per block; blocks of different spaces and lanes, and distant ones, share bits."""
     found = 0
     for region in regions:
         first = region.start >> BLOCK_BITS

@@ -1,8 +1,7 @@
-"""Machines of several cores: any number of queues of commands, each of which may wait for several others.
+"""Machines with several cores: any number of command queues, each of which may wait for several others.
 
-No chip uses this yet. A machine of one core is the case of two units, in which it derives the same waits as
-`derive_waits`. Waits that follow from others are left out: whoever waits for a command also waits for all that this
-one waited for.
+No chip uses this yet. A single-core machine has two units and gets the same waits as from `derive_waits`. Implied waits
+are omitted: waiting for a command includes everything it waited for.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Until a unit has done its command of that number, and with it all before."""
+    """Wait until a unit has finished the command of that number, and all before it."""
 
     unit: Unit
     number: int
@@ -35,7 +34,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class UnitCommand:
-    """An instruction in the stream of its unit, with at most one wait for each other unit."""
+    """An instruction in the stream of its unit, with at most one wait per other unit."""
 
     instruction: Instruction
     unit: Unit
@@ -44,13 +43,13 @@ class UnitCommand:
 
 
 Done: TypeAlias = Mapping[Unit, int]
-"""How many commands of each unit are surely done."""
+"""Number of finished commands of each unit."""
 
 
 def derive_unit_waits(program: Iterable[tuple[Unit, Instruction]]) -> list[UnitCommand]:
-    """Number the instructions of a program per unit, and let each wait for the latest conflicting ones of the others.
+    """Number the instructions of a program per unit; each waits for the latest conflicting ones of the others.
 
-    Program order is the order of meaning.
+    Program order defines the semantics.
     """
     touched: dict[Unit, list[Touched]] = defaultdict(list)
     known: dict[Unit, dict[Unit, int]] = defaultdict(lambda: defaultdict(int))
@@ -80,7 +79,7 @@ def _merge(done: dict[Unit, int], more: Done) -> None:
 
 @dataclass(frozen=True, slots=True)
 class UnitEntry:
-    """One command with its first cycle and the first cycle after it, and what was surely done when it started."""
+    """One command with its first cycle and the first cycle after it, and the commands finished when it started."""
 
     command: UnitCommand
     start: int
@@ -89,7 +88,7 @@ class UnitEntry:
 
 
 def run_units(commands: Sequence[UnitCommand], cycles_of: Callable[[Instruction], int]) -> list[UnitEntry]:
-    """Run the streams by their waits, each unit as early as it may; raises ValueError for waits that never end."""
+    """Schedule the streams by their waits, each unit as early as possible; raises ValueError for a deadlock."""
     streams: dict[Unit, list[UnitCommand]] = defaultdict(list)
     for command in commands:
         streams[command.unit].append(command)
@@ -115,9 +114,10 @@ def run_units(commands: Sequence[UnitCommand], cycles_of: Callable[[Instruction]
 
 
 def unit_hazards(commands: Sequence[UnitCommand]) -> Iterator[Hazard]:
-    """All conflicts that no wait orders, pair of units by pair; none: every order that waits allow gives the same bits.
+    """All unordered conflicts, by pairs of units; if there are none, every order that the waits allow gives the same
+    bits.
 
-    What a unit has waited for by way of others counts, so each pair is a machine of two engines.
+    Waits through third units count, so each pair is checked as a machine of two engines.
     """
     streams: dict[Unit, list[UnitEntry]] = defaultdict(list)
     for entry in run_units(commands, lambda _: 1):
@@ -129,5 +129,5 @@ def unit_hazards(commands: Sequence[UnitCommand]) -> Iterator[Hazard]:
 
 
 def _towards(entries: Sequence[UnitEntry], other: Unit) -> list[Command]:
-    """A stream as it is to one other unit alone."""
+    """A stream as seen by one other unit."""
     return [Command(entry.command.instruction, entry.command.number, entry.done.get(other, 0)) for entry in entries]

@@ -1,4 +1,4 @@
-"""Sliding windows as simulators compute them: geometry, padding, columns, exact integer products."""
+"""Sliding windows for simulators: geometry, padding, columns, exact integer products."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK_BYTES = 1 << 21
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """Geometry of a window. `insert` elements stand between rows and columns, `insert_last` behind the last ones."""
+    """Geometry of a window. `insert` elements are inserted between rows and columns, `insert_last` after the last."""
 
     kernel: Pair
     stride: Pair = (1, 1)
@@ -64,13 +64,13 @@ class SlidingWindow:
         return [(y, x) for y in range(self.kernel[0]) for x in range(self.kernel[1])]
 
     def shifted(self, padded: Array, tap: Pair, size: Pair, first_row: int = 0) -> Array:
-        """What output elements see at one kernel position: a strided view of the padded input."""
+        """The input elements at one kernel position for all outputs: a strided view of the padded input."""
         (sh, sw), (oh, ow) = self.stride, size
         top, left = first_row * sh + tap[0] * self.dilation[0], tap[1] * self.dilation[1]
         return padded[:, :, top : top + (oh - 1) * sh + 1 : sh, left : left + (ow - 1) * sw + 1 : sw]
 
     def columns(self, x: Array, size: Pair, first: int, piece: int) -> Array:
-        """Of the padded image `x: [c, h, w]` what each output sees, as [c / piece][kh * kw][piece] rows of float32."""
+        """Im2col of the padded image `x: [c, h, w]`: [c / piece][kh * kw][piece] rows of float32."""
         taps, pieces = self.taps(), x.reshape(-1, piece, *x.shape[1:])
         if len(taps) == 1:
             return np.ascontiguousarray(self.shifted(x[None], taps[0], size, first)).reshape(x.shape[0], -1)
@@ -92,7 +92,7 @@ def convolve(
     multiply: Product,
     kind: np.dtype[Any],
 ) -> Array:
-    """`[n, oc, oh, ow]` from padded `x`; the products of one sum come as [ic / piece][kh * kw][piece]."""
+    """`[n, oc, oh, ow]` from padded `x`; the products of one sum are ordered [ic / piece][kh * kw][piece]."""
     n, oc, oh, ow = output
     x = x.astype(np.float32)
     depth = x.shape[1] * window.kernel[0] * window.kernel[1]
@@ -115,7 +115,7 @@ def exact_matmul(left: Array, right: Array, limit: int) -> Array:
 
 
 def exact_product(left: Array, limit: int) -> Callable[[Array], Array]:
-    """Multiplies integers by `left`: every GEMM covers so few products that no partial sum can leave float32's."""
+    """Integer products with `left`: every GEMM covers so few terms that partial sums stay exact in float32."""
     chunks, floats = _chunks(left, limit), left.astype(np.float32)
     return lambda right: _multiply(floats, right.astype(np.float32, copy=False), chunks)
 

@@ -1,4 +1,4 @@
-"""Names of plugins, resolved lazily: what is installed, what a name stands for, which tables take part."""
+"""Plugin names, resolved lazily: installed packages, name lookup, and active tables."""
 
 from __future__ import annotations
 

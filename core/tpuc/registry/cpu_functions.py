@@ -1,4 +1,4 @@
-"""Which functions of a chip's runtime compute ops on the processor."""
+"""Lookup of the runtime functions that compute ops on the host processor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOP = "top."
 
 
 def cpu_function(registry: Registry, owners: Sequence[str], op: str) -> CpuFunction[Any] | None:
-    """The function that computes an op of TOP for the first of `owners`, a chip and its families, that has one."""
+    """The function for a TOP op of the first of `owners`, a chip and its families, that has one."""
     if not op.startswith(_TOP):
         return None
     names = (f"{owner}.{op.removeprefix(_TOP)}" for owner in owners)
@@ -33,7 +33,7 @@ def cpu_functions(registry: Registry, owners: Sequence[str]) -> Iterator[CpuFunc
 
 
 def check_cpu_ops(registry: Registry, chip: ChipDescription, ops: Sequence[str]) -> None:
-    """Raise UsageError for an op that the chip's runtime has no function for."""
+    """Raise UsageError for an op without a function in the chip's runtime."""
     names = (name.partition(".") for name in registry.names(CPU_FUNCTIONS))
     known = sorted({op for owner, _, op in names if owner in chip.owners})
     for op in ops:

@@ -1,4 +1,4 @@
-"""Entry-point groups: what a name in each of them is called, and what kind of object it stands for."""
+"""Entry-point groups: the word for their names in messages, and the kind of object they hold."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ API_VERSION = 1
 class Group:
     """One entry-point group.
 
-    `kind` is the word for one of its names in a sentence. `base` is the class that its objects
-    are instances of (subclasses, when `is_class`), as `module:Class`; None leaves that open. `owners` is the group of
-    the first part of a table's name (`<chip>.<dialect>`), None where entries are not tables. `states` is the attribute
-    in which an object states its own name, empty where it states none. Commands that look for the right entry read
-    `lists`, an attribute with several strings, and `holds`, an attribute and its class as `module:Class`.
+    `kind` is the word for one of its names in a message. `base` is the class of its objects (or their superclass, when
+    `is_class`), as `module:Class`; None allows any. `owners` is the group of the first part of a table's name
+    (`<chip>.<dialect>`), None where entries are not tables. `states` is the attribute in which an object states its own
+    name, empty where there is none. Commands that search for a matching entry read `lists`, an attribute with several
+    strings, and `holds`, an attribute and its class as `module:Class`.
     """
 
     api_version: ClassVar[int] = 1
@@ -35,12 +35,12 @@ class Group:
     holds: tuple[str, str] | None = None
 
     def misnamed(self, value: Any, name: str) -> str | None:
-        """The name that an object registered as `name` states instead, None where it is the same or states none."""
+        """The name that an object registered as `name` states instead; None where it is the same or states none."""
         stated = attrgetter(self.states)(value) if self.states else name
         return None if stated == name else str(stated)
 
     def misfit(self, value: Any) -> str | None:
-        """Why `value` is not what this group needs, as the end of 'it is ...'; None when it fits."""
+        """Why `value` does not fit this group, as the end of 'it is ...'; None when it fits."""
         if self.owners is not None:
             cells = getattr(value, "cells", None)
             return None if isinstance(cells, Mapping) else "not a table: it has no mapping `cells`"
@@ -73,7 +73,7 @@ def _class_at(place: str) -> type[Any]:
 
 
 def shown(value: Any) -> str:
-    """How a sentence speaks of an object of the wrong kind."""
+    """The description of an object of the wrong kind in a message."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     return f"an instance of {type(value).__name__}"
@@ -104,14 +104,14 @@ GROUPS: Mapping[str, Group] = {
         Group("tpuc.groups", "plugin group"),
     )
 }
-"""Those of the compiler itself; packages, the driver among them, add others in the group `tpuc.groups`."""
+"""The compiler's own groups; packages, including the driver, add others in the group `tpuc.groups`."""
 
 _WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def added_group(name: str, base: str) -> Group:
-    """The group that a package adds: `base` is the class, as `module:Class`, that its names are subclasses of.
+    """A group defined by a package: `base` is the superclass of its objects, as `module:Class`.
 
-    What a name in it is called is what the class is called.
+    The word for its names is the name of that class.
     """
     return Group(name, _WORD_BEGINS.sub(" ", base.rpartition(":")[2]).lower(), base, is_class=True)

@@ -1,8 +1,8 @@
 """Events that a hook plugin may observe, and chip stages that it may wrap.
 
-A hook plugin is any object with `api_version = 1` and methods marked `@hookimpl`; it is loaded with `--with NAME` only.
-Observers return nothing. A stage is wrapped with `@hookimpl(wrapper=True)`: code before the `yield`, the stage's
-result from it, and the result to hand on as the return value.
+A hook plugin is any object with `api_version = 1` and methods marked `@hookimpl`; it is loaded only with `--with NAME`.
+Observers return nothing. A stage is wrapped with `@hookimpl(wrapper=True)`: code before the `yield`, the stage's result
+from it, and the final result as the return value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ hookimpl = pluggy.HookimplMarker("tpuc")
 
 
 class Events:
-    """What happens while a network is compiled."""
+    """Events during compilation."""
 
     @hookspec
     def pass_started(self, name: str, module: Module) -> None:
@@ -30,7 +30,7 @@ class Events:
 
     @hookspec
     def pass_finished(self, name: str, module: Module, changed: bool, seconds: float) -> None:
-        """A pass has run; `changed` is what it reported."""
+        """A pass has run; `changed` is its return value."""
 
     @hookspec
     def module_dumped(self, path: Path, module: Module) -> None:
@@ -38,30 +38,30 @@ class Events:
 
     @hookspec
     def artifact_written(self, path: Path, kind: str) -> None:
-        """An output file is complete; `kind` is what it is (`mlir`, `weights`, `calibration table`, `model`, ...)."""
+        """An output file is complete; `kind` is its kind (`mlir`, `weights`, `calibration table`, `model`, ...)."""
 
 
 class Stages:
-    """What a chip does. `proceed()` is the chip's own work; without a plugin nothing else happens.
+    """The stages of a chip. `proceed()` runs the chip's own implementation, which is the default.
 
-    A hook that returns something other than None without wrapping takes the chip's place.
+    A hook that returns something other than None without wrapping replaces the chip's implementation.
     """
 
     @hookspec(firstresult=True)
     def assign_memory(self, chip: Chip, module: Module, proceed: Callable[[], Any]) -> Any:
-        """Give every value its place in DDR."""
+        """Assign a DDR address to every value."""
 
     @hookspec(firstresult=True)
     def generate_code(self, chip: Chip, module: Module, proceed: Callable[[], Any]) -> Any:
-        """Turn a placed module into instructions and the compiled file; the result is what `proceed` returns."""
+        """Turn a placed module into instructions and the compiled file; returns what `proceed` returns."""
 
     @hookspec(firstresult=True)
     def simulate(self, chip: Chip, inputs: Any, proceed: Callable[[], Any]) -> Any:
-        """Run a compiled file on named inputs; the result is what `proceed` returns."""
+        """Run a compiled file on named inputs; returns what `proceed` returns."""
 
 
 class ChipStages:
-    """The stages as the chip itself does them."""
+    """The chip's own implementation of the stages."""
 
     @hookimpl(trylast=True)
     def assign_memory(self, proceed: Callable[[], Any]) -> Any:

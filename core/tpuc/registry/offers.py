@@ -1,4 +1,4 @@
-"""What installed packages offer: their entry points, read without importing anything of theirs."""
+"""Entry points of installed packages, read without importing the packages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OURS = "tpuc"
-"""The package that core and the bundled plugins are in."""
+"""The package that contains core and the bundled plugins."""
 _SECTION = "[tpuc."
-"""Begins the groups of the compiler in a package's entry points."""
+"""The prefix of the compiler's groups in a package's entry points."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Offer:
 
     @property
     def provider(self) -> str:
-        """The package as a sentence shows it."""
+        """The package as shown in messages."""
         return f"{self.package} {self.version}"
 
     @property
     def is_ours(self) -> bool:
-        """Is it part of tpuc itself?"""
+        """True if the package is part of tpuc itself."""
         return normalise(self.package) == OURS
 
     def load(self) -> Any:
@@ -47,20 +47,20 @@ class Offer:
         return value
 
     def answers_to(self, name: str) -> bool:
-        """Does `--with NAME` mean this one: its package, its whole entry name, or the provider part of a table?"""
+        """True if `--with NAME` selects this offer: by package, whole entry name, or the provider part of a table."""
         parts = self.name.split(".", 2)
         provider = parts[2] if len(parts) == 3 else None
         return normalise(name) == normalise(self.package) or name in (self.name, provider)
 
 
 def normalise(package: str) -> str:
-    """Package names compare without case, and `-`, `_` and `.` are the same."""
+    """A normalized package name: case is ignored, and `-`, `_` and `.` are the same."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What installed packages offer, sorted; `unreadable` has a sentence about each whose metadata cannot be read."""
+    """All entry points, sorted; `unreadable` has a sentence for each package with unreadable metadata."""
 
     offers: tuple[Offer, ...]
     unreadable: tuple[str, ...]
@@ -73,7 +73,7 @@ def installed_offers() -> tuple[Offer, ...]:
 
 @functools.cache
 def scan_installed() -> Scan:
-    """Read the metadata of every installed package, once per process; what cannot be read is left out."""
+    """Read the metadata of every installed package, once per process; unreadable metadata is skipped."""
     import importlib.metadata
 
     offers: list[Offer] = []
@@ -98,7 +98,7 @@ def scan_installed() -> Scan:
 
 
 def _identity(distribution: Any) -> tuple[str, str]:
-    """Name and version of a package; those of its folder where it has no METADATA."""
+    """Name and version of a package; taken from its folder's name where there is no METADATA."""
     try:
         metadata = distribution.metadata  # parsed anew each time that it is asked for
         name, version = metadata["Name"], metadata["Version"]
@@ -109,7 +109,7 @@ def _identity(distribution: Any) -> tuple[str, str]:
 
 
 def _folder(distribution: Any) -> str:
-    """The name of the folder with a package's metadata, as `gadget-1.0.dist-info`."""
+    """The folder with a package's metadata, such as `gadget-1.0.dist-info`."""
     path = getattr(distribution, "_path", None)  # there is no other way to ask for it
     return str(getattr(path, "name", ""))
 

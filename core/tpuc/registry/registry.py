@@ -1,4 +1,4 @@
-"""The registry: a name becomes an object when it is used, never before."""
+"""The registry: look up plugin objects by name, loaded on first use."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from tpuc.ir import Op
 
 ANY_CHIP = "any"
-"""Owner of the tables whose legalisations serve every chip."""
+"""The owner of tables whose legalizations apply to every chip."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a listing.
+    """One row of a listing.
 
     `state` is `available`, `conflict` (use needs --prefer), `preferred` or `overridden` (by --prefer), `enabled` or
-    `not enabled` (takes part with --with only), `misnamed` (a table whose name has no dialect).
+    `not enabled` (active with --with only), `misnamed` (a table whose name has no dialect).
     """
 
     group: str
@@ -44,8 +44,8 @@ class Row:
 class Registry:
     """Plugins by group and name.
 
-    `prefer`: packages that win where several offer the same, the first one first. `enabled`: what takes part although
-    it only adds to others' chips and dialects, and hook plugins. `offers` replaces the installed packages in tests.
+    `prefer`: packages that win where several offer the same name, best first. `enabled`: packages whose hook plugins,
+    or tables for other packages' chips and dialects, are active. `offers` replaces the installed packages in tests.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Registry:
         self._merged: dict[tuple[str, str, str], MergedTable] = {}
 
     def __reduce__(self) -> tuple[type[Registry], tuple[Any, ...]]:
-        """On the way to another process, which has the same packages: the choices."""
+        """Pickle the choices only; the other process has the same packages."""
         return Registry, (self.prefer, self.enabled)
 
     @functools.cached_property
     def offers(self) -> Sequence[Offer]:
-        """Everything installed, sorted."""
+        """All entry points, sorted."""
         if self._given is not None:
             return tuple(self._given)
         for sentence in self.unreadable:
@@ -73,7 +73,7 @@ class Registry:
 
     @property
     def unreadable(self) -> Sequence[str]:
-        """A sentence about each installed package whose metadata cannot be read."""
+        """A sentence for each installed package with unreadable metadata."""
         return scan_installed().unreadable if self._given is None else ()
 
     @functools.cached_property
@@ -85,7 +85,7 @@ class Registry:
         return result | {(offer.group, offer.name): [offer] for offer in own}  # whatever else is installed, or given
 
     def check_choices(self) -> None:
-        """Raise UsageError when --prefer or --with name nothing that is installed."""
+        """Raise UsageError when --prefer or --with names nothing that is installed."""
         packages = sorted({offer.package for offer in self.offers})
         for name in self.prefer:
             if normalise(name) not in map(normalise, packages):
@@ -99,12 +99,12 @@ class Registry:
 
     @functools.cached_property
     def groups(self) -> Sequence[str]:
-        """Those of the compiler and those that packages add. Imports nothing."""
+        """The groups of the compiler and of packages. Imports nothing."""
         added = sorted({name for group, name in self._by_name if group == "tpuc.groups"} - set(GROUPS))
         return (*GROUPS, *added)
 
     def group(self, name: str) -> Group:
-        """What the names of a group stand for. Imports nothing, but a `Group` that an entry names in capitals."""
+        """The definition of a group. Imports nothing, except a `Group` that an entry names in capitals."""
         own = GROUPS.get(name)
         if own is not None:
             return own
@@ -120,13 +120,13 @@ class Registry:
         return sorted({offer.name for offer in self._in(group)})
 
     def has(self, group: str, name: str) -> bool:
-        """Is there such a name? Imports nothing."""
+        """True if the name exists. Imports nothing."""
         return (group, name) in self._by_name
 
     def offer(self, group: str, name: str) -> Offer:
-        """Who stands for a name, or for it in lower case.
+        """The offer for a name, or for its lower-case form.
 
-        Raises UsageError when nobody does, PluginConflict when several do.
+        Raises UsageError when there is none, PluginConflict when there are several.
         """
         offers = self._by_name.get((group, name)) or self._by_name.get((group, name.lower()))
         if not offers:
@@ -137,12 +137,12 @@ class Registry:
         return chosen[0]
 
     def get(self, group: str, name: str) -> Any:
-        """The object behind a name; raises PluginError with package, version and cause when it cannot be used."""
+        """The object for a name; raises PluginError with package, version and cause when it cannot be used."""
         return self._load(self.offer(group, name))
 
     def usable(self, group: str, failed: list[PluginError] | None = None) -> Iterator[tuple[str, Any]]:
-        """Names and objects of a group, for whoever looks for the right one. Those that cannot be used are left out:
-        a remark names each, unless `failed` gathers the errors.
+        """Names and objects of a group, for searching. Unusable ones are skipped with a remark each, unless `failed`
+        collects the errors.
         """
         for name in self.names(group):
             try:
@@ -151,7 +151,7 @@ class Registry:
                 self.leave_out(error, failed)
 
     def leave_out(self, error: PluginError, failed: list[PluginError] | None = None) -> None:
-        """Go on without a plugin that nobody asked for by its name."""
+        """Skip an unusable plugin that was not requested by name."""
         if failed is None:
             tell_left_out([error])
         else:
@@ -182,7 +182,7 @@ class Registry:
     # Tables
 
     def tables(self, group: str, owner: str, dialect: str) -> list[tuple[Offer, Any]]:
-        """The tables that take part for an owner (chip or front end) and a dialect, each with who offers it."""
+        """The active tables of an owner (chip or front end) and a dialect, each with its offer."""
         return [(offer, self._load(offer)) for offer in self._participants(group, owner, dialect)]
 
     def table_dialects(self, group: str, owner: str) -> list[str]:
@@ -198,11 +198,11 @@ class Registry:
         return self._merged[place]
 
     def cell(self, group: str, owner: str, dialect: str, key: Hashable) -> Cell | None:
-        """The merged cell, None when nobody fills it; raises PluginConflict when two packages do."""
+        """The merged cell, None when there is none; raises PluginConflict when two packages define it."""
         return self.merged(group, owner, dialect).cell(key, self.prefer)
 
     def find_cell(self, group: str, owners: Sequence[str], dialect: str, key: Hashable) -> Cell | None:
-        """The cell of the first owner that has one: a chip, then its families in their order."""
+        """The cell of the first owner that has one: a chip, then its families in order."""
         for owner in owners:
             cell = self.cell(group, owner, dialect, key)
             if cell is not None:
@@ -210,7 +210,7 @@ class Registry:
         return None
 
     def lowering(self, chip: ChipDescription, op: Op | type[Op], mode: str) -> Cell | None:
-        """What lowers an op in a mode: the cell of the op, else that of its kind if it serves this one."""
+        """The lowering of an op in a mode: the cell of the op, else the cell of its kind if it applies to this op."""
         group, owners = "tpuc.lowerings", chip.lowering_owners
         cell = self.find_cell(group, owners, op.name.partition(".")[0], (op.name, mode))
         if cell is None and op.op_kind:
@@ -220,7 +220,7 @@ class Registry:
         return cell
 
     def legalisation(self, chip: ChipDescription, op: Op | type[Op]) -> Cell | None:
-        """What rewrites an op in terms of others, where it fits the chip: the chip's own, else the one for any chip."""
+        """The legalization of an op that fits the chip: the chip's own, else the one for any chip."""
         owners = (*chip.owners, ANY_CHIP)
         cell = self.find_cell("tpuc.legalisations", owners, op.name.partition(".")[0], op.name)
         return cell if cell is not None and cell.value.fits(chip) else None
@@ -229,7 +229,7 @@ class Registry:
 
     @functools.cached_property
     def hooks(self) -> PluginManager:
-        """The event bus, with the hook plugins that --with names."""
+        """The event bus, with the hook plugins selected by --with."""
         from tpuc.registry.hookspecs import make_manager
 
         manager = make_manager()
@@ -257,7 +257,9 @@ class Registry:
         return result
 
     def _takes_part(self, offer: Offer) -> bool:
-        """Does an offer act on its own? Not a hook plugin, and not a table for somebody else's chip and dialect."""
+        """True if an offer is active by default: not a hook plugin, and not a table for another package's chip and
+        dialect.
+        """
         if offer.group == "tpuc.hooks":
             return self._is_enabled(offer)
         owners = self.group(offer.group).owners
@@ -271,7 +273,7 @@ class Registry:
         return self._offers_name(offer, owners, name.owner) or self._offers_name(offer, "tpuc.dialects", name.dialect)
 
     def _offers_name(self, table: Offer, group: str, name: str) -> bool:
-        """Is the table's package the one that stands for a name? One that lost to --prefer is not."""
+        """True if the table's package provides the name, rather than being overridden by --prefer."""
         offers = ranked(self._by_name.get((group, name), ()), self.prefer)
         return any(normalise(offer.package) == normalise(table.package) for offer in offers)
 
@@ -306,18 +308,18 @@ class Registry:
 
 
 def tell_left_out(failed: Sequence[PluginError]) -> None:
-    """Remark on plugins that were left out although one of them may have been the right one."""
+    """Remark on skipped plugins that may have been the right one."""
     for error in failed:
         remark_left_out(f"left out: {error}")
 
 
 def left_out(failed: Sequence[PluginError]) -> str:
-    """The end of a sentence about something that no plugin does: one that cannot be used may be meant for it."""
+    """The end of a message that no plugin handles something: a skipped plugin may be meant for it."""
     return f". Left out: {' '.join(map(str, failed))}" if failed else ""
 
 
 def remark_left_out(sentence: str) -> None:
-    """Say that a plugin is left out, wherever warnings go."""
+    """Warn that a plugin is skipped."""
     warnings.warn(LeftOut(sentence), stacklevel=2)
 
 
@@ -340,12 +342,12 @@ def load_checked(offer: Offer, group: Group) -> Any:
 
 
 def mend(offer: Offer) -> str:
-    """What to do about a package that is wrong."""
+    """Advice about a broken package."""
     return f"Report this bug to its author; until it is fixed, uninstall {offer.package}."
 
 
 def _checked(what: str, value: Any, offer: Offer, group: Group) -> Any:
-    """The object of an entry point, if it is one that its group can use."""
+    """The object of an entry point, if it fits its group."""
     version = getattr(value, "api_version", None)
     if version is None:
         raise PluginError(
@@ -369,7 +371,7 @@ def _checked(what: str, value: Any, offer: Offer, group: Group) -> Any:
 
 
 def _not_loaded(what: str, error: BaseException, offer: Offer, path: str) -> PluginError:
-    """The error about something of a package that cannot be imported from `path`."""
+    """The error for an object that cannot be imported from `path`."""
     cause = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ").rstrip(".")
     module, _, attribute = path.partition(":")
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
@@ -385,7 +387,7 @@ def _not_loaded(what: str, error: BaseException, offer: Offer, path: str) -> Plu
 
 
 def _check_op(what: str, full_name: str, op: Any) -> None:
-    """Raise PluginError for a definition that is none, or that has another name than its dialect gives it."""
+    """Raise PluginError for an object that is not an op definition, or has another name than its dialect gives it."""
     from tpuc.ir import Op
 
     if not (isinstance(op, type) and issubclass(op, Op)):
@@ -395,7 +397,7 @@ def _check_op(what: str, full_name: str, op: Any) -> None:
 
 
 def _misplaced(offer: Offer, group: Group, value: Any) -> str | None:
-    """Is it a table for another owner or dialect than its entry name says?"""
+    """True if a table is for another owner or dialect than its entry name states."""
     name = TableName.parse(offer.name) if group.owners else None
     if name is None:
         return None
@@ -406,7 +408,7 @@ def _misplaced(offer: Offer, group: Group, value: Any) -> str | None:
 
 
 def unknown(kind: str, name: str, known: Sequence[str]) -> UsageError:
-    """The error for a name that nobody offers."""
+    """The error for an unknown name."""
     if not known:
         return UsageError(f"no {kind} named '{name}': no installed package offers one. Install a package that does.")
     from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""Tables of one owner and dialect, merged: which take part, and who fills a cell."""
+"""Merged tables of one owner and dialect: active tables, and the package that defines each cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc.registry.offers import Offer, normalise
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry of a merged table and where it comes from: `value` is what the table holds."""
+    """One entry of a merged table and its origin: `value` is the table's entry."""
 
     value: Any
     owner: str
@@ -22,7 +22,7 @@ class Cell:
 
     @property
     def package(self) -> str:
-        """The package that filled it."""
+        """The package that defines it."""
         return self.offer.package
 
 
@@ -36,7 +36,7 @@ class TableName:
 
     @staticmethod
     def parse(text: str) -> TableName | None:
-        """The parts of an entry name, None when it is not of that form."""
+        """The parts of an entry name, None when it does not have that form."""
         parts = text.split(".", 2)
         if len(parts) < 2 or not all(parts):
             return None
@@ -44,7 +44,7 @@ class TableName:
 
 
 def show_key(key: Hashable) -> str:
-    """A cell's key in a sentence: `top.Conv int8`."""
+    """A cell's key in a message: `top.Conv int8`."""
     if isinstance(key, tuple):
         return " ".join(str(part) for part in key)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
     return str(key)
@@ -60,7 +60,7 @@ def ranked(offers: Sequence[Offer], prefer: Sequence[str]) -> list[Offer]:
 
 
 def conflict(what: str, offers: Sequence[Offer]) -> PluginError:
-    """The error for something that more than one offer claims."""
+    """The error for a name or cell that several offers define."""
     packages = sorted({offer.provider for offer in offers})
     if len(packages) == 1:
         places = ", ".join(sorted(offer.path for offer in offers))
@@ -75,7 +75,7 @@ def conflict(what: str, offers: Sequence[Offer]) -> PluginError:
 
 
 class MergedTable:
-    """The cells of every table that takes part for one owner and dialect, by key, in order of entry."""
+    """The cells of all active tables of one owner and dialect, by key, in order of entry."""
 
     def __init__(self, group: Group, owner: str, dialect: str, tables: Sequence[tuple[Offer, Any]]) -> None:
         self._group = group
@@ -86,15 +86,15 @@ class MergedTable:
                 self._claims.setdefault(key, []).append(Cell(value, owner, dialect, offer))
 
     def filled(self) -> Sequence[Hashable]:
-        """Every key, sorted as it is shown."""
+        """All keys, sorted as shown."""
         return sorted(self._claims, key=show_key)
 
     def claims(self, key: Hashable) -> Sequence[Cell]:
-        """Everyone who fills a cell."""
+        """All offers that define a cell."""
         return self._claims.get(key, ())
 
     def cell(self, key: Hashable, prefer: Sequence[str]) -> Cell | None:
-        """The one cell of a key; raises PluginConflict when `prefer` does not settle between several."""
+        """The cell of a key; raises PluginConflict when `prefer` does not decide between several."""
         claims = self.claims(key)
         if len(claims) <= 1:
             return claims[0] if claims else None

@@ -1,4 +1,4 @@
-"""The pass manager: runs stages, verifies between them, and tells whoever wants to know."""
+"""The pass manager: runs stages, verifies between them, and reports events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class PassTiming:
-    """One pass that ran: the stage it belongs to, wall seconds, and whether it changed anything."""
+    """One executed pass: its stage, wall seconds, and whether it changed anything."""
 
     stage: str
     name: str
@@ -36,13 +36,13 @@ class PassTiming:
 
 @dataclass
 class Report:
-    """What ran, in order. Times are for people and never go into an artifact."""
+    """The executed passes, in order. Times are for people and never go into an artifact."""
 
     passes: list[PassTiming] = field(default_factory=list[PassTiming])
 
     @property
     def changed(self) -> bool:
-        """Did any pass change the module?"""
+        """True if any pass changed the module."""
         return any(timing.changed for timing in self.passes)
 
     def seconds(self, stage: str) -> float:
@@ -77,7 +77,7 @@ class PassManager:
         self._dump_after = frozenset(dump_after)
 
     def run_pipeline(self, stage: str, module: Module) -> bool:
-        """Run a named pipeline; returns whether anything changed."""
+        """Run a named pipeline; returns True if anything changed."""
         if stage not in self.pipelines:
             raise unknown("pipeline", stage, list(self.pipelines))
         passes = self.pipelines[stage]
@@ -86,7 +86,7 @@ class PassManager:
         return self.run(module, passes, stage)
 
     def run(self, module: Module, passes: Sequence[str | Pass], stage: str = "") -> bool:
-        """Run passes, given as texts or objects, and verify at the end; returns whether anything changed."""
+        """Run passes, given as texts or objects, and verify at the end; returns True if anything changed."""
         built = [self.build(item) if isinstance(item, str) else item for item in passes]
         changed = False
         for item in built:
@@ -120,7 +120,7 @@ class PassManager:
         return changed
 
     def _is_foreign(self, item: Pass) -> bool:
-        """Is the pass of another package? Then what it breaks is found before a pass of ours meets it."""
+        """True for a pass of another package, which is verified immediately."""
         registry = self.context.registry
         return registry.has("tpuc.passes", item.name) and not registry.offer("tpuc.passes", item.name).is_ours
 

@@ -1,7 +1,7 @@
-"""Pass texts: `fuse-relu`, `fuse-relu{keep-limit}`, `tile{axis=h,sizes=[4,8]}` become pass objects.
+"""Parse pass texts: `fuse-relu`, `fuse-relu{keep-limit}`, `tile{axis=h,sizes=[4,8]}` become pass objects.
 
-As in MLIR, blanks may stand between options that have values: `convert{mode=INT8 chip=newchip}`. A blank is part of a
-value where no option follows it.
+As in MLIR, blanks may separate options with values: `convert{mode=INT8 chip=newchip}`. A blank belongs to a value where
+no option follows it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 @dataclass(frozen=True)
 class PassText:
-    """A pass text, taken apart. An option without a value is None."""
+    """A parsed pass text. An option without a value is None."""
 
     name: str
     options: Mapping[str, str | None]
 
 
 def parse_pass_text(text: str) -> PassText:
-    """The parts of `name` or `name{key=value,flag}`; raises UsageError."""
+    """Parse `name` or `name{key=value,flag}`; raises UsageError."""
     name, brace, rest = text.strip().partition("{")
     name = name.strip()
     if not name:
@@ -51,7 +51,7 @@ def parse_pass_text(text: str) -> PassText:
 
 
 def split_outside_brackets(text: str, whole: str) -> list[str]:
-    """The parts between commas that are not inside `[...]` or `{...}`; raises UsageError when those do not pair."""
+    """Split at commas outside `[...]` and `{...}`; raises UsageError when brackets do not match."""
     parts, depth, start = list[str](), 0, 0
     for index, letter in enumerate(text):
         depth += (letter in "[{") - (letter in "]}")
@@ -67,9 +67,9 @@ def split_outside_brackets(text: str, whole: str) -> list[str]:
 
 
 def build_object(kind: str, definition: type[T], text: PassText) -> T:
-    """An object with the options of its text, which are its fields; `kind` is what sentences call it.
+    """Create an object from its text; the options are its fields, and `kind` is its word in messages.
 
-    Raises UsageError for options that it does not have, and for those that cannot be read.
+    Raises UsageError for unknown options and unreadable values.
     """
     fields = {field.name.replace("_", "-"): field for field in _fields(definition)}
     hints = typing.get_type_hints(definition)
@@ -85,12 +85,12 @@ def build_object(kind: str, definition: type[T], text: PassText) -> T:
 
 
 def needs_options(definition: type[Any]) -> bool:
-    """Has it a field without a default? Nobody can make one by its name alone."""
+    """True if the class has a field without a default, so that its name alone does not suffice."""
     return any(_is_required(field) for field in _fields(definition))
 
 
 def _between_blanks(text: PassText, known: list[str]) -> Mapping[str, str | None]:
-    """The options of a text, with those that only a blank parts from the value before them."""
+    """The options of a text, split also at blanks that follow a value."""
     names = "|".join(re.escape(name).replace(r"\-", "[-_]") for name in known)
     options: dict[str, str | None] = {}
     for key, value in text.options.items():
@@ -130,7 +130,7 @@ def _unknown_option(what: str, name: str, key: str, known: list[str]) -> UsageEr
 
 
 def _read(hint: Any, value: str | None, what: str) -> Any:
-    """Text as a value of a field's type; `what` begins the sentence when it is not one."""
+    """Convert text to a value of a field's type; `what` begins the error message."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value == "none" and types.NoneType in arguments:

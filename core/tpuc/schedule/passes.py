@@ -1,4 +1,4 @@
-"""What a pass is, and what it may use besides the module."""
+"""The base class of passes, and the context in which they run."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ T = TypeVar("T")
 
 
 def _silent(_: str) -> None:
-    """A log that nobody reads."""
+    """A log that discards its messages."""
 
 
 Progress: TypeAlias = "Callable[[Iterable[Any], str, int | None], Iterable[Any]]"
-"""Passes items on and shows how far the loop is: items, label, total."""
+"""Yields the items of a loop and shows its progress: items, label, total."""
 
 
 def _no_progress(items: Iterable[Any], _label: str, _total: int | None) -> Iterable[Any]:
-    """A bar that nobody sees."""
+    """A progress bar that shows nothing."""
     return items
 
 
 @dataclass(frozen=True)
 class PassContext:
-    """The surroundings of a run, the same for every pass in it.
+    """The context of a run, shared by its passes.
 
-    `options` holds what the user chose for the whole compilation (`quantize`, `calibration_table`, ...) by option name
-    with underscores; a pass's own options are its fields. `work_dir` is where files that explain the run may go, None
-    when none are wanted. `results` is what passes leave that is not part of the module, by the
-    keys of `tpuc.schedule.results` and their own. `log` takes a remark for `-v`, `remark` one for everybody,
-    `progress` shows long loops.
+    `options` holds the user's options for the whole compilation (`quantize`, `calibration_table`, ...) by name with
+    underscores; a pass's own options are its fields. `work_dir` is for files that explain the run, None when none are
+    wanted. `results` holds what passes produce besides the module, by the keys of `tpuc.schedule.results` and their
+    own. `log` writes a message for `-v`, `remark` one for every user; `progress` shows long loops.
     """
 
     registry: Registry
@@ -52,7 +51,7 @@ class PassContext:
     remark: Callable[[str], None] = _silent
 
     def result(self, key: ResultKey[T]) -> T:
-        """What a pass left; KeyError when none did."""
+        """The result of an earlier pass; raises KeyError when there is none."""
         return self.results[key]
 
     @overload
@@ -66,14 +65,15 @@ class PassContext:
         return self.results.get(key, otherwise)
 
     def leave(self, key: ResultKey[T], value: T) -> None:
-        """For later passes and for the session."""
+        """Store a result for later passes and the session."""
         self.results[key] = value
 
 
 class Pass(ABC):
     """Base of every pass: a frozen dataclass whose fields are the options (`--pass fuse-relu{keep-limit}`).
 
-    Same module and options in, same module out: no clock, no iteration over sets, no `id()`.
+    Passes are deterministic: same module and options in, same module out, without clocks, iteration over sets, or
+    `id()`.
     """
 
     name: ClassVar[str]
@@ -81,4 +81,4 @@ class Pass(ABC):
 
     @abstractmethod
     def run(self, module: Module, context: PassContext) -> bool:
-        """Change the module in place; returns whether anything changed."""
+        """Change the module in place; returns True if anything changed."""

@@ -1,4 +1,4 @@
-"""Named pipelines: which passes make up each stage, as data."""
+"""Named pipelines: the passes of each stage, as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes and locations from text."""
+"""Parse attributes and locations."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _SIMPLE_ALIAS = re.compile(r'(?:\n#loc\d++ = loc\("[^"\\\n]*+"\))++(?=\n)')
 _SIMPLE_ALIAS_LINE = re.compile(r'\n(#loc\d++) = loc\("([^"\\\n]*+)"\)(?=\n)')
 _TYPE_START = re.compile(rf"[!(]|(?:tensor|tuple|vector|memref|complex)<|(?:none|{SCALAR})(?![\w.])")
 _BARE_NAME = re.compile(r"(?!fused|callsite|unknown)\w[\w.$/-]*+(?=\s*\))")
-"""Of a location that a document prints without quotes."""
+"""A location name that documents print without quotes."""
 _PRINTED_LIST = re.compile(r"\(\s*-?\d")
-"""A list of numbers as a document prints it."""
+"""A list of numbers as documents print it."""
 _LINE_COLUMN = re.compile(r":\d+:\d+(?:\s+to\s+(?:\d+)?:\d+)?")
 
 # One entry of a dictionary whose value needs no look inside to find its end; equal texts give the same attribute.
@@ -63,7 +63,7 @@ _ENTRY = re.compile(
 
 
 class AttributeParser(TypeParser):
-    """Reads attributes, dictionaries, locations, and resolves aliases wherever in the file they are defined."""
+    """Parses attributes, dictionaries and locations, and resolves aliases defined anywhere in the file."""
 
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
@@ -126,18 +126,18 @@ class AttributeParser(TypeParser):
         return result
 
     def location_alias(self, name: str, pos: int) -> Location:
-        """The location that `#name` stands for."""
+        """The location named `#name`."""
         known = self._locations.get(name)
         if known is None:
             known = self._locations[name] = self._at_alias(name, pos, self.location)
         return known
 
     def type_alias(self, name: str, pos: int) -> Type | ElementType:
-        """The type that `!name` stands for."""
+        """The type named `!name`."""
         return self._at_alias("!" + name, pos, self.aliased_type)
 
     def alias_definition(self) -> bool:
-        """Step over alias definitions if they come next, checking them."""
+        """Skip an alias definition if one comes next, and check it."""
         simple = _SIMPLE_ALIAS.match(self.text, self.skip() - 1) if self.pos else None
         if simple is not None:
             self.pos = simple.end()
@@ -188,7 +188,7 @@ class AttributeParser(TypeParser):
         return result
 
     def _simple(self, text: str, start: int) -> Attribute:
-        """An attribute whose text is new: parse it at its place, and remember it."""
+        """Parse an attribute and cache it by its text."""
         back = self.pos
         self.pos = start
         value = self.attribute()
@@ -334,7 +334,7 @@ class AttributeParser(TypeParser):
         return Location(names, f"fused{metadata if metadata != '<>' else ''}[{inner}]")
 
     def _expanded(self, start: int) -> str:
-        """The text of a location with its aliases written out, since the print numbers them anew."""
+        """The text of a location with its aliases expanded, since printing renumbers them."""
         parts = re.split(r"(#[\w$.]+)", self.text[start : self.pos])
         return "".join(
             location_text(self.location_alias(part, start)) if part.startswith("#") else part for part in parts

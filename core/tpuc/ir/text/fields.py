@@ -1,4 +1,4 @@
-"""Between the fields of an op definition and the attributes of its text."""
+"""Conversions between the fields of an op definition and the attributes in its text."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from tpuc.ir.types import ScalarType
 
 
 class AttributeMismatch(ValueError):
-    """Attributes that do not fit the op: the sentence names the attribute."""
+    """Attributes that do not fit the op; the message names the attribute."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Codec:
-    """How one field is read from and written as an attribute. `dump` and `text` get no None."""
+    """Reads and writes one field as an attribute. `dump` and `text` are never called with None."""
 
     name: str
     optional: bool
@@ -63,7 +63,7 @@ def codecs_of(op: type[Op]) -> tuple[Codec, ...]:
 
 
 def op_from_attributes(op: type[Op], attributes: Mapping[str, Attribute]) -> tuple[Op, dict[str, Attribute]]:
-    """An op and the attributes it does not know. Raises AttributeMismatch."""
+    """The op, and the attributes that it does not know. Raises AttributeMismatch."""
     values: dict[str, Any] = {}
     codecs = codecs_of(op)
     known = 0
@@ -118,7 +118,7 @@ def op_attributes_text(op: Op, extra: Mapping[str, Attribute]) -> str:
 def _functions(
     kind: FieldKind,
 ) -> tuple[str, Callable[[Attribute], Any], Callable[[Any], Attribute], Callable[[Any], str]]:
-    """What is expected, and the functions load, dump and text."""
+    """A description of the expected value, and the functions load, dump and text."""
     match kind:
         case IntKind(width=width, former=former):
             return _integer(width, former)

@@ -1,4 +1,4 @@
-"""Modules in files: the text, and the weights that its `module.weight_file` names beside it."""
+"""Module files: the text, and next to it the weight file named by `module.weight_file`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ NAME = "name"
 
 
 def read_module(path: Path, resolve: OpResolver) -> Module:
-    """The module of a file, verified. Its weights are read when first used, and must be of the types it says then.
+    """Read and verify a module. Weights are read on first use and must then have their declared types.
 
-    Early files of TPU-MLIR have no locations: there an attribute `name` says what is computed, and `module.name` is
-    the module's own.
+    Early files of TPU-MLIR have no locations: their attribute `name` names the value, and `module.name` the module.
     """
     path = Path(path)
     text = read_text(path, InvalidModel, "Give the .mlir file.")
@@ -53,9 +52,9 @@ def _is_constant(operation: Operation) -> bool:
 
 
 def write_module(path: Path, module: Module) -> None:
-    """Write the text, and the weights under the name that the module gives them, both beside each other.
+    """Write the text, and next to it the weights under the module's name for them.
 
-    Weights that nobody has needed, and that are not there, cannot be written: the text is written alone.
+    Weights in a missing file that were never read cannot be written; only the text is written then.
     """
     path = Path(path)
     weight_file = weight_file_of(module)

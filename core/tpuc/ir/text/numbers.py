@@ -1,4 +1,4 @@
-"""Floats in text, digit for digit as LLVM prints them, so that files are equal byte by byte."""
+"""Floats as text, digit for digit as LLVM prints them, so that files are byte-identical."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIGNIFICAND_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8E4M3FN": 4, 
 # The quiet NaN without payload.
 _NAN_BITS = {"f64": 0x7FF8 << 48, "f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0, "f8E4M3FN": 0x7F, "f8E5M2": 0x7E}
 _SHORT_DIGITS = 6
-"""Digits behind the point that LLVM tries before it writes as many as the value needs."""
+"""Digits after the point that LLVM tries before it writes as many as the value needs."""
 
 
 def format_float(value: float, width: str = "f64") -> str:
@@ -60,7 +60,7 @@ def parse_hexadecimal(text: str, width: str) -> float:
 
 
 def _default_form(value: float, width: str) -> str:
-    """As many digits as the width needs; the quick path is exact where LLVM's integer arithmetic rounds once."""
+    """The digits that the width needs; the fast path is exact where LLVM's integer arithmetic rounds once."""
     if width == "f64":
         digits = f"{value:.17e}"
         last = digits[digits.index("e") - 1]
@@ -103,7 +103,9 @@ def _short_form(digits: str, exponent: int, precision: int) -> str:
 
 
 def _long_form(digits: str, exponent: int, precision: int) -> str:
-    """Plain for magnitudes near one, else `1.5E-10`; a plain integer has no point, so the caller writes it as bits."""
+    """Plain notation for magnitudes near one, else `1.5E-10`; an integer without a point is left to the caller, which
+    writes the bits.
+    """
     most_significant = exponent + len(digits) - 1
     scientific = (exponent > 3 or len(digits) + exponent > precision) if exponent >= 0 else most_significant < -3
     if scientific:

@@ -1,4 +1,4 @@
-"""Modules, functions and operations from text."""
+"""Parse modules, functions and operations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _QUOTED_OP = re.compile(r'"[^"\\]++"')
 
 
 def parse_module(text: str, resolve: OpResolver, source: str = "<text>") -> Module:
-    """The module of a text. Ops that `resolve` does not know stay as they are. Raises ParseError."""
+    """Parse a module. Ops unknown to `resolve` are kept unregistered. Raises ParseError."""
     parser = _ModuleParser(text, source, resolve)
     try:
         with collector_paused():
@@ -56,7 +56,7 @@ def parse_module(text: str, resolve: OpResolver, source: str = "<text>") -> Modu
 
 @contextlib.contextmanager
 def collector_paused() -> Generator[None]:
-    """No search for garbage while a graph grows: nothing of it is garbage, and searching would double the time."""
+    """Pause garbage collection while a graph is built: nothing in it is garbage, and collecting doubles the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -85,7 +85,7 @@ def parse_attribute(text: str) -> Attribute:
 
 
 class _ModuleParser(AttributeParser):
-    """Reads operations into blocks; `_values` maps the names in scope, and `_waiting` those used before they are."""
+    """Parses operations into blocks; `_values` maps the names in scope, and `_waiting` those used before definition."""
 
     def __init__(self, text: str, source: str, resolve: OpResolver) -> None:
         super().__init__(text, source)
@@ -98,7 +98,7 @@ class _ModuleParser(AttributeParser):
         self._current = Block()
 
     def module_of_file(self) -> Module:
-        """The one module of the text; functions that stand alone are put into one without name."""
+        """The only module of the text; top-level functions are put into a module without a name."""
         module: Module | None = None
         alone = Module("")
         while self.skip() < len(self.text):
@@ -243,7 +243,7 @@ class _ModuleParser(AttributeParser):
             self._define_results(result, count, operation, start)
 
     def _operation(self, block: Block) -> None:
-        """Any operation: several result names, regions, properties, custom forms."""
+        """Parse any operation: several result names, regions, properties, custom forms."""
         start = self.skip()
         outer, self._current = self._current, block
         results = self._result_names()
@@ -272,7 +272,7 @@ class _ModuleParser(AttributeParser):
                 self._define(name, [value], start, single=True)
 
     def _result_names(self) -> list[tuple[str, str | None]]:
-        """Names before the `=`, each with the number of results that it stands for, if stated."""
+        """Names before the `=`, each with its number of results, if stated."""
         results: list[tuple[str, str | None]] = []
         if self.sees("%"):
             while (match := self.take(_RESULT)) is not None:
@@ -305,7 +305,7 @@ class _ModuleParser(AttributeParser):
         return Operation(op, self._uses(places, signature.inputs, start), signature.results, location, extra, regions)
 
     def _formed(self, results: int) -> Operation | None:
-        """An operation in the form of its own; None when no op has one here."""
+        """Parse an operation in its custom form; None where no op has one here."""
         start = self.skip()
         match = self.take(_BARE_OP)
         form = None if match is None else getattr(self._class_of(match.group()), "form", None)
@@ -321,11 +321,11 @@ class _ModuleParser(AttributeParser):
         self._operation(block)
 
     def put_before(self, operation: Operation) -> None:
-        """Put an operation into the block before the one that is being read."""
+        """Insert an operation into the block before the operation that is being parsed."""
         self._current.append(operation)
 
     def defined_value(self) -> Value:
-        """A value that is defined already."""
+        """A value that is already defined."""
         match = self.take(_VALUE)
         if match is None:
             self.fail(f"expected a value such as %0, found {self.shown()}")
@@ -340,7 +340,7 @@ class _ModuleParser(AttributeParser):
         attributes: Mapping[str, Attribute],
         regions: Sequence[Region] = (),
     ) -> Operation:
-        """The operation of an op by name; the location that comes next is its own."""
+        """Create an operation by op name; the location that follows is its own."""
         start, location = self.pos, self.location()
         op, extra = self._make_op(name, attributes, location, start)
         return Operation(op, operands, results, location, extra, regions)
@@ -392,7 +392,7 @@ class _ModuleParser(AttributeParser):
         return [self._use(name, type, pos) for (name, pos), type in zip(places, types, strict=True)]
 
     def _use(self, name: str, type: Type, pos: int) -> Value:
-        """The value of a name; when it comes later, a stand-in until then."""
+        """The value of a name, or a placeholder if it is defined later."""
         value = self._scope.get(name)
         if value is None:
             if not _VALUE.fullmatch(name):
@@ -408,7 +408,7 @@ class _ModuleParser(AttributeParser):
         return value
 
     def _find(self, name: str) -> Value | None:
-        """The value of a name that is defined; the first result may be meant with and without its number."""
+        """The value of a defined name; the first result may be referred to with or without its number."""
         return self._scope.get(name) or self._scope.get(name.removesuffix("#0")) or self._scope.get(f"{name}#0")
 
     def _define_results(self, name: str, count: str | None, operation: Operation, start: int) -> None:
@@ -436,7 +436,7 @@ class _ModuleParser(AttributeParser):
                 stand_in.replace_with(value)
 
     def region(self) -> Region:
-        """`{ blocks }`; its names are its own, and those around it are seen."""
+        """Parse `{ blocks }` with a scope of its own, nested in the surrounding one."""
         outer = self._scope
         self._scope = dict(outer)
         self.expect("{", " before a region")

@@ -1,4 +1,4 @@
-"""Modules, functions and operations to text, as MLIR prints them with locations."""
+"""Print modules, functions and operations as MLIR does, with locations."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def print_module(module: Module) -> str:
 
 
 class _LocationTable:
-    """Aliases of locations. Names come first in order of appearance, then fused ones, which refer to them.
+    """Aliases of locations: names first, in order of appearance, then fused locations, which refer to them.
 
-    As in MLIR, those that an argument uses are defined before the module, all others behind it.
+    As in MLIR, locations of arguments are defined before the module and all others after it.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class _LocationTable:
         self._names: dict[str | tuple[str, ...], str] = {}
 
     def add(self, location: Location, early: bool = False) -> None:
-        """A location that the module uses."""
+        """Add a location of the module."""
         names = location.names
         if location.text is not None or len(names) < 2:
             text = location_text(location)
@@ -49,7 +49,7 @@ class _LocationTable:
             self._plain[text] = early or self._plain.get(text, False)
 
     def number(self) -> None:
-        """Give out the names; nothing is added any more."""
+        """Assign the aliases; no location may be added afterwards."""
         keys: list[str | tuple[str, ...]] = [*self._plain, *self._fused]
         self._names = {key: f"#loc{number or ''}" for number, key in enumerate(keys)}
 
@@ -61,7 +61,7 @@ class _LocationTable:
         return f" loc({self._names[names]})"
 
     def definitions(self, early: bool) -> list[str]:
-        """Lines before the module, or behind it."""
+        """The definitions before the module, or those after it."""
         lines = [f"{self._names[text]} = loc({text})" for text, is_early in self._plain.items() if is_early == early]
         for names, is_early in self._fused.items():
             if is_early == early:
@@ -71,7 +71,7 @@ class _LocationTable:
 
 
 class _Printer:
-    """One print. Texts of types and ops are remembered by object while the module keeps the objects alive."""
+    """One print. Texts of types and ops are cached by object identity while the module keeps the objects alive."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -84,7 +84,7 @@ class _Printer:
         self._locations = _LocationTable()
 
     def text(self) -> str:
-        """Everything, with a line end behind the last line."""
+        """The whole text, with a final newline."""
         self._collect_module(self._module)
         self._locations.number()
         self._print_module(self._module, "")
@@ -140,7 +140,7 @@ class _Printer:
         self._lines.append(f"{indent}}}{self._locations.reference(function.location)}")
 
     def _print_absent(self, function: Function, indent: str) -> int:
-        """Print what stands for absent operands if the function has nothing; returns the number of the next value."""
+        """Print an op for absent operands if the function has none; returns the number of the next value."""
         absent = AbsentOperand.of(function)
         if absent is None:
             return 0
@@ -164,7 +164,7 @@ class _Printer:
             self._print_operation(operation, indent, next_value, next_argument)
 
     def _number(self, block: Block, next_value: int) -> int:
-        """Name the results of a block, in order; regions inside go on from its end, as in MLIR."""
+        """Number the results of a block, in order; nested regions continue from its end, as in MLIR."""
         names = self._names
         for operation in block.operations:
             results = operation.results
@@ -215,7 +215,7 @@ class _Printer:
         self._lines.append(head + text + reference)
 
     def _print_parts(self, parts: Sequence[Part], indent: str, next_value: int, next_argument: int) -> str:
-        """Lines up to the last region; returns what stands behind it."""
+        """Print up to the last region; returns the rest of the line."""
         line = ""
         for part in parts:
             if isinstance(part, str):
@@ -237,12 +237,12 @@ class _Printer:
         return type_text(type)  # not remembered by object: forms also ask for types that they make up
 
     def attributes(self, operation: Operation, without: Sequence[str] = ()) -> str:
-        """` {...}`, empty when there are none besides those that are left out."""
+        """` {...}`, empty when there are no attributes besides the excluded ones."""
         named = {**attributes_of(operation.op), **operation.extra_attributes}
         return _dictionary({name: value for name, value in named.items() if name not in without})
 
     def inline(self, operation: Operation) -> Sequence[Part]:
-        """An operation without results and location, as part of another."""
+        """An operation without results and location, nested in another."""
         form = operation.op.form
         parts = None if form is None else form.write(operation, self)
         if parts is not None:
@@ -304,5 +304,5 @@ def _dictionary(attributes: dict[str, Attribute]) -> str:
 
 
 def _unknown(value: Value) -> str:
-    """A value that no block of the function defines; the verifier says so, the print stays readable."""
+    """A placeholder for a value that no block of the function defines; the verifier reports it."""
     return f"%<{value.name or 'unknown'}>"

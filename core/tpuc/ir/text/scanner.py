@@ -1,4 +1,4 @@
-"""A cursor over MLIR text: white space, punctuation, names, strings, and errors that say where."""
+"""A cursor over MLIR text: white space, punctuation, names, strings, and errors with positions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*")
 
 
 class Scanner:
-    """The text, where we are in it, and what may come next."""
+    """The text and the current position."""
 
     def __init__(self, text: str, source: str) -> None:
         self.text = text
@@ -38,7 +38,7 @@ class Scanner:
         return self.pos
 
     def sees(self, literal: str) -> bool:
-        """Does `literal` come next?"""
+        """True if `literal` comes next."""
         return self.text.startswith(literal, self.skip())
 
     def accept(self, literal: str) -> bool:
@@ -83,7 +83,7 @@ class Scanner:
         return unescape(match.group(1)) if match else self.fail(f"expected {what} in quotes, found {self.shown()}")
 
     def balanced(self, what: str) -> str:
-        """The text from a `<` to its `>`, as written; brackets nest, strings and `->` are stepped over."""
+        """The text from a `<` to the matching `>`, unchanged; brackets nest, strings and `->` are skipped."""
         start = self.pos
         depth = 0
         text = self.text
@@ -107,12 +107,12 @@ class Scanner:
         return self.fail(f"{what} has no end; a bracket is not closed", start)
 
     def shown(self) -> str:
-        """What comes next, for an error."""
+        """The text at the current position, for an error."""
         match = _SHOWN.match(self.text, self.skip())
         return f"'{match.group()[:40]}'" if match else "the end of the text"
 
     def fail(self, message: str, pos: int | None = None) -> NoReturn:
-        """Raise the error for the place `pos`, or where we are."""
+        """Raise the error for `pos`, by default the current position."""
         raise ParseError(f"{self.place(self.pos if pos is None else pos)}: {message}")
 
     def place(self, pos: int) -> str:
@@ -124,7 +124,7 @@ class Scanner:
 
 
 def unescape(text: str) -> str:
-    """The meaning of the inside of a quoted string; two hexadecimal digits are one UTF-8 byte."""
+    """The text inside a quoted string; two hexadecimal digits are one UTF-8 byte."""
     if "\\" not in text:
         return text
 
@@ -136,7 +136,7 @@ def unescape(text: str) -> str:
 
 
 def quote(text: str) -> str:
-    """A string in quotes, escaped as LLVM does it: everything outside printable ASCII as hexadecimal bytes."""
+    """A quoted string, escaped as in LLVM: everything outside printable ASCII as hexadecimal bytes."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     escaped = [
@@ -147,5 +147,5 @@ def quote(text: str) -> str:
 
 
 def name_or_quoted(name: str) -> str:
-    """A name as it stands in a dictionary or behind `@`: bare where it can be."""
+    """A name as printed in a dictionary or after `@`: without quotes where possible."""
     return name if _BARE_NAME.fullmatch(name) else quote(name)

@@ -1,4 +1,4 @@
-"""Types from text and to text."""
+"""Parse types."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _BUILTIN_KEPT = re.compile(r"(?:tuple|vector|memref|complex)(?=<)")
 
 
 class TypeParser(Scanner):
-    """Reads types. Equal texts give the same object."""
+    """Parses types. Equal texts give the same object."""
 
     def __init__(self, text: str, source: str) -> None:
         super().__init__(text, source)
@@ -56,14 +56,14 @@ class TypeParser(Scanner):
 
     @abstractmethod
     def attribute(self) -> Attribute:
-        """The attribute that comes next (as the encoding of a tensor)."""
+        """The next attribute (the encoding of a tensor)."""
 
     @abstractmethod
     def type_alias(self, name: str, pos: int) -> Type | ElementType:
-        """The type that `!name` stands for."""
+        """The type named `!name`."""
 
     def aliased_type(self) -> Type | ElementType:
-        """The type behind `!name =`, which may also be the element type of a tensor."""
+        """The type after `!name =`, which may also be the element type of a tensor."""
         return self._dialect_type() if self.sees("!") else self.type()
 
     def type(self) -> Type:
@@ -136,7 +136,7 @@ class TypeParser(Scanner):
         return element
 
     def _usual_tensor(self) -> TensorType | None:
-        """A ranked static tensor with or without an address, in one piece."""
+        """Fast path for a ranked static tensor with or without an address."""
         match = _USUAL_TENSOR.match(self.text, self.pos)
         if match is None:
             return None
@@ -206,7 +206,7 @@ class TypeParser(Scanner):
         return ScalarType(match.group()) if match else self.fail(f"expected {what}, found {self.shown()}")
 
     def plain_float(self) -> float:
-        """A float without type, as in quantised types."""
+        """A float without type, as in quantized types."""
         match = self.take(_FLOAT)
         if match is None:
             return self.fail(f"expected a number, found {self.shown()}")
@@ -266,6 +266,6 @@ class TypeParser(Scanner):
 
 
 def narrower_bounds(storage: str, low: int | None, high: int | None) -> tuple[int | None, int | None]:
-    """Storage bounds, both None when they are those of the storage type, which is how MLIR writes them."""
+    """Storage bounds, both None when they equal those of the storage type, which MLIR then omits."""
     bounds = Uniform(ScalarType(storage), ScalarType("f32"), 1.0, 0, low, high).bounds
     return (None, None) if bounds == Uniform(ScalarType(storage), ScalarType("f32"), 1.0).bounds else bounds

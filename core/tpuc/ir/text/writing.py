@@ -1,4 +1,4 @@
-"""Types, attributes and locations to text."""
+"""Print types, attributes and locations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def function_type_text(type: FunctionType) -> str:
 
 
 def results_text(results: list[str]) -> str:
-    """Result types: alone without brackets, unless it is a function type."""
+    """Result types; a single one has no parentheses, unless it is a function type."""
     if len(results) == 1 and not results[0].startswith("("):
         return results[0]
     return f"({', '.join(results)})"
@@ -130,12 +130,12 @@ def dense_array_text(element: str, items: Iterable[int | float | bool]) -> str:
 
 
 def symbol_text(name: str) -> str:
-    """`@name`; a path `outer::@name` is kept as it is."""
+    """`@name`; a path `outer::@name` stays unchanged."""
     return f"@{name if '::@' in name else name_or_quoted(name)}"
 
 
 def location_text(location: Location) -> str:
-    """The inside of `loc(...)`, written out without aliases."""
+    """The inside of `loc(...)`, without aliases."""
     if location.text is not None:
         return location.text
     names = location.names
@@ -149,7 +149,7 @@ def _name_of(item: tuple[str, Attribute]) -> str:
 
 
 def _item_text(attribute: Attribute) -> str:
-    """As an item of an array: 64-bit numbers go without their type."""
+    """An item of an array: 64-bit numbers are printed without their type."""
     match attribute:
         case IntegerAttr(value=value, type=ScalarType(name="i64")):
             return str(value)
