@@ -36,9 +36,7 @@ class FrameAlignment:
 
 @dataclass(frozen=True)
 class ImageFrame:
-    """An image in a camera's memory layout: its pixel format, such as `RGB_PLANAR`, and its extents without row
-    padding.
-    """
+    """An image in a camera's memory layout: its pixel format, such as `RGB_PLANAR`, and its extents, unpadded."""
 
     pixel_format: str
     dims: tuple[int, ...]
@@ -440,7 +438,7 @@ class Chip(ABC):
         return self.profiles
 
     def for_runtime(self, version: str) -> Chip:
-        """The chip variant whose files run on that version of the runtime; raises UsageError where there is none."""
+        """The chip variant whose files run on that runtime version; raises UsageError where there is none."""
         raise UsageError(
             f"files of chip '{self.description.name}' have no runtime version; leave out --runtime-version."
         )
