@@ -1,1 +1,1 @@
-"""Calibration: candidates for thresholds, their evaluation, the search among them."""
+"""Calibration: candidate tables, their evaluation, and the search among them."""

@@ -1,4 +1,4 @@
-"""Runs samples through a TOP module and finds a threshold for every value."""
+"""Run samples through a TOP module and find a threshold for every value."""
 
 from __future__ import annotations
 
@@ -30,29 +30,27 @@ COMPARED = "percentile"
 
 @dataclass(frozen=True)
 class Calibrate(Pass):
-    """One pass over the samples for ranges and histograms, so memory does not grow with their number; then tuning on
-    `tune_num` of them (0: none) with `tune_candidates` thresholds per value, by the error of ops and by what reaches
-    the network's outputs: of the tables, and those that the methods make, the one is taken that keeps most of what the
-    outputs decide, and of equal ones the outputs best (`kld` is compared with `percentile` too), with thresholds per
-    channel around functions of one tensor where outputs are better for them, all of a network whose filters are
-    equalised first where its outputs are clearly nearer to float for that (`move-factors` does so to what is compiled);
-    then the mean errors of products on `bias_num` samples (0: none), which `correct-bias` takes out of them where that
-    helps. These samples are spread over the data set.
+    """Collect ranges and histograms in one pass over the samples, then search for the best table; leaves
+    `calibration_table`.
 
-    Network inputs and few whole numbers keep their largest magnitude whatever the method, unless outputs are clearly
-    better for less: where values are few and evenly spread (pixels) a divergence of histograms says nothing. Networks
-    that take long are tuned and corrected on fewer samples, by a time reckoned from their operations. With `headroom`
-    thresholds are made for values so many times larger than those of the samples, and others are taken only for
-    decisions that are lost otherwise; that is 1.6 where the network's scores find next to nothing in the samples, which
-    is remarked on (a method without tuning keeps its own thresholds then). Samples come from `dataset` (folders or
-    files; `faces=3`: its samples count three times) or `data_list`; `method` is a name in `tpuc.calibrators`. Work is
-    spread over `workers` processes (0: threads of this one, one per core unless the network is quick) or the dask
-    `cluster`, to the same end. `statistics` is a file to keep what was seen in, which a refused calibration leaves as
-    it was, `resume` one to go on from. The samples are looked at first unless `lint` is off; `strict` makes an error of
-    what is remarked on otherwise. With `hold_out` tuning does not see some of many samples (`held_out_num` at most half
-    of them, 0: one in five), left in the result `check_samples`; their values still count for ranges. Filters of quick
-    networks and equalised ones, or of all with `round_weights`, are rounded by what multiplies them where outputs are
-    better. Leaves `calibration_table`.
+    Candidate tables come from the estimators, from tuning on `tune_num` samples (0: none) with `tune_candidates`
+    thresholds per value, and from the other proposers; the race keeps the one with the best prediction agreement, then
+    the best outputs. `kld` is also compared with `percentile`. Thresholds per channel, equalized filters, and rounded
+    filters (of quick networks, or of all with `round_weights`) are kept where outputs are clearly better. Last, the
+    mean errors of products on `bias_num` samples (0: none) are corrected where that helps. These samples are spread
+    over the data set; slow networks use fewer, by a budget in operations.
+
+    Network inputs and small integers keep their largest magnitude, unless outputs are clearly better for less: a
+    histogram divergence says nothing about few, evenly spread values such as pixels. `headroom` multiplies all ranges;
+    other thresholds are then taken only to recover lost predictions. The default is 1.6, with a remark, where the
+    network's scores find next to nothing in the samples (without tuning, the method's thresholds stay).
+
+    Samples come from `dataset` (folders or files; `faces=3` counts its samples three times) or `data_list`; `method` is
+    a name in `tpuc.calibrators`. Work is spread over `workers` processes (0: threads of this one) or the dask
+    `cluster`, with the same result. `statistics` is a file that keeps the statistics; a refused calibration leaves it
+    unchanged. `resume` is one to continue from. Samples are checked first unless `lint` is off; `strict` turns its
+    remarks into errors. With `hold_out` tuning does not see some samples (at most `held_out_num` and half of them; 0:
+    one in five); they are left in the result `check_samples`, and their values still count for ranges.
     """
 
     name = "calibrate"
@@ -122,7 +120,9 @@ class Calibrate(Pass):
         return choose_held_out(samples, skipped, self.held_out_num) if self.hold_out else ()
 
     def _needed_headroom(self, progress: Progress, context: PassContext, *, tunes: bool) -> float:
-        """What samples need that show nothing, with a remark; 0 for a method alone, which keeps its thresholds."""
+        """The headroom for samples that show nothing, with a remark; 0 without tuning, which keeps the method's
+        thresholds.
+        """
         won = {name: progress.histograms[name].wins for name in progress.counting.scores}
         found = tuple(unshown(progress.counting.scores, won, len(progress.samples) - len(progress.skipped)))
         if not found:
@@ -140,7 +140,7 @@ class Calibrate(Pass):
 
 
 def _methods(calibrator: Calibrator, context: PassContext) -> tuple[Calibrator, ...]:
-    """The default method is compared with another one; who names a method gets it."""
+    """The default method and the one it is compared with, or the method that the user names."""
     others = (context.registry.get("tpuc.calibrators", COMPARED)(),) if calibrator.name == DEFAULT else ()
     return (calibrator, *others)
 

@@ -1,4 +1,4 @@
-"""A candidate: one calibration table as a frozen value that remembers which place decided each threshold."""
+"""A candidate: a calibration table as a frozen value that records which stage decided each threshold."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Entries = Mapping[str, TensorThreshold]
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Thresholds, bias shifts, thresholds per channel, rounded filters, factors per channel that are moved between
-    filters beforehand, and every stage from the statistics on.
+    """Thresholds, bias shifts, thresholds per channel, rounded filters, channel factors moved between filters, and the
+    stages that led here from the statistics.
 
-    `channels` and `rounding` are those of the best candidate so far where they are None. One with a `handicap` is taken
-    where it scores so many decibels more than those without.
+    `channels` and `rounding` None: those of the best candidate so far. A candidate with a `handicap` must score that
+    many decibels more than those without.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Candidate:
     stages: tuple[Stage, ...] = ()
 
     def is_like(self, other: Candidate) -> bool:
-        """Does it compute the same? Filters that were rounded before leave nothing to correct."""
+        """True if both compute the same; with filters rounded beforehand there is nothing left to correct."""
         if self.channels is not other.channels or self.rounding is not other.rounding or self.entries != other.entries:
             return False
         return all(
@@ -44,8 +44,8 @@ class Candidate:
         )
 
     def through(self, place: str, entries: Entries, decided: Collection[str] = ()) -> Candidate:
-        """What a place makes of it: other entries. It decides those that changed, and `decided` even where it keeps
-        them.
+        """The candidate after a stage, with other entries. The stage decides the changed ones, and those in `decided`
+        even if unchanged.
         """
         changed = {
             name: one.threshold
@@ -60,7 +60,7 @@ class Candidate:
         return replace(self, name=name, shifts={} if shifts is None else shifts, handicap=handicap)
 
     def beside(self, best: Candidate) -> Candidate:
-        """With the thresholds per channel and the rounding of the best one so far, unless it has its own."""
+        """The candidate with thresholds per channel and rounding of the best one so far, unless it has its own."""
         return replace(
             self,
             channels=best.channels if self.channels is None else self.channels,

@@ -1,4 +1,4 @@
-"""Calibrates from samples to table: statistics, thresholds, tuning, each spread over a pool of workers."""
+"""Calibrate from samples to table: statistics, thresholds and tuning, each spread over a worker pool."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from tpuc_quantize.tables.history import Origin, Stage
 from tpuc_quantize.tables.table import TensorThreshold
 
 SAVE_EVERY = 32
-"""Units between two writings of the statistics file."""
+"""Work units between two saves of the statistics file."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The best candidate, samples that tuning used, what decided, and where it comes from. `rounding` says how integers
-    of filters differ from the nearest.
+    """The best candidate, the samples used for tuning, the reason for the choice, and its origin. `rounding`: by how
+    many steps filter integers differ from the nearest.
     """
 
     best: Candidate
@@ -47,7 +47,7 @@ class Found:
 
     @property
     def annotations(self) -> dict[str, tuple[str, ...]]:
-        """Sections of a table, of numbers per channel."""
+        """The sections of a table with numbers per channel."""
         found = {FACTORS: self.best.factors, SHIFTS: self.best.shifts, CHANNEL_THRESHOLDS: self.best.channels}
         lines = {name: annotation_lines(values) for name, values in found.items() if values}
         return lines | ({ROUNDING: rounding_lines(self.rounding)} if self.rounding else {})
@@ -55,8 +55,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Engine:
-    """What a calibration needs besides the samples. `statistics` is the file to save to, `resume` the one to go on
-    from. With `strict` a sample that cannot be read ends it.
+    """What a calibration needs besides the samples. `statistics` is the file to save to, `resume` the one to continue
+    from. With `strict` an unreadable sample is an error.
     """
 
     module: Module
@@ -69,7 +69,7 @@ class Engine:
 
     @property
     def network(self) -> PortableModule:
-        """The module as workers get it."""
+        """The module in the form that workers receive."""
         return PortableModule(self.module, self.context.registry)
 
     @cached_property
@@ -77,7 +77,7 @@ class Engine:
         return fingerprint(self.module)
 
     def begin(self, samples: SampleSource) -> Progress:
-        """Nothing yet, or what the file `resume` holds, with `samples` added."""
+        """Empty statistics, or those of the file `resume`, with `samples` added."""
         if self.resume is None or not self.resume.exists():
             return Progress(samples, self.counting)
         progress = load(self.resume, self._fingerprint, samples.inputs, self.counting)
@@ -92,12 +92,12 @@ class Engine:
     def kept(
         self, progress: Progress, settings: Settings, held_out: Sequence[int] = (), *, checks: bool = False
     ) -> Kept:
-        """See `kept_for`; of workers' samples nothing whole, which would be copied."""
+        """As `kept_for`; with worker processes no whole samples, which would have to be copied."""
         found = kept_for(self.module, progress, settings, held_out, checks=checks)
         return found if self.pool.in_process else replace(found, whole=frozenset())
 
     def collect(self, progress: Progress, kept: Kept | None = None) -> None:
-        """Bring the statistics up to the last sample, and keep what is wanted of some."""
+        """Update the statistics to the last sample, and keep what later stages need of some samples."""
         job = StatisticsJob(self.network, progress.samples, progress.counting, kept or Kept())
         first = progress.seen
         samples = range(first, len(progress.samples))
@@ -134,7 +134,7 @@ class Engine:
     def thresholds(
         self, progress: Progress, calibrator: Calibrator, given: frozenset[str], counts: frozenset[str]
     ) -> Candidate:
-        """What the method says of every value; inputs in `given` and `counts` keep their largest magnitude."""
+        """The method's threshold of every value; inputs in `given` and `counts` keep their largest magnitude."""
         chosen: dict[str, TensorThreshold] = {}
         observed: dict[str, float] = {}
         proposed: dict[str, float] = {}
@@ -162,7 +162,7 @@ class Engine:
     def search(
         self, progress: Progress, methods: Sequence[Calibrator], given: frozenset[str], settings: Settings
     ) -> Found:
-        """What the race selects of the methods' tables and of what proposers make of them."""
+        """The candidate selected by the race."""
         race = Race(self.search_of(progress, methods, given, settings), self.context.registry)
         best = race.run()
         best = best.through("thresholds per channel beside it", best.entries, best.channels or {})
@@ -178,8 +178,8 @@ class Engine:
         settings: Settings,
         factors: Mapping[str, Array] | None = None,
     ) -> Search:
-        """Of the network with factors per channel moved. Values that count things keep their largest magnitude, as
-        those in `given`.
+        """The search on the network with channel factors moved. Integers that count things, and values in `given`, keep
+        their largest magnitude.
         """
 
         def equalized(factors: Mapping[str, Array]) -> Search:
@@ -198,9 +198,7 @@ class Engine:
     def _with_factors(
         self, progress: Progress, factors: Mapping[str, Array], settings: Settings
     ) -> tuple[Engine, Progress]:
-        """The engine of the network with these factors per channel moved, and what the samples are there. All that
-        there is to say of them has been said.
-        """
+        """The engine of the network with these channel factors moved, and its statistics, without repeating remarks."""
         progress.values.clear()
         module = self.module.clone()
         move_factors(module, factors)
@@ -212,8 +210,8 @@ class Engine:
 
 
 def _depths(module: Module) -> dict[str, float]:
-    """From 0 to 1, by the name of a value: the share of the network's products that are computed up to there. Ops in
-    between, or one op that stands for several, make it no deeper.
+    """The depth of each value by name, from 0 to 1: the share of the network's products computed up to there. Other
+    ops, and ops that expand into several, add no depth.
     """
     seen, places = 0, dict[str, int]()
     for operation in module.main.operations:

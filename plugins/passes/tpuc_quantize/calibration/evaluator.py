@@ -1,4 +1,4 @@
-"""Evaluates calibration tables: runs them on samples and scores how well they keep the outputs."""
+"""Evaluate calibration tables: run them on samples and score how well the outputs are preserved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from tpuc_quantize.tables.table import TensorThreshold
 
 @dataclass(frozen=True)
 class _Run:
-    """Of some samples from `first` on: their outputs, and the values that errors are measured in, companded."""
+    """The results of consecutive samples from `first`: their outputs, and the companded values in which errors are
+    measured.
+    """
 
     first: int
     outputs: list[Outputs]
@@ -33,7 +35,7 @@ class _Run:
 
     @property
     def end(self) -> int:
-        """Behind the last of its samples."""
+        """Index after the last of its samples."""
         return self.first + len(self.outputs)
 
     def __add__(self, other: _Run) -> _Run:
@@ -42,8 +44,8 @@ class _Run:
 
 @dataclass
 class Evaluator:
-    """Runs samples through calibrated networks, here in `pool`. `quantized` makes one of a candidate; all should share
-    their int8 filters. `floats` are the samples' finished states in the module as it is, where these are known.
+    """Runs samples through quantized networks in `pool`. `quantized` builds the network of a candidate; all should
+    share their int8 filters. `floats` are the known final states of the samples in the float network.
     """
 
     module: Module
@@ -56,7 +58,7 @@ class Evaluator:
     measure: Measure = field(init=False)
     wanted: _Run = field(init=False)
     _signals: Array = field(init=False)
-    """Of each sample and output: `[samples, outputs]`."""
+    """Signal energy per sample and output: `[samples, outputs]`."""
 
     def __post_init__(self, floats: Sequence[State] | None) -> None:
         self.exact = FakeNetwork(self.module)
@@ -79,8 +81,8 @@ class Evaluator:
         return result
 
     def saturated(self, entries: Entries) -> dict[str, TensorThreshold]:
-        """The entries, with those of logits that reach far as large as logits have to be, and of what is put together
-        from them as of its parts.
+        """The entries, with thresholds of far-reaching logits limited to where logits saturate, and those of values
+        concatenated from them likewise.
         """
         result, names, changed = dict(entries), self.exact.plan.names, set[str]()
         for slot, limit in self.measure.enough.items():
@@ -96,8 +98,8 @@ class Evaluator:
         return result
 
     def evaluate(self, candidate: Candidate, best: Score | None = None) -> Score:
-        """What the outputs are worth with its thresholds and biases. What is hopeless against `best` runs on half of
-        the samples or a quarter, and gets as many decibels less than `best` as it has there, in every figure.
+        """The score of the outputs with a candidate's thresholds and biases. A candidate hopeless against `best` runs
+        on half or a quarter of the samples; every figure is then as many decibels below `best` as on those.
         """
         net, middle, count = self._network(candidate), self._middle, len(self.samples)
         early = middle // 2 if count >= CHECKS.few_samples else 0
@@ -125,7 +127,9 @@ class Evaluator:
         return len(self.samples) // 2
 
     def _scored(self, run: _Run, half: float, quarter: float = math.nan) -> Score:
-        """On the samples of a run; `half` and `quarter` are the means over the outputs on so many of all."""
+        """The score of a run; `half` and `quarter` are means over the outputs on the first half and quarter of the
+        samples.
+        """
         wanted = self.wanted.outputs[run.first : run.first + len(run.outputs)]
         pairs = list(zip(wanted, run.outputs, strict=True))
         metrics = [np.array([metric.energies(*pair) for pair in pairs]).reshape(-1, 2) for metric in self.task_metrics]
@@ -156,7 +160,9 @@ class Evaluator:
 
 
 def states_of(net: FakeNetwork, samples: Iterable[Mapping[str, Array] | None]) -> list[State] | None:
-    """Finished float states of what is known of samples by name; None where that is not all that a judge sees."""
+    """Final float states from what is known of each sample by name; None where that does not cover everything
+    measured.
+    """
     slots, wanted = {name: slot for slot, name in net.plan.names.items()}, slots_to_see(net)
     states: list[State] = []
     for values in samples:

@@ -1,4 +1,4 @@
-"""Compares a network with one that computes the same by other filters, such as equalized ones."""
+"""Compare a network with an equivalent one that has other filters, such as equalized ones."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _LOOKS = (
     (BUDGETS.alike // 4, COMPARISON.clearly),
     (BUDGETS.alike, COMPARISON.equalized),
 )
-"""Samples, and the decibels that have to be gained on them for a look at more."""
+"""Numbers of samples, and the gain in decibels on them that justifies more samples."""
 
 
 class Comparison(NamedTuple):
-    """Is the other network clearly better, what says so, and the round in which they ran."""
+    """Whether the other network is clearly better, the figures, and the round of the comparison."""
 
     is_better: bool
     reason: str
@@ -43,7 +43,7 @@ class Comparison(NamedTuple):
 
 
 def compare_networks(search: Search, other: Module, proposer: str, name: str) -> Comparison:
-    """By the outputs, with thresholds at the largest magnitudes of some samples: of one first, then of more."""
+    """Compare by outputs, with thresholds at the largest magnitudes of some samples: one sample first, then more."""
     is_better, reason, ran = False, "", Round("network", "", "", ())
     for count, gain in _LOOKS:
         samples = _some(search, affordable(search.module, BUDGETS.observation, count))
@@ -64,13 +64,13 @@ def compare_networks(search: Search, other: Module, proposer: str, name: str) ->
 
 
 def _some(search: Search, count: int) -> Samples:
-    """So many of the samples that can be read."""
+    """The first readable samples, up to a number."""
     usable = [place for place in range(len(search.progress.samples)) if place not in search.progress.skipped]
     return search.samples([usable[place] for place in spread(len(usable), count)])
 
 
 def _scored(module: Module, search: Search, samples: Samples) -> Score:
-    """On the network with thresholds at the largest magnitudes."""
+    """The score of the network with thresholds at the largest magnitudes."""
     exact = FakeNetwork(module)
     names = exact.plan.names
     seen = {*slots_to_see(exact), *(slot for _, slot in exact.plan.outputs)}

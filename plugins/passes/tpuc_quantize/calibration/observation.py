@@ -1,4 +1,4 @@
-"""Observes one float run of a sample for everything that tuning and bias correction need."""
+"""Observe one float run of a sample for everything that tuning and bias correction need."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tpuc_quantize.simulation.network import FakeNetwork, Filters, State
 from tpuc_quantize.tables.table import TensorThreshold
 
 MANY_ELEMENTS = 1 << 23
-"""Values of a network that take 32 MiB."""
+"""Number of elements from which a network is observed in two halves: 32 MiB of values."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What the samples at `places` are tuned with, see `Tuner` for those that are `distant` and `Weigher`."""
+    """The samples at `places` used for tuning; see `Tuner` for those that are `distant`, and `Weigher`."""
 
     places: tuple[int, ...]
     distant: frozenset[int]
@@ -36,7 +36,9 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Observation:
-    """Of one sample: distances and sensitivities if it is one for tuning, products' means if it is one for biases."""
+    """Observations of one sample: distances and sensitivities if it is used for tuning, means of products if it is used
+    for biases.
+    """
 
     distances: Distances = field(default_factory=dict[Place, Array])
     importance: Mapping[str, Importance] = field(default_factory=dict[str, Importance])
@@ -45,8 +47,8 @@ class Observation:
 
 @dataclass(frozen=True)
 class ObserveJob(Job[list[Observation]]):
-    """`biased` are the places of samples for biases; `filters` the int8 filters that all threads of a process share;
-    `known` all float values of some samples, by place.
+    """`biased` are the places of samples for biases; `filters` are int8 filters shared by all threads of a process;
+    `known` are all float values of some samples, by place.
     """
 
     network: PortableModule
@@ -110,8 +112,8 @@ def _weigher(net: FakeNetwork, tuning: Tuning | None) -> Weigher | None:
 
 
 def _middle(plan: Plan) -> int:
-    """The step behind which half of the elements of large networks come to be, 0 for small ones: the first half is
-    computed twice, and memory holds one half at a time.
+    """The step after which half of the elements of a large network are computed, 0 for small ones: the first half is
+    computed twice, so that memory holds one half at a time.
     """
     sizes = [sum(value.tensor.size for value in step.operation.results) for step in plan.steps]
     if sum(sizes) < MANY_ELEMENTS:

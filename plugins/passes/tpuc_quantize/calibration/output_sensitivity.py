@@ -1,4 +1,4 @@
-"""Tunes thresholds by output error: rounding and clipping errors weighted by output sensitivity."""
+"""Tune thresholds by output error: rounding and clipping errors weighted by output sensitivity."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tpuc_quantize.tables.table import TensorThreshold
 
 STEPS_PER_OCTAVE = 64
 BINS = 16 * STEPS_PER_OCTAVE
-"""Bins of magnitude, of equal parts: 16 octaves below the largest, twice as many as 8-bit integers have. Ranges that a
-few huge values span are resolved where all others are.
+"""Number of logarithmic magnitude bins: 16 octaves below the largest value, twice the range of 8-bit integers, so that
+ranges spanned by a few huge values are still resolved where all others lie.
 """
 _MAGNITUDE = 0x7FFFFFFF
 _SHIFT = 17  # leaves 6 bits of a float32's mantissa
@@ -34,9 +34,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Importance:
-    """Per sample and bin of magnitude: squared gradients summed, and gradients with the sign of their value summed.
+    """Squared gradients, and gradients times the sign of their value, summed per sample and magnitude bin.
 
-    `channels`: the `bin_costs` of all samples, for values that may have thresholds per channel.
+    `channels`: the `bin_costs` of all samples, for values that may get thresholds per channel.
     """
 
     squares: tuple[NDArray[np.float32], ...] = ()
@@ -50,8 +50,8 @@ class Importance:
 
 
 class Weigher:
-    """Per value in `limits`, with bins up to that limit; for those in `wide` also by channel. `powers` are
-    the mean squares that `Gradients` needs, by name.
+    """Computes the importance of values in `limits`, with bins up to that limit, and for those in `wide` also per
+    channel. `powers` are the mean squares that `Gradients` needs, by name.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Weigher:
         self._powers = {slot: powers[name] for slot, name in names if name in powers}
 
     def weigh(self, parts: Iterator[tuple[int, State]], seed: int) -> dict[str, Importance]:
-        """`parts` of a float run as for `Gradients.weights`; `seed` chooses the signs of sums of outputs."""
+        """`parts` of a float run as for `Gradients.weights`; `seed` selects the random signs of the output sums."""
         found: dict[str, Importance] = {}
         for slot, value, gradient in self._gradients.weights(parts, np.random.default_rng(seed), self._powers):
             if (name := self._names.get(slot)) is not None:
@@ -99,19 +99,19 @@ def _importance(value: Array, gradient: Array, limit: float, channels: Array | N
 
 
 def _first_bin(limit: float) -> int:
-    """The last bin holds `limit`."""
+    """The first bin; the last one contains `limit`."""
     return int(np.float32(limit).view(np.int32) >> _SHIFT) - BINS + 1
 
 
 def centres_of(limit: float) -> Floats:
-    """The middle of every bin; the first one holds what is smaller, too."""
+    """The center of every bin; the first one also holds all smaller magnitudes."""
     edges = (np.maximum(np.arange(BINS + 1, dtype=np.int32) + _first_bin(limit), 0) << _SHIFT).view(np.float32)
     centres = (edges[:-1].astype(np.float64) + edges[1:]) / 2
     return np.minimum(centres, limit)
 
 
 def merged(samples: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]:
-    """All samples, in their order."""
+    """The importances of all samples, concatenated in order."""
     every: dict[str, Importance] = {}
     for sample in samples:
         for name, one in sample.items():
@@ -127,11 +127,11 @@ def costs(
     signed: bool,
     headroom: float = UNSEEN,
 ) -> Floats:
-    """Expected squared error of the outputs per threshold. Half of what is cut off is that of values `headroom` times
+    """Expected squared error of the outputs per threshold. Half of the clipping error assumes values `headroom` times
     larger.
 
-    Rounding errors are as good as independent: their squares add up. What is cut off has the sign of its value and may
-    add up in the outputs as it is. The larger of both counts.
+    Rounding errors are nearly independent, so their squares add up. Clipping errors have the sign of their value and
+    may add up linearly in the outputs. The larger of the two counts.
     """
     squares = np.mean(importance.squares, axis=0, dtype=np.float64)
     sums = np.asarray(importance.sums, np.float64)
@@ -154,8 +154,8 @@ def choose_by_outputs(
     *,
     deep: bool = False,
 ) -> dict[str, TensorThreshold]:
-    """The entries with the threshold that costs the outputs least, a little above or below the method's own; with
-    `deep` also far below, where large values mean no more than others.
+    """The entries with the threshold that costs the outputs least, slightly above or below the method's own; with
+    `deep` also far below, where large values matter no more than others.
     """
     result = dict(entries)
     for name, one in importance.items():
@@ -172,7 +172,7 @@ def choose_by_outputs(
 
 
 def lowest_of(one: Importance, entry: TensorThreshold) -> float:
-    """What is at least held of a value: twice the magnitude up to which nearly all lies that the outputs depend on."""
+    """A lower bound of a value's threshold: twice the magnitude below which nearly all squared gradients lie."""
     limit = max(-entry.minimum, entry.maximum, 0.0)
     squares = np.mean(one.squares, axis=0, dtype=np.float64)
     below: Floats = np.cumsum(squares)

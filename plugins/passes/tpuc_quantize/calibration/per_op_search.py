@@ -1,4 +1,6 @@
-"""Per-op search: of thresholds between the estimator's and absmax, choose the one that changes the result least."""
+"""Per-op search: among thresholds between the estimator's and absmax, choose the one that changes the op's result
+least.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +20,25 @@ from tpuc_quantize.simulation.network import FakeNetwork, State, product_of_inte
 from tpuc_quantize.tables.table import TensorThreshold
 
 Place = tuple[int, int]
-"""A use of a value: step index and operand position; a step index of -1 is the network's result of that number."""
+"""A use of a value: step index and operand position; step index -1 means the network's result of that number."""
 Distances = Mapping[Place, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Thresholds to choose from, evenly spaced, the method's own first and absmax last."""
+    """Candidate thresholds, evenly spaced, the method's own first and absmax last."""
 
     thresholds: tuple[float, ...]
     signed: bool
 
     @property
     def grids(self) -> tuple[Grid, ...]:
-        """How each would store the value."""
+        """The quantization grid of each threshold."""
         return tuple(symmetric_grid(one, signed=self.signed) for one in self.thresholds)
 
 
 def candidates_of(entries: Mapping[str, TensorThreshold], count: int) -> dict[str, Candidates]:
-    """The values worth tuning."""
+    """The values for which tuning can help."""
     result: dict[str, Candidates] = {}
     for name, entry in entries.items():
         absmax = max(-entry.minimum, entry.maximum, 0.0)
@@ -47,9 +49,10 @@ def candidates_of(entries: Mapping[str, TensorThreshold], count: int) -> dict[st
 
 
 class Tuner:
-    """For each use of a value with candidates: the squared Euclidean distance of the op's result for each of them.
+    """Computes, for each use of a value and each candidate threshold, the squared Euclidean distance of the op's
+    result.
 
-    Operands other than the tuned one lie on the grids of `entries`, filters are int8.
+    The other operands lie on the grids of `entries`, filters are int8.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Tuner:
                 self.choices[slot] = candidates[name].grids
 
     def outputs(self, state: State) -> Distances:
-        """The distances of the network's results, behind its last step."""
+        """The distances of the network's results, after the last step."""
         result: dict[Place, NDArray[np.float64]] = {}
         for number, (_, slot) in enumerate(self.net.plan.outputs):
             array = state.values[slot]
@@ -113,7 +116,7 @@ class Tuner:
         return result
 
     def _part(self, index: int) -> _Part | _Rows | None:
-        """What tells enough about the result of a step that is much work; None: all of it."""
+        """A representative part of the result of an expensive step; None: the whole result."""
         step = self.net.plan.steps[index]
         op = step.operation.op
         if isinstance(op, (Elementwise, top.Concat)):
@@ -127,16 +130,16 @@ class Tuner:
 
 @dataclass(frozen=True)
 class _Part:
-    """Some channels of the result of a convolution or a pool, of some rows of its images."""
+    """Some channels and rows of the result of a convolution or a pool."""
 
     channels: slice
     rows: slice
     apart: bool
-    """Does a channel of the result depend on that of the images alone?"""
+    """True if a channel of the result depends only on the same channel of the images."""
 
     @classmethod
     def of_step(cls, step: Step) -> _Part | None:
-        """From the middle of the images; None where these are none."""
+        """A part from the middle of the images; None where the operands are not images."""
         op, images, result = step.operation.op, step.node.operand_types[0], step.node.result_type
         assert isinstance(op, (top.Conv, top.MaxPool, top.AvgPool))
         if images.rank != 4 or result.rank != 4:
@@ -149,13 +152,13 @@ class _Part:
         return cls(slice(None, None, every), slice(first, first + kept), _takes_channels_apart(step))
 
     def of(self, operands: Sequence[Array]) -> list[Array]:
-        """Images, filters and bias."""
+        """The parts of images, filters and bias."""
         x, *filters = operands
         images = x[:, self.channels, self.rows] if self.apart else x[:, :, self.rows]
         return [images, *(one[self.channels] if one.ndim == 4 else one.reshape(-1)[self.channels] for one in filters)]
 
     def op(self, step: Step) -> Op:
-        """The op, of so many channels."""
+        """The op, restricted to that many channels."""
         op = step.operation.op
         return replace(op, group=self._count(step)) if isinstance(op, top.Conv) and self.apart else op
 
@@ -173,25 +176,25 @@ class _Part:
 
 
 def _takes_channels_apart(step: Step) -> bool:
-    """Is it a pool, or a convolution of single channels?"""
+    """True for pools and depthwise convolutions, where a result channel depends on one operand channel only."""
     op, channels = step.operation.op, step.node.operand_types[0].dims[1]
     return not isinstance(op, top.Conv) or op.group == channels == step.node.result_type.dims[1] > 1
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Some rows along an axis of all operands of an element-wise op or a concatenation along another one."""
+    """Some rows along one axis of all operands of an element-wise op, or of a concatenation along another axis."""
 
     axis: int
     rows: slice
 
     def of(self, operands: Sequence[Array]) -> list[Array]:
-        """The operands, which are all as long along the axis."""
+        """The rows of the operands, which have equal extents along the axis."""
         place = (*(slice(None),) * self.axis, self.rows)
         return [np.ascontiguousarray(array[place]) for array in operands]
 
     def op(self, step: Step) -> Op:
-        """The op as it is."""
+        """The unchanged op."""
         return step.operation.op
 
     def node(self, step: Step) -> Node:
@@ -221,7 +224,9 @@ def choose(
     entries: Mapping[str, TensorThreshold],
     floors: Mapping[str, TensorThreshold] | None = None,
 ) -> dict[str, TensorThreshold]:
-    """The entries with tuned thresholds: least distance, of several uses the largest; none below those of `floors`."""
+    """The entries with tuned thresholds: least distance, for several uses the largest of their choices; none below
+    `floors`.
+    """
     plan = tuner.net.plan
     best: dict[str, float] = {}
     for (index, position), distances in totals.items():
@@ -240,7 +245,7 @@ def choose(
 
 
 def total(samples: Iterable[Distances]) -> Distances:
-    """The distances summed in the order of samples."""
+    """The distances, summed in the order of samples."""
     totals: dict[Place, NDArray[np.float64]] = {}
     for sample in samples:
         for place, distances in sample.items():

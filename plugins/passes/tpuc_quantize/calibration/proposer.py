@@ -1,4 +1,4 @@
-"""What a proposer of calibration tables is: one class that makes candidates from what a search has observed."""
+"""The base class of proposers, which turn observations of a search into candidate calibration tables."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["Candidate", "Entries", "Proposer", "Search"]
 
 
 class Proposer(ABC):
-    """Registered by name in `tpuc.proposers`. `round` is the round of the race that a proposer runs in which the race
-    does not name: behind the ones that it names.
+    """Registered by name in `tpuc.proposers`. `round` is the round of the race in which a proposer runs that the race
+    does not list, after the listed ones.
     """
 
     api_version: ClassVar[int] = 1
@@ -23,6 +23,6 @@ class Proposer(ABC):
 
     @abstractmethod
     def propose(self, search: Search) -> Iterable[Candidate]:
-        """Candidates, best guesses first; `search.best` is the one that was selected before this round. Nothing where
-        the idea does not apply.
+        """Candidates, best guesses first; `search.best` is the candidate selected in earlier rounds. Empty where the
+        idea does not apply.
         """

@@ -1,4 +1,4 @@
-"""The race of candidates: which proposers run in which order, and how one candidate of each round is selected."""
+"""The race of candidates: the order of proposers, and the rule that selects a candidate in each round."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tpuc_quantize.tables.history import Entrant, Round
 
 
 class Rule(Enum):
-    """How one candidate of a round is selected."""
+    """The rule that selects one candidate of a round."""
 
     BEST = "the best score"
     BEST_WITH_MARGIN = "the best score, but what headroom costs is no loss"
@@ -40,9 +40,11 @@ class Stage:
 
 
 _NETWORK = Stage("network", ("cross-layer-equalization",), Rule.NETWORK)
-"""Before all others, which are of the network that is selected."""
+"""Runs before all other stages, which then work on the selected network."""
 _CHANNELS = Stage("channels", ("channel-thresholds",), Rule.ALWAYS)
-"""They are there while tables are compared: without those that need them all tables are equally bad."""
+"""Active while tables are compared: where thresholds per channel are needed, all tables are equally bad without
+them.
+"""
 _BEHIND = (
     Stage("channels", ("tensor-thresholds",), Rule.SIMPLIFICATION),
     Stage("biases", ("bias-shifts",)),
@@ -62,9 +64,9 @@ UNSEEN_RACE = (
     Stage("tables", ("unseen-range", "deep-clipping", "range-estimators"), Rule.BEST_WITH_MARGIN),
     *_BEHIND,
 )
-"""Where samples do not show what the network looks for: thresholds have headroom."""
+"""For samples that do not show what the network looks for: thresholds get headroom."""
 UNTUNED_RACE = (Stage("ranges", ("scaled-range",), Rule.ALWAYS), Stage("biases", ("bias-shifts",)))
-"""Of a method that gets no tuning."""
+"""For a method without tuning."""
 
 
 def race_of(search: Search) -> tuple[Stage, ...]:
@@ -76,7 +78,7 @@ def race_of(search: Search) -> tuple[Stage, ...]:
 
 @dataclass
 class Race:
-    """Runs the stages; `rounds` and `reasons` say what was compared and what decided."""
+    """Runs the stages; `rounds` and `reasons` record the comparisons and what decided them."""
 
     search: Search
     registry: Registry
@@ -87,7 +89,7 @@ class Race:
         self._ran: list[tuple[str, Candidate, Score]] = []
 
     def run(self) -> Candidate:
-        """The candidate that is selected in the last round."""
+        """Return the candidate selected in the last round."""
         stages = race_of(self.search)
         strangers = self._strangers(
             {name for stage in (*RACE, *UNSEEN_RACE, *UNTUNED_RACE) for name in stage.proposers}
@@ -100,7 +102,7 @@ class Race:
         return self.search.best
 
     def _strangers(self, known: set[str]) -> Mapping[str, tuple[str, ...]]:
-        """Proposers that the race does not name, by their round."""
+        """Proposers that the race does not list, by round."""
         found: dict[str, tuple[str, ...]] = {}
         for name, proposer in self.registry.usable("tpuc.proposers"):
             if name not in known:
@@ -138,7 +140,7 @@ class Race:
         return found
 
     def _score(self) -> Score:
-        """Of the best candidate so far."""
+        """The score of the best candidate so far."""
         if self.search.score is None:
             self.search.score = self._evaluate("", self.search.best, None)
         else:
@@ -156,8 +158,8 @@ class Race:
             self.search.best, self.search.score = one, found
 
     def _change_network(self, proposers: Iterable[str]) -> None:
-        """The first that is better. What follows is a search of its own: thresholds are others, filters are rounded
-        however long that takes.
+        """Continue with the first equivalent network that is clearly better. Later stages search anew on it: its
+        thresholds differ, and its filters are rounded regardless of time.
         """
         for name, one in self._proposals(proposers):
             module = self.search.module.clone()
@@ -176,7 +178,9 @@ class Race:
             self.search.best, self.search.score = one, found
 
     def _select(self, stage: Stage) -> None:
-        """The best of all. What is equal is evaluated once; the best one so far runs last where its score is known."""
+        """The best of all candidates. Equal ones are evaluated once; the best one so far runs last where its score is
+        known.
+        """
         proposed = list(self._proposals(stage.proposers))
         if not proposed:
             return
@@ -213,5 +217,5 @@ class Race:
 
 
 def _is_better(one: Score, than: Score) -> bool:
-    """Clearly, and clearly worse in nothing."""
+    """True if clearly better in one figure and clearly worse in none."""
     return one.combined >= than.combined + COMPARISON.clear_gain and not one.is_clearly_worse_than(than)

@@ -1,4 +1,4 @@
-"""Headroom above the largest outputs that were seen: in half of all cases one of as many others reaches further."""
+"""Headroom above the largest observed outputs: in half of all cases the same number of new samples reaches further."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tpuc_quantize.tables.table import TensorThreshold
 
 
 def with_output_headroom(candidate: Candidate, module: Module, factor: float = 0.0) -> Candidate:
-    """The candidate, with thresholds of `outermost` values raised by `MARGINS.output`, unless they reach so far above
-    what was seen or cannot get there. What final sigmoids take is not cut off below the largest value seen, `factor`
-    times that if it is more: scores that are cut off are equal, and the best of them is any.
+    """The candidate with thresholds of `outermost` values raised by `MARGINS.output`, unless they already reach that
+    far or are bounded. Operands of final sigmoids are not clipped below their largest observed value, times `factor`
+    if that is more: clipped scores would tie, so that the best one is arbitrary.
     """
     entries = candidate.entries
     result, bounds = dict(entries), bounds_of(module)
@@ -40,14 +40,14 @@ def with_output_headroom(candidate: Candidate, module: Module, factor: float = 0
 
 
 def _logits(module: Module) -> set[str]:
-    """What final sigmoids take, and what that is only put together from."""
+    """Operands of final sigmoids, and the values they are assembled from."""
     outputs = {value.name for value in output_parts(module)}
     return {value.name for value in output_parts(module, through=(top.Sigmoid,))} - outputs
 
 
 def with_whole_scores(candidate: Candidate, module: Module) -> Candidate:
-    """The candidate, with outputs that reach up to 1 (scores) keeping all of it, whatever the samples show: other data
-    scores more.
+    """The candidate with outputs in [0, 1] (scores) covering the full range, whatever the samples show: other data may
+    score higher.
     """
     entries = candidate.entries
     scores = {name: replace(entries[name], threshold=1.0) for name in scores_of(module) & entries.keys()}
@@ -55,13 +55,15 @@ def with_whole_scores(candidate: Candidate, module: Module) -> Candidate:
 
 
 def scores_of(module: Module) -> set[str]:
-    """The outputs, and what they are only put together from, that are no larger than 1."""
+    """Outputs, and the values they are assembled from, that never exceed 1."""
     bounds = bounds_of(module)
     return {value.name for value in output_parts(module) if bounds.get(value.name) == 1.0}
 
 
 def with_headroom(entries: Mapping[str, TensorThreshold], module: Module, factor: float) -> dict[str, TensorThreshold]:
-    """The entries, `factor` times as large, as every method makes them of values so much larger; up to their bounds."""
+    """The entries scaled by `factor`, which equals every method's result for values so much larger; limited to known
+    bounds.
+    """
     result, bounds = dict(entries), bounds_of(module)
     for name, entry in entries.items():
         limit = max(bounds.get(name, entry.threshold * factor), entry.threshold)
@@ -70,6 +72,6 @@ def with_headroom(entries: Mapping[str, TensorThreshold], module: Module, factor
 
 
 def outermost(module: Module) -> set[str]:
-    """The outputs, what they are only put together from, and what a final Softmax takes instead of its result."""
+    """The outputs, the values they are assembled from, and the operand of a final Softmax instead of its result."""
     values = output_parts(module, through=(top.Softmax,))
     return {value.name for value in values if not isinstance(value.defining and value.defining.op, top.Softmax)}

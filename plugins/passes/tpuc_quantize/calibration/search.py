@@ -1,4 +1,4 @@
-"""What proposers know of a network: its samples, the methods' tables, observations, and the evaluator."""
+"""The state that proposers work on: samples, the methods' tables, observations, and the evaluator."""
 
 from __future__ import annotations
 
@@ -30,20 +30,19 @@ from tpuc_quantize.simulation.network import FakeNetwork, Filters
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 MOST_KEPT = 1 << 23
-"""Elements that are kept from the run that counts values, 32 MiB."""
+"""Elements kept from the counting run: 32 MiB."""
 MOST_WHOLE = 72 << 20
-"""Elements of whole samples that are kept from it until they are observed, 288 MiB; the others are computed again."""
+"""Elements of whole samples kept from the counting run until they are observed: 288 MiB; others are recomputed."""
 T = TypeVar("T")
 _WHATEVER = TensorThreshold(1.0, -1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Samples for tuning and for biases (0: none), and thresholds per value.
+    """Numbers of samples for tuning and biases (0: none), and thresholds per value.
 
-    With `headroom` thresholds are made for values so many times larger than the samples'; what is best on the samples
-    does not count then. With `round_weights` filters of networks that take long are rounded by what they are
-    multiplied with, too.
+    With `headroom`, thresholds are made for values that many times larger than the samples'; the best table on the
+    samples does not count then. `round_weights` rounds filters of slow networks, too.
     """
 
     tune_num: int = 10
@@ -54,8 +53,8 @@ class Settings:
 
 
 class Observed(NamedTuple):
-    """Of the float network: distances of results by threshold, what the outputs depend on, and means of products on the
-    samples at the places `biased`.
+    """Observations of the float network: distances of results by threshold, sensitivities of the outputs, and means of
+    products on the samples at the places `biased`.
     """
 
     tuner: Tuner
@@ -66,9 +65,9 @@ class Observed(NamedTuple):
 
 @dataclass
 class Search:
-    """One network's search for a table. `methods` are the tables of range estimators; values in `given` (inputs, and
-    what counts things) keep their largest magnitude. `best` is the candidate selected so far, `score` its score where
-    it is known. `equalized` makes the search of the network with factors per channel moved.
+    """The search for a table of one network. `methods` are the tables of range estimators; values in `given` (inputs,
+    and integers that count things) keep their largest magnitude. `best` is the candidate selected so far, `score`
+    its score where known. `equalized` creates the search of the network with channel factors moved.
     """
 
     module: Module
@@ -85,7 +84,7 @@ class Search:
     _made: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
     def once(self, make: Callable[[Search], T]) -> T:
-        """What a function makes of this search, made once."""
+        """The result of a function of this search, computed once."""
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]
@@ -97,18 +96,18 @@ class Search:
         return [reader.read(index) for index in range(len(source))]
 
     def spread(self, count: int) -> list[int]:
-        """The places of so many samples, evenly over the data set, or fewer of a network that takes long."""
+        """The places of that many samples, evenly spread over the data set; fewer for slow networks."""
         return _observed(self.progress, self.module, count)
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """Scores candidates on samples of its own."""
+        """The evaluator, with samples of its own."""
         places = _evaluated(self.progress, self.module)
         known = states_of(FakeNetwork(self.module), (self.progress.outputs.get(place) for place in places))
         return Evaluator(self.module, self.samples(places), self.quantized, self.pool, known)
 
     def quantized(self, candidate: Candidate) -> FakeNetwork:
-        """The network with a candidate's thresholds and rounding, its biases as they are."""
+        """The network with a candidate's thresholds and rounding, and unchanged biases."""
         calibrated = self._calibrated(candidate.entries)
         floats = float_tail(calibrated) if self.evaluator.measure.is_far else frozenset[str]()
         net = FakeNetwork(calibrated, stored=self._filters(candidate.rounding), floats=floats)
@@ -116,7 +115,7 @@ class Search:
         return net
 
     def _filters(self, rounding: Filters | None) -> Filters:
-        """The int8 filters that all networks with this rounding share, which runs add to."""
+        """The cache of int8 filters shared by all networks with this rounding."""
         if bool(rounding) not in self._stored:
             self._stored[bool(rounding)] = {**self._stored.get(False, {}), **(rounding or {})}
         return self._stored[bool(rounding)]
@@ -180,24 +179,24 @@ class Search:
 
     @cached_property
     def importance(self) -> dict[str, Importance]:
-        """What the outputs depend on, by value, over all samples for tuning."""
+        """The sensitivity of the outputs by value, over all samples for tuning."""
         return merged(one.importance for one in self.observed.tuning)
 
     @cached_property
     def free(self) -> dict[str, Importance]:
-        """Of the values whose thresholds are not settled beforehand."""
+        """The values whose thresholds are not fixed beforehand."""
         settled = self.given | scores_of(self.module)
         return {name: one for name, one in self.importance.items() if name not in settled}
 
     @cached_property
     def filter_shifts(self) -> Mapping[str, Array]:
-        """What biases lose by rounding filters alone, whatever the thresholds."""
+        """The mean errors that rounding filters alone causes, whatever the thresholds."""
         products = self.observed.products
         return filter_shifts(products[:: max(len(products) // BUDGETS.alike, 1)])
 
     @cached_property
     def tuned_per_op(self) -> list[Candidate]:
-        """Each method's table with the thresholds that change results of single ops least."""
+        """Each method's table after per-op search."""
         tuner, distances = self.observed.tuner, total(one.distances for one in self.observed.tuning)
         return [
             one.through("tuned op by op", choose(tuner, distances, self.lowest, one.entries), tuner.candidates)
@@ -206,11 +205,13 @@ class Search:
 
     @cached_property
     def last(self) -> Candidate:
-        """What tuning by outputs starts from: the last method's table, tuned op by op where there is one method."""
+        """The starting point for tuning by outputs: the last method's table, tuned per op where there is only one
+        method.
+        """
         return self.methods[-1] if len(self.methods) > 1 else self.tuned_per_op[-1]
 
     def by_outputs(self, importance: Mapping[str, Importance], headroom: float, *, deep: bool = False) -> Entries:
-        """The last method's thresholds with those that cost the outputs least, of values in `importance`."""
+        """The last method's table with the thresholds that cost the outputs least, for values in `importance`."""
         return choose_by_outputs(self.last.entries, importance, headroom, deep=deep)
 
     def _source(self, places: Sequence[int]) -> SampleSource:
@@ -219,7 +220,7 @@ class Search:
 
 
 def _spread(progress: Progress, count: int, *, skip_first: bool = False) -> list[int]:
-    """So many samples that can be read, evenly over the data set; `skip_first`: from the middles between those."""
+    """That many readable samples, evenly spread over the data set; `skip_first`: from the middles between those."""
     usable = [index for index in range(len(progress.samples)) if index not in progress.skipped]
     step = max(len(usable) / count, 1.0) if count else 0.0
     first = step / 2 if skip_first else 0.0
@@ -228,7 +229,7 @@ def _spread(progress: Progress, count: int, *, skip_first: bool = False) -> list
 
 
 def _observed(progress: Progress, module: Module, count: int) -> list[int]:
-    """The places of so many samples, evenly over the data set, or fewer of a network that takes long."""
+    """The places of that many samples, evenly spread over the data set; fewer for slow networks."""
     return _spread(progress, affordable(module, BUDGETS.observation, count))
 
 
@@ -241,9 +242,9 @@ def _evaluated(progress: Progress, module: Module) -> list[int]:
 def kept_for(
     module: Module, progress: Progress, settings: Settings, held_out: Sequence[int] = (), *, checks: bool = False
 ) -> Kept:
-    """What the run that counts values should keep for the evaluator, for some of those that will be held out if all
-    samples can be read, and where a check follows without such for the samples that it looks at; nothing where that is
-    much. See `_kept_of_observed` for the samples that are observed.
+    """What the counting run keeps for the evaluator, for some of the samples that will be held out if all samples are
+    readable, and for those that a later check uses; nothing where that is too much. See `_kept_of_observed` for
+    observed samples.
     """
     checked = to_check(progress.samples, module) if checks and not held_out else ()
     net = FakeNetwork(module)
@@ -257,7 +258,7 @@ def kept_for(
 
 
 def _kept_of_observed(net: FakeNetwork, progress: Progress, settings: Settings) -> dict[str, frozenset[int]]:
-    """The places of samples of which all values are kept, and of those whose means of products are."""
+    """The places of samples of which all values are kept, and of those whose means of products are kept."""
     tuned, biased = (_observed(progress, net.module, count) for count in (settings.tune_num, settings.bias_num))
     size = sum(value.tensor.size for step in net.plan.steps for value in step.operation.results)
     # Means depend on how filters are rounded.
@@ -267,5 +268,5 @@ def _kept_of_observed(net: FakeNetwork, progress: Progress, settings: Settings) 
 
 
 def rounds_weights(module: Module, settings: Settings) -> bool:
-    """Are filters rounded by what they are multiplied with?"""
+    """True if filters are rounded by the second moments of their operands."""
     return settings.round_weights or operations_of(module) <= BUDGETS.quick

@@ -1,1 +1,1 @@
-"""A calibration table becomes the ranges of a module: import, propagation, scales from training."""
+"""Turn a calibration table into the ranges of a module: import, propagation, and scales from training."""

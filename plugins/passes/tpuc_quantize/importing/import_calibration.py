@@ -1,4 +1,4 @@
-"""Puts the thresholds of a calibration table on the values of a TOP module."""
+"""Apply the thresholds of a calibration table to the values of a TOP module."""
 
 from __future__ import annotations
 
@@ -33,13 +33,11 @@ from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold, as_tab
 
 @dataclass(frozen=True)
 class ImportCalibration(Pass):
-    """Float values become `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0, threshold]`
-    for values that were never negative; in asymmetric modes `[min, max]` as observed.
+    """Give float values the type `!quant.calibrated<f32<min:max>>`: symmetric `[-threshold, threshold]`, or `[0,
+    threshold]` for values that were never negative; in asymmetric modes the observed `[min, max]`.
 
-    A table that training wrote may leave values out, which stay floats, and has the scales of weights.
-
-    The table is the file `table`, or the result `calibration_table`: a table, or the path of one. `asymmetric` is as
-    the mode of the run says where it is not given.
+    A table from training may omit values, which stay floats, and contains the scales of weights. The table is the file
+    `table`, or the result `calibration_table`: a table, or its path. `asymmetric` defaults to the run's mode.
     """
 
     name = "import-calibration"
@@ -47,7 +45,7 @@ class ImportCalibration(Pass):
     asymmetric: bool | None = None
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises CalibrationError when the table names none, or not all, of the module's values."""
+        """See Pass; raises CalibrationError when the table lacks values of the module."""
         given: CalibrationTable | str | Path | None = self.table or context.find(CALIBRATION_TABLE)
         table = as_table(given)
         context.leave(CALIBRATION_TABLE, table)

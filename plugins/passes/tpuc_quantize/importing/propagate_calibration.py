@@ -1,4 +1,4 @@
-"""Lets neighbouring values share one threshold where the op between them does not rescale."""
+"""Let neighboring values share one threshold where the op between them does not rescale."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ class PropagateCalibration(Pass):
     """Share thresholds between neighbors, so that Sx / Sy is 1 between them.
 
     In this order: forward through shape ops, keep signs, backward into joins, relus and pools, forward through all ops
-    that only select or move values, keep signs again, and both ways through sums with a negligible operand.
-
-    Thresholds that training found are those that it computed with: only shape ops take over their operand's.
+    that only select or move values, keep signs again, and both ways through sums with a negligible operand. Thresholds
+    from training are those that it computed with: only shape ops take over their operand's.
     """
 
     name = "propagate-calibration"
@@ -59,7 +58,7 @@ def _backward(module: Module, operation: Operation) -> bool:
 
 
 def calibrated_copy(module: Module, context: PassContext, table: str = "") -> Module:
-    """A copy of a module with the thresholds of a table, given as for `import-calibration`."""
+    """A copy of a module with the thresholds of a table, as for `import-calibration`."""
     calibrated = module.clone()
     DropDynamicQuantisation().run(calibrated, context)
     MoveFactors(table).run(calibrated, context)
@@ -69,7 +68,7 @@ def calibrated_copy(module: Module, context: PassContext, table: str = "") -> Mo
 
 
 def propagated(origin: Origin, module: Module, table: CalibrationTable, context: PassContext) -> Origin:
-    """The origin of a table's thresholds, with what compiling makes of them."""
+    """The origin of a table's thresholds, followed by the changes that compilation makes."""
     silent = replace(context, results={CALIBRATION_TABLE: table}, remark=context.log)
     operations = calibrated_copy(module, silent).main.operations
     taken = {

@@ -13,12 +13,12 @@ from tpuc_quantize.simulation.output_slots import rearranges
 
 @dataclass(frozen=True)
 class SharingRules:
-    """Quotients of thresholds from which values do not share one, by definition of eight bits."""
+    """Ratios of thresholds from which values do not share one; they follow from eight bits."""
 
     lost: float = 16.0
-    """An operand so much smaller than the result would keep four of its eight bits."""
+    """An operand smaller than the result by this factor would keep four of its eight bits."""
     negligible: float = 1024.0
-    """A summand so many times smaller is less than half of a step, an element so many times larger leaves none."""
+    """A summand smaller by this factor is below half a step; an element larger by it leaves no resolution."""
 
 
 RULES = SharingRules()
@@ -31,7 +31,7 @@ def calibration(value: Value) -> Calibrated | None:
 
 
 def take_range(value: Value, minimum: float, maximum: float) -> bool:
-    """Give a calibrated value another range; returns whether that changed anything."""
+    """Give a calibrated value another range; returns True if that changed anything."""
     old = calibration(value)
     if old is None or (old.minimum, old.maximum) == (minimum, maximum):
         return False
@@ -40,12 +40,12 @@ def take_range(value: Value, minimum: float, maximum: float) -> bool:
 
 
 def operands_of(operation: Operation) -> list[Value]:
-    """The operands that have a range."""
+    """The calibrated operands."""
     return [operand for operand in operation.operands if calibration(operand) is not None]
 
 
 def forward(module: Module, operation: Operation, trait: type = KeepsRange) -> bool:
-    """Results take the first operand's range, unless the op makes results beyond it."""
+    """Results take the first operand's range, unless the op's results can exceed it."""
     sources = operands_of(operation)
     if not states(operation.op, trait) or not sources or _has_relu(operation):
         return False
@@ -60,7 +60,7 @@ def forward(module: Module, operation: Operation, trait: type = KeepsRange) -> b
 
 
 def _stays_within(module: Module, operation: Operation, low: float, high: float) -> bool:
-    """Does the op make no results outside of a range, 0 included, from values within it?"""
+    """True if the op maps values within a range that includes 0 to results within it."""
     low, high = min(low, 0.0), max(high, 0.0)
     if not isinstance(operation.op, KeepsRange):
         return True
@@ -69,7 +69,7 @@ def _stays_within(module: Module, operation: Operation, low: float, high: float)
 
 
 def _only_summand(operation: Operation) -> Value | None:
-    """The operand of a sum beside which no other one is as large as half of a step."""
+    """The operand of a sum when every other operand is smaller than half a step."""
     if not isinstance(operation.op, top.Add) or operation.op.coeff is not None or _has_relu(operation):
         return None
     found = [(known.threshold, place) for place, one in enumerate(operation.operands) if (known := calibration(one))]
@@ -80,7 +80,7 @@ def _only_summand(operation: Operation) -> Value | None:
 
 
 def backward_sum(operation: Operation) -> bool:
-    """The only summand has a range as large as that of the result: what reads one reads the other."""
+    """The only summand takes the range of the result, so that readers of both share it."""
     operand = _only_summand(operation)
     if operand is None:
         return False
@@ -98,8 +98,8 @@ def forward_sum(operation: Operation) -> bool:
 
 
 def backward_join(operation: Operation) -> bool:
-    """Operands of a join that nobody else uses take the result's range: the join then only copies. Those that are much
-    smaller keep theirs where the result is only given out, which may happen in floats.
+    """Operands of a join without other users take the result's range: the join then only copies. Much smaller ones keep
+    theirs where the result is only a network output, which may be computed in floats.
     """
     result = calibration(operation.result) if operation.results else None
     if not isinstance(operation.op, ChoosesElements) or result is None or _has_relu(operation):
@@ -114,7 +114,7 @@ def backward_join(operation: Operation) -> bool:
 
 
 def _is_given_out(value: Value) -> bool:
-    """Do only outputs use it, as it is or put together with others?"""
+    """True if only network outputs use it, directly or through joins."""
     users = value.users
     return bool(users) and all(
         isinstance(user.op, Return) or (rearranges(user.op) and _is_given_out(user.result)) for user in users
@@ -127,10 +127,10 @@ def _is_lost(operand: Value, result: Calibrated) -> bool:
 
 
 def backward_unary(module: Module, operation: Operation) -> bool:
-    """The operand takes the result's range where the op does not change what is above zero and nobody else uses it.
+    """The operand takes the result's range where the op keeps positive values and nothing else uses the operand.
 
-    A sloped op only raises it: what lies below zero must not be cut off before it is flattened. One that makes larger
-    values of those below zero leaves it alone.
+    An op with a slope only raises it: negative values must not be clipped before they are scaled down. An op that
+    enlarges negative values leaves it unchanged.
     """
     if not states(operation.op, TakesResultRange) or not operation.results or _has_relu(operation):
         return False
@@ -151,8 +151,8 @@ def backward_unary(module: Module, operation: Operation) -> bool:
 
 
 def backward_pad(module: Module, operation: Operation) -> bool:
-    """The operand of a pad takes the result's range where the pads are beyond its own: chips fill them in as stored
-    values of the operand. It does not where nothing would be left of the operand, or little for others that read it.
+    """The operand of a pad takes the result's range where pad values exceed its own: chips fill pads with stored values
+    of the operand. Not where too little resolution would remain for the operand or its other readers.
     """
     if not isinstance(operation.op, top.Pad):
         return False
@@ -166,12 +166,14 @@ def backward_pad(module: Module, operation: Operation) -> bool:
 
 
 def _is_mask(operation: Operation, source: Calibrated) -> bool:
-    """Are pads so far beyond the range that eight bits would hold nothing else? They only have to stay extreme."""
+    """True if pad values lie so far outside the range that eight bits would resolve nothing else; they only need to
+    stay extreme.
+    """
     return isinstance(operation.op, top.Pad) and abs(operation.op.val) > RULES.negligible * source.threshold
 
 
 def keep_sign(operation: Operation) -> bool:
-    """A result of signed operands is signed too, unless a fused relu has cut off what is below zero."""
+    """A result of signed operands is signed too, unless a fused relu removes negative values."""
     if not isinstance(operation.op, KeepsSign) or not operation.results or _has_relu(operation):
         return False
     result = calibration(operation.result)
@@ -191,5 +193,5 @@ def _is_signed(value: Value) -> bool:
 
 
 def _fits_sign(operand: Value, result: Calibrated) -> bool:
-    """A signed operand must not lose its lower half."""
+    """True unless a signed operand would lose its negative half."""
     return result.minimum < 0 or not _is_signed(operand)

@@ -1,4 +1,4 @@
-"""Reads scales that quantization-aware training found from the table of its tool."""
+"""Read the scales found by quantization-aware training from its table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tpuc_quantize.importing.propagation import RULES
 from tpuc_quantize.tables.table import FP8, INT4, CalibrationTable, LearnedScales, TensorThreshold
 
 _SUFFIXES = {1: "weight", 2: "bias"}
-"""What the tool appends to the name of a product for its operands."""
+"""Suffixes that the tool appends to the name of a product for its operands."""
 
 
 def own_entries(table: CalibrationTable, names: Collection[str]) -> dict[str, TensorThreshold]:
-    """The entries of the table by names of values: TPU-MLIR appends the operator's name to that of a tensor."""
+    """The entries of the table by value name: TPU-MLIR appends the operator's name to the tensor's name."""
     return {own_name(name, names): entry for name, entry in table.entries.items()}
 
 
 def own_name(name: str, names: Collection[str]) -> str:
-    """The value that a table means: 'x_Conv' is the value 'x' where there is none of the whole name."""
+    """The value that a table entry refers to: 'x_Conv' is the value 'x' unless a value has the full name."""
     stem, _, operator = name.rpartition("_")
     return stem if name not in names and stem in names and operator[:1].isupper() else name
 
@@ -33,8 +33,8 @@ def own_name(name: str, names: Collection[str]) -> str:
 def learned_entries(
     module: Module, table: CalibrationTable, entries: Mapping[str, TensorThreshold]
 ) -> dict[str, TensorThreshold]:
-    """The entries, and more: values without one have that of 4 bits, which spans the same numbers, or that of the
-    operand whose range they about keep, as wide as slopes and bounds make it.
+    """The entries, completed: values without one take that of 4 bits, which spans the same range, or that of the
+    operand whose range they roughly keep, widened by slopes and bounds.
     """
     names = {value.name for operation in module.main.operations for value in operation.results}
     narrow = {own_name(name, names): entry for name, entry in table.int4_entries.items()}
@@ -48,8 +48,8 @@ def learned_entries(
 
 
 def _widened(entry: TensorThreshold, operation: Operation, module: Module) -> TensorThreshold:
-    """The entry of an operand for a result that may reach further; what hides elements, so far that nothing else would
-    be left, is no part of a range.
+    """The operand's entry for a result that may reach further; fill values of masks would leave no resolution and are
+    not part of the range.
     """
     if not isinstance(operation.op, KeepsRange):
         return entry
@@ -65,7 +65,7 @@ def _widened(entry: TensorThreshold, operation: Operation, module: Module) -> Te
 
 
 def remark_on_kinds(table: CalibrationTable, context: PassContext) -> None:
-    """Say what the chip has no numbers for."""
+    """Remark on number types that the chip lacks."""
     if context.chip is None:
         return
     chip = context.chip.description
@@ -84,7 +84,7 @@ def remark_on_kinds(table: CalibrationTable, context: PassContext) -> None:
 
 
 def keep_floats(module: Module, missing: list[str], context: PassContext) -> None:
-    """Ops whose results training did not quantise are computed with floats."""
+    """Compute ops in floats whose results training did not quantize."""
     context.remark(
         f"{module.name}: the calibration table has no scales for {len(missing)} values (first: '{missing[0]}'); their "
         "ops compute in float"
@@ -96,10 +96,9 @@ def keep_floats(module: Module, missing: list[str], context: PassContext) -> Non
 
 
 def give_scales(module: Module, scales: Mapping[str, LearnedScales]) -> None:
-    """Filters get the scales that training found for them; biases are rounded to whole steps of theirs.
+    """Give filters the scales found by training; biases are rounded to whole steps of theirs.
 
-    Raises CalibrationError for a weight that the module does not have, and for a number of scales that it does not
-    have channels for.
+    Raises CalibrationError for an unknown weight, and for a number of scales that does not match the channels.
     """
     products = {operation.name for operation in module.main.operations if isinstance(operation.op, Product)}
     named = {_own_weight(name, products): name for name in scales}

@@ -1,4 +1,4 @@
-"""The pass that reads a calibration table, with the name and the options that TPU-MLIR's has."""
+"""The pass that reads a calibration table, with TPU-MLIR's name and options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc_quantize.importing.import_calibration import ImportCalibration
 
 @dataclass(frozen=True)
 class ImportCalibrationTable(Pass):
-    """`import-calibration` of the table `file`; `asymmetric` says which ranges of it count, whatever the run's mode."""
+    """`import-calibration` with the table `file`; `asymmetric` selects its ranges, whatever the run's mode."""
 
     name = "import-calibration-table"
     file: str = ""

@@ -1,1 +1,1 @@
-"""What outputs mean: output heads, prediction agreement, scores of candidates, gradients of errors."""
+"""The meaning of outputs: output heads, prediction agreement, scores of candidates, gradients of errors."""

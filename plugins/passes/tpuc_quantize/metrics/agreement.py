@@ -1,4 +1,4 @@
-"""Prediction rules of outputs (class, detection, number), and whether two runs agree on them."""
+"""Prediction rules of outputs (class, detection, number), and the agreement of two runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tpuc_quantize.metrics.output_groups import Part
 from tpuc_quantize.options.tuning import AGREEMENT
 
 Outputs: TypeAlias = Mapping[str, Array]
-"""The outputs of a network for one sample, by the names of the module that `task_metrics_of` was given."""
+"""The outputs of a network for one sample, by the names in the module passed to `task_metrics_of`."""
 
 
 class CachedOutputs(dict[str, Array]):
-    """The outputs of one sample, with what task metrics have made of them: each is asked several times."""
+    """The outputs of one sample, with cached results of task metrics."""
 
     def __init__(self, outputs: Outputs) -> None:
         super().__init__(outputs)
@@ -31,7 +31,7 @@ class CachedOutputs(dict[str, Array]):
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many decisions are the same, of how many."""
+    """The number of equal predictions, and of all predictions."""
 
     same: int = 0
     total: int = 0
@@ -41,28 +41,30 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """From 0 to 1; 1 where nothing was decided."""
+        """From 0 to 1; 1 where there are no predictions."""
         return self.same / self.total if self.total else 1.0
 
 
 @dataclass(frozen=True)
 class TaskMetric(ABC):
-    """What one part of an output decides."""
+    """The predictions in one part of an output."""
 
     kind: ClassVar[str]
     part: Part
 
     @property
     def name(self) -> str:
-        """Of the value that the part is."""
+        """The name of the part's value."""
         return self.part.name
 
     @abstractmethod
     def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
-        """The decisions of one sample."""
+        """The predictions of one sample."""
 
     def meaning(self, outputs: Outputs) -> Array:
-        """The part as its reader takes it: without what no decision depends on, such as differences of sure logits."""
+        """The part as its reader uses it: without differences that affect no prediction, such as those of saturated
+        logits.
+        """
         if not isinstance(outputs, CachedOutputs):
             return self._meaning(outputs)
         if id(self) not in outputs.meanings:
@@ -71,15 +73,15 @@ class TaskMetric(ABC):
 
     @abstractmethod
     def _meaning(self, outputs: Outputs) -> Array:
-        """As `meaning`, computed."""
+        """Computes `meaning`."""
 
     def weights(self, wanted: Outputs) -> Array | float:
-        """How much errors count, element by element."""
+        """The weight of errors, element by element."""
         del wanted
         return 1.0
 
     def energies(self, wanted: Outputs, got: Outputs) -> tuple[float, float]:
-        """Signal and noise of what the part means, for one sample; numbers that are none make the noise infinite."""
+        """Signal and noise energy of the part's meaning for one sample; NaN makes the noise infinite."""
         a, b = self.meaning(wanted), self.meaning(got)
         if not np.isfinite(b).all():
             return 0.0, math.inf
@@ -87,18 +89,18 @@ class TaskMetric(ABC):
         return float((weights * a * a).sum()), float((weights * (a - b) ** 2).sum())
 
     def agreement(self, wanted: Sequence[Outputs], got: Sequence[Outputs]) -> Agreement:
-        """The decisions of several samples."""
+        """The agreement over several samples."""
         return sum((self.decided(a, b) for a, b in zip(wanted, got, strict=True)), Agreement())
 
     def closeness(self, wanted: Sequence[Outputs], got: Sequence[Outputs]) -> float:
-        """Signal to noise of what the part means over several samples, in decibels."""
+        """Signal-to-noise ratio of the part's meaning over several samples, in decibels."""
         sums = np.sum([self.energies(a, b) for a, b in zip(wanted, got, strict=True)], axis=0)
         return decibels(float(sums[0]), float(sums[1]))
 
 
 @dataclass(frozen=True)
 class Presence(TaskMetric):
-    """Whether something is there, at each place: scores from 0 to 1, their logarithms, or with a `scale` logits times
+    """Presence of an object at each place: scores from 0 to 1, their logarithms, or with a `scale` logits times
     that.
     """
 
@@ -118,15 +120,15 @@ class Presence(TaskMetric):
         return _counted(counted, (a > 0.5) & (b > 0.5))
 
     def sureness(self, outputs: Outputs) -> Array:
-        """How sure something is to be at each place; see `Numbers`."""
+        """The confidence that something is present at each place; see `Numbers`."""
         return self.meaning(outputs)
 
 
 @dataclass(frozen=True)
 class Classes(TaskMetric):
-    """Which of the classes along an axis: probabilities, their logarithms, or with a `scale` logits times that.
+    """The class along an axis: probabilities, their logarithms, or with a `scale` logits times that.
 
-    With a `background`, the class of most places, only those of other classes count.
+    With a `background`, the class of most places, only places of other classes count.
     """
 
     kind = "classes"
@@ -154,7 +156,7 @@ class Classes(TaskMetric):
         return _counted(sure[0] | sure[1], (a == b) & finite)
 
     def sureness(self, outputs: Outputs) -> Array:
-        """How sure each place is not to be background; see `Numbers`."""
+        """The confidence that each place is not background; see `Numbers`."""
         probabilities = self.meaning(outputs)
         if self.background is None:
             return probabilities.max(self.axis)
@@ -163,8 +165,8 @@ class Classes(TaskMetric):
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """The scores of a part's places: the axis of its classes, if it has one, is left out. `chosen` says which of them
-    where the part has only some of the places that are scored.
+    """The scores of a part's places, without the axis of their classes, if any. `chosen` selects the part's places
+    where it covers only some of the scored ones.
     """
 
     metric: Presence | Classes
@@ -179,8 +181,8 @@ class Scored:
 
 @dataclass(frozen=True)
 class Numbers(TaskMetric):
-    """Boxes, positions, values: what is near enough. `axis` holds the numbers of a place, which count as much as the
-    places' `scores` say.
+    """Boxes, positions, values: they agree when close enough. `axis` holds the numbers of a place, weighted by the
+    `scores` of the places.
     """
 
     kind = "numbers"
@@ -222,7 +224,7 @@ class Numbers(TaskMetric):
 
 @dataclass(frozen=True)
 class Labels(TaskMetric):
-    """Whole numbers, which are right or wrong."""
+    """Integers, which are right or wrong."""
 
     kind = "labels"
 
@@ -235,7 +237,7 @@ class Labels(TaskMetric):
 
 
 def _counted(counted: Array, same: Array) -> Agreement:
-    """Of the decisions that count; that there is none is one decision, on which both agree."""
+    """The agreement of the confident predictions; having none is one prediction, on which both agree."""
     total = int(counted.sum())
     return Agreement(int((counted & same).sum()), total) if total else Agreement(1, 1)
 

@@ -1,4 +1,4 @@
-"""Maps logits through a sigmoid before errors are measured: far below zero they all mean the same."""
+"""Map logits through a sigmoid before errors are measured: far below zero their differences mean nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STEEPEST = 50.0
 
 
 def compand(x: Array, units: Array | None) -> Array:
-    """Values in a row as float64: the sigmoids of logits, and all others, whose unit is infinite, as they are."""
+    """Values in a row as float64: logits through a sigmoid; values with an infinite unit unchanged."""
     flat = x.reshape(-1).astype(np.float64)
     if units is None:
         return flat

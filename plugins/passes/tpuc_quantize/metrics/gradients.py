@@ -1,4 +1,4 @@
-"""Reverse mode over a float TOP network: how far a small change of every value moves the network's outputs."""
+"""Reverse-mode differentiation of a float TOP network: how much a small change of each value changes the outputs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tpuc_quantize.metrics.taps import Measure
 from tpuc_quantize.simulation.network import FakeNetwork, State
 
 MOST_ELEMENTS = 1 << 24
-"""Places of a tensor up to which float32 can number them."""
+"""Largest number of elements that float32 can number exactly."""
 
 _STEP = 1e-2  # of the root mean square: small against the curvature of activations, large against float32
 
 
 @dataclass
 class Gradients:
-    """Backward passes over `net`. What an op that has no rule here reads counts as an output of its own. `measure`
-    says what counts as outputs, and how.
+    """Backward passes over `net`. Operands of an op without a gradient rule count as outputs. `measure` defines the
+    outputs and their units.
     """
 
     net: FakeNetwork
@@ -36,13 +36,13 @@ class Gradients:
     def weights(
         self, parts: Iterator[tuple[int, State]], random: np.random.Generator, powers: Mapping[int, float]
     ) -> Iterator[tuple[int, Array, Array]]:
-        """Slot, value and the gradient of a random sum over all outputs, each scaled to power 1, from the last value to
-        the first, in a float run. The square of a gradient is, in the mean over signs, how much squared error of
-        outputs a unit of error gives.
+        """Yield slot, value and the gradient of a random signed sum over all outputs, each scaled to power 1, from the
+        last value to the first of a float run. In the mean over signs, the squared gradient is the squared output
+        error per unit of error.
 
-        `parts` are states with all values of the steps from a first one on, the last steps first, with the values that
-        count as outputs in the first state; the values that are done with are dropped. `powers` are the mean squares of
-        the outputs and of what is read without a rule, by slot.
+        `parts` are states with all values of the steps from a first one on, last steps first, with the output values in
+        the first state; values no longer needed are dropped. `powers` are the mean squares of the outputs and of
+        operands without a rule, by slot.
         """
         plan = self.net.plan
         first, state = next(parts)
@@ -84,7 +84,7 @@ class Gradients:
         add: Callable[[int, Array], None],
         seed: Callable[[int], None],
     ) -> None:
-        """From the results of a step to its operands."""
+        """Propagate from the results of a step to its operands."""
         step = self.net.plan.steps[index]
         operands = [value for slot in step.operands if (value := state.values[slot]) is not None]
         results = [value for slot in step.results if (value := state.values[slot]) is not None]
@@ -118,7 +118,7 @@ class Gradients:
     def _moved(
         self, index: int, step: Step, operands: list[Array], given: list[Array | None]
     ) -> Sequence[Array | None] | None:
-        """Ops that only move elements: the op itself says where each came from."""
+        """The rule for ops that only move elements, derived from the op itself."""
         moved = [position for position, slot in enumerate(step.operands) if slot not in self.net.constants]
         if sum(operands[position].size for position in moved) >= MOST_ELEMENTS:
             return None
@@ -148,7 +148,7 @@ class Gradients:
         return result
 
     def _numeric(self, index: int, operands: list[Array], gradient: Array) -> Sequence[Array | None]:
-        """Element-wise ops: the difference of two results, per operand."""
+        """The rule for element-wise ops: a difference quotient per operand."""
         result: list[Array | None] = []
         for position, (slot, array) in enumerate(zip(self.net.plan.steps[index].operands, operands, strict=True)):
             if slot == ABSENT_SLOT or slot in self.net.constants or array.dtype.kind != "f":

@@ -1,4 +1,4 @@
-"""Detects logits that are a monotone function of a narrower tensor."""
+"""Detect logits that are a monotone function of a narrower tensor."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tpuc.api.evaluation import Array
 from tpuc_quantize.simulation.network import FakeNetwork
 
 ROUNDED = float(np.finfo(np.float32).eps)
-"""Of the largest value: what a few sums and products in float32 may be off."""
+"""Relative tolerance for a few sums and products in float32, as a part of the largest value."""
 
 
 @dataclass(frozen=True)
 class Rising:
-    """Logits are a rising function, element by element, of what is in the slot `source`. Between the largest ones of
-    the samples they rise so many times as fast: `slope`.
+    """Logits are a rising function, element by element, of the value in the slot `source`; `slope` is the slope between
+    the largest logits of the samples.
     """
 
     source: int
@@ -26,8 +26,8 @@ class Rising:
 
 
 def source_of(net: FakeNetwork, slot: int) -> int:
-    """The first computed slot of whose value alone that in `slot` is a function, element by element; `slot` itself
-    where there is none.
+    """The first computed slot of which the value in `slot` is an element-wise function; `slot` itself where there
+    is none.
     """
     steps = net.plan.steps
     places = {result: place for place, step in enumerate(steps) for result in step.results}
@@ -43,8 +43,8 @@ def source_of(net: FakeNetwork, slot: int) -> int:
 
 
 def rising(net: FakeNetwork, slot: int, seen: Mapping[int, Sequence[Array]], reach: float) -> Rising | None:
-    """What the values in `slot`, some of which are `seen`, are a rising function of that reaches no further than
-    `reach`; None where there is nothing such.
+    """The `Rising` function behind the values in `slot`, some of which are `seen`, with a source that reaches no
+    further than `reach`; None where there is none.
     """
     source = source_of(net, slot)
     pairs = [(a.reshape(-1).astype(np.float64), b.reshape(-1)) for a, b in zip(seen[source], seen[slot], strict=True)]

@@ -1,4 +1,4 @@
-"""Groups of a network's outputs, each with the position of its elements in the output."""
+"""Groups of a network's outputs, each with the positions of its elements in the output."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from tpuc_quantize.simulation.output_slots import is_scaling
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What a network output was put together from: the value `name`, which has the elements of the value `source` that
-    `producer` computes.
+    """A part of a network output: the value `name`, with the elements of the value `source`, which `producer` computes.
 
-    `places`: for each element of the part, in its shape, which element of `output` it is; `sources`: which of `source`.
-    `factor`: what the network multiplies the part with before it gives it.
+    `places`: for each element of the part, its index in `output`; `sources`: its index in `source`. `factor`: the
+    network multiplies the part by this before it returns it.
     """
 
     output: str
@@ -32,11 +31,11 @@ class Part:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the part, with the batch."""
+        """The shape of the part, with the batch."""
         return self.places.shape
 
     def of(self, outputs: Mapping[str, Array]) -> Array:
-        """The part in the outputs of a network, whatever shape they are given in."""
+        """The part in the outputs of a network, in whatever shape they are returned."""
         found = outputs[self.output].reshape(-1)[self.places]
         return found if self.factor == 1.0 else found / found.dtype.type(self.factor)
 
@@ -47,10 +46,10 @@ class Part:
 
 
 def parts_of(module: Module) -> Iterator[Part]:
-    """All outputs, those that are concatenations as what these put together and multiples as what they are multiples
-    of, each value once. Constants are left out.
+    """The parts of all outputs: concatenations are split into their operands, and multiples replaced by what they are
+    multiples of; each value once, without constants.
 
-    A part has the shape in which it goes into a concatenation, or that of the output; what a Softmax computes has its.
+    A part has the shape in which it enters a concatenation, or that of the output; the result of a Softmax has its own.
     """
     seen: set[str] = set()
     for output in module.main.outputs:

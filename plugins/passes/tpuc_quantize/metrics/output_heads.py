@@ -1,4 +1,4 @@
-"""Recognizes output heads by the functions at a network's end and by their values."""
+"""Recognize output heads by the functions at a network's end and by their values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _Layout: TypeAlias = tuple[int | None, tuple[int, ...]]
 
 
 def task_metrics_of(module: Module, outputs: Sequence[Outputs]) -> tuple[TaskMetric, ...]:
-    """What each part of the outputs of a TOP module decides, given its float outputs for some samples.
+    """The task metric of each part of the outputs of a TOP module, given its float outputs for some samples.
 
-    Sigmoids and Softmax at the end say what they are. Without them a single row per sample is one of classes, unless it
-    has the input's size; numbers that are far below zero nearly everywhere, with their largest near or above it, are
-    logits that say whether something is there. All else are numbers, which count as much as the scores of their places;
-    where there are such scores of the part or of the whole output, no channels of the numbers are taken for logits.
+    Final Sigmoids and Softmax identify themselves. Without them, a single row per sample is one of classes, unless it
+    has the input's size; values far below zero nearly everywhere, with their largest near or above it, are presence
+    logits. Everything else is numbers, weighted by the scores of their places; where such scores exist in the part or
+    the whole output, no channels of the numbers are taken for logits.
     """
     shapes = {value.name: value.tensor.dims for value in module.main.outputs}
     inputs = {math.prod(one.shape) for one in inputs_of(module)}
@@ -60,8 +60,8 @@ def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Ite
 def _without_doubles(
     part: Part, found: list[TaskMetric], scores: Sequence[Presence | Classes], output: tuple[int, ...]
 ) -> list[TaskMetric]:
-    """Numbers instead of several task metrics, where other parts have the scores of the same places, or of those of the
-    whole output.
+    """Replace several task metrics by numbers where other parts hold the scores of the same places, or of the whole
+    output.
     """
     if len(found) < 2:
         return found
@@ -76,14 +76,14 @@ def _background(seen: Array, axis: int) -> int | None:
 
 
 def _row_axis(part: Part) -> int | None:
-    """The axis of classes of what has one element in all others; `[n, many, 1]` is a column of places."""
+    """The axis of classes if all other extents are 1; `[n, many, 1]` is a column of places."""
     longer = [axis for axis, size in enumerate(part.shape) if size > 1 and axis > 0]
     last = len(part.shape) - 1
     return longer[0] if len(longer) == 1 and (longer[0] == last or last == 3) else None
 
 
 def _row_scale(seen: Array, axis: int) -> float:
-    """That of logits whose margins are what trained networks have."""
+    """The scale of logits that gives them the margins of trained networks."""
     ordered = np.sort(seen.astype(np.float64), axis + 1)
     best, second = (ordered.take(place, axis + 1) for place in (-1, -2))
     margin = float(np.median(best - second))
@@ -91,7 +91,7 @@ def _row_scale(seen: Array, axis: int) -> float:
 
 
 def _by_values(part: Part, seen: Array) -> Iterator[TaskMetric]:
-    """Of places with numbers: some channels may be logits and others not."""
+    """The task metrics of places with numbers, where some channels may be logits."""
     if _says_presence(seen):
         yield Presence(part, _scale(seen))
         return
@@ -109,24 +109,26 @@ def _by_values(part: Part, seen: Array) -> Iterator[TaskMetric]:
 
 
 def _channel_axis(part: Part) -> int:
-    """Images have their channels in front; boxes behind each other have their numbers last."""
+    """Images have their channels first; lists of boxes have their numbers last."""
     return 1 if len(part.shape) == 4 else len(part.shape) - 1
 
 
 def _says_presence(values: Array) -> bool:
-    """Far below zero nearly everywhere, and in places not: lengths that are all negative do not get near zero."""
+    """True for values far below zero nearly everywhere but not everywhere; lengths that are all negative do not get
+    near zero.
+    """
     middle, largest = float(np.median(values)), float(values.max())
     return middle < 0 and largest > middle / 2 and float((values > 0).mean()) <= AGREEMENT.rare
 
 
 def _scale(values: Array) -> float:
-    """What a logit of 1 is here: 1 unless all of them would be unsure, or those above zero far too sure."""
+    """The scale of a logit of 1: 1 unless all predictions would be unsure, or those above zero far too sure."""
     largest, above = float(np.abs(values).max()), max(float(values.max()), 0.0)
     return largest / AGREEMENT.saturated if largest < AGREEMENT.saturated else max(above / AGREEMENT.saturated, 1.0)
 
 
 def _scored(numbers: Numbers, scores: Sequence[Presence | Classes], output: tuple[int, ...]) -> Numbers:
-    """The numbers with the scores that have the same places, or those of the whole output, if there are any."""
+    """The numbers with the scores of the same places, or those of the whole output, if any."""
     found = _scores_at(numbers.part.shape, scores) or _scores_within(numbers.part, output, scores)
     return numbers if found is None else dataclasses.replace(numbers, axis=found[0], scores=found[1])
 
@@ -134,7 +136,7 @@ def _scored(numbers: Numbers, scores: Sequence[Presence | Classes], output: tupl
 def _scores_within(
     part: Part, output: tuple[int, ...], scores: Sequence[Presence | Classes]
 ) -> tuple[int, tuple[Scored, ...]] | None:
-    """As `_scores_at`, of scores for all places of the output that the part belongs to."""
+    """Like `_scores_at`, for scores of all places of the output that contains the part."""
     whole = _scores_at(output, scores)
     if whole is None:
         return None
@@ -151,7 +153,7 @@ def _scores_within(
 
 
 def _scores_at(shape: tuple[int, ...], scores: Sequence[Presence | Classes]) -> tuple[int, tuple[Scored, ...]] | None:
-    """The axis of the numbers of places that have scores, and these."""
+    """The axis of the numbers of places with scores, and the scores."""
     for axis, places in _layouts(shape):
         if axis is None or math.prod(places) < 2:
             continue
@@ -171,7 +173,7 @@ def _at(metric: Presence | Classes, places: tuple[int, ...]) -> Scored | None:
 
 
 def _layouts(shape: tuple[int, ...]) -> Iterator[_Layout]:
-    """Which axis may hold the numbers or classes of a place, and the places that are left."""
+    """Possible axes of a place's numbers or classes, and the remaining places."""
     yield None, _without_ones(shape)
     for axis in dict.fromkeys((len(shape) - 1, 1)):
         if 0 < axis < len(shape):

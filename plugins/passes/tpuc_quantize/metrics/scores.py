@@ -13,14 +13,14 @@ from tpuc_quantize.metrics.agreement import Agreement
 from tpuc_quantize.options.tuning import COMPARISON
 
 NO_NOISE_DB = 120.0
-"""Figures are no better than that, and no worse than 0: there is as much noise then as anything else."""
+"""Upper limit of figures; the lower limit is 0, where noise equals signal."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """The mean over the outputs of their signal-to-noise ratio: over all samples, over the first half, and over the
-    first quarter where that was looked at. The signal-to-noise ratio of each output's metric on both halves; and how
-    many predictions agree with those of the float network. `runs` is how many samples ran.
+    """Mean signal-to-noise ratio over the outputs: on all samples, on the first half, and on the first quarter where
+    evaluated. Also the signal-to-noise ratio of each output's metric on both halves, and the number of predictions
+    that agree with the float network. `runs` is the number of evaluated samples.
     """
 
     decibels: float
@@ -38,8 +38,8 @@ class Score:
 
     @property
     def combined(self) -> float:
-        """Of the outputs and their metrics, in decibels. Few samples have few confident predictions, so metrics count
-        with the number of samples.
+        """Outputs and their metrics combined, in decibels. Few samples have few confident predictions, so metrics gain
+        weight with the number of samples.
         """
         if not self.metrics or math.isinf(self.decibels):
             return self.decibels
@@ -48,8 +48,8 @@ class Score:
         return (self.decibels + weight * mean) / (1.0 + weight)
 
     def lost_against(self, other: Score) -> float:
-        """By how many decibels one figure is lower than in `other`, on both halves: the mean over the outputs, or the
-        metric of one of them; the largest of these.
+        """The largest loss of one figure against `other`, in decibels, present on both halves: of the mean over the
+        outputs, or of the metric of one output.
         """
         pairs = [(other.decibels, self.decibels), (other.half, self.half)]
         lost = [min(_bounded(a) - _bounded(b) for a, b in pairs)]
@@ -58,7 +58,7 @@ class Score:
         return max(*lost, 0.0)
 
     def agrees_less_than(self, other: Score) -> float:
-        """By how much the share of predictions that agree is lower, beyond what chance makes of it; 0 if it is not."""
+        """How much lower the share of agreeing predictions is, beyond chance; 0 if it is not."""
         count = min(self.agreement.total, other.agreement.total)
         if not count:
             return 0.0
@@ -67,23 +67,27 @@ class Score:
         return max(lost[0] - lost[1] - chance, 0.0)
 
     def is_far_above(self, half: float) -> bool:
-        """Is so much in the mean over the outputs, on the first half of samples, hardly to be made up for?"""
+        """True if the lead in the mean over the outputs, on the first half of the samples, can hardly be made up
+        for.
+        """
         return math.isfinite(self.half) and half < self.half - COMPARISON.hopeless
 
     def is_early_far_above(self, quarter: float) -> bool:
-        """As `is_far_above`, on the first quarter; not where that was not looked at."""
+        """As `is_far_above`, on the first quarter; False where that was not evaluated."""
         return math.isfinite(self.quarter) and quarter < self.quarter - 2 * COMPARISON.hopeless
 
     def is_hopeless_against(self, best: Score) -> bool:
-        """Of a score on the first half or quarter of samples alone: are all figures lower than those of `best`?"""
+        """For a score on the first half or quarter of the samples: True if all figures are lower than those of
+        `best`.
+        """
         is_far = best.is_far_above(self.half) or best.is_early_far_above(self.quarter)
         pairs = zip(best.metrics, self.metrics, strict=True)
         gains = (sum(map(_bounded, b)) / 2 - _bounded(a) for (a, _), b in pairs)
         return is_far and max(gains, default=0.0) <= 0.0 and self.agreement.share <= best.agreement.share
 
     def beside(self, best: Score, lost: float) -> Score:
-        """Of a score on the first half or quarter of samples alone, `lost` decibels below `best` there: as much below
-        it on all of them, also in metrics. Figures of few samples are not compared with those of all.
+        """For a score on the first half or quarter, `lost` decibels below `best` there: the score that is as much below
+        it on all samples, also in metrics, since figures of few samples are not comparable with those of all.
         """
         metrics = list[tuple[float, float]]()
         for (first, second), own in zip(best.metrics, self.metrics, strict=True):
@@ -92,13 +96,13 @@ class Score:
         return replace(self, decibels=best.decibels - lost, metrics=tuple(metrics))
 
     def is_clearly_worse_than(self, other: Score) -> bool:
-        """Does any of these figures find it so?"""
+        """True if any figure is clearly lower."""
         return self.lost_against(other) > COMPARISON.clearly or self.agrees_less_than(other) > 0
 
 
 def best_of(scores: Sequence[Score], handicaps: Sequence[float] = (), tolerance: float = COMPARISON.clearly) -> int:
-    """The place of the best one: predictions that agree count first, then the figure that is lowest beside another
-    one's, by more than `tolerance` decibels; then the combined score less a handicap. The first of equal ones.
+    """The index of the best score: agreeing predictions first, then the figure that is lowest against the other, beyond
+    `tolerance` decibels, then the combined score less a handicap. The first of equal ones.
     """
     known = handicaps or [0.0] * len(scores)
 
@@ -112,7 +116,7 @@ def best_of(scores: Sequence[Score], handicaps: Sequence[float] = (), tolerance:
 
 
 def halves(energies: Array) -> tuple[float, float]:
-    """Signal to noise in decibels of both halves of samples: `energies: [samples, 2]`."""
+    """Signal-to-noise ratio in decibels of both halves of the samples: `energies: [samples, 2]`."""
     middle = len(energies) // 2
     first, second = (_ratio(part.sum(axis=0)) for part in (energies[:middle], energies[middle:]))
     return first, second

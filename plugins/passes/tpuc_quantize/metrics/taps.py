@@ -1,4 +1,4 @@
-"""Selects the values of a network in which errors are measured, and their form."""
+"""Select the values of a network in which errors are measured, and their form."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.simulation.output_slots import output_slots
 
 FARTHEST = 2 * AGREEMENT.saturated
-"""Logits of this magnitude differ from larger ones in nothing."""
+"""Magnitude above which logits are indistinguishable."""
 HEAVY = 8 * AGREEMENT.saturated
-"""Logits that reach so far would be all that squared errors see: they are companded. Others count as they are."""
+"""Magnitude above which logits would dominate squared errors and are companded. Others are measured unchanged."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A named value in a slot. What is 1 for a Softmax is `unit` there."""
+    """A named value in a slot. `unit` is the value that corresponds to 1 for a Softmax."""
 
     slot: int
     name: str
@@ -33,10 +33,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Measure:
-    """The slots that errors are measured in. For those of `units`, what a logit of 1 is there, for each element in one
-    row, infinity for what is none: these count as `compand` has them. `enough`: the magnitude up to which logits that
-    reach far differ in anything, by slot. `is_far`: do some reach far? `sources`: what the logits of a Softmax are a
-    function of, where that is measured instead of them, by the name of its result.
+    """The slots in which errors are measured. `units`: the value that corresponds to a logit of 1, per element in one
+    row, infinite for other values; these slots are measured through `compand`. `enough`: the magnitude at which
+    far-reaching logits saturate, by slot. `is_far`: some logits reach far. `sources`: the tensor measured instead of
+    a Softmax's logits, which are a function of it, by the name of the result.
     """
 
     slots: tuple[int, ...]
@@ -46,17 +46,17 @@ class Measure:
     sources: Mapping[str, Source] = field(default_factory=dict[str, "Source"])
 
     def values(self, state: State) -> list[Array]:
-        """What is measured in a finished state, in rows."""
+        """The measured values of a final state, in rows."""
         found = [(slot, state.values[slot]) for slot in self.slots]
         return [compand(value, self.units.get(slot)) for slot, value in found if value is not None]
 
     def outputs(self, net: FakeNetwork, state: State) -> dict[str, Array]:
-        """The outputs of a finished state, and the sources."""
+        """The outputs of a final state, and the sources."""
         found = {one.name: state.values[one.slot] for one in self.sources.values()}
         return {**{name: value for name, value in found.items() if value is not None}, **net.outputs(state)}
 
     def metric(self, metric: TaskMetric) -> TaskMetric:
-        """The same, of the source where that is measured instead."""
+        """The measured values, with the source in place of the Softmax result."""
         source, part = self.sources.get(metric.part.name), metric.part
         if source is None or not isinstance(metric, Classes):
             return metric
@@ -65,13 +65,13 @@ class Measure:
 
 
 def slots_to_see(net: FakeNetwork) -> list[int]:
-    """The slots that `measure_of` looks at: outputs, what functions at the end take, and what that is a function of."""
+    """The slots that `measure_of` needs: outputs, operands of final functions, and the sources of those."""
     behind = [slot for _, _, slots in _functions(net) for slot in slots]
     return sorted({*output_slots(net), *behind, *(source_of(net, slot) for slot in behind)})
 
 
 def measure_of(net: FakeNetwork, task_metrics: Sequence[TaskMetric], states: Sequence[State]) -> Measure:
-    """Outputs and what they are put together from, by the values that these have in some samples."""
+    """The measure of a network, from the values of outputs and their parts on some samples."""
     seen = {slot: [value for one in states if (value := one.values[slot]) is not None] for slot in slots_to_see(net)}
     whole, instead, enough, sources = set[int](), dict[int, int](), dict[int, float](), dict[str, Source]()
     for op, results, slots in _functions(net):
@@ -93,7 +93,7 @@ def measure_of(net: FakeNetwork, task_metrics: Sequence[TaskMetric], states: Seq
 
 
 def _functions(net: FakeNetwork) -> Iterator[tuple[top.Softmax | top.Sigmoid, Sequence[int], list[int]]]:
-    """The sigmoids and Softmax at the end, their results and the slots that these are computed from."""
+    """The final sigmoids and Softmax: their results and the slots of their operands."""
     softmaxes = [step for step in net.plan.steps if isinstance(step.operation.op, top.Softmax)]
     ends = output_slots(net, whole=[slot for step in softmaxes for slot in step.results])
     for step in net.plan.steps:

@@ -1,1 +1,1 @@
-"""Statistics of values over samples, held-out samples, and checks of the samples themselves."""
+"""Statistics of values over samples, held-out samples, and checks of the samples."""

@@ -1,4 +1,4 @@
-"""Detects bimodal ranges: values that are small or huge, which one 8-bit scale cannot both hold."""
+"""Detect bimodal ranges: values that are small or huge, which no single 8-bit scale can represent."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tpuc_quantize.observers.histogram import Histogram
 from tpuc_quantize.options.tuning import CHECKS
 
 _STEPS = 256
-"""Of a byte: what is below the largest value over this is a single one of them."""
+"""Values below the largest one divided by this fall within one 8-bit step."""
 _SHOWN = 4
 
 
 def find_gaps(histograms: Mapping[str, Histogram]) -> dict[str, tuple[float, float]]:
-    """By name, the bound of the small values and the largest one, where one step of a byte holds all small values, and
-    the others are above half of the largest.
+    """By name, the bound of the small values and the largest value, where one 8-bit step covers all small values and
+    the others exceed half of the largest.
     """
     found: dict[str, tuple[float, float]] = {}
     for name, histogram in histograms.items():
@@ -29,7 +29,7 @@ def find_gaps(histograms: Mapping[str, Histogram]) -> dict[str, tuple[float, flo
 
 
 def sentence(found: Mapping[str, tuple[float, float]]) -> str:
-    """What to tell the user."""
+    """The remark for the user."""
     names = [f"'{name}' (below {small:.3g}, then up to {large:.3g})" for name, (small, large) in found.items()]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return (

@@ -1,9 +1,9 @@
-"""Checks whether the samples contain what a network looks for.
+"""Check whether the samples contain what a network looks for.
 
-Detectors reach further inside when they find something, and thresholds from samples without it cut that off. Where an
-output is a score, the samples tell: a Sigmoid that is never above one half, a Softmax that is sure of the same class
-(the background) everywhere. Logits do not tell, their function is not in the graph. Nor does what has one output per
-sample: a network whose data all have the same class is as likely one without training.
+The inner values of a detector reach further when it finds something, and thresholds from samples without detections
+clip them. Outputs that are scores show this: a Sigmoid that never exceeds one half, or a Softmax that is confident of
+the same class (the background) everywhere. Logits without their function in the graph show nothing, and neither do
+networks with one output per sample: if all samples have one class, the network may as well be untrained.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tpuc_quantize.simulation.output_slots import output_parts
 
 @dataclass(frozen=True)
 class Score:
-    """What a score has to be above to say that it has found something, and the axis of classes if there is one."""
+    """A score output: the threshold for a detection, and the axis of classes, if any."""
 
     half: float
     axis: int | None = None
@@ -34,7 +34,7 @@ Scores: TypeAlias = Mapping[str, Score]
 
 
 def scores_of(module: Module) -> Scores:
-    """The network's outputs that are scores, or parts of outputs that are only put together from them."""
+    """The network outputs that are scores, and score parts of concatenated outputs."""
     producers = [value.defining for value in output_parts(module)]
     return {
         producer.result.name: _score(producer)
@@ -44,7 +44,7 @@ def scores_of(module: Module) -> Scores:
 
 
 def _has_places(producer: Operation) -> bool:
-    """Does it have several scores per sample?"""
+    """True if there are several scores per sample."""
     dims = producer.result.tensor.dims
     classes = dims[producer.op.axis] if isinstance(producer.op, top.Softmax) else 1
     return math.prod(dims) > classes * math.prod(dims[:1])
@@ -57,14 +57,14 @@ def _score(producer: Operation) -> Score:
 
 
 def wins(array: Array, score: Score) -> Array:
-    """For one sample, 1 for every class that is found somewhere; without classes one number."""
+    """For one sample, 1 for every class that is detected anywhere; a single number without classes."""
     found = array > score.half
     axes = tuple(axis for axis in range(array.ndim) if axis != score.axis)
     return np.atleast_1d(found.any(axes)).astype(np.int64)
 
 
 def unshown(scores: Scores, won: Mapping[str, Array], count: int) -> Iterable[str]:
-    """A sentence per score that says next to nothing on `count` samples; `won` are their `wins`, summed."""
+    """A sentence for each score that detects next to nothing in `count` samples; `won` are the summed `wins`."""
     for name, score in scores.items() if count >= CHECKS.few_samples else ():
         most, every = int(won[name].max()), int(won[name].sum())
         if score.axis is None and every / count < AGREEMENT.rare:

@@ -1,4 +1,4 @@
-"""Collects statistics of every value over units of samples, and merges the results of workers."""
+"""Collect statistics of every value over units of samples, and merge the results of workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Means: TypeAlias = Mapping[str, ProductMeans]
 
 @dataclass(frozen=True)
 class Seen:
-    """What a run gives: outputs and what is kept with them, and where that is wanted all values, means of products."""
+    """The results of one run: outputs and values kept with them, and optionally all values and means of products."""
 
     outputs: Outputs
     values: Outputs
@@ -33,8 +33,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What a unit gives: histograms by value name, the samples that could not be read with the reason, and what is kept
-    of some: outputs, all values, means of products.
+    """The results of a work unit: histograms by value name, unreadable samples with the reason, and what is kept of
+    some samples: outputs, all values, means of products.
     """
 
     histograms: Histograms = field(default_factory=dict[str, Histogram])
@@ -46,9 +46,9 @@ class UnitResult:
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of the run that counts values: of the samples at these places the network's outputs, and the values
-    of these names; of those at the places `whole` every value, so that observation does not compute it again, and of
-    those at the places `biased` the means of products, for which threads share `filters`.
+    """What is kept of the counting run: for the samples at these places the network's outputs and the named values; for
+    those at the places `whole` every value, so that observation need not recompute it; for those at the places
+    `biased` the means of products, for which threads share `filters`.
     """
 
     places: frozenset[int] = frozenset()
@@ -58,15 +58,15 @@ class Kept:
     filters: Filters = field(default_factory=dict[int, "tuple[Array, Array]"], compare=False)
 
     def watcher(self, module: Module) -> MeansWatcher | None:
-        """What finds the means of products; None where none are wanted."""
+        """The collector of means of products; None where none are needed."""
         watcher = MeansWatcher(FakeNetwork(module, stored=self.filters)) if self.biased else None
         return watcher if watcher is not None and watcher.finds else None
 
 
 @dataclass(frozen=True)
 class Counting:
-    """How values are counted: in how many bins, or with `counting` False their ranges only; and what `scores` say.
-    Where `hidden` values are -inf, they are not counted.
+    """How values are counted: the number of bins, or with `counting` False ranges only; and the `scores`. Values that
+    are -inf in `hidden` places are not counted.
     """
 
     bins: int
@@ -75,7 +75,7 @@ class Counting:
     hidden: frozenset[str] = frozenset()
 
     def see(self, into: Histograms, name: str, array: Array, buffers: CountingBuffers) -> None:
-        """Take a value into account; integers have no statistics."""
+        """Count a value; integers have no statistics."""
         if array.dtype.kind != "f":
             return
         if name in self.hidden:
@@ -88,7 +88,7 @@ class Counting:
 
 
 class CountingRun:
-    """Runs samples and counts their values, on one thread; keeps of some what is `kept`."""
+    """Runs samples and counts their values on one thread; keeps what `kept` asks for."""
 
     def __init__(self, network: PortableModule, counting: Counting, kept: Kept) -> None:
         self.interpreter = Interpreter(network.module)
@@ -96,7 +96,7 @@ class CountingRun:
         self._buffers = CountingBuffers(counting.bins)
 
     def run(self, index: int, sample: Mapping[str, Array], into: Histograms, names: Collection[str]) -> Seen:
-        """A sample at its place; the outputs come with the values of `names`."""
+        """Run the sample at a place; the outputs include the named values."""
         values, products = dict[str, Array](), dict[str, ProductMeans]()
         whole, watcher = index in self._kept.whole, self._watcher if index in self._kept.biased else None
 
@@ -116,13 +116,13 @@ def counting_of(module: Module, bins: int, *, counting: bool) -> Counting:
 
 
 def inputs_to_count(module: Module) -> list[SampleInput]:
-    """A network's inputs, of which only masks may be -inf."""
+    """A network's inputs; only masks may contain -inf."""
     hidden = hidden_values(module)
     return [replace(one, may_hide=one.name in hidden) for one in inputs_of(module)]
 
 
 def _shown(name: str, array: Array) -> Array:
-    """The elements that are not hidden."""
+    """The elements that are not masked."""
     if np.isnan(array).any():
         raise CalibrationError(
             f"{name}: NaN during calibration, as from a softmax over a row of -inf. Mask with the lowest finite "
@@ -133,7 +133,7 @@ def _shown(name: str, array: Array) -> Array:
 
 @dataclass(frozen=True)
 class StatisticsJob(Job[UnitResult]):
-    """Histograms of every float value, and what is `kept`."""
+    """Computes histograms of every float value, and what is `kept`."""
 
     network: PortableModule
     samples: SampleSource
@@ -164,7 +164,7 @@ class StatisticsJob(Job[UnitResult]):
 
 
 def merge_histograms(into: Histograms, other: Mapping[str, Histogram]) -> None:
-    """Add what another unit has seen."""
+    """Add the statistics of another unit."""
     for name, one in other.items():
         if name in into:
             into[name].merge(one)

@@ -1,4 +1,4 @@
-"""Chooses the held-out samples, which tuning does not see, for the self-check."""
+"""Choose the held-out samples, which tuning does not see, for the self-check."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS, affordable
 
 ENOUGH = 20
-"""Of fewer samples none can be spared."""
+"""With fewer samples none are held out."""
 PART, MOST = 5, 100
-"""One sample in so many is held out, and so many at most: a check runs both networks on each of them, calibration runs
-its networks some ten times on each of the others, so that the check takes less than a third of that time.
+"""One sample in `PART` is held out, `MOST` at most: the check runs both networks on each of them, while calibration
+runs its networks about ten times on each of the others, so the check takes less than a third of that time.
 """
 MOST_OUTPUTS = 16
-"""Held-out samples whose outputs of the float network are kept; those of others are computed again."""
+"""Number of held-out samples whose float outputs are kept; others are recomputed."""
 
 
 @dataclass(frozen=True)
@@ -31,24 +31,24 @@ class HeldOut(SampleSource):
 
     @property
     def known(self) -> list[Outputs]:
-        """The outputs for those samples whose outputs are known."""
+        """The known outputs, by sample."""
         return [self.outputs[one] for one in self.samples if one in self.outputs]
 
 
 def spread(count: int, chosen: int) -> list[int]:
-    """So many of `count` places, evenly, from the middles of the parts."""
+    """That many of `count` places, evenly spread: the centers of equal parts."""
     chosen = min(chosen, count)
     return [int((place + 0.5) * count / chosen) for place in range(chosen)]
 
 
 def to_check(samples: SampleSource, module: Module) -> tuple[int, ...]:
-    """The places of the samples that a check looks at where none are held out."""
+    """The samples that a self-check uses when none are held out."""
     return tuple(spread(len(samples), affordable(module, BUDGETS.observation, BUDGETS.most_checked)))
 
 
 def choose_held_out(samples: SampleSource, skipped: Container[int] = (), wanted: int = 0) -> tuple[int, ...]:
-    """The places of the samples to hold out, spread over the data, and none of those that are `skipped`; a sample that
-    counts several times with all of them, the first of its places first. `wanted` of them, or half of all; 0: as usual.
+    """The places of the samples to hold out, spread over the data, none of them `skipped`. Repeated samples are held
+    out with all their places, the first place first. `wanted` samples, at most half of all; 0: the default share.
     """
     places: dict[object, list[int]] = {}
     for place, sample in enumerate(samples.samples):
@@ -63,7 +63,7 @@ def choose_held_out(samples: SampleSource, skipped: Container[int] = (), wanted:
 
 
 def without(progress: Progress, held_out: Collection[int]) -> Progress:
-    """As if these samples could not be read; what was counted stays."""
+    """The statistics with these samples marked as skipped; their counts remain."""
     return replace(progress, skipped={**progress.skipped, **dict.fromkeys(held_out, "held out")})
 
 
@@ -82,7 +82,7 @@ def samples_at(progress: Progress, places: Collection[int]) -> HeldOut:
 
 
 def leave_samples(context: PassContext, progress: Progress, held_out: Collection[int], module: Module) -> None:
-    """For the self-check: those that are held out, or else those that it looks at."""
+    """Store the samples for the self-check: held-out ones, or else those of `to_check`."""
     if held_out:
         context.leave(CHECK_SAMPLES, samples_at(progress, held_out))
     else:

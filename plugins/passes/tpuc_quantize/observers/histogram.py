@@ -1,4 +1,4 @@
-"""Streaming statistics of a tensor: memory does not grow with the number of samples, partial results merge exactly."""
+"""Streaming statistics of a tensor: constant memory for any number of samples, and exact merging of partial results."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ Array = NDArray[Any]
 DEFAULT_BINS = 2048
 BLOCK_ELEMENTS = 1 << 18
 LANES = 2
-"""Neighbours that are counted apart: zeros come in rows, and each of their counts would wait for the one before. Four
-and eight gain no more (measured).
+"""Adjacent elements are counted in separate lanes: zeros come in runs, and increments of one counter would wait for
+each other. Four and eight lanes gain no more (measured).
 """
 FINER = 4
-"""Bins that are counted in for one that calibrators see, up to a power of two. Of 768 tensors of six distributions one
-in 28 got another KLD threshold than from exact counts, as often higher as lower; with two it was one in 21, with eight
-one in 47.
+"""Internal bins per bin that calibrators see, up to a power of two. Of 768 tensors from six distributions, one in 28
+gets another KLD threshold than from exact counts, as often higher as lower; with two it is one in 21, with eight one
+in 47.
 """
 LEAST_EXPONENT = -64
-"""The smallest power of two that bins reach up to: far below any threshold, and far above where floats are denormal."""
+"""Exponent of the smallest power of two for bins: far below any threshold, and far above float denormals."""
 LARGEST_BYTE = 255.0
 LOOKED_AT = 256
 MOST_SINGLE = 1 << 24
-"""Single precision has no more consecutive whole numbers."""
+"""Largest count up to which single precision represents all integers."""
 
 
 class TensorRange:
-    """Lowest and highest value. Nothing seen yet reads as the range [0, 0]."""
+    """Lowest and highest value; the initial range is [0, 0]."""
 
     def __init__(self, name: str = "tensor") -> None:
         self.name = name
@@ -53,7 +53,7 @@ class TensorRange:
         return max(-self.minimum, self.maximum, 0.0)
 
     def update(self, array: Array) -> None:
-        """Take one more sample into account; an empty array changes nothing."""
+        """Include one more sample; an empty array changes nothing."""
         if not array.size:
             return
         low, high = float(array.min()), float(array.max())
@@ -67,20 +67,20 @@ class TensorRange:
 
     @classmethod
     def of(cls, name: str, minimum: float, maximum: float) -> TensorRange:
-        """A range seen earlier."""
+        """A range with these ends."""
         result = cls(name)
         result._minimum, result._maximum = minimum, maximum
         return result
 
     def merge(self, other: TensorRange) -> None:
-        """Take over what `other` has seen."""
+        """Include another range."""
         self._minimum = min(self._minimum, other._minimum)
         self._maximum = max(self._maximum, other._maximum)
 
 
 class CountingBuffers:
-    """What counting a block of elements needs, kept for the next one: fresh pages take as long as counting itself. For
-    one thread at a time, and histograms of `bins`.
+    """Reusable buffers for counting a block of elements, since allocating fresh pages takes as long as counting. For
+    one thread at a time, and histograms with `bins` bins.
     """
 
     def __init__(self, bins: int) -> None:
@@ -90,7 +90,7 @@ class CountingBuffers:
 
     @cached_property
     def single(self) -> tuple[Array, Array]:
-        """For scaled values in single precision, and where the bins of each element's lane begin."""
+        """Buffers for scaled values in single precision, and the first bin of each element's lane."""
         return self._of(np.float32)
 
     @cached_property
@@ -105,7 +105,7 @@ class CountingBuffers:
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What calibrators see of a tensor: see `TensorStatistics`."""
+    """The statistics that calibrators receive; see `TensorStatistics`."""
 
     counts: NDArray[np.int64]
     zeros: int
@@ -116,20 +116,21 @@ class Statistics:
 
     @property
     def mean_square(self) -> float:
-        """Of all values, zeros too."""
+        """The mean square of all values, including zeros."""
         centres = np.arange(0.5, self.counts.size) * (self.absmax / self.counts.size)
         return float((self.counts * centres**2).sum()) / max(int(self.counts.sum()) + self.zeros, 1)
 
 
 class Histogram:
-    """The range of a tensor, and how many values fall into each of equal bins of ``abs(x)``, in one pass.
+    """The range of a tensor and the counts of equal bins of ``abs(x)``, in one pass.
 
-    The ``FINER * bins`` bins reach up to the least power of two that is not below any value: bin `i` holds
-    ``i < abs(x) * FINER * bins / power <= i + 1``, exact zeros are apart. When the power doubles, each pair of bins
-    becomes one, which is what counting with the new power gives. So samples can come in any order and in any parts.
-    (What is 2**126 times smaller than the power may count as zero.)
-    With `counting` False only the range is kept. `whole` says whether all values are whole numbers. Of scores,
-    `wins` has how many samples each class has won.
+    The ``FINER * bins`` bins reach up to the smallest power of two that is not below any value: bin `i` holds ``i <
+    abs(x) * FINER * bins / power <= i + 1``; exact zeros are counted separately. When the power doubles, pairs of bins
+    are merged, which equals counting with the new power, so samples can come in any order and in any parts. (Values
+    2**126 times smaller than the power may count as zero.)
+
+    With `counting` False only the range is kept. `whole` is true while all values are integers. For scores, `wins`
+    counts the samples that each class has won.
     """
 
     def __init__(self, name: str = "tensor", bins: int = DEFAULT_BINS, *, counting: bool = True) -> None:
@@ -143,17 +144,17 @@ class Histogram:
 
     @property
     def counts_things(self) -> bool:
-        """Are all values whole numbers that a byte tells apart, such as indices, counts or masks?"""
+        """True if all values are integers that fit a byte, such as indices, counts or masks."""
         return self.counting and self.whole and 0.0 < self.range.absmax <= LARGEST_BYTE
 
     @property
     def all_counts(self) -> NDArray[np.int64]:
-        """Exact zeros, and then the bins up to the power of two."""
+        """The count of exact zeros, followed by the bins up to the power of two."""
         return self._counts
 
     @classmethod
     def of(cls, seen: TensorRange, all_counts: NDArray[np.int64], *, counting: bool) -> Histogram:
-        """What `range` and `all_counts` of another one say."""
+        """A histogram with these `range` and `all_counts`."""
         result = cls(seen.name, (all_counts.size - 1) // FINER, counting=counting)
         result.range = seen
         result._counts = all_counts.copy()
@@ -161,7 +162,7 @@ class Histogram:
         return result
 
     def update(self, array: Array, buffers: CountingBuffers | None = None) -> None:
-        """Take one more sample into account; raises CalibrationError for values that are not finite."""
+        """Include one more sample; raises CalibrationError for values that are not finite."""
         self.range.update(array)
         if not self.counting:
             return
@@ -190,7 +191,7 @@ class Histogram:
                 self._counts += lane
 
     def merge(self, other: Histogram) -> None:
-        """Take over what `other`, with as many bins, has seen."""
+        """Include another histogram with as many bins."""
         self.range.merge(other.range)
         self.wins = self.wins + other.wins
         self.whole = self.whole and other.whole
@@ -199,7 +200,7 @@ class Histogram:
         self._counts += _folded(other._counts, exponent - other._exponent)
 
     def statistics(self, depth: float = 0.0) -> Statistics:
-        """With the bins up to absmax, in which the counted ones are shared out evenly."""
+        """The statistics with bins up to absmax, over which the counts are distributed evenly."""
         seen = self.range
         counts = np.zeros(self.bins, np.int64)
         if self._counts[1:].any():
@@ -218,19 +219,19 @@ class Histogram:
 
 
 def _is_whole(flat: Array) -> bool:
-    """A few elements tell nearly always that it is not."""
+    """True if all values are integers; a few elements nearly always disprove it."""
     few = flat[:: max(flat.size // LOOKED_AT, 1)]
     return bool((few == np.rint(few)).all() and (flat == np.rint(flat)).all())
 
 
 def _exponent(absmax: float) -> int:
-    """Of the least power of two that is not below."""
+    """The exponent of the smallest power of two that is not below a value."""
     part, exponent = math.frexp(absmax)
     return max(exponent - (part == 0.5), LEAST_EXPONENT)
 
 
 def _folded(all_counts: NDArray[np.int64], times: int) -> NDArray[np.int64]:
-    """The counts with bins twice, four times ... as wide, of which the upper ones are empty."""
+    """The counts after merging bins two, four, ... at a time, filled up with empty ones."""
     bins = all_counts[1:]
     if not times or not bins.any():
         return all_counts

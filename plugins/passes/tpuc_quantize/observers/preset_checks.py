@@ -1,10 +1,10 @@
-"""Finds preprocessing under which a classifier recognizes nothing, and the preset that it was trained with.
+"""Detect preprocessing under which a classifier recognizes nothing, and suggest the preset it was trained with.
 
-A classifier that gets pixels of another scale gives nearly the same answer for every sample, or is sure of nothing.
-Two figures of its probabilities tell: the share of the entropy of its predictions that the samples explain (0: all
-samples look the same to it, 1: it is sure of each, and they differ), and the mean confidence in the best class. Only
-where the share is low other presets are tried, on few samples. Mistakes that leave a classifier confident are not found
-here: mostly a missing mean, scales of networks that hardly depend on them, and those of two classes.
+A classifier that gets pixels of a wrong scale gives nearly the same answer for every sample, or is confident of
+nothing. Two figures of its probabilities show this: the share of the predictions' entropy that the samples explain (0:
+all samples look the same, 1: confident and different predictions), and the mean confidence in the best class. Other
+presets are tried on few samples, and only where the share is low. Mistakes that leave a classifier confident are not
+detected: mostly a missing mean, scales of networks that hardly depend on them, and those of two classes.
 """
 
 from __future__ import annotations
@@ -34,47 +34,49 @@ from tpuc_quantize.observers.collector import Outputs
 from tpuc_quantize.observers.held_out import spread
 
 SAMPLES, KNOWN = 6, 4
-"""Samples that are run with every preset; and those that have been run anyway, if so many, say whether to do so."""
+"""Number of samples run with every preset; and the number of already evaluated samples that suffices to decide whether
+to do so.
+"""
 FLAT = 0.15
 """Standard deviation of logits over samples below which a network does not tell them apart: 0.3 and more on images of
 any scale that seven trained classifiers see something in, below 0.05 on images 255 times too dark.
 """
 EXPLAINED = 0.3
-"""Explained share below which a classifier is doubtful: seven trained classifiers had shares from 0.50 with the right
-preset, and 0.00 to 0.29 with most wrong scales. Samples of one class explain little, too; there no other preset is
-better.
+"""Explained share below which a classifier is doubtful: seven trained classifiers have 0.50 and more with the right
+preset, and 0.00 to 0.29 with most wrong scales. Samples of a single class explain little, too, but no other preset
+is better for them.
 """
 SURER, MORE = 1.5, 2.0
-"""Times the confidence that another preset has to give, or times the explained share with no less confidence."""
+"""Required ratio of confidence with another preset, or of the explained share at equal confidence."""
 SAME = 0.5
-"""Share of equal classes above which the other preset sees the same, at another scale."""
+"""Share of equal classes above which the other preset differs only in scale."""
 ABOUT = 0.05
-"""Difference of confidences within which presets are equally good."""
+"""Difference of confidence within which presets are equally good."""
 LEAST = 1e-30
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How sure a classifier is of its predictions for some samples."""
+    """The confidence of a classifier's predictions on some samples."""
 
     confidence: float
     explained: float
     spread: float
-    """Standard deviation of its logits over the samples."""
+    """Standard deviation of the logits over the samples."""
     classes: tuple[int, ...]
 
     @property
     def is_blind(self) -> bool:
-        """Does it hardly see a difference between the samples?"""
+        """True if it hardly distinguishes the samples."""
         return self.spread < FLAT
 
     @property
     def is_doubtful(self) -> bool:
-        """Might the preprocessing be wrong?"""
+        """True if the preprocessing may be wrong."""
         return self.is_blind or self.explained < EXPLAINED
 
     def is_clearly_worse_than(self, other: Verdict) -> bool:
-        """Is the other one far surer, and of other classes?"""
+        """True if the other one is far more confident and predicts other classes."""
         same = sum(one == two for one, two in zip(self.classes, other.classes, strict=True))
         if other.is_doubtful or same > SAME * len(self.classes):
             return False
@@ -83,7 +85,7 @@ class Verdict:
 
 
 def verdict(outputs: Sequence[Outputs]) -> Verdict | None:
-    """Of the only output for each sample, a vector of classes; None for other outputs."""
+    """The verdict on a network with one output, a vector of classes per sample; None for other outputs."""
     rows = [array.astype(np.float64).reshape(-1) for one in outputs for array in one.values()]
     if not rows or len(rows) != len(outputs) or rows[0].size < 2:
         return None
@@ -110,7 +112,7 @@ def _entropy(shares: Array) -> float:
 
 @dataclass(frozen=True)
 class PresetJob(Job[list[list[Outputs]]]):
-    """Runs samples as they are and with other presets; nothing for those that cannot be read."""
+    """Runs samples unchanged and with other presets; None for unreadable samples."""
 
     network: PortableModule
     samples: SampleSource
@@ -138,8 +140,8 @@ def better_presets(
     pool: Pool,
     context: PassContext,
 ) -> Iterable[str]:
-    """A sentence where other presets make the network far surer. `known` are its values for some samples as they are,
-    `ends` the smallest and the largest value of all samples.
+    """A sentence where other presets make the network far more confident. `known` are its values for some unchanged
+    samples, `ends` the smallest and the largest value of all samples.
     """
     (one,) = samples.inputs
     ways, places = tuple(alternatives(one, context.registry, ends)), tuple(spread(len(samples), SAMPLES))

@@ -1,4 +1,4 @@
-"""The statistics file: what was seen of every value, so that a calibration can go on and take in more samples."""
+"""The statistics file, from which a calibration can resume and include more samples."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ VERSION = 4
 
 @dataclass
 class Progress:
-    """How far the statistics are: histograms cover the first `seen` samples; `skipped` are those that could not be
-    read. `outputs` are the network's for some of them, `values` all that it computes and `products` the means of its
-    products, which no file keeps.
+    """The state of the statistics: histograms cover the first `seen` samples; `skipped` ones are unreadable. `outputs`
+    are the network's outputs for some samples, `values` all values and `products` the means of products; no file
+    keeps these.
     """
 
     samples: SampleSource
@@ -38,14 +38,14 @@ class Progress:
     products: dict[int, Means] = field(default_factory=dict[int, "Means"])
 
     def extend(self, more: SampleSource) -> None:
-        """Add the samples that are not in it yet, at the end."""
+        """Append the samples that are not included yet."""
         known = {json.dumps(row) for row in self.samples.rows()}
         new = [sample for sample, row in zip(more.samples, more.rows(), strict=True) if json.dumps(row) not in known]
         self.samples = replace(more, samples=(*self.samples.samples, *new))
 
 
 def save(path: Path, progress: Progress, network: str) -> None:
-    """Write the file, whole or not at all; equal statistics give equal bytes. `network` is the module's digest."""
+    """Write the file atomically; equal statistics give equal bytes. `network` is the module's digest."""
     found = progress.histograms
     head = {
         "version": VERSION,
@@ -69,8 +69,8 @@ def save(path: Path, progress: Progress, network: str) -> None:
 
 
 def load(path: Path, network: str, inputs: tuple[SampleInput, ...], wanted: Counting) -> Progress:
-    """Read the file, to go on as `wanted`, without counts where it has none; raises CalibrationError when it is of
-    another network or does not fit.
+    """Read the file to continue as `wanted`, without counts where it has none; raises CalibrationError when it belongs
+    to another network or does not fit.
     """
     way_out = "Give another file with --resume, or delete it to start again."
     try:
@@ -105,7 +105,7 @@ def load(path: Path, network: str, inputs: tuple[SampleInput, ...], wanted: Coun
 
 
 def _check(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Raise ValueError unless everything is of the kind that `save` writes."""
+    """Raise ValueError unless everything has the form that `save` writes."""
     names: Any = head["names"]
     wins: Any = head["wins"]
     parts = [part for row in head["samples"] for part in row]

@@ -1,10 +1,10 @@
-"""Checks samples before they are used and reports likely mistakes, one sentence each.
+"""Check samples before they are used and report likely mistakes, one sentence each.
 
-Values are compared with the preprocessing that the network input states: images of bytes become
-``[(0 - mean) * scale, (255 - mean) * scale]`` per channel. A wrong mean or scale shows when values leave that range, or
-fill only a corner of it. The order of colours shows only through the network: a classifier that is clearly surer of its
-outputs when red and blue are exchanged was probably trained with the other order; one that hardly looks at colours does
-not tell. Networks without a vector of classes at the end, and mistakes that stay inside the range, cannot be seen here.
+Values are compared with the preprocessing described for the network input: images of bytes become ``[(0 - mean) *
+scale, (255 - mean) * scale]`` per channel. A wrong mean or scale shows when values leave that range or fill only a
+corner of it. A wrong channel order shows only through the network: a classifier that is clearly more confident with red
+and blue exchanged was probably trained with the other order; one that hardly uses color shows nothing. Networks without
+a class vector at the end, and mistakes that stay inside the range, are not detected.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.options.tuning import CHECKS
 
 FARTHEST, NARROWEST = 1000.0, 0.1
-"""Bytes that mean and scale make larger, or whose range they make narrower, were probably scaled twice: presets reach
-255 at most, and their narrowest range is 1.
+"""Preprocessed bytes beyond the first, or with a range narrower than the second, were probably scaled twice: presets
+reach 255 at most, and their narrowest range is 1.
 """
 
 
 @dataclass(frozen=True)
 class Look:
-    """One input of one sample."""
+    """Statistics of one input of one sample."""
 
     sample: str
     name: str
@@ -55,8 +55,8 @@ class Look:
 
 @dataclass(frozen=True)
 class Colours:
-    """How much surer the network is of a sample with red and blue exchanged; its statistics without that, and what else
-    was seen.
+    """How much more confident the network is of a sample with red and blue exchanged; its statistics without the
+    exchange, and other observations.
     """
 
     surer: float
@@ -66,8 +66,8 @@ class Colours:
 
 @dataclass(frozen=True)
 class Lint:
-    """What is suspicious, most serious first. The first samples were run, `histograms` are of their values, and `runs`
-    what else was seen.
+    """Suspicious findings, most serious first. The first samples were run; `histograms` are of their values, `runs`
+    their other observations.
     """
 
     findings: tuple[str, ...]
@@ -76,11 +76,11 @@ class Lint:
 
     @property
     def seen(self) -> int:
-        """How many samples were run."""
+        """The number of samples that were run."""
         return len(self.runs)
 
     def enter(self, progress: Progress, kept: Kept) -> None:
-        """As the beginning of statistics, with what is kept of these samples."""
+        """Use the runs as the beginning of the statistics."""
         progress.histograms, progress.seen = self.histograms, self.seen
         progress.outputs = {place: self.runs[place].outputs for place in kept.places if place < self.seen}
         progress.values = {place: one.values for place, one in enumerate(self.runs) if one.values}
@@ -89,7 +89,7 @@ class Lint:
 
 @dataclass(frozen=True)
 class LookJob(Job[list[Look]]):
-    """Looks at every sample that can be read; others are spoken of when they are needed."""
+    """Looks at every readable sample; unreadable ones are reported when they are needed."""
 
     samples: SampleSource
 
@@ -118,7 +118,7 @@ class LookJob(Job[list[Look]]):
 
 @dataclass(frozen=True)
 class ColourJob(Job[list[Colours | None]]):
-    """Runs samples as they are and with red and blue exchanged along an axis; None for those that cannot be read."""
+    """Runs samples unchanged and with red and blue exchanged along an axis; None for unreadable ones."""
 
     network: PortableModule
     samples: SampleSource
@@ -152,8 +152,8 @@ def lint(
     counting: Counting,
     kept: Kept | None = None,
 ) -> Lint:
-    """Looks at all samples, and runs some of them where that tells something. Raises CalibrationError where they
-    contradict what the network says of its inputs.
+    """Look at all samples, and run some of them where that is informative. Raises CalibrationError where they
+    contradict the described preprocessing.
     """
     units = small_units_of(len(samples))
     results = context.progress(pool.map(LookJob(samples), units), "looking at samples", len(units))
@@ -183,7 +183,7 @@ def lint(
 def _colours(
     network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext, counting: Counting, kept: Kept
 ) -> Iterator[Colours | None]:
-    """What the first samples say of the order of colours: some of them first, the others unless that is enough."""
+    """The evidence of the first samples on the channel order: a few first, the others only if needed."""
     axis = _colour_axis(samples.inputs, network.module)
     if axis is None:
         return
@@ -216,7 +216,7 @@ def _check_description(inputs: Sequence[SampleInput], looks: Sequence[Look]) -> 
 
 
 def _contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
-    """Are the values others than the preprocessing that the input states can make?"""
+    """True if the described preprocessing cannot produce the values."""
     seen, expected = _ends(looks), _expected(one)
     if seen is None or expected is None:
         return
@@ -229,7 +229,7 @@ def _contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
 
 
 def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
-    """Do the values fill the range of the preprocessing that the input states?"""
+    """A finding if the values do not fill the range of the described preprocessing."""
     seen, expected = _ends(looks), _expected(one)
     if seen is None or expected is None:
         return
@@ -253,7 +253,7 @@ def _shown(ends: tuple[float, float]) -> str:
 
 
 def _expected(one: SampleInput) -> tuple[float, float] | None:
-    """The range of preprocessed bytes; None where the network states no preprocessing."""
+    """The range of preprocessed bytes; None where no preprocessing is described."""
     given = one.preprocess
     means, scales = given.mean, given.scale
     if all(mean == 0 for mean in means) and all(scale == 1 for scale in scales):
@@ -277,14 +277,14 @@ def _exchanged(one: SampleInput, gains: Sequence[float | None]) -> Iterable[str]
 
 
 def _significance(gains: Sequence[float | None]) -> float:
-    """The mean gain over its standard error; 0 where nothing tells."""
+    """The mean gain over its standard error; 0 where nothing is known."""
     seen = np.array([gain for gain in gains if gain is not None])
     error = float(seen.std()) / math.sqrt(seen.size) if seen.size else 0.0
     return float(seen.mean()) / error if error else 0.0
 
 
 def _alike(looks: Sequence[Look]) -> Iterable[str]:
-    """Samples that are constant, or the same as another, in all of their inputs: a mask alone may well be."""
+    """Samples that are constant, or equal to another one, in all of their inputs: a mask alone may well repeat."""
     samples: dict[str, dict[str, Look]] = {}
     for look in looks:
         samples.setdefault(look.sample, {})[look.name] = look
@@ -302,7 +302,7 @@ def _alike(looks: Sequence[Look]) -> Iterable[str]:
 
 
 def _far_out(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
-    """Single samples far out of the others' range."""
+    """Samples far outside the others' range."""
     sizes = np.array([max(-look.minimum, look.maximum) for look in looks])
     usual = float(np.median(sizes)) if sizes.size else 0.0
     far = [look for look, size in zip(looks, sizes, strict=True) if usual > 0 and size > CHECKS.outlier * usual]
@@ -315,7 +315,7 @@ def _named(looks: Sequence[Look]) -> str:
 
 
 def _colour_axis(inputs: Sequence[SampleInput], module: Module) -> int | None:
-    """The axis of the only input's three colours, where the network ends in one vector of classes."""
+    """The axis of the only input's three color channels, where the network ends in one class vector."""
     if len(inputs) != 1 or len(inputs[0].shape) != 4:
         return None
     outputs = [type.dims for type in Interpreter(module).outputs.values()]
@@ -327,7 +327,7 @@ def _colour_axis(inputs: Sequence[SampleInput], module: Module) -> int | None:
 
 
 def _sureness(outputs: dict[str, Array]) -> float:
-    """How far the best class is above the second before a softmax; 0 for what is no vector of classes."""
+    """The margin of the best class over the second before a softmax; 0 where there is no class vector."""
     (array,) = outputs.values()
     values = np.sort(array.astype(np.float64).reshape(-1))
     if array.size != max(array.shape) or values.size < 3:

@@ -1,1 +1,1 @@
-"""Tuning constants of quantization: frozen dataclasses, each field with what it was measured on or why it is so."""
+"""Tuning constants of quantization: frozen dataclasses, each field with its evidence or its reason."""

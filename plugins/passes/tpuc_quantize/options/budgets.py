@@ -9,9 +9,9 @@ from tpuc.api import Module
 
 @dataclass(frozen=True)
 class Budgets:
-    """How many network evaluations each part of a search may cost. Where a budget is in operations (multiplications and
-    additions of the network, with what its calls and elements cost beside them), as many samples run as it pays for,
-    within limits: quick networks afford more.
+    """Cost limits of each part of a search, in network evaluations. Where a budget is in operations (multiplications
+    and additions of the network, with fixed costs per call and element), it pays for a number of samples, within
+    limits: fast networks get more.
     """
 
     per_element: float = 200.0
@@ -19,37 +19,37 @@ class Budgets:
     operations) these two say 0.4 to 1.7 times what was measured; least squares give 36 for an element.
     """
     per_op: float = 8e5
-    """Operations that calling one op counts as; least squares give 3e5."""
+    """Operations that one call of an op counts as; least squares give 3e5."""
     least: int = 4
-    """Samples that every part sees, however long the network takes: two in each half, as scores compare halves."""
+    """Samples for every part, however slow the network is: two in each half, since scores compare halves."""
     evaluation: float = 1e10
-    """Operations for scoring one candidate table, and for the samples for tuning on which single ops are compared."""
+    """Operations for scoring one candidate table, and for the tuning samples of the per-op search."""
     most_evaluated: int = 200
     """Samples for scoring one candidate. With 200 instead of 48 five small networks were 1 dB nearer on data of their
     own in the median (-0.2 to 6.5).
     """
     observation: float = 3.2e10
-    """Operations for one float run over the samples for tuning, and those for biases; and for each look at samples
-    beside the search: order of colors, equalized filters, self-check of seen samples.
+    """Operations for one float run over the samples for tuning and those for biases; and for each check of samples
+    outside the search: channel order, equalized filters, self-check of seen samples.
     """
     alike: int = 8
-    """Samples for what hardly differs between them: mean errors of filters alone, and whether equalized filters are
-    clearly better. With 4 or 16 three small networks lose 0.3 or 0.1 dB in the mean.
+    """Samples for quantities that hardly differ between them: mean errors of filters alone, and whether equalized
+    filters are clearly better. With 4 or 16 three small networks lose 0.3 or 0.1 dB in the mean.
     """
     rounding: int = 16
-    """Samples whose operands say how filters are rounded. With 8 three small networks lose 0.5 dB in the mean; with 32
-    they gain 0.7, for twice the work.
+    """Samples whose operands guide the rounding of filters. With 8 three small networks lose 0.5 dB in the mean; with
+    32 they gain 0.7, for twice the work.
     """
     quick: float = 1.2e8
     """Operations of one run up to which filters are rounded unasked: it takes as long as 30 runs or more. Without it
     seven networks lose 0.2 dB in the mean (-1.0 to 1.8).
     """
     most_checked: int = 16
-    """Samples of a self-check that calibration has seen, which can say little."""
+    """Samples of a self-check that calibration has seen; they prove little."""
     least_colors: int = 10
-    """Samples for the order of colors at least: with ten, chance alone finds an exchanged one in 1 of 33 cases."""
+    """Fewest samples for the channel order: with ten, chance alone finds a swap in 1 of 33 cases."""
     most_colors: int = 32
-    """Samples for the order of colors at most."""
+    """Most samples for the channel order."""
     threads: float = 2e9
     """Operations of one run up to which a network is calibrated in one thread: numpy's calls are short there. On two
     cores ten networks of 0.2 to 40 ms took 5 to 50 % more processor time in two threads and up to 35 % longer.
@@ -60,7 +60,7 @@ BUDGETS = Budgets()
 
 
 def operations_of(module: Module) -> float:
-    """What one run of a network counts as, from the network alone."""
+    """The operations that one run counts as, computed from the network alone."""
     operations = [operation for operation in module.main.operations if operation.results and operation.operands]
     flops = sum(operation.op.flops(operation.node()) for operation in operations)
     elements = sum(operation.result.tensor.size for operation in operations)
@@ -68,5 +68,5 @@ def operations_of(module: Module) -> float:
 
 
 def affordable(module: Module, budget: float, most: int, least: int | None = None) -> int:
-    """As many samples as a budget in operations pays for, within limits."""
+    """The number of samples that a budget in operations pays for, within limits."""
     return min(most, max(BUDGETS.least if least is None else least, int(budget / operations_of(module))))

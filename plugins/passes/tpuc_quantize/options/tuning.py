@@ -1,4 +1,4 @@
-"""Tuning constants by the question that they answer: what is clearly better, which margins, which grid."""
+"""Tuning constants by the question they answer: significance, margins, search grids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ComparisonOptions:
     clearly: float = 2.0
     """Decibels by which a figure has to be lower, on both halves of the samples, to be clearly lower (record 0025)."""
     clear_gain: float = 0.3
-    """Decibels that a challenger has to gain, also on the first sample that equalized filters run on: less is chance.
+    """Decibels that a challenger must gain, also on the first sample that equalized filters run on: less is chance.
     With 0 two of seven networks lose (0.2 and 0.02 dB) and one gains 0.2.
     """
     deviations: float = 2.0
@@ -20,12 +20,13 @@ class ComparisonOptions:
     one of seven networks gains 2.0 dB and one loses 0.2.
     """
     hopeless: float = 1.0
-    """Decibels below the best table on half of the samples at which the others are not run, twice as many on a quarter,
-    where chance makes more: it only saves time, and seven networks have the same figures without it.
+    """Decibels below the best table on half of the samples at which a candidate's evaluation stops, twice as many on a
+    quarter, where chance is larger. It only saves time: seven networks have the same figures without it.
     """
     enough: int = 100
-    """Samples with which metrics of outputs count half as much as their values. Without metrics MobileNet v1 loses a
-    prediction and 0.5 dB, UltraFace 0.6 % of its predictions; LeNet gains 1.0 dB, MNIST 0.2, nine others nothing.
+    """Number of samples with which metrics of outputs count half as much as their values. Without metrics MobileNet v1
+    loses a prediction and 0.5 dB, UltraFace 0.6 % of its predictions; LeNet gains 1.0 dB, MNIST 0.2, nine others
+    nothing.
     """
     equalized: float = 3.0
     """Decibels that equalized filters have to gain: tools that do not know the factors read their tables wrongly."""
@@ -33,7 +34,7 @@ class ComparisonOptions:
 
 @dataclass(frozen=True)
 class Margins:
-    """How much further than what was seen values may reach."""
+    """Headroom of ranges above the observed values."""
 
     output: float = 1.05
     """Of outputs: what is clipped off them is lost, and 5 % more cost 0.4 dB of resolution. On thirteen networks, in
@@ -41,100 +42,101 @@ class Margins:
     26 cases lose 0.1 to 0.5 dB. With 1.1 MNIST gains 4.3, UltraFace loses 0.8.
     """
     rare: float = 1.6
-    """Where samples do not show what is looked for, and of values that are clipped far down. Of 1.3, 1.6 and 2.0 the
-    best or near it for three face detectors and one for persons (record 0014).
+    """For samples that do not show what is looked for, and for values that are clipped far down. Of 1.3, 1.6 and 2.0
+    the best or near it for three face detectors and one for persons (record 0014).
     """
     far: float = 4.0
-    """Gain in resolution for which a threshold is clipped far down: samples rarely show how far values reach where
-    something is found.
+    """Gain in resolution for which a threshold is clipped far down: samples rarely show how far values reach when
+    something is detected.
     """
     few: float = 5e-3
-    """Share of an input's values that may be clipped. Of keyword spotting one value in 400 is far below the others, and
-    outputs are 6 dB nearer to float without it; pixels fill their range.
+    """Share of an input's values that may be clipped. In keyword spotting one value in 400 is far below the others, and
+    outputs gain 6 dB without it; pixels fill their range.
     """
     most: float = 0.8
-    """Part of an input's largest magnitude below which the others have to end for that: it only saves time, and six
+    """Part of an input's largest magnitude below which the other values must end for that. It only saves time: six
     networks have the same figures without it.
     """
 
 
 @dataclass(frozen=True)
 class SearchGrid:
-    """Which thresholds are tried."""
+    """The thresholds that are tried."""
 
     steps: int = 48
     """Thresholds around a method's own."""
     per_octave: int = 8
     """Thresholds per octave where they reach far down: steps of 9 %."""
     deepest: float = 0.5
-    """The lowest as a part of the method's."""
+    """The lowest threshold, as a part of the method's."""
     nearly_all: float = 0.999
-    """Of the squared gradients: twice the magnitude below which so much lies is not clipped."""
+    """Share of the squared gradients; twice the magnitude below which that much lies is never clipped."""
     least_gain: float = 0.01
-    """Thresholds nearer to the largest magnitude than this part of it are not tuned: it only saves time, and six
-    networks have the same figures without it.
+    """Thresholds closer to the largest magnitude than this part of it are not tuned. It only saves time: six networks
+    have the same figures without it.
     """
     channels: int = 32
-    """Channels to twice as many of a convolution whose results single ops are compared on."""
+    """Channels (up to twice as many) of a convolution's result that the per-op search compares."""
     places: int = 256
-    """Places of a result that are compared: with channels some ten thousand elements."""
+    """Positions of a result that are compared: with channels some ten thousand elements."""
     much_work: float = 1e7
-    """Operations of a convolution from which on a part of its result is compared."""
+    """Operations of a convolution above which only a part of its result is compared."""
     many_elements: int = 1 << 15
-    """Elements of an element-wise op or a pool from which on a part of its result is compared."""
+    """Elements of an element-wise op or a pool above which only a part of its result is compared."""
 
 
 @dataclass(frozen=True)
 class AgreementOptions:
-    """What outputs decide."""
+    """What counts as a prediction."""
 
     sure: float = 0.75
-    """Confidence from which on a prediction counts: beside one half, rounding alone turns it."""
+    """Confidence from which a prediction counts: near one half, rounding alone flips it."""
     near: float = 0.1
-    """Root mean square of the error, as a part of their own, with which numbers agree: 20 dB."""
+    """Relative root mean square error up to which numbers agree: 20 dB."""
     saturated: float = 8.0
-    """Magnitude of a logit that is as sure as any: its sigmoid differs from 0 or 1 by 0.0003."""
+    """Magnitude at which a logit is saturated: its sigmoid differs from 0 or 1 by 0.0003."""
     unseen_weight: float = 0.01
-    """What numbers of places without anything weigh, beside 1 where something is sure to be. BlazeFace has the same
-    table with 1; other detectors were not varied.
+    """Weight of numbers at places without detection, against 1 for a confident detection. BlazeFace has the same table
+    with 1; other detectors were not varied.
     """
     softer: float = 4.0
-    """Logits are taken for so much less sure than they are: what is 1 % sure still counts for other readers."""
+    """Logits count as this much less confident: other readers may still use what is 1 % confident."""
     rare: float = 0.05
-    """Share up to which something is rare: places at which logits of presence are above zero, samples that show a
-    class.
-    """
+    """Share up to which something is rare: places with presence logits above zero, samples that show a class."""
     typical_margin: float = 4.0
-    """By how much the best logit of trained networks is above the second: 98 % sure."""
+    """Margin of the best logit over the second in trained networks: 98 % confidence."""
 
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """What about samples is remarked on. Thresholds do not depend on these, but for `few_samples`."""
+    """When a remark on samples is made. Thresholds do not depend on these, except for `few_samples`."""
 
     few_samples: int = 16
-    """Fewer are remarked on, do not show which classes are missing, and are too few to look at a quarter of first."""
+    """Fewer samples are remarked on, do not show which classes are missing, and are too few for an early look at a
+    quarter.
+    """
     surer: float = 2.26
-    """Mean gain of the exchanged order of colors over its standard error (Student's t): with ten samples chance alone
-    gives this in 1 of 33 cases, more rarely with more.
+    """Mean gain of the swapped channel order over its standard error (Student's t): with ten samples chance alone gives
+    this in 1 of 33 cases, more rarely with more.
     """
     futile: float = 0.5
     """The same on half of the samples, below which the others are not run: saves half of the work in two of three cases
-    without an effect, and loses fewer than 1 in 100 of any size (simulated, normal gains, 10 and 32 samples).
+    without an effect, and misses fewer than 1 in 100 effects of any size (simulated, normal gains, 10 and 32
+    samples).
     """
     futile_early: float = -1.0
-    """The same on a quarter: networks that get their colors as they were trained lie far below."""
+    """The same on a quarter: networks with the right channel order lie far below."""
     outlier: float = 10.0
-    """Times the usual magnitude of samples from which on one is remarked on; not measured."""
+    """Ratio to the usual magnitude of samples from which one is remarked on; not measured."""
     corner: float = 0.1
-    """Part of the described range: values that fill less were probably scaled otherwise; not measured."""
+    """Part of the described range: values that fill less were probably scaled differently; not measured."""
     slack: float = 0.03
-    """Part of the described range by which values may lie outside, and arrays that fill less were normalized otherwise.
+    """Part of the described range by which values may lie outside; arrays that fill less were normalized differently.
     Of bytes, images around their mean in units of their deviation fill 0.019, those from -1 to 1 fill 0.008.
     """
     huge: float = 1e3
-    """Magnitude from which on a range may be bimodal: masks are filled with 1e4 and more. Probabilities are small, or
-    near 1 and nothing between: no harm is done there.
+    """Magnitude from which a range may be bimodal: masks are filled with 1e4 and more. Bimodal probabilities are
+    harmless.
     """
 
 

@@ -1,1 +1,1 @@
-"""Proposers of calibration tables: one idea per file, with its source; the race says when each runs."""
+"""Proposers of calibration tables: one idea per file, with its source; the race sets their order."""

@@ -1,4 +1,4 @@
-"""Proposes biases that take the mean errors of int8 out of products."""
+"""Propose bias shifts that remove the mean errors of int8 from products."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tpuc_quantize.remedies.bias_correction import find_shifts
 
 
 class BiasShifts(Proposer):
-    """The mean error of the filters and half of what else int8 leaves up to there, unless outputs are clearly better
-    for less or all of it (Nagel et al., "Data-free quantization", 2019, correct all of it): what is found on a few
-    samples is partly chance, and the outputs of a network that is mostly noise would be the mean. Samples that show
-    nothing say nothing.
+    """The mean error of the filters plus half of the remaining int8 error up to there, unless outputs are clearly
+    better for less or all of it (Nagel et al., "Data-free quantization", 2019, correct all of it): an estimate from
+    few samples is partly chance and would pull the outputs of a noisy network to the mean. Not used for samples that
+    show nothing.
     """
 
     name = "bias-shifts"

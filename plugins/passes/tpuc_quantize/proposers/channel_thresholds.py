@@ -1,4 +1,4 @@
-"""Proposes thresholds per channel, and none."""
+"""Propose thresholds per channel, or one per tensor."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tpuc_quantize.remedies.channel_thresholds import UNSEEN, choose_channels
 
 
 class ChannelThresholds(Proposer):
-    """Thresholds by output error of every channel, for images around functions of one tensor, which tables of 256
-    entries per channel can take.
+    """Thresholds by output error for every channel, for images around unary functions, which lookup tables of 256
+    entries per channel can compute.
     """
 
     name = "channel-thresholds"
@@ -35,7 +35,7 @@ class ChannelThresholds(Proposer):
 
 
 class TensorThresholds(Proposer):
-    """One threshold for all channels: those per channel have to be clearly better."""
+    """One threshold for all channels: those per channel must be clearly better."""
 
     name = "tensor-thresholds"
     round = "channels"

@@ -1,4 +1,4 @@
-"""Proposes network inputs that are clipped where few of their values are large."""
+"""Propose clipping network inputs in which few values are large."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tpuc_quantize.options.tuning import MARGINS
 
 
 class ClippedInputs(Proposer):
-    """Inputs keep their largest magnitude (decision 0005) unless outputs are clearly better for less: halfway down to
-    where most values end, and there.
+    """Inputs keep their largest magnitude (decision 0005) unless outputs are clearly better with less: halfway down to
+    the magnitude below which most values lie, and that magnitude.
     """
 
     name = "clipped-inputs"
@@ -33,7 +33,7 @@ class ClippedInputs(Proposer):
 
 
 def _end_of_most(search: Search, name: str) -> float:
-    """The magnitude up to which all but few values reach."""
+    """The magnitude that all but few values stay below."""
     seen = search.progress.histograms[name].statistics()
     below = seen.zeros + np.cumsum(seen.counts)
     return seen.absmax * int(np.count_nonzero(below < (1 - MARGINS.few) * below[-1])) / seen.counts.size

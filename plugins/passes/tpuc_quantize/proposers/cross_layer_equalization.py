@@ -1,4 +1,4 @@
-"""Proposes filters of neighboring layers with equal ranges per channel."""
+"""Propose filters of neighboring layers with equal ranges per channel."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
 
 
 class CrossLayerEqualization(Proposer):
-    """Channels that have little of the range of their filters get more of it, and the next layer takes it back (Nagel
-    et al., "Data-free quantization", 2019). Record 0026 says why outputs have to be clearly better for it.
+    """Channels that use little of their filters' range are scaled up, and the next layer scales back (Nagel et al.,
+    "Data-free quantization", 2019). Record 0026 explains why outputs must be clearly better.
     """
 
     name = "cross-layer-equalization"

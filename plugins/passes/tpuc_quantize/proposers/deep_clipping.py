@@ -1,4 +1,4 @@
-"""Proposes thresholds far below the largest values, where these mean no more to the outputs than others."""
+"""Propose thresholds far below the largest values, where these matter no more to the outputs than others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ NAME = "thresholds by scores, far below the methods'"
 
 
 class DeepClipping(Proposer):
-    """Values of which nearly all squared gradients lie far below the largest magnitude, as masks and logits of what is
-    nowhere have them (decision 0009). With and without corrected biases: the means of such values are mostly chance.
+    """For values with nearly all squared gradients far below the largest magnitude, such as masks and logits of absent
+    objects (decision 0009). With and without bias correction, since the means of such values are mostly chance.
     """
 
     name = "deep-clipping"
@@ -32,7 +32,7 @@ class DeepClipping(Proposer):
 
 
 def _cut(search: Search, made: Candidate) -> Candidate:
-    """With thresholds far below its own where that is possible, and logits no larger than they have to be."""
+    """The candidate with thresholds far below its own where possible, and logits limited to saturation."""
     own, last = made.entries, search.last.entries
     may_be_far = {
         name: one for name, one in search.free.items() if lowest_of(one, last[name]) * MARGINS.far < own[name].threshold

@@ -1,4 +1,4 @@
-"""Proposes thresholds whose rounding and clipping errors move the outputs least."""
+"""Propose thresholds with the least effect of rounding and clipping errors on the outputs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tpuc_quantize.remedies.channel_thresholds import UNSEEN
 
 class OutputError(Proposer):
     """Errors weighted by squared gradients of the outputs (Dong et al., "HAWQ-V2", 2020, with the Fisher information as
-    Hessian), and the geometric mean with thresholds by single ops: two estimates with errors of their own are better
-    together.
+    Hessian), and the geometric mean with thresholds from the per-op search: two estimates with independent errors
+    are better combined.
     """
 
     name = "output-error"
@@ -23,7 +23,7 @@ class OutputError(Proposer):
 
 
 def by_outputs(search: Search) -> Candidate:
-    """The last method's table, tuned so."""
+    """The last method's table after this tuning."""
     made = search.last.through("tuned by output error", search.by_outputs(search.free, UNSEEN), search.free)
     mean = _between(made.entries, search.tuned_per_op[-1].entries)
     return made.through("geometric mean with those tuned op by op", mean, search.free)

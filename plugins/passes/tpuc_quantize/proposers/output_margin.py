@@ -1,4 +1,4 @@
-"""Proposes thresholds of outputs with a margin above the largest that were seen."""
+"""Propose output thresholds with a margin above the largest observed values."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tpuc_quantize.calibration.range_margins import with_output_headroom
 
 
 class OutputMargin(Proposer):
-    """What is clipped off an output is lost: nothing averages it out. In half of all cases one of as many other samples
-    reaches further (measured with thirteen networks, see `OUTPUT_HEADROOM`).
+    """Clipping errors of an output are not averaged out by later layers. In half of all cases the same number of other
+    samples reaches further (measured with thirteen networks, see `Margins.output`).
     """
 
     name = "output-margin"

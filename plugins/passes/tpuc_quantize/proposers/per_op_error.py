@@ -1,4 +1,4 @@
-"""Proposes thresholds that change the results of single ops least."""
+"""Propose thresholds that change the results of single ops least."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
 
 
 class PerOpError(Proposer):
-    """Of several thresholds between a method's and the largest magnitude the one at which the op that reads the value
-    gives the nearest result, as TPU-MLIR tunes its tables (`--tune_num`).
+    """Of several thresholds between a method's and the largest magnitude, the one with which the op that reads the
+    value gives the closest result, as TPU-MLIR tunes its tables (`--tune_num`).
     """
 
     name = "per-op-error"

@@ -1,4 +1,4 @@
-"""Proposes the tables of the range estimators as they are."""
+"""Propose the unchanged tables of the range estimators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc_quantize.options.tuning import COMPARISON
 
 class RangeEstimators(Proposer):
     """The thresholds of each method, such as the smallest divergence of histograms (Migacz, "8-bit inference with
-    TensorRT", 2017). They are no refinement of anything, and have to be clearly better than what is.
+    TensorRT", 2017). They refine nothing and must be clearly better than the current best.
     """
 
     name = "range-estimators"

@@ -1,4 +1,4 @@
-"""Proposes filters that are rounded by what they are multiplied with."""
+"""Propose filters rounded by the second moments of their operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_quantize.simulation.network import FakeNetwork
 
 class RoundedWeights(Proposer):
     """Weights rounded one by one, later ones compensating for earlier ones (Frantar and Alistarh, "Optimal Brain
-    Compression", 2022; decision 0027), where that is asked for or quick.
+    Compression", 2022; decision 0027), where requested or fast.
     """
 
     name = "rounded-weights"

@@ -1,4 +1,4 @@
-"""Proposes a method's thresholds, scaled for values larger than those of the samples."""
+"""Propose a method's thresholds, scaled for values larger than those of the samples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from tpuc_quantize.calibration.range_margins import with_headroom
 
 
 class ScaledRange(Proposer):
-    """Of a method without tuning, where headroom is asked for: every method makes thresholds so much larger of values
-    that are.
-    """
+    """For a method without tuning, where headroom is requested: scaling the values scales every method's thresholds."""
 
     name = "scaled-range"
     round = "ranges"

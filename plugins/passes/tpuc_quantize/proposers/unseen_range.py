@@ -1,4 +1,4 @@
-"""Proposes thresholds with headroom, for samples that do not show what the network looks for."""
+"""Propose thresholds with headroom, for samples that do not show what the network looks for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
 
 
 class UnseenRange(Proposer):
-    """Thresholds by output error for values so many times larger than the samples', none below the method's own
+    """Thresholds by output error for values larger than the samples' by the headroom, none below the method's own
     (decision 0014 has the measurements).
     """
 

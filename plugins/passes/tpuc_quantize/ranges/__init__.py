@@ -1,1 +1,1 @@
-"""Range estimators: from statistics of values to clipping ranges, and ranges known beforehand."""
+"""Range estimators, from statistics to clipping ranges, and ranges known in advance."""

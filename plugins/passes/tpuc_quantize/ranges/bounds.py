@@ -1,4 +1,4 @@
-"""Bounds that values cannot exceed whatever the samples: of sigmoids, clips, and capped relus."""
+"""Bounds that values cannot exceed for any input: of sigmoids, clips, and capped relus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tpuc_ops.traits import Bounded, NoLarger, states
 
 
 def bounds_of(module: Module) -> dict[str, float]:
-    """By name, for the values that have such a bound."""
+    """The bounds by name, for values that have one."""
     found: dict[str, float] = {}
     for operation in module.main.operations:
         bound = _bound(operation, found)

@@ -19,18 +19,18 @@ Floats = NDArray[np.float64]
 
 
 def limited_threshold(threshold: float, statistics: TensorStatistics) -> float:
-    """A method's threshold, at most `absmax`; one above 0 for tensors that are all 0."""
+    """A method's threshold, at most `absmax`; a positive one for all-zero tensors."""
     return usable_threshold(min(threshold, statistics.absmax))
 
 
 def _centres(statistics: TensorStatistics) -> Floats:
-    """The middle of every bin."""
+    """The center of every bin."""
     bins = statistics.counts.size
     return np.arange(0.5, bins, dtype=np.float64) * (statistics.absmax / bins)
 
 
 def _divergence(reference: Floats, expanded: Floats) -> float:
-    """Kullback-Leibler divergence of two histograms; what is missing in the second has a tiny probability."""
+    """Kullback-Leibler divergence of two histograms; empty bins of the second get a tiny probability."""
     if not expanded.any():
         return math.inf
     seen = reference > 0
@@ -40,7 +40,7 @@ def _divergence(reference: Floats, expanded: Floats) -> float:
 
 @dataclass(frozen=True)
 class Max(Calibrator):
-    """Nothing is clipped."""
+    """No clipping."""
 
     name = "max"
     needs_histogram: ClassVar[bool] = False
@@ -50,21 +50,21 @@ class Max(Calibrator):
 
 
 class HistogramMethod(Calibrator):
-    """A method that looks at counts; without any it keeps the largest magnitude."""
+    """A method based on histogram counts; for empty histograms it keeps the largest magnitude."""
 
     def threshold(self, statistics: TensorStatistics) -> float:
         return self.best(statistics) if statistics.counts.any() else statistics.absmax
 
     @abstractmethod
     def best(self, statistics: TensorStatistics) -> float:
-        """The threshold by counts that are not all 0."""
+        """The threshold for a histogram that is not empty."""
 
 
 @dataclass(frozen=True)
 class Kld(HistogramMethod):
     """Smallest Kullback-Leibler divergence between the clipped distribution and its expansion from `levels` levels.
 
-    Candidates are every `levels` bins up to and including the last one; of equal ones the lowest wins.
+    Candidates are every `levels` bins up to and including the last one; the lowest of equal ones wins.
     """
 
     name = "kld"
@@ -79,7 +79,9 @@ class Kld(HistogramMethod):
         return min((best + 0.5) * statistics.absmax / bins, statistics.absmax)
 
     def _divergence(self, counts: Floats, kept: int) -> float:
-        """Between the first `kept` bins with the tail added to the last, and the same bins averaged per level."""
+        """Divergence between the first `kept` bins, with the tail added to the last, and the same bins averaged
+        per level.
+        """
         inside = counts[:kept]
         reference = inside.copy()
         reference[-1] += counts[kept:].sum()
@@ -92,7 +94,7 @@ class Kld(HistogramMethod):
 
 @dataclass(frozen=True)
 class Percentile(HistogramMethod):
-    """The end of the bin below which a part of the non-zero absolute values lies: `percent` at the inputs, rising to
+    """The end of the bin below which a share of the nonzero absolute values lies: `percent` at the inputs, rising to
     `last_percent` at the end of the network, where the outputs depend on outliers.
     """
 
@@ -136,7 +138,7 @@ class Mse(HistogramMethod):
 
 @dataclass(frozen=True)
 class AciqGauss(HistogramMethod):
-    """The best clipping of 8-bit values under a normal distribution (ACIQ), by the root mean square."""
+    """Optimal clipping of 8-bit values under a normal distribution (ACIQ), by the root mean square."""
 
     name = "aciq-gauss"
     factor: float = 3.92403337
@@ -147,7 +149,7 @@ class AciqGauss(HistogramMethod):
 
 @dataclass(frozen=True)
 class AciqLaplace(HistogramMethod):
-    """The best clipping of 8-bit values under a Laplace distribution (ACIQ), by the mean absolute value."""
+    """Optimal clipping of 8-bit values under a Laplace distribution (ACIQ), by the mean absolute value."""
 
     name = "aciq-laplace"
     factor: float = 9.89675982
@@ -172,7 +174,9 @@ class Entropy(HistogramMethod):
         return float(candidates[int(np.argmin(divergences))]) * statistics.absmax / bins
 
     def _divergence(self, counts: NDArray[np.int64], kept: int) -> float:
-        """As for `kld`, but levels may differ by one in width, and the last bin counts as filled if the tail is."""
+        """As for `kld`, but levels may differ by one in width, and the last bin counts as filled if the tail is
+        not empty.
+        """
         reference = counts[:kept].astype(np.float64)
         reference[-1] += counts[kept:].sum()
         level = np.arange(kept) * self.levels // kept
@@ -183,7 +187,7 @@ class Entropy(HistogramMethod):
 
 @dataclass(frozen=True)
 class Cosine(HistogramMethod):
-    """Highest cosine similarity between the values and their quantised form, candidates every `stride` bins."""
+    """Highest cosine similarity between the values and their quantized form; candidates every `stride` bins."""
 
     name = "cosine"
     levels: int = 128

@@ -1,4 +1,4 @@
-"""Estimates the mean error per channel that int8 leaves in products, for biases to correct."""
+"""Estimate the mean error per channel of int8 products, for biases to correct."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tpuc_optimize.channel_links import constant, set_constant
 from tpuc_quantize.simulation.network import FakeNetwork, State
 
 SHIFTS = "bias_shift"
-"""The section of a calibration table that holds them: remarks of the form `#bias_shift op_name v0 v1 ...`."""
+"""The section of a calibration table with bias shifts: remarks of the form `#bias_shift op_name v0 v1 ...`."""
 NO_LOSS = 1e-6
-"""Float32's rounding beside the largest mean of a product's channels: less is no error of filters."""
+"""Float32 rounding relative to the largest mean of a product's channels: smaller differences are no filter errors."""
 _ROW_ELEMENTS = 1 << 14
-"""Products of a filter and a row that are in float64 at a time: they stay in the cache."""
+"""Elements of filter-row products held in float64 at a time, so that they stay in the cache."""
 _Watch = Callable[[Iterable[Any], str, int], Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class ProductMeans:
-    """Of a product's float results on one sample, per channel and without relu: their mean, and what rounding the
-    filters alone takes from it.
+    """Means of a product's float results on one sample, per channel and without relu, and the change caused by rounding
+    the filters alone.
     """
 
     result: Array
@@ -39,7 +39,9 @@ class ProductMeans:
 
 
 def product_means(net: FakeNetwork, index: int, state: State) -> ProductMeans | None:
-    """Before a step of a float run; None for what is no product with a bias, or not on integers."""
+    """The means of a step's product, before the step of a float run; None unless it is an integer product with a
+    bias.
+    """
     if not _is_corrected(net, index):
         return None
     return _means(net, index, net.operands(index, state, integer=False)[:3])
@@ -52,8 +54,8 @@ def _means(net: FakeNetwork, index: int, operands: Sequence[Array]) -> ProductMe
 
 
 class MeansWatcher:
-    """Finds the means of products in the values of a float run as they come, calibrated or not; `finds` none where a
-    product reads a value without a name.
+    """Computes the means of products while the values of a float run arrive, calibrated or not; `finds` none where a
+    product reads an unnamed value.
     """
 
     def __init__(self, net: FakeNetwork) -> None:
@@ -76,7 +78,7 @@ class MeansWatcher:
 
 
 def observe(net: FakeNetwork, sample: Mapping[str, Array]) -> dict[str, ProductMeans]:
-    """The means of all products in a float run, by op name."""
+    """The means of all products of a float run, by op name."""
     found: dict[str, ProductMeans] = {}
 
     def see(index: int, state: State) -> None:
@@ -89,7 +91,7 @@ def observe(net: FakeNetwork, sample: Mapping[str, Array]) -> dict[str, ProductM
 
 
 def filter_shifts(seen: Sequence[Mapping[str, ProductMeans]]) -> dict[str, Array]:
-    """What rounding the filters alone takes from the results of products, in the mean over samples."""
+    """The mean change of products, over samples, that is caused by rounding the filters alone."""
     found = {name: _mean([one[name].lost for one in seen]) for name in seen[0]} if seen else {}
     least = {name: NO_LOSS * np.abs([one[name].result for one in seen]).max(initial=0.0) for name in found}
     return {name: np.where(np.abs(one) > least[name], one, 0.0).astype(np.float32) for name, one in found.items()}
@@ -102,9 +104,9 @@ def find_shifts(
     pool: Pool,
     watch: _Watch,
 ) -> dict[str, Array]:
-    """Layer after layer: float minus int8, averaged over samples and places, before the relu.
+    """Layer by layer: float minus int8, averaged over samples and positions, before the relu.
 
-    Later layers see what earlier ones have been corrected to. `seen` are the float means of these samples.
+    Later layers see the corrected results of earlier ones. `seen` are the float means of these samples.
     """
     states = net.start_all(samples)
     shifts: dict[str, Array] = {}
@@ -131,7 +133,7 @@ def corrected_ops(net: FakeNetwork) -> frozenset[str]:
 
 
 def _has_bias(net: FakeNetwork, index: int) -> bool:
-    """Has it a constant bias, or room for one?"""
+    """True if it has a constant bias, or an operand slot for one."""
     step = net.plan.steps[index]
     if not net.is_product(index) or len(step.operands) < 3:
         return False
@@ -139,7 +141,7 @@ def _has_bias(net: FakeNetwork, index: int) -> bool:
 
 
 def _integer_means(net: FakeNetwork, index: int, state: State) -> list[Array]:
-    """Of each sample."""
+    """The means of each sample with integers."""
     step = net.plan.steps[index]
     x, filters, bias = net.operands(index, state, integer=True)[:3]
     samples = [x] * state.count if step.operands[0] in net.constants else np.split(x, state.count)
@@ -169,8 +171,8 @@ def _mean_products(step: Step, x: Array, filters: Sequence[Array]) -> list[Array
 
 
 def _row_products(filters: Array, row: Array) -> Array:
-    """Of each filter in `[group, filters, taps]` with the row of its group, in float64. numpy adds up in the same order
-    on every processor; BLAS does not.
+    """The product of each filter in `[group, filters, taps]` with its group's row, in float64. numpy's sums have the
+    same order on every processor; those of BLAS do not.
     """
     result = np.empty(filters.shape[:2])
     rows = max(_ROW_ELEMENTS // (len(filters) * filters.shape[2]), 1)
@@ -181,7 +183,7 @@ def _row_products(filters: Array, row: Array) -> Array:
 
 
 def _tap_means(padded: Array, window: Window, size: tuple[int, int]) -> Array:
-    """`padded: [n, c, h, w]` to `[c, kh, kw]`: the mean over images and places of what each tap reads."""
+    """`padded: [n, c, h, w]` to `[c, kh, kw]`: the mean input of each filter tap over images and positions."""
     (oh, ow), (sh, sw), (dh, dw) = size, window.strides, window.dilations
     means = np.empty((padded.shape[1], *window.kernel))
     for j in range(window.kernel[1]):
@@ -205,7 +207,7 @@ def _without_relu(op: Op) -> Op:
 
 
 def apply_shifts(module: Module, shifts: Mapping[str, Array], floats: Iterable[str] = ()) -> bool:
-    """Add the shifts to the biases of the named ops, except those in `floats`; returns whether there were any."""
+    """Add the shifts to the biases of the named ops, except those in `floats`; returns True if there were any."""
     left_out = frozenset(floats)
     changed = False
     for operation in list(module.main.operations):

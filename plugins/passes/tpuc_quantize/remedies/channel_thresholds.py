@@ -1,4 +1,4 @@
-"""Thresholds per channel for values around functions of one tensor, which tables per channel can take."""
+"""Thresholds per channel for values around unary functions, which lookup tables per channel can compute."""
 
 from __future__ import annotations
 
@@ -15,38 +15,36 @@ from tpuc_ops.quant.arithmetic import symmetric_scale, usable_threshold
 from tpuc_quantize.simulation.grids import DIVISOR
 
 CHANNEL_THRESHOLDS = "channel_threshold"
-"""The section of a calibration table that holds them: remarks of the form `#channel_threshold name t0 t1 ...`."""
+"""The section of a calibration table with them: remarks of the form `#channel_threshold name t0 t1 ...`."""
 
 STEPS_PER_OCTAVE = 8
 BINS = 16 * STEPS_PER_OCTAVE
-"""Bins of magnitude: 16 octaves below the largest, twice as many as 8-bit integers have."""
+"""Number of magnitude bins: 16 octaves below the largest value, twice the range of 8-bit integers."""
 _SHIFT = 20  # leaves 3 bits of a float32's mantissa, 8 steps per octave
 _I8, _U8 = ScalarType("i8"), ScalarType("u8")
 
 
 @dataclass(frozen=True)
 class ChannelOptions:
-    """How thresholds per channel are searched."""
+    """Search options of thresholds per channel."""
 
     range_margin: float = 1.3
-    """Half of the cost of clipping is that of values so many times larger, since other data may reach further. Not
-    varied.
-    """
+    """Half of the clipping cost assumes values this much larger, since other data may reach further. Not varied."""
     grid: tuple[float, ...] = tuple(place / 4 for place in range(-24, 3))
     """Octaves above a channel's largest value: quarters, which are 1.5 dB apart, from 1/64 to 1.4."""
 
 
 OPTIONS = ChannelOptions()
 UNSEEN = OPTIONS.range_margin
-"""Thresholds of tensors that are chosen by outputs have the same."""
+"""The same value as for tensor thresholds chosen by outputs."""
 
 
 def eligible(
     module: Module, floats: Collection[str] = (), takes: Callable[[Operation], bool] | None = None
 ) -> Iterator[Value]:
-    """Calibrated images between a convolution and a function, or a function and depthwise convolutions, with nothing
-    else that reads them. None next to an op in `floats`; with `takes` only between operations whose lowerings take
-    scales per channel.
+    """Calibrated images between a convolution and a unary function, or between a function and depthwise convolutions,
+    without other readers. None next to an op in `floats`; with `takes` only between operations whose lowerings
+    accept scales per channel.
     """
     outputs = set(module.main.outputs)
     for operation in module.main.operations:
@@ -76,7 +74,7 @@ def _is_depthwise(operation: Operation) -> bool:
 def channel_elements(
     values: Iterator[Value], thresholds: Mapping[str, Array], divisor: int = DIVISOR
 ) -> dict[str, UniformPerAxis]:
-    """How the values that have thresholds per channel are stored, by name."""
+    """The stored element types of the values with thresholds per channel, by name."""
     result: dict[str, UniformPerAxis] = {}
     for value in values:
         found, element = thresholds.get(value.name), value.tensor.element
@@ -90,16 +88,16 @@ def channel_elements(
 
 
 def _limit(value: Value) -> float:
-    """Of a relu in the op that makes it."""
+    """The limit of a relu fused into the producer."""
     fields = value.defining.op.__dict__ if value.defining is not None else {}
     fused = value.defining is not None and isinstance(value.defining.op, FusesRelu)
     return fields["relu_limit"] if fused and fields["do_relu"] and fields["relu_limit"] > 0 else np.inf
 
 
 def bin_costs(value: Array, gradient: Array, limit: float) -> Array:
-    """Squared gradients of an image, summed per channel and bin of magnitude: `[channels, BINS]`.
+    """Squared gradients of an image, summed per channel and magnitude bin: `[channels, BINS]`.
 
-    Bins are eighths of octaves; the last one ends behind `limit`, the first takes what is smaller.
+    Bins are eighths of octaves; the last one ends above `limit`, the first holds everything smaller.
     """
     channels = value.shape[1]
     places = np.abs(value, dtype=np.float32).view(np.int32) >> _SHIFT
@@ -117,8 +115,8 @@ def _first_bin(limit: float) -> int:
 def choose_channels(costs: Array, limit: float, threshold: float, *, signed: bool, headroom: float = UNSEEN) -> Array:
     """The thresholds of a value's channels that cost the outputs least, by `bin_costs` summed over samples.
 
-    `threshold` is the tensor's, which channels keep where nothing was seen; half of the cost of what is cut off is that
-    of values `headroom` times larger.
+    `threshold` is the tensor's, kept for channels without values; half of the clipping cost assumes values `headroom`
+    times larger.
     """
     edges = (np.arange(BINS + 1, dtype=np.int32) + _first_bin(limit) << _SHIFT).view(np.float32).astype(np.float64)
     centres = (edges[:-1] + edges[1:]) / 2

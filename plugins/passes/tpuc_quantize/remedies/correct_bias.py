@@ -1,4 +1,4 @@
-"""Corrects the mean error of int8 products through their biases."""
+"""Correct the mean error of int8 products through their biases."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 @dataclass(frozen=True)
 class CorrectBias(Pass):
-    """The mean difference per channel between the float network and the fake-quantised one is added to the bias.
+    """Add the mean difference per channel between the float network and the fake-quantized one to the bias.
 
-    The differences are those that `tpuc calibrate` wrote to the table (the file `table`, or
-    the result `calibration_table`); with `dataset` or `data_list` they are found anew on `input_num` samples.
-    Without a table, as in the float modes, nothing changes. Layers that the quantise table makes float are left alone.
+    The differences are those that `tpuc calibrate` wrote to the table (the file `table`, or the result
+    `calibration_table`); with `dataset` or `data_list` they are computed on `input_num` samples. Without a table, as in
+    the float modes, nothing changes. Float layers of the quantize table are not corrected.
     """
 
     name = "correct-bias"

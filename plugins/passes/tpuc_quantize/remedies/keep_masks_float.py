@@ -1,4 +1,4 @@
-"""Keeps attention masks and the scores they mask in floats: no byte scale holds both."""
+"""Keep attention masks and masked scores in floats: no 8-bit scale can represent both."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tpuc_quantize.tables.table import as_table
 
 @dataclass(frozen=True)
 class KeepMasksFloat(Pass):
-    """Ops that make masks, the masked scores, and the softmaxes and maxima behind them get the chip's most exact float
-    mode: a scale of bytes that holds -10000 has one step for all scores, and f16 has infinity for the lowest float32.
+    """Compute masks, the masked scores, and the softmaxes and maxima behind them in the chip's most precise float mode:
+    an 8-bit scale that covers -10000 has one step for all scores, and f16 has infinity for the lowest float32.
 
-    They are entered into the result `quantise_table`, where the user's own entries come first. Ops that only move data
-    keep the type they are given. A network that is quantised already says itself what is float.
+    The ops are added to the result `quantise_table`, after the user's own entries. Ops that only move data keep the
+    type of their operand. A pre-quantized network already states what is float.
     """
 
     name = "keep-masks-float"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; changes only what is in the results of the run."""
+        """See Pass; changes only the results of the run."""
         chip, mode = chip_of(context, self.name).description, str(context.options.get("quantize") or "f32")
         table = as_table(context.find(CALIBRATION_TABLE))
         if context.find(MODE, "") or (table is not None and table.is_learned) or chip.float_mode in (None, mode):

@@ -1,4 +1,4 @@
-"""Keeps the tail behind the last products in floats: 8 bits cannot hold decoded boxes or scores."""
+"""Keep the tail after the last products in floats: 8 bits cannot represent decoded boxes and scores."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tpuc_quantize.tables.table import as_table
 
 @dataclass(frozen=True)
 class TailOptions:
-    """What a tail in floats may cost."""
+    """Cost limits of a float tail."""
 
     most_moved: int = 1 << 18
-    """Elements that are copied as floats where bytes would do. The outputs of YOLOv5s at 640 pixels, 2.1 million, took
-    9 % of the whole network's cycles more on bm1684x; those of detectors for 320 pixels nothing.
+    """Elements copied as floats where bytes would do. The outputs of YOLOv5s at 640 pixels, 2.1 million, took 9 % more
+    cycles of the whole network on bm1684x; those of detectors at 320 pixels took none.
     """
 
 
@@ -41,21 +41,21 @@ OPTIONS = TailOptions()
 
 @dataclass(frozen=True)
 class KeepTailFloat(Pass):
-    """In the integer modes, ops from which only such ops lead to the outputs get the chip's float mode.
+    """In the integer modes, compute ops in the chip's float mode that only such ops separate from the outputs.
 
-    They are entered into the result `quantise_table`, where the user's own entries come first. Ops that only
-    move data keep the type they are given; a tail of nothing else stays as it is. A box decoded to pixels next to a
-    score in [0, 1] in one int8 tensor would leave the score no step at all.
+    The ops are added to the result `quantise_table`, after the user's own entries. Ops that only move data keep the
+    type of their operand; a tail of nothing else stays unchanged. If a box decoded to pixels shared an int8 tensor with
+    a score in [0, 1], the score would have no resolution.
 
-    The products before the tail that need not give bytes either are named in the result `float_sums`: those
-    that the chip can give the sums of as floats, unless their outputs come out as bytes (positions from 0 in
-    the result `stored_outputs`) or many of them are moved. A table that training wrote says itself what is float.
+    Products before the tail whose results are only read as floats are listed in the result `float_sums`, if the chip
+    can return their sums as floats, unless their outputs are returned as bytes (positions from 0 in the result
+    `stored_outputs`) or too many of them are moved. A table from training states itself what is float.
     """
 
     name = "keep-tail-float"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; changes only what is in the results of the run."""
+        """See Pass; changes only the results of the run."""
         if context.find(MODE, ""):
             return False  # a network that is quantised already says itself where it is float
         table = as_table(context.find(CALIBRATION_TABLE))
@@ -80,13 +80,13 @@ class KeepTailFloat(Pass):
 
 
 def float_tail(module: Module) -> frozenset[str]:
-    """The ops of a calibrated module that a chip whose float mode has all of them would compute in it."""
+    """The ops of a calibrated module that belong to the float tail, for a chip whose float mode has all of them."""
     behind = behind_heavy(module)
     return frozenset(one.name for one in _tail(module) if one in behind and not _keeps_type(one))
 
 
 def _tail(module: Module) -> dict[Operation, None]:
-    """From which only such ops lead to the outputs, the last one first."""
+    """Ops that only such ops separate from the outputs, the last one first."""
     tail: dict[Operation, None] = {}
     for operation in reversed(module.main.operations[:-1]):
         if not runs_on_chip(operation) or isinstance(operation.op, ExtractsFeatures):
@@ -108,8 +108,8 @@ def _float_sums(
     cells: Cells,
     stored: Collection[int],
 ) -> frozenset[str]:
-    """The integer ops whose lowerings have `float_sums` and whose results are only read as floats, also after few were
-    moved; outputs are, but for those at positions in `stored`. Those in `floating` are what may read floats.
+    """Integer ops whose lowerings have `float_sums` and whose results are only read as floats, directly or after moves
+    of few elements. Outputs are read as floats, except at positions in `stored`; ops in `floating` may read floats.
     """
     terminator, floats = module.main.terminator, set[Operation]()
 
@@ -139,7 +139,7 @@ def _float_sums(
 
 
 def _joins_equals(operation: Operation) -> bool:
-    """Is it a Concat whose operands share one range? Then nothing is lost by joining them as they are."""
+    """True for a Concat whose operands share one range, where joining them as they are loses nothing."""
     if not isinstance(operation.op, Concatenates):
         return False
     return len({operand.tensor.element for operand in operation.operands}) == 1

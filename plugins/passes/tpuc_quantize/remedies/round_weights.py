@@ -1,4 +1,4 @@
-"""Rounds filters as calibration found best for their operands."""
+"""Round filters as calibration found best for their operands."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from tpuc_quantize.simulation.network import FakeNetwork, Filters
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 ROUNDING = "weight_rounding"
-"""The section of a calibration table that holds it: remarks of the form `#weight_rounding op_name TEXT`, in base64 and
-compressed by zlib one byte per weight: by how many steps it is above the nearest.
+"""The section of a calibration table with the rounding: remarks of the form `#weight_rounding op_name TEXT`, with one
+byte per weight, compressed by zlib and encoded in base64: the number of steps above the nearest integer.
 """
 
 
 @dataclass(frozen=True)
 class RoundWeights(Pass):
-    """In the int8 modes filters become what their integers mean, which are not always the nearest: those that the table
-    in the result `calibration_table` (or the file `table`) states. Layers that the quantise table makes float keep
-    their filters, and so do those of operands with several scales, whose filters are others.
+    """In the int8 modes, replace filters by the values of their integers, which are not always the nearest: those that
+    the table in the result `calibration_table` (or the file `table`) states. Float layers of the quantize table keep
+    their filters, and so do those whose operands have several scales, since their filters differ.
     """
 
     name = "round-weights"
@@ -71,12 +71,12 @@ class RoundWeights(Pass):
 
 
 def rounding_lines(changes: Mapping[str, Array]) -> tuple[str, ...]:
-    """As a section of a table."""
+    """The rounding as a section of a table."""
     return tuple(f"{name} {_text(array)}" for name, array in changes.items())
 
 
 def annotated_changes(module: Module, table: CalibrationTable) -> dict[str, Array]:
-    """By op name what a table says of the integers of filters; raises CalibrationError for another network."""
+    """The changes of filter integers in a table by op name; raises CalibrationError for another network."""
     sizes = {one.name: one.operands[1].tensor.size for one in module.main.operations if _has_filters(one)}
     found: dict[str, Array] = {}
     for line in table.sections.get(ROUNDING, ()):
@@ -94,7 +94,7 @@ def annotated_changes(module: Module, table: CalibrationTable) -> dict[str, Arra
 
 
 def annotated_filters(net: FakeNetwork, table: CalibrationTable) -> Filters:
-    """By step of a network the integers of filters that a table states, and their scales."""
+    """The filter integers and their scales that a table states, by step of a network."""
     changes, result = annotated_changes(net.module, table), Filters()
     for index, step in enumerate(net.plan.steps):
         if step.operation.name in changes and net.is_product(index):

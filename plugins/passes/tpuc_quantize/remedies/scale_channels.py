@@ -1,4 +1,4 @@
-"""Gives values the per-channel thresholds that the calibration table states."""
+"""Give values the per-channel thresholds that the calibration table states."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ MODES = ("int8", "int8-asym")
 
 @dataclass(frozen=True)
 class ScaleChannels(Pass):
-    """int8 values around functions of one tensor (a SiLU between convolutions) get a scale per channel, and no zero
-    point.
+    """Give int8 values around unary functions (a SiLU between convolutions) a scale per channel, without zero point.
 
-    The thresholds are those that `tpuc calibrate` wrote to the table (the file `table`, or
-    the result `calibration_table`). Values next to layers that the quantise table makes float keep one scale,
-    as all do on chips whose lowerings know nothing else.
+    The thresholds are those that `tpuc calibrate` wrote to the table (the file `table`, or the result
+    `calibration_table`). Values next to float layers of the quantize table keep one scale, as do all values on chips
+    whose lowerings do not support several.
     """
 
     name = "scale-channels"
@@ -57,7 +56,7 @@ class ScaleChannels(Pass):
 def annotated_elements(
     module: Module, table: CalibrationTable, cells: Cells, floats: Collection[str]
 ) -> dict[str, UniformPerAxis]:
-    """How the values of a calibrated module that get several scales on the chip are stored, by name."""
+    """The stored types of the values that get several scales on the chip, by name."""
 
     def takes(operation: Operation) -> bool:
         cell = cells.lowering(operation.op, cells.mode)
@@ -70,7 +69,7 @@ def annotated_elements(
 
 
 def annotated_thresholds(module: Module, table: CalibrationTable) -> dict[str, Array]:
-    """The thresholds per channel in a table by value name; raises CalibrationError for those of another network."""
+    """The thresholds per channel in a table by value name; raises CalibrationError for another network's."""
     channels = {
         value.name: value.tensor.dims[1]
         for operation in module.main.operations

@@ -1,8 +1,8 @@
-"""Rounds weights one by one; later ones compensate the errors of earlier ones (optimal brain compression).
+"""Round weights one by one; later ones compensate for earlier errors (optimal brain compression).
 
-Of a product the rows of operands that a few samples give say what an error of its filters costs: with their second
-moments `H` an error `e` of one filter costs `e @ H @ e`. Weights are rounded one after the other; what is left of one
-moves to those that are not rounded yet, so that the cost is least (the closed form of optimal brain compression).
+The operand rows of a product on a few samples determine the cost of filter errors: with their second moments `H`, an
+error `e` of one filter costs `e @ H @ e`. After each weight is rounded, its error is distributed over the weights not
+yet rounded so that the cost is minimal (the closed form of optimal brain compression).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ Rows = Mapping[int, Array]
 
 @dataclass(frozen=True)
 class RoundingOptions:
-    """What a fit looks at and demands. Decision 0027 has gains of seven networks with these numbers."""
+    """Sample limits and required gain of a fit. Decision 0027 has gains of seven networks with these numbers."""
 
     most_weights: int = 1024
-    """Of one filter: the work grows with the cube, 0.4 s of processor time for 512, 5 s for 1,024."""
+    """Largest filter: the work grows with the cube, 0.4 s of processor time for 512 weights, 5 s for 1,024."""
     most_rows: int = 128
-    """Of operands, from one sample. Sixteen samples give 2,048, two for each weight of the largest filter."""
+    """Operand rows per sample. Sixteen samples give 2,048, two per weight of the largest filter."""
     most_elements: int = 1 << 15
-    """Of these rows: all products of a network keep theirs at once, 128 KiB each and sample."""
+    """Elements of these rows, which all products of a network keep at once: 128 KiB each per sample."""
     damping: float = 0.05
-    """Added to the moments, as a part of their mean on the diagonal: few rows leave directions unseen. Not varied; GPTQ
-    adds 0.01, of some 100 times as many rows.
+    """Added to the diagonal of the moments, relative to its mean, since few rows leave directions unseen. Not varied;
+    GPTQ adds 0.01, with about 100 times as many rows.
     """
     block: int = 32
-    """Weights behind so many are told at once what these leave, by a product: this only saves time."""
+    """Errors are passed on in blocks of this many weights by one product; this only saves time."""
     least_gain: float = 0.05
-    """The error on samples between those of the fit must fall by this part. Products gained 0.6 to 14 dB, so that it
-    only keeps out what is luck. With 0 one of six networks gains 0.8 dB, the others nothing.
+    """Required relative reduction of the error on samples not used for the fit. Products gained 0.6 to 14 dB, so this
+    only excludes chance. With 0 one of six networks gains 0.8 dB, the others nothing.
     """
 
 
@@ -56,8 +56,8 @@ OPTIONS = RoundingOptions()
 def find_rounding(
     net: FakeNetwork, samples: Sequence[Mapping[str, Array]], pool: Pool, steps: float = FILTER_STEPS
 ) -> Filters:
-    """By step the integers of filters, of so many `steps` to each side, for the products that gain by it: fitted on
-    every other sample, judged on those between.
+    """The filter integers by step, up to `steps` steps from the nearest, for products that gain by them: fitted on
+    every other sample, evaluated on the others.
     """
     seen = list(pool.here(functools.partial(_rows, net), list(enumerate(samples))))
     products = [index for index in range(len(net.plan.steps)) if len(seen) > 1 and index in seen[0]]
@@ -66,7 +66,7 @@ def find_rounding(
 
 
 def _rows(net: FakeNetwork, numbered: tuple[int, Mapping[str, Array]]) -> Rows:
-    """What the products of a float run read."""
+    """The rows that the products of a float run read."""
     number, sample = numbered
     result: dict[int, Array] = {}
 
@@ -81,7 +81,7 @@ def _rows(net: FakeNetwork, numbered: tuple[int, Mapping[str, Array]]) -> Rows:
 
 
 def _rows_of(op: object, x: Array, filters: Array, number: int) -> Array | None:
-    """Some rows of a product's operand, other ones for every sample."""
+    """Some rows of a product's operand, different ones for every sample."""
     if isinstance(op, top.MatMul):
         if filters.ndim != 2 or op.left_transpose or filters.size < 1 or x.shape[-1] > OPTIONS.most_weights:
             return None
@@ -103,7 +103,7 @@ def _rows_of(op: object, x: Array, filters: Array, number: int) -> Array | None:
 
 
 def _some(count: int, most: int, number: int) -> NDArray[np.intp]:
-    """So many places of `count`, evenly; the first one differs from sample to sample."""
+    """That many of `count` places, evenly spread; the first one differs from sample to sample."""
     chosen = min(count, OPTIONS.most_rows, max(most, 1))
     return (np.arange(chosen) * count // chosen + number * 7) % count
 
@@ -125,14 +125,14 @@ def _rounded(net: FakeNetwork, index: int, seen: Sequence[Array], steps: float) 
 
 
 def _moments(rows: Sequence[Array]) -> Floats:
-    """`[groups, weights, weights]`."""
+    """The second moments, `[groups, weights, weights]`."""
     every = np.concatenate(rows, axis=1).astype(np.float64)
     return matmul(every.transpose(0, 2, 1), every) / every.shape[1]
 
 
 @dataclass(frozen=True)
 class _Grouped:
-    """Filters in steps of their grid, `[groups, filters, weights]`, and what a step is."""
+    """Filters in units of their quantization step, `[groups, filters, weights]`, and the steps."""
 
     weights: Floats
     scales: Floats
@@ -144,13 +144,13 @@ class _Grouped:
         return cls(weights / whole, whole[:, :, :1])
 
     def cost(self, integers: Floats, moments: Floats) -> float:
-        """The mean square of the error in the results, summed over the filters."""
+        """The mean squared error of the results, summed over the filters."""
         errors = (self.weights - integers) * self.scales
         return float((matmul(errors, moments) * errors).sum())
 
     def fitted(self, moments: Floats, steps: float) -> Floats:
-        """Rounded one after the other, those that are multiplied with most first. The largest weights of a filter stay
-        at the end of the grid, of which scales are made.
+        """Round weights one by one, those with the largest moments first. The largest weights of a filter, which define
+        its scale, stay at the end of the grid.
         """
         powers = moments.diagonal(axis1=1, axis2=2)
         order = np.argsort(-powers, axis=1, kind="stable")
@@ -173,7 +173,7 @@ class _Grouped:
         return np.take_along_axis(result, back[:, None, :], 2)
 
     def shaped(self, op: object, integers: Floats, filters: Array) -> Array:
-        """As the operand."""
+        """The filters in the shape of the operand."""
         if isinstance(op, top.MatMul):
             return integers[0] if op.right_transpose else np.ascontiguousarray(integers[0].T)
         return integers.reshape(filters.shape)
@@ -191,7 +191,7 @@ def _diagonal(values: Floats, size: int) -> Floats:
 
 
 def changes_of(net: FakeNetwork, filters: Filters) -> dict[str, Array]:
-    """By op name how integers differ from the nearest ones."""
+    """The differences of the integers from the nearest ones, by op name."""
     result: dict[str, Array] = {}
     for index, (integers, _) in filters.items():
         operation, array = net.plan.steps[index].operation, net.constant(net.plan.steps[index].operands[1])
@@ -201,6 +201,6 @@ def changes_of(net: FakeNetwork, filters: Filters) -> dict[str, Array]:
 
 
 def changed_filters(op: object, filters: Array, change: Array) -> tuple[Array, Array]:
-    """The nearest integers of filters with what `changes_of` said of them, and their scales."""
+    """The nearest filter integers plus the result of `changes_of`, and their scales."""
     integers, scales = stored_filters(op, filters)
     return integers + change.astype(np.int8).reshape(integers.shape), scales

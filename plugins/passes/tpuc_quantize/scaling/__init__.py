@@ -1,1 +1,1 @@
-"""Factors moved between layers: cross-layer equalization, migration of outliers, integer weights."""
+"""Factors moved between layers: cross-layer equalization, outlier migration, integer weights."""

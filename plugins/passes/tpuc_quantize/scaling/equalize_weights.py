@@ -1,4 +1,4 @@
-"""Cross-layer equalization: gives filters of neighboring layers equal ranges per channel."""
+"""Cross-layer equalization: give filters of neighboring layers equal ranges per channel."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from tpuc_optimize.channel_links import Link, find_links, move, reader_ranges, w
 
 @dataclass(frozen=True)
 class EqualiseWeights(Pass):
-    """Where a product feeds products through nothing but relus without limit and pools, channel i of the first is
-    divided by ``sqrt(r1[i] / r2[i])`` and multiplied back in the others (r: largest filter value, r1 also the bias).
-    Repeated until no factor is further than `tolerance` from 1, at most `rounds` times: a chain of layers converges
-    linearly (Nagel et al. 2019), and 0.01 is 0.09 dB of a range. Exact up to float rounding; calibrate afterwards.
+    """Where a product feeds products through nothing but relus without limit and pools, divide channel i of the first
+    by ``sqrt(r1[i] / r2[i])`` and multiply it back in the others (r: largest filter value, r1 also the bias).
+
+    Repeated until every factor is within `tolerance` of 1, at most `rounds` times: a chain of layers converges linearly
+    (Nagel et al. 2019), and 0.01 is 0.09 dB of a range. Exact up to float rounding; calibrate afterwards.
     """
 
     name = "equalise-weights"
@@ -32,7 +33,7 @@ class EqualiseWeights(Pass):
         return changed
 
     def equalize(self, module: Module) -> dict[str, Array]:
-        """Returns the factors that moved altogether, by the name of what makes the channels."""
+        """Return the total factors by the name of the op that produces the channels."""
         moved: dict[str, Array] = {}
         links, build = list(find_links(module)), Builder(module, constant=top.Weight())
         for _ in range(self.rounds):
@@ -41,7 +42,7 @@ class EqualiseWeights(Pass):
         return moved
 
     def _round(self, module: Module, links: Iterable[Link], build: Builder, moved: dict[str, Array]) -> float:
-        """Over all links once; returns how far the furthest factor is from 1."""
+        """Process all links once; returns the largest deviation of a factor from 1."""
         furthest = 1.0
         for link in links:
             factors = _factors(module, link)

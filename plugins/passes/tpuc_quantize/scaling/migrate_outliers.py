@@ -1,4 +1,4 @@
-"""Migrates the scale of outlier channels from activations to filters (SmoothQuant)."""
+"""Migrate the scale of outlier channels from activations to filters (SmoothQuant)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tpuc_optimize.channel_links import Link, find_links, move, reader_ranges
 
 @dataclass(frozen=True)
 class MigrateOutliers(Pass):
-    """Channel i of a value between products is divided by ``a[i]**alpha / w[i]**(1 - alpha)``, a its largest magnitude
-    on the samples of `dataset` or `data_list`, w the largest filter value that reads it; the geometric mean of the
-    factors is 1. Exact up to float rounding; calibrate afterwards.
+    """Divide channel i of a value between products by ``a[i]**alpha / w[i]**(1 - alpha)``, with a its largest magnitude
+    on the samples of `dataset` or `data_list` and w the largest filter value that reads it; the geometric mean of
+    the factors is 1. Exact up to float rounding; calibrate afterwards.
     """
 
     name = "migrate-outliers"
@@ -47,7 +47,7 @@ class MigrateOutliers(Pass):
         return bool(links)
 
     def _ranges(self, module: Module, context: PassContext, links: list[Link]) -> Mapping[str, Array]:
-        """Largest magnitude per channel of the values that links read."""
+        """Largest magnitude per channel of the values between linked products."""
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
         samples = open_samples(inputs_of(module), dataset, data_list, self.input_num, context.registry)
         interpreter = Interpreter(module)

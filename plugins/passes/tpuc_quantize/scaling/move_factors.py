@@ -1,4 +1,4 @@
-"""Moves the factors per channel between filters that a calibration table states."""
+"""Move the channel factors between filters that a calibration table states."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tpuc_quantize.tables.annotations import annotated
 from tpuc_quantize.tables.table import CalibrationTable, as_table
 
 FACTORS = "channel_factor"
-"""The section of a calibration table that holds them: remarks of the form `#channel_factor op_name f0 f1 ...`."""
+"""The section of a calibration table with the factors: remarks of the form `#channel_factor op_name f0 f1 ...`."""
 
 
 @dataclass(frozen=True)
 class MoveFactors(Pass):
-    """Channels are divided by a factor where they are made and multiplied by it where they are read, for those that the
-    table in the result `calibration_table` (or the file `table`) was made for. The module's attributes say so, by which
-    its values are compared with those of the network as it was; a module that says so already stays as it is.
+    """Divide channels by a factor in their producer and multiply them in their readers, for the factors of the table in
+    the result `calibration_table` (or the file `table`). The module's attributes record the factors, so that its
+    values can be compared with those of the original network; a module with recorded factors stays unchanged.
     """
 
     name = "move-factors"
@@ -35,7 +35,7 @@ class MoveFactors(Pass):
 
 
 def move_factors(module: Module, factors: Mapping[str, Array]) -> bool:
-    """Move the factors of channels, which are given by the name of what makes them, and note those of all values."""
+    """Move the factors of channels, given by the name of their producer, and record those of all values."""
     changed: dict[str, Array] = {}
     for link in list(find_links(module)) if factors else ():
         if link.producer.name in factors:
@@ -50,7 +50,7 @@ def move_factors(module: Module, factors: Mapping[str, Array]) -> bool:
 
 
 def annotated_factors(module: Module, table: CalibrationTable) -> dict[str, Array]:
-    """The factors in a table by the name of what makes the channels."""
+    """The factors in a table by the name of the op that produces the channels."""
     if FACTORS not in table.sections:
         return {}
     channels = {link.producer.name: link.channels for link in find_links(module)}

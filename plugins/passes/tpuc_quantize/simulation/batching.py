@@ -1,4 +1,4 @@
-"""Batches several samples along the first axis where ops allow it and it pays."""
+"""Batch several samples along the first axis where the ops allow it and it saves time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tpuc.api.evaluation import Plan, Step
 from tpuc_ops.traits import RowByRow
 
 TOGETHER = 1 << 21
-"""Elements of all values of the samples that run at once. Running small networks is little but calls of numpy."""
+"""Elements of all values of the samples that run at once. Small networks spend most time in numpy's call overhead."""
 
 
 def most_together(plan: Plan) -> int:
-    """How many samples of a network are run at once: the same for any number of threads."""
+    """The number of samples of a network that run at once: the same for any number of threads."""
     types = [value.type for step in plan.steps for value in step.operation.results]
     types += [item.type for item in plan.inputs]
     tensors = [type for type in types if isinstance(type, TensorType) and type.shape and min(type.dims) > 0]
@@ -24,8 +24,8 @@ def most_together(plan: Plan) -> int:
 
 
 def node_together(step: Step, shared: Collection[int], count: int) -> Node | None:
-    """The step with the types of so many samples; None where it has to take one after the other. The slots `shared`
-    are the same for all samples.
+    """The step with the types of that many samples; None where it must run them one after the other. The slots in
+    `shared` are the same for all samples.
     """
     node = step.node
     own = [slot not in shared for slot in step.operands]
@@ -40,7 +40,9 @@ def node_together(step: Step, shared: Collection[int], count: int) -> Node | Non
 
 
 def _is_row_by_row(step: Step, operand: TensorType, is_own: bool) -> bool:
-    """Does the first index of the result read the same one of an operand, or what is there for all of them?"""
+    """True if the first index of the result depends only on the same index of an operand, or on operands shared by all
+    samples.
+    """
     result = step.node.result_type
     broadcasts = isinstance(step.operation.op, Elementwise)
     if not is_own:

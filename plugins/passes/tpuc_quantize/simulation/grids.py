@@ -1,4 +1,4 @@
-"""Fake quantization: moves floats to the values that stored integers can express."""
+"""Fake quantization: round floats to the values that stored integers can represent."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tpuc_ops.quant.arithmetic import usable_scales, usable_threshold
 from tpuc_ops.quant.elements import symmetric_element
 
 FILTER_STEPS = 127.0
-"""Filters use -127 to 127: -128 has no counterpart."""
+"""Filters use -127 to 127: -128 has no positive counterpart."""
 DIVISOR = 128
-"""Steps from 0 to the threshold of a signed value, `ChipDescription.symmetric_divisor` where no chip is asked."""
+"""Steps from 0 to the threshold of a signed value where no chip is involved, as `ChipDescription.symmetric_divisor`."""
 BLOCK_ELEMENTS = 1 << 18
-"""Filters that are in float64 at a time: 2 MiB."""
+"""Filter elements held in float64 at a time: 2 MiB."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The expressible values ``(q - zero_point) * scale`` for whole `q` in `[low, high]`."""
+    """The representable values ``(q - zero_point) * scale`` for integers `q` in `[low, high]`."""
 
     scale: float
     low: int
@@ -29,13 +29,13 @@ class Grid:
     zero_point: int = 0
 
     def round(self, x: Array) -> Array:
-        """Every element at its nearest expressible value, as a new float32 array."""
+        """Every element rounded to its nearest representable value, as a new float32 array."""
         result = self.integers(x)
         np.multiply(result, np.float32(self.scale), out=result)
         return result
 
     def integers(self, x: Array) -> Array:
-        """As `round`, in steps of the scale."""
+        """Like `round`, in units of the scale."""
         result = np.empty(x.shape, np.float32)  # of a scalar, ufuncs would return a number
         np.multiply(x, np.float32(1.0 / self.scale), out=result, dtype=np.float32)
         np.rint(result, out=result)
@@ -48,19 +48,19 @@ class Grid:
         return max(self.high - self.zero_point, self.zero_point - self.low)
 
     def clip(self, x: Array) -> Array:
-        """Every element inside the expressible range, not rounded."""
+        """Every element clipped to the representable range, not rounded."""
         low, high = self.limits
         return np.clip(x, np.float32(low), np.float32(high))
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The lowest and the highest expressible value."""
+        """The lowest and the highest representable value."""
         return (self.low - self.zero_point) * self.scale, (self.high - self.zero_point) * self.scale
 
 
 @dataclass(frozen=True)
 class ChannelGrid(Grid):
-    """As `Grid`, with a scale for each index of the second axis; `scale` is the largest."""
+    """Like `Grid`, with a scale for each index of the second axis; `scale` is the largest."""
 
     scales: tuple[float, ...] = ()
 
@@ -89,7 +89,7 @@ def grid_of_uniform(element: Uniform | UniformPerAxis) -> Grid:
 
 
 def grid_of(type: TensorType, chip: ChipDescription | None, mode: str, name: str) -> Grid | None:
-    """How a calibrated value is stored: by the chip's rule, or symmetric with the seed's divisor when there is none.
+    """The grid of a calibrated value: by the chip's rule, or symmetric with the default divisor when there is none.
 
     None for values that are stored as floats (not calibrated).
     """
@@ -117,7 +117,7 @@ def channel_axis(op: object) -> int:
 
 
 def scale_along(op: object, scales: Array, rank: int) -> Array:
-    """The scales of a product's filters, so shaped that they broadcast with sums of this rank."""
+    """The scales of a product's filters, shaped to broadcast with sums of this rank."""
     flat = scales.reshape(-1)
     if isinstance(op, top.MatMul):
         return flat
@@ -139,7 +139,7 @@ def stored_filters(op: object, filters: Array) -> tuple[Array, Array]:
 
 
 def filter_scales(op: object, filters: Array) -> Array:
-    """The step of each output channel, so shaped that it broadcasts with the filters."""
+    """The step of each output channel, shaped to broadcast with the filters."""
     kept = channel_axis(op) % filters.ndim
     others = tuple(axis for axis in range(filters.ndim) if axis != kept)
     absmax = np.abs(filters).max(axis=others, keepdims=True, initial=0.0).astype(np.float64)

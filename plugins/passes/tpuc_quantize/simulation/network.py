@@ -1,4 +1,4 @@
-"""A calibrated TOP network in which every op can run in float or with the chip's integers."""
+"""A calibrated TOP network in which every op can run in floats or on the chip's integers."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ Evaluate = Callable[[int, "Sequence[Array]"], "Sequence[Array]"]
 def product_of_integers(
     op: Any, node: Node, x: tuple[Array, float], filters: tuple[Array, Array], bias: Sequence[Array | None]
 ) -> Array:
-    """A product of integers and their scale with int8 filters and theirs, which have the float type that holds their
-    sums exactly.
+    """The product of integers and their scale with int8 filters and theirs, in the float type that holds the sums
+    exactly.
     """
     (integers, scale), (rows, scales) = x, filters
     sums: Array = op.sums(integers.astype(rows.dtype, copy=False), rows, whole=True)
@@ -57,8 +57,8 @@ def product_of_integers(
 
 @dataclass
 class State:
-    """Values by slot while samples run; `grids` says on which grid a value lies, None for any float. Values of `count`
-    samples are one array, one behind the other along the first axis.
+    """Values by slot while samples run; `grids` gives the grid of each value, None for floats. Values of `count`
+    samples are one array, concatenated along the first axis.
     """
 
     values: list[Array | None]
@@ -66,7 +66,7 @@ class State:
     count: int = 1
 
     def copy(self) -> State:
-        """The same values, to be changed apart."""
+        """An independent copy."""
         return State([*self.values], [*self.grids], self.count)
 
 
@@ -74,9 +74,8 @@ class State:
 class FakeNetwork:
     """The plan of a module with the grids of its calibrated values and its filters in both forms.
 
-    `floats` names the ops that run in float although the mode is an integer one, `float_sums` products of integers
-    whose results are not rounded. `stored` are int8 filters, made when they are needed; networks over the same weights
-    may share them.
+    `floats` names the ops that run in floats in an integer mode, `float_sums` integer products whose results are not
+    rounded. `stored` are int8 filters, computed on first use; networks over the same weights may share them.
     """
 
     module: Module
@@ -90,7 +89,7 @@ class FakeNetwork:
     constants: frozenset[int] = field(init=False, default_factory=frozenset[int])
     """The slots of weights."""
     masked: frozenset[Operation] = field(init=False, default_factory=frozenset[Operation])
-    """What makes masks and reads masked scores: floats in every mode."""
+    """Ops that make masks and read masked scores: floats in every mode."""
     _tensor_grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
@@ -125,7 +124,7 @@ class FakeNetwork:
         return grid_of(value.type, self.chip, self.mode, value.name)
 
     def set_elements(self, elements: Mapping[str, UniformPerAxis]) -> None:
-        """From now on these values lie on the grids of stored types with several scales, all others on their own."""
+        """Set the values stored with several scales; all others use their own grids."""
         for slot, grid in self._tensor_grids.items():
             element = elements.get(self.plan.names.get(slot, ""))
             self.grids[slot] = grid if element is None else grid_of_uniform(element)
@@ -135,7 +134,7 @@ class FakeNetwork:
         return self._base[slot] if slot in self.constants else None
 
     def shift_bias(self, index: int, shift: Array) -> None:
-        """From now on a product adds so much more per channel while it runs on integers."""
+        """Add a shift per channel to a product whenever it runs on integers."""
         bias = self.constant(self.plan.steps[index].operands[2])
         self._biases[index] = shift if bias is None else (bias.reshape(-1) + shift).reshape(bias.shape)
 
@@ -146,14 +145,14 @@ class FakeNetwork:
                 self.shift_bias(index, shifts[step.operation.name])
 
     def can_be_integer(self, step: Step) -> bool:
-        """Would the chip compute this op on integers, unless the quantise table says otherwise?"""
+        """True if the chip computes this op on integers, unless the quantize table says otherwise."""
         op = step.operation.op
         if isinstance(op, (ComputedInFloat, NetworkInput)) or step.operation in self.masked:
             return False
         return any(self.grids.get(slot) is not None for slot in (*step.operands, *step.results))
 
     def layers(self) -> tuple[int, ...]:
-        """The steps whose mode matters: integer ops that compute something."""
+        """The steps whose mode matters: integer ops that compute."""
         return tuple(
             index
             for index, step in enumerate(self.plan.steps)
@@ -161,14 +160,14 @@ class FakeNetwork:
         )
 
     def start(self, inputs: Mapping[str, Array]) -> State:
-        """Inputs and weights in their slots."""
+        """A state with the inputs and weights."""
         values = [*self._base]
         for item in self.plan.inputs:
             values[item.slot] = np.asarray(inputs[item.name])
         return State(values, [None] * self.plan.slots)
 
     def start_all(self, samples: Sequence[Mapping[str, Array]]) -> list[State]:
-        """As `start`, with as many samples in a state as should run at once."""
+        """Like `start`, with as many samples per state as should run at once."""
         count = most_together(self.plan)
         return [self._start_together(samples[first : first + count]) for first in range(0, len(samples), count)]
 
@@ -180,7 +179,7 @@ class FakeNetwork:
         return replace(state, count=len(samples))
 
     def apart(self, states: Iterable[State]) -> list[State]:
-        """The samples of the states, each by itself."""
+        """The samples of the states, one state each."""
         return [
             State([self._own(slot, state, number) for slot in range(self.plan.slots)], [*state.grids])
             for state in states
@@ -195,7 +194,7 @@ class FakeNetwork:
         return array[number * rows : (number + 1) * rows]
 
     def operands(self, index: int, state: State, *, integer: bool) -> list[Array]:
-        """The operands of a step as it sees them: on their grids, with int8 filters, when it is `integer`."""
+        """The operands as a step reads them: when it is `integer`, on their grids, with int8 filters."""
         step = self.plan.steps[index]
         result: list[Array] = []
         for position, slot in enumerate(step.operands):
@@ -212,7 +211,7 @@ class FakeNetwork:
         return result
 
     def is_product(self, index: int) -> bool:
-        """Is it a product with constant filters?"""
+        """True for a product with constant filters."""
         step = self.plan.steps[index]
         return isinstance(step.operation.op, Product) and step.operands[1] in self.constants
 
@@ -233,7 +232,7 @@ class FakeNetwork:
         return filters
 
     def evaluate(self, index: int, operands: Sequence[Array]) -> list[Array]:
-        """The op of a step on given operands, as float32."""
+        """Evaluate the op of a step on given operands, as float32."""
         return self._evaluate(index, self.plan.steps[index].node, operands)
 
     def _evaluate(self, index: int, node: Node, operands: Sequence[Array]) -> list[Array]:
@@ -242,7 +241,7 @@ class FakeNetwork:
             return [np.asarray(array) for array in op.evaluate(node, operands)]
 
     def run_step(self, index: int, state: State, *, integer: bool) -> None:
-        """Compute one step; results of integer ops lie on their grids."""
+        """Run one step; results of integer ops lie on their grids."""
         step = self.plan.steps[index]
         integer = integer and self.can_be_integer(step)
         results = self._product_of_integers(index, state) if integer and self.is_product(index) else None
@@ -252,8 +251,8 @@ class FakeNetwork:
         self.store(index, state, results, integer=integer)
 
     def _product_of_integers(self, index: int, state: State) -> list[Array] | None:
-        """Of integers with int8 filters: float32 holds their sums, which are scaled then. None for other operands, and
-        for several samples whose op takes one at a time.
+        """A product of integers and int8 filters whose sums are exact in float32 and scaled afterwards. None for other
+        operands, and for several samples whose op takes one at a time.
         """
         step = self.plan.steps[index]
         grid, array = self.grids.get(step.operands[0]), state.values[step.operands[0]]
@@ -281,7 +280,7 @@ class FakeNetwork:
         return last[1], scales
 
     def _evaluate_all(self, index: int, operands: Sequence[Array], count: int) -> Sequence[Array]:
-        """As `evaluate`, for so many samples."""
+        """Like `evaluate`, for that many samples."""
         if count == 1:
             return self.evaluate(index, operands)
         step = self.plan.steps[index]
@@ -297,14 +296,14 @@ class FakeNetwork:
         return [np.concatenate(one) for one in zip(*results, strict=True)]
 
     def _node_of(self, index: int, count: int) -> Node | None:
-        """A step for so many samples at once, if it can be."""
+        """A step for that many samples at once, if possible."""
         if (index, count) not in self._nodes:
             step = self.plan.steps[index]
             self._nodes[index, count] = node_together(step, self.constants | {ABSENT_SLOT}, count)
         return self._nodes[index, count]
 
     def store(self, index: int, state: State, results: Sequence[Array], *, integer: bool) -> None:
-        """Take the results of a step that was computed as its mode wants it."""
+        """Store the results of a step according to its mode."""
         step = self.plan.steps[index]
         keeps = states(step.operation.op, KeepsGrid)
         for slot, array in zip(step.results, results, strict=True):
@@ -326,11 +325,11 @@ class FakeNetwork:
         steps: int | None = None,
         known: Mapping[str, Array] | None = None,
     ) -> State:
-        """All steps, or the first so many; `integer`: every op that can be (except `floats`), none, or those named.
-        Steps whose float results are all `known` are not computed.
+        """Run all steps, or the first ones. `integer`: every op that can be (except `floats`), none, or the named ones.
+        Steps whose float results are all `known` are skipped.
 
-        `on_step` sees the state before each step. Values are dropped after their last use, except those (all, or in the
-        slots) that `keep` says.
+        `on_step` is called with the state before each step. Values are dropped after their last use, except those that
+        `keep` names (all, or slots).
         """
         kept = range(self.plan.slots) if keep is True else keep or ()
         state = self.start(inputs)
@@ -351,7 +350,9 @@ class FakeNetwork:
     def run_all(
         self, samples: Sequence[Mapping[str, Array]], pool: Pool, *, integer: bool, keep: Collection[int] = ()
     ) -> list[State]:
-        """All steps for several samples on the threads of `pool`: the outputs, and the values in the slots `keep`."""
+        """Run all steps for several samples on the threads of `pool`; returns the outputs, and the values in the slots
+        `keep`.
+        """
         states = self.start_all(samples)
         self.run_together(range(len(self.plan.steps)), states, pool, integer=integer, keep=keep)
         return self.apart(states)
@@ -359,8 +360,8 @@ class FakeNetwork:
     def run_together(
         self, steps: Iterable[int], states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()
     ) -> None:
-        """Steps of several samples on the threads of `pool`; each makes an op's filters once for its samples. Values
-        that are not used any more are dropped, except those in the slots `keep`.
+        """Run the steps of several samples on the threads of `pool`; each thread prepares an op's filters once for its
+        samples. Values are dropped after their last use, except those in the slots `keep`.
         """
 
         def run(some: Sequence[State]) -> None:
@@ -376,12 +377,12 @@ class FakeNetwork:
             pass
 
     def is_integer(self, step: Step, integer: bool | Collection[str]) -> bool:
-        """Does the choice `integer` of `run` make this op an integer one?"""
+        """True if the choice `integer` of `run` makes this op an integer one."""
         name = step.operation.name
         return (integer and name not in self.floats) if isinstance(integer, bool) else name in integer
 
     def outputs(self, state: State) -> dict[str, Array]:
-        """The network's results in a finished state."""
+        """The network's results in a final state."""
         result: dict[str, Array] = {}
         for name, slot in self.plan.outputs:
             array = state.values[slot]

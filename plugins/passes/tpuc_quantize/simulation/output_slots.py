@@ -1,4 +1,4 @@
-"""Finds the values that a network's outputs are assembled from."""
+"""Find the values that a network's outputs are assembled from."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from tpuc_quantize.simulation.network import FakeNetwork
 
 
 def rearranges(op: Op) -> bool:
-    """Is the result made of the operands in another order or shape? Boxes and scores in one tensor are two outputs."""
+    """True if the result consists of the operands in another order or shape: boxes and scores in one tensor are two
+    outputs.
+    """
     return states(op, Reorders, Concatenates)
 
 
 def is_scaling(op: Op) -> bool:
-    """Is the result the operand in other units? What it means does not depend on them."""
+    """True if the result is the operand in other units, with the same meaning."""
     return isinstance(op, top.MulConst) and not op.do_relu and op.const_val != 0
 
 
 def output_parts(module: Module, through: tuple[type[Op], ...] = ()) -> Iterator[Value]:
-    """The outputs of a module and all that they are put together from or multiples of, each once; also what the first
-    operand of `through` is put together from.
+    """The outputs of a module, the values they are concatenated from, and the values they are multiples of, each once;
+    also the parts of the first operand of `through`.
     """
     seen: set[str] = set()
     stack = list(reversed(module.main.outputs))
@@ -47,10 +49,10 @@ def output_slots(
     whole: Collection[int] = (),
     instead: Mapping[int, int] | None = None,
 ) -> list[int]:
-    """The slots that errors are measured in: outputs, or what they are only put together from (boxes and scores in one
-    tensor are two outputs) or are multiples of, or what a final Softmax takes, whose results are mostly 0 or 1, unless
-    these are `whole`; `instead` of some of these others. With `behind` those that these slots are made of, instead of
-    outputs.
+    """The slots in which errors are measured: outputs, or the values they are concatenated from (boxes and scores in
+    one tensor are two outputs) or are multiples of. A final Softmax, whose results are mostly 0 or 1, is replaced by
+    its operand unless in `whole`; `instead` replaces some of these by others. With `behind`, the slots that these
+    are computed from, instead of outputs.
     """
     producers = {slot: step for step in net.plan.steps for slot in step.results}
     result: list[int] = []

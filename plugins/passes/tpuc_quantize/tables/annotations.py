@@ -1,4 +1,4 @@
-"""Numbers per channel as lines of a calibration table's annotations."""
+"""Numbers per channel as annotation lines of a calibration table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tpuc_quantize.tables.table import CalibrationTable
 
 
 def annotation_lines(values: Mapping[str, Array]) -> tuple[str, ...]:
-    """As a section of a table; nine digits keep every float32."""
+    """The numbers as a section of a table; nine digits preserve every float32."""
     return tuple(f"{name} {' '.join(f'{value:.9g}' for value in numbers)}" for name, numbers in values.items())
 
 
 def parse_annotations(lines: Iterable[str], channels: Mapping[str, int]) -> dict[str, Array]:
-    """From a section of a table; names may hold spaces, so `channels` says how many numbers each has.
+    """Parse a section of a table; names may contain spaces, so `channels` gives the count of numbers of each.
 
     Raises ValueError for a line that fits no name.
     """
@@ -37,7 +37,7 @@ def parse_annotations(lines: Iterable[str], channels: Mapping[str, int]) -> dict
 def annotated(
     module: Module, table: CalibrationTable, section: str, what: str, channels: Mapping[str, int]
 ) -> dict[str, Array]:
-    """The numbers per channel in a section of a table by name; raises CalibrationError for those of another network."""
+    """The numbers per channel in a section of a table by name; raises CalibrationError for another network's."""
     try:
         return parse_annotations(table.sections.get(section, ()), channels)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Where a calibration table comes from: every place that decided a threshold, and the race of its candidates."""
+"""The origin of a calibration table: every stage that decided a threshold, and the race of its candidates."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tpuc.api import CalibrationError
 
 @dataclass(frozen=True)
 class Stage:
-    """One place that decides thresholds, and what they are behind it, for the values that it decides."""
+    """One stage that decides thresholds, with the thresholds after it for the values that it decides."""
 
     place: str
     thresholds: Mapping[str, float]
 
 
 class Change(NamedTuple):
-    """What one place made of a value's threshold; `before` is None at the first one."""
+    """The effect of one stage on a value's threshold; `before` is None at the first one."""
 
     place: str
     before: float | None
@@ -28,7 +28,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Entrant:
-    """One candidate of a round: who proposed it, in how many network evaluations it was scored, and how."""
+    """One candidate of a round: its proposer, the network evaluations spent on it, and its score."""
 
     proposer: str
     name: str
@@ -39,9 +39,7 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Round:
-    """Candidates that were compared with each other, in the order in which they ran, how one is selected, and what each
-    may cost.
-    """
+    """Candidates compared with each other, in order of evaluation, the selection rule, and the budget of each."""
 
     name: str
     rule: str
@@ -57,7 +55,7 @@ class Origin:
     rounds: tuple[Round, ...] = ()
 
     def history(self, value: str) -> tuple[Change, ...]:
-        """What each place made of the threshold of a value, in order; those that kept it are among them."""
+        """The effect of each stage on a value's threshold, in order, including stages that kept it."""
         return tuple(self._changes(value))
 
     def _changes(self, value: str) -> Iterator[Change]:

@@ -13,23 +13,23 @@ from tpuc.api import CalibrationError, read_text, write_atomic
 from tpuc_quantize.tables.history import Origin
 
 _LEAST_SHOWN = 1e-5
-"""Thresholds below it are written with an exponent."""
+"""Thresholds below this are written with an exponent."""
 COLUMNS = "# op_name    threshold    min    max"
 INT4, WEIGHTS, FP8 = "int4_th", "weight_scale", "weight_scale_fp8"
 SECTIONS = ("asym_op", INT4, WEIGHTS, FP8)  # what TPU-MLIR and its tools for training append below the table proper
 SEEN = "calibrated_on"
 ANNOTATIONS = ("bias_shift", "channel_threshold", "channel_factor", "weight_rounding", SEEN)
-"""Sections of our own, as remarks line by line, which TPU-MLIR reads over."""
+"""Our own sections, as remark lines, which TPU-MLIR ignores."""
 
 WORK_MODE = "work_mode:"
-"""How the first remark of a table of a tool for training begins."""
+"""The start of the first remark in a table from a training tool."""
 
 WORK_MODES = ("QAT_all_int8", "QAT_mix_prec", "int4_and_int8_mix", "int4_and_int8_mix_no_fc", "mqbench-fp8")
 
 
 @dataclass(frozen=True)
 class TensorThreshold:
-    """A tensor's symmetric threshold, and its range for asymmetric quantisation."""
+    """A tensor's symmetric threshold, and its range for asymmetric quantization."""
 
     threshold: float
     minimum: float
@@ -49,8 +49,8 @@ class CalibrationTable:
     """Entries by tensor name, in table order.
 
     `remarks` are header lines without the `#`; `sections` the appendices of TPU-MLIR (`asym_op`, `int4_th`) and of its
-    tools for training (`weight_scale`, `weight_scale_fp8`) by line. `origin` says how a table just made came to be;
-    no file keeps it.
+    training tools (`weight_scale`, `weight_scale_fp8`) by line. `origin` is the history of a newly made table; no file
+    keeps it.
     """
 
     entries: Mapping[str, TensorThreshold]
@@ -60,18 +60,18 @@ class CalibrationTable:
 
     @property
     def work_mode(self) -> str:
-        """What a tool for training says that the table is for; empty for a table of calibration."""
+        """The mode that a training tool made the table for; empty for a calibration table."""
         stated = (remark.partition(WORK_MODE)[2] for remark in self.remarks if remark.startswith(WORK_MODE))
         return next((text.split()[0] for text in stated if text.strip()), "")
 
     @property
     def is_learned(self) -> bool:
-        """Did training find the thresholds?"""
+        """True if training found the thresholds."""
         return bool(self.work_mode or self.sections.get(WEIGHTS))
 
     @property
     def calibrated_on(self) -> str:
-        """Fingerprints of the samples that thresholds were tuned on, between spaces; empty where nobody knows."""
+        """Fingerprints of the samples that thresholds were tuned on, separated by spaces; empty where unknown."""
         return " ".join(self.sections.get(SEEN, ()))
 
     @property
@@ -81,20 +81,20 @@ class CalibrationTable:
 
     @property
     def learned_scales(self) -> Mapping[str, LearnedScales]:
-        """The scales of weights that training found, by the names of the weights."""
+        """The scales of weights found by training, by weight name."""
         return dict(parse_scales(line, f"#{WEIGHTS}") for line in self.sections.get(WEIGHTS, ()))
 
     def explain(self, value: str = "") -> str:
-        """What decided the threshold of a value, or how candidates were compared; of a table that was just made."""
+        """The history of a value's threshold, or the comparison of candidates, for a newly made table."""
         return self.origin.explain(value)
 
     def write(self, path: Path) -> None:
-        """Write the table as text, whole or not at all."""
+        """Write the table as text, atomically."""
         write_atomic(path, format_table(self))
 
 
 def fingerprint_lines(fingerprints: Iterable[str]) -> tuple[str, ...]:
-    """The section of a table that says which samples were seen, each once."""
+    """The section of a table that lists the samples seen, each once."""
     known = [one for one in dict.fromkeys(fingerprints) if one]
     return tuple(" ".join(known[place : place + 12]) for place in range(0, len(known), 12))
 
@@ -102,7 +102,7 @@ def fingerprint_lines(fingerprints: Iterable[str]) -> tuple[str, ...]:
 def make_remarks(
     methods: tuple[str, ...], bins: int, samples: int, tune_samples: int, source_date_epoch: int | None = None
 ) -> tuple[str, ...]:
-    """The usual header; it carries a time only when the caller passes `SOURCE_DATE_EPOCH`."""
+    """The usual header; it contains a time only when the caller passes `SOURCE_DATE_EPOCH`."""
     time: tuple[str, ...] = ()
     if source_date_epoch is not None:
         moment = dt.datetime.fromtimestamp(source_date_epoch, dt.UTC)
@@ -135,7 +135,7 @@ def format_table(table: CalibrationTable) -> str:
 
 
 def as_table(given: CalibrationTable | str | Path | None) -> CalibrationTable | None:
-    """A table, or the table of a file."""
+    """A table, or the table in a file."""
     return read_table(Path(given)) if isinstance(given, (str, Path)) else given
 
 
@@ -145,7 +145,7 @@ def read_table(path: Path) -> CalibrationTable:
 
 
 def parse_table(text: str, file: str = "calibration table") -> CalibrationTable:
-    """Read the text of a table; `file` is how errors call it."""
+    """Parse the text of a table; `file` is its name in errors."""
     entries: dict[str, TensorThreshold] = {}
     remarks: list[str] = []
     sections: dict[str, list[str]] = {}
@@ -180,7 +180,7 @@ def parse_table(text: str, file: str = "calibration table") -> CalibrationTable:
 
 
 def _numbers(entry: TensorThreshold) -> str:
-    """Threshold, minimum and maximum with seven places, or with seven digits of a threshold that these do not show."""
+    """Threshold, minimum and maximum with seven decimals, or with seven significant digits for tiny thresholds."""
     numbers = (entry.threshold, entry.minimum, entry.maximum)
     if not 0 < entry.threshold < _LEAST_SHOWN:
         return " ".join(f"{number:.7f}" for number in numbers)
@@ -212,7 +212,7 @@ def _parse_line(line: str, where: str) -> tuple[str, TensorThreshold]:
 
 
 def parse_scales(line: str, where: str) -> tuple[str, LearnedScales]:
-    """Read 'name count scales... count zero_points...'; raises `CalibrationError` for another line."""
+    """Parse 'name count scales... count zero_points...'; raises `CalibrationError` for other lines."""
     name, *fields = line.split()
     try:
         count = int(fields[0])
