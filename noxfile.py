@@ -86,6 +86,17 @@ def newcomer(session: nox.Session) -> None:
 
 
 @nox.session
+def exports(session: nox.Session) -> None:
+    """Export the collection of architectures and compile it: benchmarks/exports.json, then docs/models.md.
+
+    `nox -s exports -- resnet18 --part 1/2` passes names and options on.
+    """
+    session.install("-e", ".", "torch", "torchvision", "timm", "transformers", "ultralytics", "onnxscript")
+    session.run("python", "benchmarks/exports.py", *session.posargs)
+    session.run("python", "docs/generate.py")
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """The site, in build/site, with its notebooks executed; warnings are errors."""
     session.install("-e", ".", *DOCS)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import exp, log
 from pathlib import Path
 from typing import Any
+
+import models
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -133,6 +135,10 @@ def picture() -> str:
     example = ROOT / "examples" / "digits"
     network = tpuc.load(example / "digits.onnx")
     return network.quantize(example / "digits_calib.npz").compile(CHIP).profile().to_svg()
+
+
+SECTIONS: Mapping[str, Callable[[], Iterator[str]]] = {"short": short_table, "all": page, "models": models.page}
+"""What markers name."""
 
 
 def lines(of: Sequence[str] | Iterator[str]) -> str:

@@ -3,7 +3,7 @@
 - code blocks below `<!-- include: FILE -->`, `FILE::Class`, `FILE::function`, `FILE::NAME` or `FILE.toml::table`
 - the tables below `<!-- pipelines -->` and, of error classes, `<!-- errors -->`
 - the tables below `<!-- tpulang -->`, and what a script prints, below `<!-- output: FILE.py -->`
-- the figures in README and figures.md, below `<!-- figures: short -->` and `<!-- figures: all -->`
+- the figures in README, figures.md and models.md, below `<!-- figures: short -->`, `all` and `models`
 - `pictures/digits.svg`, from the example, and `pictures/rooms.svg`
 - `cli.md`, from the commands themselves, and the JSON Schema of `tpuc.toml`
 - the sections of `support.md`, from the tables of every bundled chip and of the ONNX front end
@@ -83,7 +83,7 @@ function that ONNX states for them, or folded if all operands are constants.
 """
 ERROR_TABLE = re.compile(r"(<!-- errors -->\n)(?:\|.*\n)*")
 PIPELINE_TABLE = re.compile(r"(<!-- pipelines -->\n)(?:\|.*\n)*")
-FIGURES = re.compile(r"(<!-- figures: (short|all) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+FIGURES = re.compile(r"(<!-- figures: (short|all|models) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 OUTPUT = re.compile(r"(<!-- output: (\S+) -->\n)```text\n.*?^```\n", re.MULTILINE | re.DOTALL)
 SCRIPT_TABLE = re.compile(r"(<!-- options: (\w+) -->\n)(?:\|.*\n)*", re.MULTILINE)
 PICTURE = DOCS / "pictures" / "digits.svg"
@@ -115,7 +115,7 @@ def _printed(script: str) -> str:
 
 
 def _figures(which: str) -> str:
-    return "\n" + figures.lines(figures.short_table() if which == "short" else figures.page()) + "\n"
+    return "\n" + figures.lines(figures.SECTIONS[which]()) + "\n"
 
 
 def _pipelines() -> str:

@@ -1,0 +1,140 @@
+"""Compile one file for several chips and modes, and compare the simulators' outputs with ONNX Runtime's."""
+
+from __future__ import annotations
+
+import re
+import resource
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import tpuc
+from tpuc.errors import TpucError
+from tpuc_driver.session.compare import compare, tolerance_of
+from tpuc_driver.similarity import similarity
+
+from benchmarks.architectures.row import Input
+
+SAMPLES = 4
+"""For int8, of which the first one is compared: enough to see that a network compiles, not how exact it can be."""
+OPTIONS = {"--cpu-ops all": {"cpu_ops": ["all"]}}
+"""Tried where the plain compilation is refused."""
+
+Result = dict[str, Any]
+Arrays = Mapping[str, np.ndarray]
+
+
+def measure(file: Path, inputs: Sequence[Input], steps: Sequence[str], memory: int) -> Iterator[tuple[str, Result]]:
+    """The results of the steps: `import`, or a chip and a mode."""
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    samples = [{one.name: one.array(seed) for one in inputs} for seed in range(SAMPLES)]
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = settings.inter_op_num_threads = 1
+    settings.log_severity_level = 4
+    engine = onnxruntime.InferenceSession(str(file), settings, providers=["CPUExecutionProvider"])
+    names = {one.name for one in engine.get_inputs()}
+    samples = [{name: array for name, array in sample.items() if name in names} for sample in samples]
+    wanted = dict(zip([one.name for one in engine.get_outputs()], engine.run(None, samples[0]), strict=True))
+    start = time.perf_counter()
+    try:
+        network = tpuc.load(file)
+    except Exception as error:  # noqa: BLE001  # any failure is a result
+        yield "import", failure(error)
+        return
+    seconds = time.perf_counter() - start
+    if "import" in steps:
+        yield "import", {**_compared(lambda: network.run(samples[0]), wanted, "f32"), "seconds": round(seconds, 2)}
+    table = ""
+    with tempfile.TemporaryDirectory() as folder:
+        for step in steps:
+            if step == "import":
+                continue
+            chip, mode = step.split()
+            try:
+                if mode.startswith("int8") and not table:
+                    table = str(Path(folder) / "table")
+                    given = {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
+                    network.quantize(given, tune_num=0, bias_num=0).save_table(table)
+            except Exception as error:  # noqa: BLE001  # any failure is a result
+                table = ""
+                yield step, failure(error)
+                continue
+            yield step, compiled(network, chip, mode, table, samples[0], wanted)
+
+
+def compiled(network: tpuc.Network, chip: str, mode: str, table: str, inputs: Arrays, wanted: Arrays) -> Result:
+    """The result on a chip, without options if that goes."""
+    first = _compiled(network, chip, mode, table, inputs, wanted, {})
+    if first["result"] != "refused":
+        return first
+    for words, options in OPTIONS.items():
+        other = _compiled(network, chip, mode, table, inputs, wanted, options)
+        if other["result"] not in ("refused", "failed"):
+            return {**other, "option": words, "why": first["why"]}
+    return first
+
+
+def _compiled(
+    network: tpuc.Network, chip: str, mode: str, table: str, inputs: Arrays, wanted: Arrays, options: Mapping[str, Any]
+) -> Result:
+    start = time.perf_counter()
+    try:
+        if mode.startswith("int8"):
+            made = network.quantize(table=table, mode=mode).compile(chip, **options)
+        else:
+            made = network.compile(chip, mode=mode, **options)
+    except Exception as error:  # noqa: BLE001  # any failure is a result
+        return failure(error)
+    report = made.report
+    told: Result = {"seconds": round(time.perf_counter() - start, 2)}
+    if report is not None:
+        told |= {"cycles": report.cycles}
+        if report.host_functions:
+            told |= {"host": sorted(set(report.host_functions))}
+    return {**_compared(lambda: made.run(inputs), wanted, mode), **told}
+
+
+def _compared(run: Any, wanted: Arrays, mode: str) -> Result:
+    """Beside the reference: `equal` within the mode's bound, or `wrong`."""
+    try:
+        found = run()
+    except Exception as error:  # noqa: BLE001  # any failure is a result
+        return {**failure(error), "result": "failed"}
+    ours = {name: np.asarray(found[name]).astype(np.float64) for name in wanted}
+    theirs = {name: array.astype(np.float64) for name, array in wanted.items()}
+    result: Result = {"result": "equal"}
+    try:
+        compare("outputs", ours, theirs, tolerance_of(mode, ()))
+    except TpucError as error:
+        result = {"result": "wrong", "why": sentence(error)}
+    scores = [similarity(ours[name], theirs[name]) for name in wanted if ours[name].shape == theirs[name].shape]
+    if scores:
+        result |= {"cosine": _number(min(one.cosine for one in scores), 6)}
+        result |= {"euclidean": _number(min(one.euclidean for one in scores), 4)}
+        result |= {"decibels": _number(min(one.sqnr_db for one in scores), 1)}
+    return result
+
+
+def _number(value: float, digits: int) -> float:
+    """Rounded, and within what JSON has."""
+    return round(float(np.clip(value, -999, 999)), digits)
+
+
+def failure(error: Exception) -> Result:
+    """`refused` in a sentence of ours, `memory`, or `failed` by any other error."""
+    if isinstance(error, TpucError):
+        return {"result": "refused", "why": sentence(error)}
+    if isinstance(error, MemoryError):
+        return {"result": "memory", "why": "no memory left"}
+    return {"result": "failed", "why": f"{type(error).__name__}: {sentence(error)}"}
+
+
+def sentence(error: Exception) -> str:
+    """In one line, without the folder of the file."""
+    return re.sub(r"/\S*/(?=\S+\.onnx)", "", " ".join(str(error).split()))[:400]

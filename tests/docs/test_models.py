@@ -1,0 +1,82 @@
+"""The page of exported networks counts what was measured, and nothing else as compiled."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import exports
+from benchmarks.architectures import ARCHITECTURES
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def models() -> Any:
+    spec = importlib.util.spec_from_file_location("docs_models", DOCS / "models.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_collection_is_large_and_its_names_are_unique() -> None:
+    names = [row.name for row in ARCHITECTURES]
+    assert len(set(names)) == len(names) >= 80
+    assert {row.package for row in ARCHITECTURES} == {"timm", "torchvision", "transformers", "ultralytics", "drawn"}
+
+
+def test_results_are_those_of_the_collection_and_every_refusal_has_a_reason() -> None:
+    results = exports.read()
+    assert results.keys() <= {f"{row.name} {kind}" for row in ARCHITECTURES for kind in row.exporters}
+    steps = [step for entry in results.values() for step in entry.get("steps", {}).values()]
+    assert {step["result"] for step in steps} <= {"equal", "wrong", "refused", "failed", "timeout", "memory"}
+    assert [step for step in steps if step["result"] != "equal" and not step.get("why")] == []
+
+
+STEPS = {
+    "as it is": {"result": "equal", "cycles": 7},
+    "with an option": {"result": "equal", "cycles": 7, "option": "--cpu-ops all", "why": "no"},
+    "outside the bound": {"result": "wrong", "cycles": 7, "why": "below"},
+    "not at all": {"result": "refused", "why": "stride at most 15, this one is 40"},
+}
+
+
+@pytest.mark.parametrize(("expected", "step"), STEPS.items(), ids=STEPS.keys())
+def test_each_result_counts_once(expected: str, step: dict[str, Any], models: Any) -> None:
+    entry = {"bytes": 1, "steps": {"import": {"result": "equal"}, "bm1684x f16": step}}
+    found = models.counts([entry, {"bytes": 1, "steps": {}}], "bm1684x f16")
+    assert {name: count for name, count in found.items() if count} == {expected: 1}
+
+
+def test_what_is_not_imported_compiles_nowhere(models: Any) -> None:
+    entry = {"bytes": 1, "steps": {"import": {"result": "refused", "why": "no operator"}}}
+    assert [models.outcome(entry, column) for column in models.COLUMNS] == ["not at all"] * len(models.COLUMNS)
+
+
+def test_refusals_of_one_kind_are_one_line_with_its_networks(models: Any) -> None:
+    first, second, third = ARCHITECTURES[:3]
+    reasons = ("node 'a': stride at most 15, this one is 40", "node 'b': stride at most 15, this one is 41", "no")
+    found = [
+        (row, "dynamo", {"steps": {"c f32": {"result": "refused", "why": why}}})
+        for row, why in zip((first, second, third), reasons, strict=True)
+    ]
+    assert list(models.causes(found)) == [
+        ("c f32", reasons[0], [first.name, second.name]),
+        ("c f32", "no", [third.name]),
+    ]
+
+
+def test_a_result_is_kept_in_the_order_of_the_table(tmp_path: Path) -> None:
+    first, second = ARCHITECTURES[:2]
+    for row in (second, first):
+        exports.keep(f"{row.name} dynamo", {"export": "no"}, tmp_path / "results.json")
+    assert list(json.loads((tmp_path / "results.json").read_text())) == [
+        f"{first.name} dynamo",
+        f"{second.name} dynamo",
+    ]
