@@ -1,1 +1,1 @@
-"""How far a quantized network is from float, and which ops have to stay in float."""
+"""Accuracy of a quantized network against float, and selection of the ops that stay in float."""

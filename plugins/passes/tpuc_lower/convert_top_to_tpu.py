@@ -25,14 +25,13 @@ from tpuc_lower.target.results import CHIP
 class ConvertTopToTpu(Pass):
     """Lower every op by its table cell, and insert Casts where neighbors store values differently.
 
-    `mode`, when empty, is what another pass left in the result `mode`, else the option `quantize` of the run,
-    f32 when that is absent too. Single ops may have their own
-    mode through the quantise table in the result `quantise_table`; those in the result `float_sums`
-    need not round their results to bytes. Outputs at positions in the result `stored_outputs` are bytes in the integer
-    modes, rounded at the end where they are computed in floats.
+    `mode`, when empty, is the result `mode` of an earlier pass, else the run's option `quantize`, else f32. The
+    quantize table in the result `quantise_table` overrides it for single ops; ops in the result `float_sums` need not
+    round their results to bytes. Outputs at positions in the result `stored_outputs` are bytes in the integer modes,
+    rounded at the end where they are computed in floats.
 
     As in TPU-MLIR the case of `mode` does not matter, `asymmetric` makes an integer mode asymmetric, and `chip` is for
-    runs without one: passes behind this one have it too.
+    runs without one: later passes use it, too.
     """
 
     name = "convert-top-to-tpu"
@@ -57,7 +56,7 @@ class ConvertTopToTpu(Pass):
         return True
 
     def _stated_mode(self, context: PassContext) -> str:
-        """The mode that the options ask for, empty when they leave it to the run."""
+        """The mode in the options, empty when they leave it to the run."""
         mode = self.mode.lower()
         if self.asymmetric:
             mode = mode or str(context.options.get("quantize") or "f32")

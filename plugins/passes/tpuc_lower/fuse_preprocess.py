@@ -16,13 +16,13 @@ from tpuc_lower.target.kernels import has_kernel
 
 @dataclass(frozen=True)
 class FusePreprocess(Pass):
-    """Every image input takes the bytes of resized pixels, called `<input>_raw`, in `customization_format`; crop,
-    order of channels, layout and normalisation happen in the network, on a lowered module.
+    """Every image input takes the bytes of resized pixels, as `<input>_raw`, in `customization_format`; crop, channel
+    order, layout and normalization move into the network, on a lowered module.
 
-    Where the input was quantised, tables give exactly the integers that normalising in float32 and casting gave;
-    float inputs get the same two float32 operations, or a table where the chip has none. Left out, the format is the
-    network's own. `aligned`: an input takes frames whose rows and planes begin where the chip's camera hardware puts
-    them, each as one row of bytes.
+    Where the input was quantized, tables reproduce exactly the integers that normalizing in float32 and casting gave;
+    float inputs get the same two float32 operations, or a table where the chip has none. The default format is the
+    network's own. `aligned`: an input takes frames aligned as the chip's camera hardware writes them, each as one row
+    of bytes.
     """
 
     name = "fuse-preprocess"

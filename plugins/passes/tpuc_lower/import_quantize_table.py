@@ -1,4 +1,4 @@
-"""Read the ops that run in another mode than the rest."""
+"""Read the modes of single ops from a quantize table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ImportQuantiseTable(Pass):
     table: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises CalibrationError for lines that are none, names that are not there, unknown modes."""
+        """See Pass; raises CalibrationError for invalid lines, unknown names and unknown modes."""
         if not self.table:
             raise UsageError("pass 'import-quantise-table' needs a file: import-quantise-table{table=FILE}")
         path = Path(self.table)

@@ -1,4 +1,4 @@
-"""Rewrite ops that a chip does not support in terms of ops that it does."""
+"""Rewrite ops that a chip does not support in terms of supported ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tpuc_lower.target.results import FLOAT_SUMS
 
 @dataclass(frozen=True)
 class Legalise(Pass):
-    """TOP to TOP. An op without a lowering on the chip, or whose lowering refuses the node, becomes what its
-    legalisation makes of it; that may be legalised in turn. What has no legalisation stays.
+    """Rewrite, TOP to TOP, every op that has no lowering on the chip, or whose lowering refuses the node, by its
+    legalization; the result may be legalized again. Ops without a legalization stay.
 
     Values within a composition have no calibration. They are moved values of a known range, or floats: their ops carry
     `compute_type` and are lowered in that mode, also in an integer network. `mode` as for `convert-top-to-tpu`.
@@ -24,8 +24,8 @@ class Legalise(Pass):
     mode: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises Unsupported with all refusals at once, also those of ops that nothing lowers, and UsageError
-        as `convert-top-to-tpu`.
+        """See Pass; raises Unsupported with all refusals at once, including ops without any lowering, and UsageError as
+        `convert-top-to-tpu`.
         """
         legaliser = Legaliser(module, Cells.of(context, self.name, self.mode))
         legaliser.run()

@@ -1,4 +1,4 @@
-"""Make a lowered network take and return values as stored."""
+"""Make a lowered network take and return stored values."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tpuc_lower.target.results import FILE_INPUTS
 
 @dataclass(frozen=True)
 class StripCasts(Pass):
-    """Takes away the Casts behind inputs (`quant_input`) and before outputs (`quant_output`).
+    """Remove the Casts after inputs (`quant_input`) and before outputs (`quant_output`).
 
-    The lists choose by position, counted from 1; empty ones mean all. An input without a Cast is stored as it is given
-    already; so is an output that is computed in float. An input that takes unsigned bytes in the network's file takes
-    those: a table makes of them what the Cast made of what they mean.
+    The lists choose by position, counted from 1; empty lists mean all. Inputs without a Cast and outputs computed in
+    float are already stored as they are. An input that takes unsigned bytes in the network's file takes those: a table
+    maps each byte to the result of the Cast.
     """
 
     name = "strip-casts"
@@ -45,7 +45,7 @@ class StripCasts(Pass):
     quant_output_list: tuple[int, ...] = ()
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises UsageError for positions that are not there, Unsupported for inputs stored in two ways."""
+        """See Pass; raises UsageError for invalid positions, Unsupported for inputs stored in two ways."""
         function = module.main
         inputs = [one for one in module.main.operations if isinstance(one.op, NetworkInput)]
         file_inputs = context.find(FILE_INPUTS, {})
@@ -95,7 +95,7 @@ def _strip_input(module: Module, operation: Operation, own: TensorType | None, c
 
 
 def _take_bytes(module: Module, operation: Operation, cast: Operation, own: TensorType) -> None:
-    """The input is given as `own`, unsigned bytes, and one entry of a table per byte stands for what `cast` gave."""
+    """Give the input the type `own`, unsigned bytes, and replace `cast` by a table with one entry per byte."""
     value, result = operation.result, cast.result.tensor
     scale, zero_point = parameters(own)
     meant = dequantise(np.arange(256), scale, zero_point)

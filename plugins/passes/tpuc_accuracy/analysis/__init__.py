@@ -1,1 +1,1 @@
-"""Where quantization costs accuracy: errors of layers, paired runs, the self-check."""
+"""Accuracy analysis: errors of layers, paired runs, the self-check."""

@@ -1,4 +1,4 @@
-"""Reports on how many predictions a quantized network agrees with the float network."""
+"""Count the predictions on which a quantized network agrees with the float network."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tpuc_accuracy.analysis.paired_runs import Outputs, calibrated_pairs, compil
 
 @dataclass(frozen=True)
 class CheckDecisions(Pass):
-    """Runs the float module (TOP) on the samples in the result `check_samples` (on some of them where calibration has
-    seen them), beside the module in the result `quantised` that it was lowered to, or beside what the chips compute by
+    """Runs the float module (TOP) on the samples in the result `check_samples` (on a few of them where calibration has
+    seen them), beside the module in the result `quantised` that it was lowered to, or beside the simulated result of
     the table in the result `calibration_table`. Leaves a `SelfCheck` in the result `self_check`, unless there is
-    nothing to compare. How near numbers are counts as a prediction only in networks that give nothing else.
+    nothing to compare. Numbers count as predictions only in networks without other ones.
 
-    `tuned`: has calibration seen the samples? (`none`: nobody knows.)
+    `tuned`: whether calibration has seen the samples (`none`: unknown).
     """
 
     name = "check-decisions"
@@ -66,7 +66,7 @@ def _subject(context: PassContext, tpu: Module | None) -> str:
 
 
 def _shows_something(task_metrics: Sequence[TaskMetric], wanted: Sequence[Outputs]) -> bool:
-    """Is some network output that looks for something sure somewhere, if there are such?"""
+    """True unless every detection output is below its threshold everywhere."""
     looking = [
         one
         for one in task_metrics

@@ -1,4 +1,4 @@
-"""`tpuc compare`: which layers of a quantized network lose accuracy, why, and what helps."""
+"""`tpuc compare`: find the layers of a quantized network that lose accuracy, the causes, and remedies."""
 
 from __future__ import annotations
 

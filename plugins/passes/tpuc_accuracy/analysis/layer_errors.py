@@ -1,4 +1,4 @@
-"""Splits the error that one layer adds into its causes."""
+"""Split the error of a layer into its causes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NARROW = "it is computed in {}: f16 or f32 has more digits, where the chip has 
 
 @dataclass
 class LayerError:
-    """Sums over samples of one layer. `parts` are the energies of the causes, `cross` of their products, so that
-    ``sum(parts) + cross == local``: the error that the layer adds on exact operands. `noise` is all of it, with what
-    came in through its operands.
+    """Sums over samples for one layer. `parts` are the energies of the causes and `cross` that of their products, so
+    that ``sum(parts) + cross == local``, the error that the layer adds on exact operands. `noise` also includes the
+    error of its operands.
     """
 
     name: str
@@ -44,18 +44,18 @@ class LayerError:
     parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
     is_split: bool = False
     kept: Agreement | None = None
-    """Of what a part of the network's outputs decides, how much is the same."""
+    """The share of agreeing predictions in a part of the network's outputs."""
     narrow_float: str = ""
     """`f16` or `bf16`, where the layer is computed in it."""
 
     @property
     def cross(self) -> float:
-        """What the causes share, negative where they cancel."""
+        """The energy of products of causes, negative where they cancel."""
         return self.local - sum(self.parts.values())
 
     @property
     def cosine(self) -> float:
-        """Of the value in both networks, over all samples."""
+        """Cosine similarity of the value in both networks, over all samples."""
         if math.isinf(self.noise):
             return 0.0
         norm = float(np.sqrt(self.signal * self.got))
@@ -75,14 +75,14 @@ class LayerError:
 
     @property
     def remedy(self) -> str:
-        """What helps against the largest part; nothing where the layer adds no error."""
+        """The remedy for the largest part; empty where the layer adds no error."""
         if not self.is_split or not self.local:
             return ""
         return _NARROW.format(self.narrow_float) if self.narrow_float else REMEDIES[self.cause]
 
     def see(self, wanted: Array, got: Array) -> None:
-        """The value in the float and in the quantised network, for one sample. NaN, and an infinity of one side alone,
-        make the noise infinite.
+        """Add the value in the float and in the quantized network, for one sample. NaN, and an infinity on one side
+        only, make the noise infinite.
         """
         pair = finite_pair(got, wanted)
         if pair is None:
@@ -96,8 +96,8 @@ class LayerError:
         self.middle += energy(a + b) / 4
 
     def split(self, operation: Operation, subgraph: Subgraph, operands: list[Array], wanted: Array) -> None:
-        """Add one sample's parts: from exact operands, one cause after the other is let in. What the result's own grid
-        cuts off is clipping too.
+        """Add one sample's parts: starting from exact operands, enable one cause after the other. Values clipped by the
+        result's own grid count as clipping, too.
         """
         names = [operand.name for operand in operation.operands]
         grids = [subgraph.grid(name) if name in subgraph.entries else None for name in names]

@@ -1,4 +1,4 @@
-"""From a TOP op to the TPU ops that compute it: which values enter, and what its filters have become."""
+"""Find the TPU ops that compute a TOP op, the values that enter them, and the lowered filters."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ from tpuc_quantize.simulation.grids import Grid, grid_of_uniform
 _QUANTISED = (Uniform, UniformPerAxis)
 _F32_BITS = 32
 _MOST_OPERATIONS = 16
-"""Of a subgraph: lowerings make fewer of one op, so that a longer way back means that it was lost."""
+"""Size limit of a subgraph: lowerings expand one op into fewer, so a longer search has lost its way."""
 
 
 @dataclass(frozen=True)
 class Subgraph:
-    """The TPU ops behind one value, in order, up to values that the TOP op reads too (`entries` by their names)."""
+    """The TPU ops that compute one value, in order, starting at values that the TOP op also reads (`entries` by
+    name).
+    """
 
     module: Module
     result: Value
@@ -39,7 +41,7 @@ class Subgraph:
     entries: Mapping[str, Value]
 
     def run(self, operands: Mapping[str, Array]) -> Array:
-        """The real result from real values of the entries, which are stored as the chip would."""
+        """The real result from real entry values, which are stored as on the chip."""
         values: dict[Value, Array] = {}
         for name, value in self.entries.items():
             values[value] = _stored(operands[name], value.tensor)
@@ -57,7 +59,7 @@ class Subgraph:
         return as_stored(self.module.weights[value.name], value.tensor)
 
     def grid(self, name: str) -> Grid | None:
-        """How an entry is stored where it is computed with; None for floats."""
+        """The grid of an entry where it is used; None for floats."""
         entry = self.entries[name]
         casts = [op.result for op in self.operations if isinstance(op.op, tpu.Cast) and entry in op.operands]
         for value in (entry, *casts):
@@ -67,7 +69,7 @@ class Subgraph:
 
     @property
     def result_grid(self) -> Grid | None:
-        """How the result is stored, before a cast to floats that is its last; None for floats."""
+        """The grid of the result, before a final cast to floats; None for floats."""
         last = self.operations[-1]
         for value in (self.result, *(last.operands[:1] if isinstance(last.op, tpu.Cast) else ())):
             if isinstance(value.tensor.element, _QUANTISED):
@@ -76,7 +78,7 @@ class Subgraph:
 
     @property
     def narrow_float(self) -> str:
-        """The type shorter than f32 that the op is computed in: `f16`, `bf16`; empty in f32 and on integers."""
+        """The type narrower than f32 that the op computes in: `f16`, `bf16`; empty for f32 and integers."""
         elements = [value.tensor.element for value in (*self.entries.values(), *self._results)]
         narrow = [one.name for one in elements if isinstance(one, ScalarType) and one.is_float and one.bits < _F32_BITS]
         return narrow[0] if narrow and not any(isinstance(one, _QUANTISED) for one in elements) else ""
@@ -86,8 +88,8 @@ class Subgraph:
         return [operation.result for operation in self.operations if isinstance(operation.result.type, TensorType)]
 
     def filters(self) -> tuple[Array, Array | None] | None:
-        """What int8 filters and int32 biases of a product mean as floats, or filters in short floats; None where there
-        are none.
+        """The real values of a product's int8 filters and int32 biases, or of filters in narrow floats; None where
+        there are none.
         """
         for operation in self.operations:
             match operation.op:
@@ -124,7 +126,7 @@ class Subgraph:
 
 
 def _scales(element: Uniform | UniformPerAxis, channels: int) -> Array:
-    """Of every output channel of a product; several may read one channel."""
+    """The scale of every output channel of a product; several may read one channel."""
     scales = np.asarray(element.scale if isinstance(element, Uniform) else element.scales)
     return np.repeat(scales, channels // scales.size)
 
@@ -132,7 +134,7 @@ def _scales(element: Uniform | UniformPerAxis, channels: int) -> Array:
 def find_subgraph(
     module: Module, values: Mapping[str, Value], result: str, operands: Collection[str]
 ) -> Subgraph | None:
-    """The TPU ops between `operands` and `result`; None when they read anything else that is computed."""
+    """The TPU ops between `operands` and `result`; None when they read any other computed value."""
     wanted = values.get(result)
     if wanted is None or wanted.defining is None:
         return None
@@ -159,7 +161,7 @@ def find_subgraph(
 
 
 def real(array: Array, type: TensorType) -> Array:
-    """What stored values mean."""
+    """The real values of stored ones."""
     return real_values(array, type).astype(np.float32)
 
 

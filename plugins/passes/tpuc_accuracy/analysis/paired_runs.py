@@ -1,4 +1,4 @@
-"""Runs samples through a float network and through the network that stands for its quantized form."""
+"""Run samples through a float network and through its quantized form."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tpuc_quantize.tables.table import CalibrationTable
 
 Outputs: TypeAlias = Mapping[str, Array]
 Pairs: TypeAlias = tuple[Sequence[Outputs], Sequence[Outputs]]
-"""The outputs of the float network and of the other one, sample by sample, by the names of the float one."""
+"""The outputs of both networks, sample by sample, by the names of the float one."""
 
 
 def readable(samples: SampleSource, places: Iterable[int] | None = None) -> list[Mapping[str, Array]]:
-    """The samples, or those at these places, but for what cannot be read."""
+    """The readable ones among the samples, or among those at these places."""
     reader, rows = SampleReader(samples), list[Mapping[str, Array]]()
     for index in range(len(samples)) if places is None else places:
         try:
@@ -36,8 +36,8 @@ def readable(samples: SampleSource, places: Iterable[int] | None = None) -> list
 
 
 def compiled_pairs(top: Module, tpu: Module, samples: SampleSource) -> Pairs | None:
-    """By the float module and the one that it was lowered to; None where no sample can be read, as arrays where the
-    compiled network takes images.
+    """Pairs from the float module and its lowered module; None where no sample is readable, for example arrays where
+    the compiled network takes images.
     """
     specs = zip(inputs_of(top), inputs_of(tpu), strict=True)
     mixed = tuple(one if one.name == other.name else other for one, other in specs)
@@ -56,7 +56,7 @@ def compiled_pairs(top: Module, tpu: Module, samples: SampleSource) -> Pairs | N
 def calibrated_pairs(
     module: Module, table: CalibrationTable, samples: SampleSource, context: PassContext
 ) -> Pairs | None:
-    """By the float module and what the chips compute by a calibration table; None where no sample can be read."""
+    """Pairs from the float module and its simulation with a calibration table; None where no sample is readable."""
     rows = readable(samples)
     calibrated = calibrated_copy(module, context)
     chip = context.chip.description if context.chip is not None else None

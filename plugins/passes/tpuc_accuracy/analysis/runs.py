@@ -1,4 +1,4 @@
-"""Compares the two forms of a network for commands."""
+"""Compare the two forms of a network, for commands."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from tpuc_accuracy.analysis.stored_values import stored_layers
 
 
 def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Sequence[Path], count: int) -> list[Any]:
-    """How far each layer of a TPU module is from the TOP module it was made of, and why, by the pass `split-error`.
+    """The errors of each layer of a TPU module against its TOP module, with causes, by the pass `split-error`.
 
-    Of a TOP module that is quantised already the integers are compared by what they mean, and no reasons are found: the
-    steps are the network's own.
+    For a pre-quantized TOP module, real values are compared without causes: the quantization is the network's own.
     """
     if not inputs:
         raise UsageError("no input to run both networks on; give --input FILE.")

@@ -1,4 +1,4 @@
-"""Reports, layer by layer, how far a quantized module is from the float module, and why."""
+"""Compute, layer by layer, the errors of a quantized module and their causes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from tpuc_accuracy.analysis.lowered_subgraph import Subgraph, find_subgraph, rea
 
 @dataclass(frozen=True)
 class SplitError(Pass):
-    """The module is the float one (TOP); the result `quantised` is what it was lowered to, before finalize, and
-    the result `samples` what both are run on. Leaves `LayerError`s in the result `layer_errors`.
+    """The module is the float one (TOP); the result `quantised` is its lowered module before finalize, and the result
+    `samples` the inputs for both. Leaves `LayerError`s in the result `layer_errors`.
     """
 
     name = "split-error"
@@ -89,7 +89,7 @@ class SplitError(Pass):
 
 
 def _as_prepared(module: Module, quantised: Module) -> Module:
-    """The float module with the factors per channel that the table of the quantised one moved."""
+    """The float module with the channel factors applied that the quantized module's table moved."""
     factors = {name: array.ravel() for name, array in stated_factors(quantised).items()}
     if not factors or stated_factors(module):
         return module
@@ -101,13 +101,13 @@ def _as_prepared(module: Module, quantised: Module) -> Module:
 def _outputs(
     exact: Interpreter, rounded: Interpreter, wanted: Mapping[str, Array], got: Mapping[str, Array]
 ) -> tuple[Outputs, Outputs]:
-    """Those of both networks by the names of the first."""
+    """The outputs of both networks by the names of the first."""
     pairs, types = list(zip(exact.output_names, rounded.output_names, strict=True)), rounded.outputs
     return {name: wanted[name] for name, _ in pairs}, {name: real(got[other], types[other]) for name, other in pairs}
 
 
 def _kept(module: Module, ends: Sequence[tuple[Outputs, Outputs]]) -> dict[str, Agreement]:
-    """How many decisions the parts of outputs keep, by the names of these values."""
+    """The share of agreeing predictions in the parts of outputs, by value name."""
     wanted, got = ([pair[side] for pair in ends] for side in (0, 1))
     return {one.name: one.agreement(wanted, got) for one in task_metrics_of(module, wanted)}
 

@@ -1,4 +1,4 @@
-"""Two forms of a pre-quantized network, layer by layer."""
+"""Compare two forms of a pre-quantized network, layer by layer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tpuc_accuracy.analysis.layer_errors import LayerError
 
 
 def stored_layers(top: Module, tpu: Module, rows: Sequence[Mapping[str, Array]]) -> list[LayerError]:
-    """How far what the values of a TPU module mean is from those of the TOP module, over samples of that one.
+    """The differences between the real values of a TPU module and of the TOP module, over samples of the latter.
 
-    Raises UsageError for modules without values in common.
+    Raises UsageError for modules without common values.
     """
     ours, theirs = Interpreter(top), Interpreter(tpu)
     first, second = _results(top), _results(tpu)
@@ -38,7 +38,7 @@ def stored_layers(top: Module, tpu: Module, rows: Sequence[Mapping[str, Array]])
 
 
 def _results(module: Module) -> dict[str, Operation]:
-    """What computes each named tensor of the main function."""
+    """The producer of each named tensor of the main function."""
     named = (one for one in module.main.operations if len(one.results) == 1 and isinstance(one.result.type, TensorType))
     return {operation.result.name: operation for operation in named if operation.result.name}
 
@@ -48,6 +48,6 @@ def _meant(array: Array, operation: Operation) -> Array:
 
 
 def _fed(one: SampleInput, array: Array, type_: TensorType) -> Array:
-    """An input of the TPU module from that of the TOP module."""
+    """An input of the TPU module computed from that of the TOP module."""
     meant = real_values(array, type_).astype(np.float32) if type_.is_quantised else array
     return one.store(meant) if one.store is not None else np.asarray(meant, one.dtype)

@@ -1,1 +1,1 @@
-"""Which layers stay in floats: sensitivity, Pareto front, search under an accuracy constraint."""
+"""Mixed precision: sensitivity of layers, Pareto front, search under an accuracy constraint."""

@@ -1,4 +1,4 @@
-"""The cheapest way to compile a network that meets an accuracy constraint."""
+"""Find the cheapest form of a network that meets an accuracy constraint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_accuracy.mixed_precision.options import ConstraintBudget
 
 @dataclass(frozen=True)
 class Form:
-    """A way to compile a network: a TOP module with its table, `preparation` says how both were made, and the modes of
+    """A way to compile a network: a TOP module with its table, the `preparation` that made both, and the modes of
     single ops.
     """
 
@@ -27,8 +27,8 @@ class Form:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What became of a form. `held_out` is the figure on held-out samples, and `interval` where it lies; None where it
-    was not measured there.
+    """The evaluation of a form. `held_out` is its accuracy on held-out samples, and `interval` the confidence interval;
+    None where it was not measured.
     """
 
     form: Form
@@ -40,9 +40,9 @@ class Evaluated:
 
 @dataclass
 class AccuracyConstraint:
-    """Compiles and measures forms until one has at least the figure `least`; at most `most` are tried. Then, on samples
-    that the search has not seen, the lower end of the figure's interval must be `least_held_out`, or the figure itself
-    with `point_estimate`. `paired`: `least_held_out` is relative to the float network's figure.
+    """Compiles and measures forms, at most `most`, until one reaches `least`. On samples that the search has not seen,
+    the lower end of the confidence interval must then reach `least_held_out`, or the point estimate with
+    `point_estimate`. `paired`: `least_held_out` is relative to the float network's accuracy.
     """
 
     compile: Callable[[Form], tuple[Module, int]]
@@ -55,16 +55,16 @@ class AccuracyConstraint:
     budget: ConstraintBudget = field(default_factory=ConstraintBudget)
     tried: list[Evaluated] = field(default_factory=list[Evaluated])
     refuted: list[Evaluated] = field(default_factory=list[Evaluated])
-    """Accurate enough in the search, and not on held-out samples."""
+    """Networks that are accurate enough in the search but not on held-out samples."""
 
     @property
     def left(self) -> int:
-        """How many may still be tried."""
+        """The number of remaining trials."""
         return self.most - len(self.tried)
 
     def attempt(self, form: Form) -> Evaluated | None:
-        """Compile, and measure on the samples of the search. None for what the chip cannot compile, or when enough was
-        tried.
+        """Compile a form and measure it on the samples of the search. None if the chip cannot compile it, or no trials
+        remain.
         """
         if not self.left:
             return None
@@ -77,7 +77,7 @@ class AccuracyConstraint:
         return found
 
     def is_met(self, tried: Evaluated | None) -> bool:
-        """Was it compiled, is it accurate enough in the search, and not refuted since?"""
+        """True if it compiled, is accurate enough in the search, and has not been refuted since."""
         return (
             tried is not None and tried.accuracy >= self.least and all(tried.form != one.form for one in self.refuted)
         )
@@ -85,8 +85,8 @@ class AccuracyConstraint:
     def confirmed(self) -> Evaluated | None:
         """The cheapest network that is accurate enough in the search and on held-out samples.
 
-        These are asked about few networks: the cheapest ones, and the last time about the surest. The k-th one must
-        hold with a confidence of 1 - 0.05 / k, since chance has had k tries: three together err in at most 9 %.
+        Only few networks are tested on these: the cheapest ones, and last the most accurate one. The k-th test requires
+        a confidence of 1 - 0.05 / k, since chance has had k tries: three together err in at most 9 %.
         """
         while len(self.refuted) < self.budget.most_confirmed:
             found = list(filter(self.is_met, self.tried))
@@ -101,14 +101,14 @@ class AccuracyConstraint:
         return None
 
     def _checked(self, tried: Evaluated) -> Evaluated:
-        """With its figure on held-out samples, if there are any."""
+        """The evaluation with its accuracy on held-out samples, if there are any."""
         if not self.measure.held_out:
             return tried
         figure = self.measure.of(self.compile(tried.form)[0], held_out=True)
         return replace(tried, held_out=figure, interval=self.measure.interval(figure, CONFIDENCE, paired=self.paired))
 
     def _holds(self, checked: Evaluated) -> bool:
-        """Asked at once, while the measure still has what it found of the network."""
+        """The test on held-out samples, run at once while the measure still has the network's results."""
         if checked.held_out is None or self.point_estimate:
             return checked.held_out is None or checked.held_out >= self.least_held_out
         confidence = 1 - (1 - CONFIDENCE) / (len(self.refuted) + 1)
@@ -119,7 +119,7 @@ class AccuracyConstraint:
         return max(self.tried, key=lambda one: (one.accuracy, -one.cycles))
 
     def first_met(self, forms: Iterator[Form]) -> Evaluated | None:
-        """The first that is accurate enough; those behind it are not made."""
+        """The first form that is accurate enough; later ones are not created."""
         for form in forms:
             found = self.attempt(form)
             if found is not None and self.is_met(found):
@@ -127,7 +127,7 @@ class AccuracyConstraint:
         return None
 
     def cheapest(self, forms: Sequence[Form]) -> None:
-        """Look for the cheapest of forms that lose less the more they cost: by halves, then one by one below."""
+        """Find the cheapest of forms ordered by falling loss and rising cost: by bisection, then one by one below."""
         low, high = 0, len(forms)
         seen: set[int] = set()
         while low < high and self.left:

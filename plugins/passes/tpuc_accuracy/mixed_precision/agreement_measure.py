@@ -1,4 +1,4 @@
-"""Measures accuracy as prediction agreement with the float network."""
+"""Measure accuracy as prediction agreement with the float network."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Rows = Sequence[Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class Decisions(AccuracyMeasure):
-    """The share of predictions that agree with the float network, of the output that agrees least. `count` limits the
-    samples of the search; 0 takes as many as the operations of `AgreementSamples` pay for. Held-out ones
-    are all run, once for each network that is good enough.
+    """The share of predictions that agree with the float network, for the output with the lowest share. `count` limits
+    the samples of the search; 0 uses the budget of `AgreementSamples`. All held-out samples are run, once for each
+    network that is good enough.
     """
 
     name = "decisions"

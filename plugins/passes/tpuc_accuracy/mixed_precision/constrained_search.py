@@ -1,4 +1,4 @@
-"""Searches the cheapest network that meets an accuracy constraint."""
+"""Search for the cheapest network that meets an accuracy constraint."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NAME = "meet-accuracy"
 
 @dataclass(frozen=True)
 class Target:
-    """What was asked for: see the pass `meet-accuracy`. `calibration` makes the usual table."""
+    """The constraint: see the pass `meet-accuracy`. `calibration` makes the usual table."""
 
     calibration: Calibrate
     min_accuracy: str
@@ -60,7 +60,7 @@ class Target:
 
 @dataclass
 class ConstrainedSearch:
-    """For one network."""
+    """The search for one network."""
 
     target: Target
     module: Module
@@ -83,7 +83,7 @@ class ConstrainedSearch:
         self.preparations = Preparations(self.module, self.context, calibration)
 
     def run(self) -> bool:
-        """Leave what was found in the results; has the module changed? Raises CalibrationError without a result."""
+        """Store the result; returns True if the module has changed. Raises CalibrationError without a result."""
         is_shared = self._chosen.uses_calibration_samples
         if is_shared and not self.target.point_estimate:  # before a long calibration
             self._check_samples(len(self._held_out()))
@@ -121,21 +121,21 @@ class ConstrainedSearch:
         return changed
 
     def _least(self, exact: float) -> float:
-        """The figure that was asked for, given the float network's."""
+        """The required accuracy, given the float network's."""
         return self._asked * exact / 100 if self._is_relative else self._asked
 
     @property
     def _is_relative(self) -> bool:
-        """Was so much of the float network's figure asked for?"""
+        """True if the constraint is relative to the float network's accuracy."""
         return self.target.min_accuracy.strip().endswith("%")
 
     @property
     def _share(self) -> float:
-        """What was asked for, as if the float network's figure were 1."""
+        """The constraint as a share of the float network's accuracy."""
         return self._asked / 100 if self._is_relative else self._asked
 
     def _check_samples(self, held_out: int) -> None:
-        """Raise CalibrationError where so many held-out samples cannot show what was asked for."""
+        """Raise CalibrationError where the number of held-out samples cannot confirm the constraint."""
         needed, wanted = samples_needed(self._share), f"--min-accuracy {self.target.min_accuracy}"
         if self._share > 1:
             return  # more than the float network has: another sentence
@@ -153,7 +153,7 @@ class ConstrainedSearch:
 
     @property
     def _is_integer(self) -> bool:
-        """May tables and float layers change anything?"""
+        """True if tables and float layers can change anything."""
         return str(self.context.options.get("quantize")) not in FLOAT_MODES and not has_scales(self.module)
 
     def _usual(self) -> tuple[Form, SampleSource | None]:
@@ -163,7 +163,7 @@ class ConstrainedSearch:
         return self.preparations.usual()
 
     def _held_out(self) -> Sequence[int]:
-        """The samples for the check of what was found, each once."""
+        """The samples for the final check, each once."""
         places = choose_held_out(self.samples, wanted=self.preparations.calibration.held_out_num)
         return list({self.samples.samples[place]: place for place in places}.values())
 
@@ -180,12 +180,12 @@ class ConstrainedSearch:
         return self.context.result(COMPILE)(form.module, form.table, form.modes)
 
     def _prepare(self, constraint: AccuracyConstraint, usual: Form) -> None:
-        """Other preparations."""
+        """Try other preparations."""
         if usual.preparation != GIVEN:
             constraint.first_met(self.preparations.others())
 
     def _keep_floats(self, constraint: AccuracyConstraint, usual: Form) -> None:
-        """Of the best preparation layers in float."""
+        """Keep layers of the best preparation in float."""
         del usual
         base = constraint.best().form
         modes = [mode for mode in chip_of(self.context, NAME).description.modes if mode in FLOAT_MODES]

@@ -1,4 +1,4 @@
-"""Evaluates mixed-precision networks on samples: single layers, single values, and sets of float layers."""
+"""Evaluate mixed-precision networks on samples: single layers, single values, and sets of float layers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tpuc_accuracy.mixed_precision.sensitivity import (
 
 @dataclass
 class Evaluations:
-    """A calibrated network as `job` has it, run on the job's samples by `pool`. `most` layers may go float."""
+    """Evaluates the calibrated network of `job` on the job's samples in `pool`. `most` layers may be float."""
 
     job: SensitivityJob
     context: PassContext
@@ -45,7 +45,7 @@ class Evaluations:
 
     @cached_property
     def singles(self) -> list[Score]:
-        """The scores of single layers on integers, then those of single rounded values."""
+        """The scores of single integer layers, then those of single rounded values."""
         results = self.context.progress(
             self.pool.map(self.job, self._units), "searching: single layers", len(self._units)
         )
@@ -53,16 +53,16 @@ class Evaluations:
 
     @cached_property
     def sources(self) -> list[Source]:
-        """Where noise comes from."""
+        """The sources of noise."""
         return sources(self.net, self.singles)
 
     @cached_property
     def graph(self) -> Graph:
-        """Which ops go float together."""
+        """The ops that go float together."""
         return graph_of(self.net, rounded(self.net).values())
 
     def losses(self) -> list[LayerLoss]:
-        """Of each layer alone, the highest first."""
+        """The loss of each layer alone, the highest first."""
         steps = [self.net.plan.steps[layer] for layer in candidates(self.net)]
         found = [
             LayerLoss(step.operation.name, step.operation.op.name, -one.sqnr_db, one.cosine)
@@ -71,18 +71,18 @@ class Evaluations:
         return sorted(found, key=lambda layer: -layer.loss)  # stable: equal losses stay in the order of the network
 
     def quiet(self, costs: Callable[[str], float] = lambda _: 1.0) -> list[Choice]:
-        """Growing sets of layers, by the noise that goes with them for what they cost."""
+        """Growing sets of layers, by the noise that they remove relative to their cost."""
         return quiet(self.sources, ways(self.net, self.sources, self.job.elements), self.most, costs)
 
     def mixed(self, choices: Sequence[Choice]) -> list[Score]:
-        """What the networks with these ops in float keep."""
+        """The scores of the networks with these ops in float."""
         every = ((), *choices)  # the first one is what all others are like up to some step
         job = MixedJob(**self.job.shared, choices=tuple(map(frozenset, every)))
         results = self.context.progress(self.pool.map(job, self._units), "searching: mixed networks", len(self._units))
         return total(results, len(every))[1:]
 
     def points(self) -> list[Point]:
-        """Networks with more and more layers in float; where the run says how long they take, those on the front."""
+        """Networks with more and more layers in float; only the Pareto front where latencies are known."""
         asked = self.context.find(LATENCY)
         if asked is not None:
             return self._timed_points(cache(asked))
@@ -121,9 +121,8 @@ class Evaluations:
         return [Point(one, scores[one].cosine, -scores[one].sqnr_db, ms) for one, ms in found.items()]
 
     def _costs(self, time: Callable[[Choice], float | None]) -> Callable[[str], float]:
-        """How much longer the network takes with a layer in float, for those that are chosen first when all cost the
-        same, with half of the compilations; others take as long as these on average. What only moves data is next to
-        nothing.
+        """The increase in latency with a layer in float, for those that are chosen first at equal cost, using half of
+        the compilations; others get the average, and ops that only move data nearly nothing.
         """
         usual = time(()) or 1.0
         first = [name for choice in self.quiet() for name in choice if name in self.graph.layers]
@@ -135,18 +134,20 @@ class Evaluations:
         return lambda name: costs.get(name, mean if name in layers else least)
 
     def _chosen(self, path: Sequence[Choice]) -> list[str]:
-        """The layers whose subsets are looked at: those that `path` takes first."""
+        """The layers whose subsets are considered: the first ones of `path`."""
         first = [name for choice in path for name in choice if name in self.graph.layers]
         chosen = list(dict.fromkeys(first))[: self.budget.most_layers]
         return [name for name in self.graph.layers if name in chosen]
 
     def _most_measured(self) -> int:
-        """Networks whose noise is measured for a front, from the network alone: the same on every machine."""
+        """The number of networks whose noise is measured for a front, from the network alone: the same on every
+        machine.
+        """
         budget, operations = self.budget, len(self.job.samples) * operations_of(self.net.module)
         return min(budget.most_measured, max(budget.fewest_measured, int(budget.measuring / operations)))
 
 
 def _spread(choices: Sequence[Choice], count: int) -> list[Choice]:
-    """So many of them, evenly, the last one among them."""
+    """That many of the items, evenly spread, including the last one."""
     count = min(count, len(choices))
     return [choices[(place + 1) * len(choices) // count - 1] for place in range(count)]

@@ -1,4 +1,4 @@
-"""Finds the cheapest network that meets an accuracy constraint."""
+"""Find the cheapest network that meets an accuracy constraint."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from tpuc_accuracy.mixed_precision.constrained_search import ConstrainedSearch, 
 
 @dataclass(frozen=True)
 class MeetAccuracy(Pass):
-    """At most `max_trials` networks are compiled and measured by `measure`, until one has at least the figure
-    `min_accuracy`: first with the usual table (or the one in the result `calibration_table`), then prepared otherwise,
-    which costs no time on the chip, then with layers in float, of which the chip's timing model says the cheapest. On
-    held-out samples the lower end of its 95 % interval must be that figure too, or the figure itself with
-    `point_estimate`.
+    """Compile and measure at most `max_trials` networks by `measure`, until one reaches `min_accuracy`: first with the
+    usual table (or the one in the result `calibration_table`), then with other preparations, which cost no time on
+    the chip, then with float layers, the cheapest by the chip's timing model. On held-out samples the lower end of
+    the 95 % interval must reach it, too, or the point estimate with `point_estimate`.
 
-    Leaves the result `calibration_table`, the modes of ops in `quantise_table`, and a report in `accuracy`; where other
-    filters were the remedy the module changes. Raises CalibrationError when nothing is accurate enough.
+    Leaves the result `calibration_table`, the modes of ops in `quantise_table`, and a report in `accuracy`; if the
+    remedy was other filters, the module changes. Raises CalibrationError when nothing is accurate enough.
     """
 
     name = "meet-accuracy"

@@ -1,4 +1,4 @@
-"""Computes the Pareto front of noise and latency over sets of float layers, with few compilations."""
+"""Compute the Pareto front of noise and latency over sets of float layers, with few compilations."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tpuc_accuracy.mixed_precision.options import FrontBudget
 from tpuc_accuracy.mixed_precision.search import Source
 
 _NOTHING = np.float64(1e-30)
-"""Noise of networks that are all float."""
+"""Noise of all-float networks."""
 
 _RIDGE = 1e-6
-"""Keeps times small that no choice tells apart; beside counts of choices it is nothing."""
+"""Ridge regularization for latencies that no choice separates; negligible beside the counts."""
 
 Choice = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Which ops go float together: `layers` are chosen; of the others, `followers`, each is float when all layers
-    around it are. `shared` are the layers around each value that is rounded. Names in the order of the network.
+    """The ops that go float together: `layers` are chosen; each of the others, `followers`, is float when all layers
+    around it are. `shared` are the layers around each rounded value. Names in network order.
     """
 
     order: tuple[str, ...]
@@ -42,13 +42,13 @@ class Graph:
         return tuple(name for name in self.order if name in chosen)
 
     def neighbours(self, layers: Collection[str]) -> list[tuple[str, str]]:
-        """Pairs of layers that share a value: what one of them costs depends on the other."""
+        """Pairs of layers that share a value: the cost of one depends on the other."""
         known = [name for name in self.layers if name in layers]
         return [pair for pair in combinations(known, 2) if any({*pair} <= shared for shared in self.shared)]
 
 
 def graph_of(net: FakeNetwork, shared: Iterable[Sequence[str]]) -> Graph:
-    """Of a network with the ops around each value that is rounded. Ops that only name a value anew follow."""
+    """The graph of a network with the ops around each rounded value. Ops that only rename a value follow."""
     names = [
         step.operation.name
         for step in net.plan.steps
@@ -68,11 +68,11 @@ def graph_of(net: FakeNetwork, shared: Iterable[Sequence[str]]) -> Graph:
 
 @dataclass
 class ParetoFront:
-    """All subsets of few layers by noise and time.
+    """All subsets of few layers by noise and latency.
 
-    Noise is predicted from `sources` and measured where the prediction leaves a network near the front. Time is that of
-    the layers, and of pairs of neighbours, by a fit to the networks that were compiled; those that the fit puts on the
-    front are compiled in turn, until they are all known.
+    Noise is predicted from `sources` and measured where the prediction puts a network near the front. Latency is a sum
+    over layers and pairs of neighbors, fitted to the compiled networks; networks that the fit puts on the front are
+    compiled in turn, until all are known.
     """
 
     graph: Graph
@@ -82,7 +82,7 @@ class ParetoFront:
     measure: Callable[[Sequence[Choice]], Sequence[float]]
     time: Callable[[Choice], float | None]
     timed: dict[int, float] = field(default_factory=dict[int, float])
-    """Milliseconds by place in `choices`; infinite for what the chip cannot compile."""
+    """Milliseconds by index into `choices`; infinite for networks that the chip cannot compile."""
     choices: list[Choice] = field(init=False)
     _bits: Array = field(init=False)
     _pairs: list[tuple[int, int]] = field(init=False)
@@ -100,7 +100,7 @@ class ParetoFront:
         self._pairs = [(places[a], places[b]) for a, b in self.graph.neighbours(self.layers)]
 
     def find(self, most_measured: int, most_timed: int = FrontBudget.most_timed) -> list[int]:
-        """The places in `choices` of the front; all of them have been measured and timed. The first choice is ()."""
+        """The indices into `choices` of the front; all of them have been measured and timed. The first choice is ()."""
         for place in self._first_timed():
             if len(self.timed) < most_timed:
                 self._time(place)
@@ -121,7 +121,7 @@ class ParetoFront:
         return front_of(known, times)
 
     def _first_timed(self) -> list[int]:
-        """What the model of time is made of: integers alone, each layer, neighbours, and everything."""
+        """The networks that fit the latency model: integers only, each layer, neighbors, and everything."""
         by_layers = {tuple(np.flatnonzero(row).tolist()): place for place, row in enumerate(self._bits)}
         singles = [(place,) for place in range(len(self.layers))]
         wanted = [(), *singles, tuple(range(len(self.layers))), *self._pairs]
@@ -132,7 +132,7 @@ class ParetoFront:
         self.timed[place] = np.inf if found is None else found
 
     def _times(self) -> Array:
-        """Of all choices: known ones, others by the model."""
+        """The latencies of all choices: known ones, others by the model."""
         pairs = [self._bits[:, a] & self._bits[:, b] for a, b in self._pairs]
         features = np.column_stack([np.ones(len(self._bits)), self._bits, *pairs]).astype(np.float64)
         places = [place for place, time in self.timed.items() if np.isfinite(time)]
@@ -155,7 +155,7 @@ def _noise(sources: Sequence[Source], choice: Choice) -> float:
 
 
 def front_of(noise: Array, times: Array) -> list[int]:
-    """The places that no other beats, by rising time; of equals the first."""
+    """The indices of the front, by rising latency; the first of equals."""
     best, result = np.inf, list[int]()
     for place in np.lexsort((noise, times)).tolist():
         if np.isfinite(times[place]) and noise[place] < best:
@@ -165,7 +165,7 @@ def front_of(noise: Array, times: Array) -> list[int]:
 
 
 def _behind(noise: Array, times: Array) -> Array:
-    """By what factor the noise of each is above the least that no more time takes."""
+    """The ratio of each noise to the lowest at no more latency."""
     result = np.full(len(noise), np.inf)
     best = np.inf
     for place in np.lexsort((noise, times)).tolist():

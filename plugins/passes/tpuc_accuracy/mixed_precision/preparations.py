@@ -1,4 +1,4 @@
-"""Ways to prepare a network for integers: filters rescaled, tables made otherwise."""
+"""Ways to prepare a network for integers: rescaled filters, other tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNTUNED: Mapping[str, Any] = {"tune_num": 0, "bias_num": 0}
 
 @dataclass(frozen=True)
 class Preparation:
-    """A way with its name in sentences: a pass over the float network, and options of `calibrate`."""
+    """A preparation and its name in messages: a pass over the float network, and options of `calibrate`."""
 
     name: str
     rewrite: Pass | None = None
@@ -31,21 +31,21 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Preparations:
-    """Those of one network; `calibration` has the user's own choices."""
+    """The preparations of one network; `calibration` has the user's own choices."""
 
     module: Module
     context: PassContext
     calibration: Calibrate
 
     def usual(self) -> tuple[Form, SampleSource | None]:
-        """The network as it is with the table of `tpuc calibrate`, and the samples that tuning did not see."""
+        """The unchanged network with the table of `tpuc calibrate`, and the samples that tuning did not see."""
         context = replace(self.context, results={})
         calibration = replace(self.calibration, lint=True, hold_out=True)
         calibration.run(self.module, context)
         return Form(USUAL, self.module, context.result(CALIBRATION_TABLE)), context.find(CHECK_SAMPLES)
 
     def others(self) -> Iterator[Form]:
-        """The other ways, each made when its turn comes; those that change nothing are left out."""
+        """The other preparations, each made when needed; those without effect are skipped."""
         for way in self._ways():
             module, context = self.module.clone(), replace(self.context, results={}, remark=self.context.log)
             if way.rewrite is None or way.rewrite.run(module, context):
@@ -53,7 +53,7 @@ class Preparations:
                 yield Form(way.name, module, context.result(CALIBRATION_TABLE))
 
     def rewritten(self, name: str, module: Module, context: PassContext) -> None:
-        """Do to a module what a form's preparation did to its own."""
+        """Apply a form's preparation to another module."""
         for way in self._ways():
             if way.name == name and way.rewrite is not None:
                 way.rewrite.run(module, context)

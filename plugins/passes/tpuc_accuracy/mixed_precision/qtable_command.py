@@ -1,4 +1,4 @@
-"""`tpuc qtable`: finds the layers that should stay in float, and writes them as a quantise table."""
+"""`tpuc qtable`: find the layers that should stay in float, and write them as a quantize table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tpuc_driver.api.host import Session
 
 SLOWER = 1.2
-"""Times as slow as without float layers: a table that costs more is remarked on."""
+"""Latency ratio to no float layers above which a table is remarked on."""
 
 
 @click.command(
@@ -118,7 +118,7 @@ def command(
 
 
 def _front(found: Any, session: Session) -> list[tuple[str, ...]]:
-    """The network without float layers, and those that no other beats in both accuracy and cost."""
+    """The network without float layers, and those on the Pareto front of accuracy and cost."""
     rows = [("float layers", "cosine", "SQNR dB", "cycles", "latency ms", "last added")]
     for point in dict.fromkeys((*found.points[:1], *found.front())):
         time = "-" if point.milliseconds is None else f"{point.milliseconds:.3f}"

@@ -1,4 +1,4 @@
-"""The result of a search for layers to keep in float, and its texts."""
+"""The result of a search for float layers, and its texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LayerLoss:
-    """A layer that alone runs on integers: its loss is minus the outputs' signal-to-noise ratio in dB."""
+    """The loss of a layer: minus the outputs' signal-to-noise ratio in dB when only that layer is integer."""
 
     name: str
     op: str
@@ -18,7 +18,7 @@ class LayerLoss:
 
 @dataclass(frozen=True)
 class Point:
-    """The network with some layers in float; `milliseconds` once somebody has asked the chip's timing model."""
+    """The network with some layers in float; `milliseconds` once the timing model was asked."""
 
     floats: tuple[str, ...]
     cosine: float
@@ -27,13 +27,13 @@ class Point:
 
     @property
     def cost(self) -> float:
-        """The latency; while nobody knows it, the float layers."""
+        """The latency; while unknown, the number of float layers."""
         return float(len(self.floats)) if self.milliseconds is None else self.milliseconds
 
 
 @dataclass(frozen=True)
 class Search:
-    """Layers by falling loss, and networks with more and more of them in float."""
+    """Layers by falling loss, and networks with more and more float layers."""
 
     chip: str
     mode: str
@@ -43,8 +43,8 @@ class Search:
     points: tuple[Point, ...]
 
     def choose(self, min_cosine: float | None = None, max_milliseconds: float | None = None) -> Point | None:
-        """The best point within the limits: the cheapest one that is good enough, else the most accurate one that is
-        fast enough. None when a limit cannot be kept.
+        """The best point within the limits: the cheapest one that is accurate enough, else the most accurate one that
+        is fast enough. None when a limit cannot be met.
         """
         fast = [
             point
@@ -59,11 +59,11 @@ class Search:
         return min(fast, key=lambda point: (point.loss, len(point.floats)))
 
     def front(self) -> tuple[Point, ...]:
-        """The points than which no other is both as accurate and as fast; without latencies, as few float layers."""
+        """The Pareto front of accuracy and latency; without latencies, of accuracy and the number of float layers."""
         return tuple(point for point in self.points if not any(_is_better(other, point) for other in self.points))
 
     def remarks(self) -> list[str]:
-        """The head of both tables."""
+        """The header of both tables."""
         return [
             f"# sample number: {self.samples}",
             f"# all {self.mode} loss: {self.points[0].loss}",
@@ -84,7 +84,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Source:
-    """Noise that reaches the outputs as long as one of these layers runs on integers: `energy` alone."""
+    """Noise that reaches the outputs while one of these layers is integer: `energy` alone."""
 
     energy: float
     layers: frozenset[str]
@@ -96,8 +96,8 @@ def quiet(
     most: int,
     costs: Callable[[str], float] = lambda _: 1.0,
 ) -> list[tuple[str, ...]]:
-    """Growing sets of at most `most` layers for float: each has the layers of one more of `moves`, of the one that
-    takes away most noise for what its layers cost. Noise of different sources adds up, as far as they are independent.
+    """Growing sets of at most `most` float layers: each adds the layers of the one of `moves` that removes most noise
+    relative to its cost. Noise of different sources is assumed independent and adds up.
     """
     floats: tuple[str, ...] = ()
     found: list[tuple[str, ...]] = []
@@ -119,6 +119,6 @@ def _gone(sources: Sequence[Source], floats: Sequence[str]) -> float:
 
 
 def _is_better(one: Point, other: Point) -> bool:
-    """Is it as accurate and as fast, and in one of these more?"""
+    """True if it is as accurate and as fast, and better in one of them."""
     ours, theirs = (one.loss, one.cost), (other.loss, other.cost)
     return ours != theirs and ours[0] <= theirs[0] and ours[1] <= theirs[1]

@@ -1,4 +1,4 @@
-"""Finds the layers whose quantization costs most accuracy."""
+"""Find the layers whose quantization costs most accuracy."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ from tpuc_accuracy.mixed_precision.sensitivity import SensitivityJob
 @dataclass(frozen=True)
 class SearchQuantiseTable(Pass):
     """Each layer alone in the integer mode gives its loss, and each value alone on its grid its noise. Then layers are
-    put in `float_mode`, to at most `max_float_layers`: in each step all those around the value whose rounding, or the
-    one whose filters cost most per layer. A value is rounded until all that compute and read it are float, so single
-    layers often gain nothing. That is reckoned from single noises, because runs of mixed networks differ by chance
-    as much as by what is float. The networks found are run, all in one fake-quantised graph, on the last `input_num`
-    samples (0: all): to the first ones tuning and biases have been fitted.
+    set to `float_mode`, at most `max_float_layers`: in each step all those around the value whose rounding, or the
+    one whose filters, cost most per layer. A value is rounded until all ops that compute and read it are float, so
+    single layers often gain nothing. Single noises decide, because runs of mixed networks differ by chance as much
+    as by their float layers. The networks found are evaluated, all in one fake-quantized graph, on the last
+    `input_num` samples (0: all): tuning and biases have been fitted to the first ones.
 
-    With a result `latency` the points are the front of noise and time: of the subsets of twelve layers, all or the
-    first that were chosen, and of the sets that were chosen beyond.
-
-    Thresholds come from the result `calibration_table`, the mode is the option `quantize` of the run. Leaves a
-    `Search` in the result `quantise_search`; the module does not change.
+    With a result `latency` the points are the Pareto front of noise and latency: of the subsets of twelve layers, all
+    or the first chosen ones, and of the larger sets on the path. Thresholds come from the result `calibration_table`,
+    the mode is the run's option `quantize`. Leaves a `Search` in the result `quantise_search`; the module does not
+    change.
     """
 
     name = "search-quantise-table"
@@ -65,7 +64,7 @@ class SearchQuantiseTable(Pass):
 
 
 def sensitivity_job(module: Module, context: PassContext, samples: SampleSource) -> SensitivityJob:
-    """What is done with each sample, on a copy of the module that is calibrated as the run says."""
+    """The job for each sample, on a copy of the module calibrated as in the run."""
     chip = chip_of(context, SearchQuantiseTable.name).description
     mode = str(context.options.get("quantize") or "int8")
     calibrated = calibrated_copy(module, context)

@@ -1,4 +1,4 @@
-"""Measures the cost of quantizing each layer alone, and scores mixed-precision networks per sample."""
+"""Measure the loss of quantizing each layer alone, and score mixed-precision networks per sample."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Score:
 
     @property
     def sqnr_db(self) -> float:
-        """Pooled over everything; infinite without noise."""
+        """Signal-to-quantization-noise ratio over all outputs and samples; infinite without noise."""
         return decibels(self.signal, self.noise)
 
 
 @dataclass(frozen=True)
 class FakeJob(Job["list[list[Score]]"]):
-    """What jobs on a calibrated network share. `floats` run in float in any case, results of `float_sums` are not
-    rounded; `elements` are the stored types of values with several scales, `filters` those not of nearest integers.
+    """The state shared by jobs on a calibrated network. `floats` always run in float, results of `float_sums` are not
+    rounded; `elements` are the stored types of values with several scales, `filters` those without nearest rounding.
     """
 
     network: PortableModule
@@ -65,7 +65,7 @@ class FakeJob(Job["list[list[Score]]"]):
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What another job on the same network is made of."""
+        """The arguments for another job on the same network."""
         return {one.name: getattr(self, one.name) for one in fields(FakeJob)}
 
     def open(self) -> tuple[FakeNetwork, SampleReader]:
@@ -78,10 +78,10 @@ class FakeJob(Job["list[list[Score]]"]):
 
 @dataclass(frozen=True)
 class SensitivityJob(FakeJob):
-    """Per sample: the score when one of the `candidates` alone runs on integers, for each of them; then the score when
-    one of the `rounded` values alone is rounded.
+    """Per sample: the score with each of the `candidates` alone on integers; then the score with each of the `rounded`
+    values alone rounded.
 
-    The float values of a sample are computed once; for each score only what depends on the change is computed again.
+    The float values of a sample are computed once; each score recomputes only what depends on the change.
     """
 
     def prepare(self) -> Callable[[range], list[list[Score]]]:
@@ -113,9 +113,9 @@ class SensitivityJob(FakeJob):
 
 @dataclass(frozen=True)
 class MixedJob(FakeJob):
-    """Per sample and choice: the score when the ops that a choice names are float and all others integer.
+    """Per sample and choice: the score when the ops of a choice are float and all others integer.
 
-    The first choice is computed whole, the others from the first step on where they differ from it.
+    The first choice is computed whole, the others from the first differing step on.
     """
 
     choices: tuple[frozenset[str], ...] = field(default=())
@@ -150,7 +150,7 @@ class MixedJob(FakeJob):
         scaled: Mapping[str, UniformPerAxis],
         before: Mapping[str, UniformPerAxis],
     ) -> int:
-        """The first step that is not as in the first choice: in another mode, or with a value stored otherwise."""
+        """The first step that differs from the first choice: in another mode, or with a value stored differently."""
         changed = choice ^ self.choices[0]
         stored = {name for name in {*scaled, *before} if scaled.get(name) != before.get(name)}
         for place, step in enumerate(net.plan.steps):
@@ -160,19 +160,19 @@ class MixedJob(FakeJob):
         return len(net.plan.steps)
 
     def _elements(self, choice: frozenset[str]) -> dict[str, UniformPerAxis]:
-        """Next to what is float, values have one scale."""
+        """The stored types; values next to float ops have one scale."""
         kept = {value.name for value in eligible(self.network.module, self.floats | choice)}
         return {name: element for name, element in self.elements.items() if name in kept}
 
 
 def candidates(net: FakeNetwork) -> tuple[int, ...]:
-    """The steps that may be made float: layers that are not float anyway."""
+    """The steps that may become float: layers that are not float anyway."""
     return tuple(layer for layer in net.layers() if net.plan.steps[layer].operation.name not in net.floats)
 
 
 def rounded(net: FakeNetwork) -> dict[int, tuple[str, ...]]:
-    """The values that lie on grids of their own, by slot, with all ops that compute or read them or what ops have made
-    of them that keep values, those too: while one of these runs on integers the value is rounded.
+    """The values with grids of their own, by slot, with all ops that compute or read them, directly or through ops that
+    keep values: while one of these runs on integers the value is rounded.
     """
     root: dict[int, int] = {}
     found: dict[int, list[str]] = {}
@@ -193,8 +193,8 @@ def rounded(net: FakeNetwork) -> dict[int, tuple[str, ...]]:
 
 
 def sources(net: FakeNetwork, scores: Sequence[Score]) -> list[Source]:
-    """Where noise comes from, by the sums of what `SensitivityJob` gives: values, and what a layer alone adds to the
-    noise of its values, which is that of its filters.
+    """The sources of noise, from the sums of `SensitivityJob`: values, and the noise of each layer beyond that of its
+    values, which comes from its filters.
     """
     layers = [net.plan.steps[layer].operation.name for layer in candidates(net)]
     values = rounded(net)
@@ -207,9 +207,8 @@ def sources(net: FakeNetwork, scores: Sequence[Score]) -> list[Source]:
 
 
 def ways(net: FakeNetwork, found: Sequence[Source], elements: Collection[str]) -> list[tuple[str, ...]]:
-    """For each source the layers that must be float for it to go, with all that compute or read a value in `elements`
-    that one of them touches: next to what is float such a value would lose its scales per channel. In the order of the
-    network.
+    """For each source the layers that must be float to remove it, with all that compute or read a value in `elements`
+    next to one of them, since such a value loses its scales per channel next to a float op. In network order.
     """
     order = {step.operation.name: place for place, step in enumerate(net.plan.steps)}
     shared = [set(layers) for slot, layers in rounded(net).items() if net.plan.names.get(slot, "") in elements]
@@ -223,7 +222,7 @@ def ways(net: FakeNetwork, found: Sequence[Source], elements: Collection[str]) -
 
 
 def compared_outputs(net: FakeNetwork, state: State) -> dict[str, Array]:
-    """The outputs, those of a softmax as they were before it: probabilities of a few samples are mostly 0 or 1."""
+    """The outputs, with softmaxes replaced by their operands: probabilities of a few samples are mostly 0 or 1."""
     producers = {slot: step for step in net.plan.steps for slot in step.results}
     result = net.outputs(state)
     for name, slot in net.plan.outputs:
@@ -236,7 +235,7 @@ def compared_outputs(net: FakeNetwork, state: State) -> dict[str, Array]:
 
 
 def score(got: Mapping[str, Array], wanted: Mapping[str, Array]) -> Score:
-    """Of the outputs of one sample."""
+    """The score of the outputs of one sample."""
     result = Score()
     for name, reference in wanted.items():
         pair = finite_pair(got[name], reference)
@@ -252,7 +251,7 @@ def score(got: Mapping[str, Array], wanted: Mapping[str, Array]) -> Score:
 
 
 def total(results: Iterable[Sequence[Sequence[Score]]], count: int) -> list[Score]:
-    """The sums over all samples, in their order."""
+    """The sums over all samples, in order."""
     sums = [Score()] * count
     for unit in results:
         for sample in unit:

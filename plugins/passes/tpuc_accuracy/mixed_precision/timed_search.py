@@ -1,4 +1,4 @@
-"""The search for layers to keep in float, with the time that each network takes on the chip."""
+"""Search for float layers with the latency of each network on the chip."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def search_quantise_table(
 ) -> Any:
     """The losses of layers and the networks with the worst of them in float, by the pass `search-quantise-table`.
 
-    Where the chip has a timing model the networks found are timed, and layers go into the float mode in which the whole
-    network is fastest, unless `options` name one. With `latencies` the networks are the front of accuracy and time, for
-    which some more are compiled and timed.
+    Where the chip has a timing model the networks found are timed, and layers use the float mode in which the whole
+    network is fastest, unless `options` name one. With `latencies` the networks are the Pareto front of accuracy and
+    latency, for which more are compiled and timed.
     """
     if has_scales(module):
         raise UsageError(
@@ -49,8 +49,8 @@ def search_quantise_table(
 
 
 def fastest_float_mode(session: Session, module: Module, calibration_table: Any) -> str:
-    """The float mode in which the chip's timing model has the whole network fastest, among those that hold its values;
-    the chip's usual one where none compiles.
+    """The float mode in which the whole network is fastest by the chip's timing model, among those that can hold its
+    values; the chip's usual one where none compiles.
     """
     table = as_table(calibration_table)
     entries = () if table is None else table.entries.values()
@@ -68,8 +68,8 @@ def fastest_float_mode(session: Session, module: Module, calibration_table: Any)
 
 @dataclass
 class Timer:
-    """Compiles a network with some ops in float, and asks the chip's timing model. `mode` is that of these ops, the
-    chip's usual one if it is empty.
+    """Compiles a network with some ops in float and returns the latency of the chip's timing model. `mode` is that of
+    these ops, empty for the chip's usual one.
     """
 
     session: Session
@@ -78,7 +78,7 @@ class Timer:
     mode: str = ""
 
     def __call__(self, floats: Sequence[str]) -> float | None:
-        """Milliseconds; None, with a remark, for what the chip cannot compile."""
+        """Milliseconds; None, with a remark, for networks that the chip cannot compile."""
         chip = self.session.chip
         mode = self.mode or str(chip.description.float_mode)
         try:

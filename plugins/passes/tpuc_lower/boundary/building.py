@@ -11,11 +11,11 @@ from tpuc_optimize.canonicalization.common import Names
 
 BYTES = ScalarType("ui8")
 PIXELS = Uniform(ScalarType("u8"), F32, 1.0)
-"""Bytes that mean themselves, as TPU-MLIR declares them."""
+"""The type of bytes that represent their own value, as TPU-MLIR declares them."""
 
 
 class BoundaryBuilder:
-    """Builds before `operation`, an image input; names follow from that input's."""
+    """Builds before `operation`, an image input; derives names from the input's."""
 
     def __init__(self, module: Module, operation: Operation) -> None:
         self._name = operation.name
@@ -28,13 +28,13 @@ class BoundaryBuilder:
         return self._build.build(op, [argument], result, name)
 
     def new_name(self, name: str) -> str:
-        """A name that nothing has."""
+        """An unused name."""
         return self._names.new(name)
 
     def op(self, op: Op, operands: Sequence[Value], result: TensorType, what: str) -> Value:
-        """One more operation."""
+        """Add an operation."""
         return self._build.build(op, operands, result, self._names.new(f"{self._name}_preprocess_{what}"))
 
     def weight(self, what: str, array: Any, element: Any = F32) -> Value:
-        """One more constant."""
+        """Add a constant."""
         return self._build.weight(self._names.new(f"{self._name}_preprocess_{what}"), array, element)

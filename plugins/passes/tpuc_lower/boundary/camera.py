@@ -12,7 +12,7 @@ from tpuc_lower.boundary.building import PIXELS, BoundaryBuilder
 
 @dataclass(frozen=True)
 class Plane:
-    """Rows of bytes within a frame, from `start` on and `stride` apart."""
+    """Rows of bytes within a frame, starting at `start`, `stride` bytes apart."""
 
     start: int
     rows: int
@@ -21,24 +21,24 @@ class Plane:
 
     @property
     def end(self) -> int:
-        """Behind the last row and what follows it."""
+        """The offset after the last row and its padding."""
         return self.start + self.rows * self.stride
 
 
 def up(size: int, unit: int) -> int:
-    """The next multiple."""
+    """Round up to the next multiple."""
     return -(-size // unit) * unit
 
 
 def image_bytes(dims: tuple[int, ...], is_planar: bool, alignment: FrameAlignment) -> int:
-    """Of a frame of images of these extents, `[n, c, h, w]` or `[n, h, w, c]`."""
+    """Bytes of a frame of images with these extents, `[n, c, h, w]` or `[n, h, w, c]`."""
     planes, rows, width = dims[1:] if is_planar else (1, dims[1], dims[2] * dims[3])
     plane = rows * up(width, alignment.row_bytes)
     return planes * up(plane, alignment.plane_bytes) if planes > 1 else plane
 
 
 def video_planes(rows: int, columns: int, is_interleaved: bool, alignment: FrameAlignment) -> tuple[Plane, ...]:
-    """Brightness, and the colours: one plane of pairs, or two."""
+    """The luma plane, and one interleaved or two separate chroma planes."""
     unit, half = alignment.row_bytes, rows // 2
     width = columns if is_interleaved else columns // 2
     found = [Plane(0, rows, columns, up(columns, unit if is_interleaved else 2 * unit))]
@@ -48,13 +48,13 @@ def video_planes(rows: int, columns: int, is_interleaved: bool, alignment: Frame
 
 
 class CameraFrames:
-    """Takes frames `[n, 1, 1, bytes]` apart."""
+    """Splits frames `[n, 1, 1, bytes]` into planes."""
 
     def __init__(self, build: BoundaryBuilder, raw: Value) -> None:
         self._build, self._raw, self._images = build, raw, raw.tensor.dims[0]
 
     def image(self, dims: tuple[int, ...], is_planar: bool, alignment: FrameAlignment) -> Value:
-        """The bytes of images of these extents."""
+        """The bytes of images with these extents."""
         planes, rows, width = dims[1:] if is_planar else (1, dims[1], dims[2] * dims[3])
         stride = up(width, alignment.row_bytes)
         planar = self._reshaped(self._raw, (self._images, planes, 1, self._raw.tensor.dims[3] // planes), "planes")
@@ -62,7 +62,7 @@ class CameraFrames:
         return self._reshaped(self._part(lines, 0, width), dims, "image")
 
     def video(self, planes: tuple[Plane, ...]) -> Value:
-        """The bytes of video, `[n, 1, 3 h / 2, w]`: brightness, and below it the colours."""
+        """The bytes of video, `[n, 1, 3 h / 2, w]`: luma above chroma."""
         brightness, *colours = (self._lines(plane) for plane in planes)
         n, _, rows, columns = brightness.tensor.dims
         maps = colours[0]
@@ -78,7 +78,7 @@ class CameraFrames:
         return self._part(self._reshaped(whole, (self._images, 1, plane.rows, plane.stride), "lines"), 0, plane.width)
 
     def _part(self, value: Value, start: int, end: int) -> Value:
-        """Of the last dimension."""
+        """A slice of the last dimension."""
         *rest, whole = value.tensor.dims
         if (start, end) == (0, whole):
             return value

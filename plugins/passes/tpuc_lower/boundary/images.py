@@ -1,4 +1,4 @@
-"""Replace an image input by an input of bytes, and convert its pixels."""
+"""Replace an image input by an input of bytes, and convert its pixels in the network."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _COLOURS = ("rgb", "bgr")
 
 @dataclass(frozen=True)
 class Format:
-    """How the bytes of an image lie: order of channels and layout."""
+    """The byte layout of an image: channel order and memory layout."""
 
     pixels: str
     layout: str
 
     @property
     def channels(self) -> int:
-        """Channels that the bytes lie in. A frame of video has one, of half as many rows again as the image; so has a
-        mosaic, of twice the rows and three times the columns.
+        """Channels of the stored bytes. A video frame has one, with half as many rows again as the image; a mosaic has
+        one, with twice the rows and three times the columns.
         """
         return 1 if self.is_video or self.is_sensor else len(_PLANES[self.pixels])
 
     @property
     def is_video(self) -> bool:
-        """Do brightness and colours lie apart?"""
+        """True if luma and chroma are stored separately."""
         return self.pixels in VIDEO_FORMATS
 
     @property
     def is_sensor(self) -> bool:
-        """Are these values of a sensor, one colour at each place?"""
+        """True for raw sensor values, one color per position."""
         return self.pixels in SENSOR_FORMATS
 
     def gives(self, wanted: str) -> bool:
-        """Can pixels in the order `wanted` be made of it?"""
+        """True if pixels in the order `wanted` can be computed from it."""
         if self.is_sensor or wanted in SENSOR_FORMATS:
             return self.is_sensor and wanted in SENSOR_FORMATS
         return wanted == self.pixels or (wanted in _COLOURS and self.pixels != "gray")
@@ -84,10 +84,10 @@ def _no_kernel(_: Node) -> bool:
 
 @dataclass(frozen=True)
 class ImageTarget:
-    """What the chip can do with images.
+    """The chip's capabilities for images.
 
-    Without `has_f32` the network cannot compute in float32. `alignment`: the input is frames of bytes that are aligned
-    so. `lanes` work side by side. `runs` says whether there is a kernel for a node.
+    Without `has_f32` the network cannot compute in float32. `alignment`: the input consists of frames with that
+    alignment. `lanes` is the number of lanes. `runs` tells whether there is a kernel for a node.
     """
 
     has_f32: bool = True
@@ -97,7 +97,7 @@ class ImageTarget:
 
 
 def over_lanes(dims: tuple[int, ...], lanes: int) -> tuple[int, int, int, int] | None:
-    """The same elements as equal rows for more than half of the lanes; None where their number does not divide so."""
+    """The same elements as equal rows over more than half of the lanes; None where their number is not divisible so."""
     size = math.prod(dims[1:])
     rows = next((rows for rows in range(lanes, lanes // 2, -1) if size % rows == 0), 0)
     return (dims[0], rows, size // rows, 1) if rows else None
@@ -110,7 +110,7 @@ def rows_of(dims: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 
 def frame_of(operation: Operation) -> ImageFrame | None:
-    """The images whose frames an input takes."""
+    """The images in the frames that an input takes."""
     op: Any = operation.op
     if not getattr(op, "aligned", False):
         return None
@@ -120,7 +120,7 @@ def frame_of(operation: Operation) -> ImageFrame | None:
 
 
 class ImageBytes:
-    """Builds, before `operation`, an input of bytes and what moves them. Values are made when first asked for."""
+    """Builds, before `operation`, an input of bytes and the ops that rearrange them. Values are built on first use."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class ImageBytes:
 
     @cached_property
     def raw(self) -> Value:
-        """The bytes; images in files become them by what the attributes say."""
+        """The input of bytes; its attributes describe how image files are converted to it."""
         height, width = (self.dims[self.layout.index(axis)] for axis in "hw")
         rows, columns = self.old.resize_dims or (height, width)
         self._check(rows, columns)
@@ -170,7 +170,7 @@ class ImageBytes:
         return self.build.input(op, argument, TensorType(shape, PIXELS), name)
 
     def _from_camera(self, rows: int, columns: int, alignment: FrameAlignment) -> Value:
-        """The same bytes out of frames, of which each is one row of bytes."""
+        """The same bytes extracted from frames, each one row of bytes."""
         if self.format.is_sensor:
             raise UsageError(
                 f"input '{self.name}': {self.format_name} frames have no padding between rows; leave out "
@@ -207,8 +207,8 @@ class ImageBytes:
             )
 
     def spread(self, pixels: Value) -> tuple[int, ...]:
-        """Extents of pixels over the lanes: rows as channels, or equal parts of channels that are one piece. Those of
-        one image stay as they are: kernels spread them.
+        """Extents of pixels spread over the lanes: rows as channels, or equal parts of contiguous channels. A single
+        image stays unchanged, since kernels spread it.
         """
         dims = pixels.tensor.dims
         made_by = pixels.defining
@@ -221,7 +221,7 @@ class ImageBytes:
 
     @cached_property
     def pixels(self) -> Value:
-        """The middle of the image in the network's layout and order of channels."""
+        """The center crop of the image in the network's layout and channel order."""
         if self.format.is_video:
             return self.from_planes([self.channel(index) for index in range(self.channels)])
         value = self._arranged(self.raw, self.format.layout)
@@ -230,13 +230,13 @@ class ImageBytes:
         return self._middle(value, self.dims, 0, -1 if self._swaps else 1, self.axis, "slice")
 
     def from_planes(self, planes: list[Value]) -> Value:
-        """The network's channels `[n, 1, h, w]`, in its layout."""
+        """The network's input from channels `[n, 1, h, w]`, in its layout."""
         n, _, rows, columns = planes[0].tensor.dims
         joined = TensorType((n, self.channels, rows, columns), planes[0].tensor.element)
         return self._arranged(self.build.op(tpu.Concat(axis=1), planes, joined, "planes"), "nchw")
 
     def _arranged(self, value: Value, layout: str) -> Value:
-        """In the network's layout."""
+        """The value in the network's layout."""
         if layout == self.layout:
             return value
         order = _ORDERS[layout, self.layout]
@@ -251,11 +251,11 @@ class ImageBytes:
 
     @property
     def _swaps(self) -> bool:
-        """Do the channels of the bytes lie in the other order?"""
+        """True if the bytes have the opposite channel order."""
         return "bgr" in (self.format.pixels, self.old.pixel_format) and self.format.pixels != self.old.pixel_format
 
     def channel(self, index: int) -> Value:
-        """The middle of one channel of the network, in the layout of the bytes."""
+        """The center crop of one channel of the network, in the layout of the bytes."""
         extents = dict(zip(self.layout, self.dims, strict=True)) | {"c": 1}
         dims = tuple(extents[name] for name in self.format.layout)
         if not self.format.is_video:
@@ -270,7 +270,7 @@ class ImageBytes:
         return self.build.op(op, [value], TensorType(dims, PIXELS), what)
 
     def _middle(self, value: Value, dims: tuple[int, ...], channel: int, step: int, axis: int, what: str) -> Value:
-        """From a channel of the network on; backwards where its order is the other one."""
+        """The center crop from a channel of the network on; reversed where its order is the opposite one."""
         offset = [(extent - wanted) // 2 for extent, wanted in zip(value.tensor.dims, dims, strict=True)]
         offset[axis] = self.channels - 1 - channel if self._swaps else channel
         steps = tuple(step if index == axis else 1 for index in range(4))

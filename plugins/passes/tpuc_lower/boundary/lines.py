@@ -10,11 +10,11 @@ from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 
 SHIFTS = range(4, 17)
-"""Of products, so that these fit 32 bits."""
+"""Shifts of products whose results fit 32 bits."""
 
 
 def line_through(table: Array, point: int) -> tpu.AddConst | None:
-    """The product and sum of integers that give every entry of a table; None where its entries lie on no such line."""
+    """The integer product and sum that reproduce every entry of a table; None where the entries lie on no such line."""
     entries, limits = table.astype(np.int64), np.iinfo(table.dtype)
     inner = np.flatnonzero((entries > entries.min()) & (entries < entries.max()))
     if len(inner) < 2:
@@ -32,13 +32,13 @@ def line_through(table: Array, point: int) -> tpu.AddConst | None:
 
 
 def _slopes(places: Array, entries: Array) -> tuple[float, float]:
-    """Between which the slope of a line lies that is within a half of every entry."""
+    """Bounds of the slopes of lines within one half of every entry."""
     first, second = np.triu_indices(len(places), 1)
     runs, rises = places[second] - places[first], entries[second] - entries[first]
     return float(((rises - 1) / runs).max()), float(((rises + 1) / runs).min())
 
 
 def _between(low: float, high: float) -> Sequence[int]:
-    """Whole numbers between two, the middle ones first, at most eight."""
+    """At most eight integers between two bounds, the middle ones first."""
     found = range(math.ceil(low), math.floor(high) + 1)
     return sorted(found, key=lambda number: abs(2 * number - low - high))[:8]

@@ -1,4 +1,4 @@
-"""Normalize and cast pixels in the network, with the results of the host."""
+"""Normalize and cast pixels in the network, bit for bit as the host does."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tpuc_lower.boundary.sensor import SensorFrames
 
 
 def fuse_image(module: Module, operation: Operation, format_name: str, target: ImageTarget) -> None:
-    """Replace `operation`, an image input, by an input of bytes in a format and what makes its values of them.
+    """Replace `operation`, an image input, by an input of bytes in a format and the ops that compute its values.
 
-    On chips without float32 16-bit floats are made by tables, too.
+    On chips without float32, 16-bit floats are computed by tables, too.
     """
     image = ImageBytes(module, operation, format_name, target)
     sensor = SensorFrames(image) if image.format.is_sensor else None
@@ -39,7 +39,7 @@ def fuse_image(module: Module, operation: Operation, format_name: str, target: I
 
 
 def _casts_first(image: ImageBytes, value: Value) -> None:
-    """What only moves pixels in front of a cast moves what the cast gives."""
+    """Move casts before ops that only move pixels."""
     for move in list(value.users):
         if not isinstance(move.op, StridedView) or move.operands[0] is not value:
             continue
@@ -69,7 +69,7 @@ def _refuse_floats(operation: Operation) -> None:
 
 
 def _take_over(old: Operation, value: Value) -> None:
-    """`value` stands for the result of `old`, and has its name."""
+    """Replace the result of `old` by `value`, under the old name."""
     old.result.replace_with(value)
     old.erase()
     assert value.defining is not None
@@ -77,7 +77,7 @@ def _take_over(old: Operation, value: Value) -> None:
 
 
 def _quantised(image: ImageBytes, cast: Operation) -> Value:
-    """What `cast` made of normalised pixels, by tables: one for all channels where that is enough."""
+    """The result of `cast` on normalized pixels, by tables: one for all channels where that is enough."""
     channels = image.channels
     columns = preprocess_of(image.old, image.dims).normalise(np.arange(256).repeat(channels).reshape(256, channels))
     result = cast.result.tensor
@@ -94,7 +94,7 @@ def _quantised(image: ImageBytes, cast: Operation) -> Value:
 
 
 def _look_up(image: ImageBytes, pixels: Value, table: Array, result: TensorType) -> Value:
-    """One entry per pixel, in the shape of `result`."""
+    """One table entry per pixel, in the shape of `result`."""
     flat = _spread(image, pixels)
     spread = TensorType(flat.tensor.dims, result.element)
     line = line_through(table, zero_point(spread)) if is_integer(spread) else None
@@ -109,7 +109,7 @@ def _look_up(image: ImageBytes, pixels: Value, table: Array, result: TensorType)
 
 
 def _spread(image: ImageBytes, pixels: Value) -> Value:
-    """The same pixels over the lanes: as they were computed, or by other extents."""
+    """The same pixels spread over the lanes: as they were computed, or with other extents."""
     made = pixels.defining
     if made is not None and isinstance(made.op, tpu.Reshape):
         return made.operands[0]
@@ -120,7 +120,7 @@ def _spread(image: ImageBytes, pixels: Value) -> Value:
 
 
 def _normalised(image: ImageBytes) -> Value:
-    """The float32 values: pixels minus mean, times scale, rounded after each."""
+    """The float32 values: pixels minus mean, times scale, rounded after each step."""
     said = preprocess_of(image.old, image.dims)
     mean, scale = (np.array(numbers, np.float32) for numbers in (said.mean, said.scale))
     value = image.build.op(tpu.Cast(), [image.pixels], TensorType(image.dims, F32), "f32")

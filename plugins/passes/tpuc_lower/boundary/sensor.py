@@ -1,4 +1,4 @@
-"""Turn raw sensor values (12-bit Bayer mosaics) into channels, in the network."""
+"""Convert raw sensor values (12-bit Bayer mosaics) to channels, in the network."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MOVES = (0.0, 1 / 16, 1 / 32, 1 / 8)
 
 
 class SensorFrames:
-    """Makes an image input's values of frames `[n, 1, 2 h, 3 w]`.
+    """Computes an image input's values from frames `[n, 1, 2 h, 3 w]`.
 
-    Two rows of a frame are one channel of what is computed, so that every lane has work. Each channel of the network is
-    made by itself of two maps `[n, h, 1, w]`: bytes with the upper bits of its values, and bytes with the lower bits of
-    these and of their neighbours.
+    Two rows of a frame become one channel, so that every lane has work. Each network channel is computed from two maps
+    `[n, h, 1, w]`: bytes with the upper bits of its values, and bytes with the lower bits of these and of their
+    neighbors.
     """
 
     def __init__(self, image: ImageBytes) -> None:
@@ -41,11 +41,11 @@ class SensorFrames:
         self._normalised = said.normalise(np.arange(SENSOR_VALUES).repeat(4).reshape(SENSOR_VALUES, 4))
 
     def floats(self) -> Value:
-        """The float32 values: those of the sensor minus mean, times scale, rounded after each."""
+        """The float32 values: sensor values minus mean, times scale, rounded after each step."""
         return self._joined(self._float)
 
     def stored(self, cast: Operation) -> Value:
-        """What `cast` made of them."""
+        """The result of `cast` on them."""
         element = cast.result.tensor.element
         if self._image.target.has_f32:
             return self._joined(lambda index: self._do(cast.op, [self._float(index)], element, "stored"))
@@ -63,7 +63,7 @@ class SensorFrames:
         return self._image.from_planes(planes)
 
     def _float(self, index: int) -> Value:
-        """One channel, of float32."""
+        """One float32 channel."""
         low = self._look_up(self._low(index), self._by_lower(index, np.arange(LOWS, dtype=np.uint8)), PIXELS)
         upper, lower = (self._do(tpu.Cast(), [part], F32, "f32") for part in (self._high(index), low))
         upper = self._do(tpu.MulConst(const_val=float(LOWS)), [upper], F32, "upper")
@@ -75,8 +75,8 @@ class SensorFrames:
         return value
 
     def _of_tables(self, index: int, entries: Array, element: ElementType) -> Value:
-        """One channel, of which value `x` of the sensor gives entry `x`: a sum of tables, or tables of the upper bits
-        for each pattern of the lower ones.
+        """One channel in which sensor value `x` becomes entry `x`: a sum of tables, or one table of the upper bits for
+        each pattern of the lower ones.
         """
         if not isinstance(element, Uniform):
             return self._float_sum(index, entries, element) or self._chosen(index, entries, element)
@@ -90,9 +90,9 @@ class SensorFrames:
         return self._do(op, [high, rest, lower], element, "sum")
 
     def _float_sum(self, index: int, entries: Array, element: ElementType) -> Value | None:
-        """The sum of two floats, rounded once to even; None where it is not every entry.
+        """The sum of two floats, rounded once to even; None where that does not equal every entry.
 
-        What one term has more and the other less moves halves to the side where entries have them.
+        A term takes from the other what moves halves to the side where the entries have them.
         """
         type, factor = TensorType((SENSOR_VALUES,), element), self._scale[index]
         for more in (np.float32(part) * factor for part in _MOVES):
@@ -110,7 +110,7 @@ class SensorFrames:
         return self._do(tpu.Add(), terms, element, "sum")
 
     def _chosen(self, index: int, entries: Array, element: ElementType) -> Value:
-        """For each pattern of the lower bits its own entries, times 1 where a value has that pattern, else times 0."""
+        """The entries for each pattern of the lower bits, times 1 where a value has that pattern, else times 0."""
         one = stored(np.ones((), np.float32), TensorType((), element))
         parts: list[Value] = []
         for low in range(LOWS):
@@ -123,7 +123,7 @@ class SensorFrames:
         return reduce(lambda total, part: self._do(tpu.Add(), [total, part], element, "sum"), parts)
 
     def _chosen_bytes(self, index: int, entries: Array, element: Uniform) -> Value:
-        """The same with bytes: entries from the smallest one on, from which 256 is taken off elsewhere."""
+        """The same with bytes: entries from the smallest one on, less 256 elsewhere."""
         smallest = np.iinfo(entries.dtype).min
         parts: list[Value] = []
         for low in range(LOWS):
@@ -136,7 +136,7 @@ class SensorFrames:
         return self._look_up(total, (np.arange(256) + smallest).astype(entries.dtype), element)
 
     def _by_lower(self, index: int, entries: Array) -> Array:
-        """A table of bytes that hold the lower bits of two values, from entries for those of this channel's."""
+        """A table over bytes that hold the lower bits of two values, from entries for this channel's."""
         return entries[np.arange(256) >> LOW_BITS * self._places[index][1] & LOWS - 1]
 
     def _high(self, index: int) -> Value:
@@ -147,7 +147,7 @@ class SensorFrames:
         return self._map(self._places[index][0], 2)
 
     def _map(self, row: int, byte: int) -> Value:
-        """The middle of one of the six maps of squares of two by two values: a byte of three in one of two rows."""
+        """The center crop of one of the six maps of 2x2 squares: one byte of three in one of two rows."""
         if (row, byte) not in self._maps:
             line, columns = self._lines[row], self._image.dims[self._image.layout.index("w")]
             first = (line.tensor.dims[3] // 3 - columns) // 2 * 3 + byte
@@ -157,7 +157,7 @@ class SensorFrames:
 
     @cached_property
     def _lines(self) -> tuple[Value, Value]:
-        """`[n, h, 1, 3 w]` each: the upper and the lower rows of squares in the middle of the frame."""
+        """`[n, h, 1, 3 w]` each: the upper and the lower rows of squares in the center crop of the frame."""
         raw = self._image.raw
         n, _, height, width = raw.tensor.dims
         rows = self._image.dims[self._image.layout.index("h")]
@@ -167,14 +167,14 @@ class SensorFrames:
         return upper, lower
 
     def _part(self, value: Value, offset: tuple[int, ...], dims: tuple[int, ...], step: int = 1) -> Value:
-        """From `offset` on; of columns every `step`."""
+        """A slice from `offset` on; every `step`-th column."""
         steps = (1, 1, 1, step)
         ends = tuple(start + (size - 1) * pace + 1 for start, size, pace in zip(offset, dims, steps, strict=True))
         op = tpu.Slice(offset=offset, steps=steps, ends=ends)
         return self._build.op(op, [value], TensorType(dims, PIXELS), "map")
 
     def _look_up(self, value: Value, entries: Array, element: ElementType) -> Value:
-        """`entries`: one for each byte."""
+        """A table look-up; `entries`: one for each byte."""
         bits = np.ascontiguousarray(entries.view(np.uint16) if entries.dtype.itemsize > 1 else entries)
         key = (bits.tobytes(), element)
         if key not in self._tables:

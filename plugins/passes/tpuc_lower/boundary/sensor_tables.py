@@ -1,4 +1,4 @@
-"""Split a table of all sensor values into a sum of a table for the upper and one for the lower bits."""
+"""Split a table over all sensor values into the sum of one table for the upper and one for the lower bits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tpuc_driver.api.host import LOW_BITS
 from tpuc_ops.arrays import Array
 
 HIGH_STEPS = 128
-"""How many of the smallest steps one step of the high byte of an upper term is."""
+"""Number of smallest steps per step of an upper term's high byte."""
 _SHIFTS = (6, 5, 4, 3)
 _ROUNDS = 64
-"""After so many a system that has a solution of small numbers has settled."""
+"""Number of rounds after which a system with a solution in small numbers has converged."""
 
 Terms = NDArray[np.int64]
 
@@ -28,17 +28,17 @@ class TableSum:
 
     @property
     def high(self) -> NDArray[np.int8]:
-        """The signed byte above of the upper terms, `HIGH_STEPS` each."""
+        """The signed high byte of the upper terms, in units of `HIGH_STEPS`."""
         return (self.upper // HIGH_STEPS).astype(np.int8)
 
     @property
     def rest(self) -> NDArray[np.uint8]:
-        """What is left of them."""
+        """The remainder of the upper terms."""
         return (self.upper % HIGH_STEPS).astype(np.uint8)
 
 
 def sum_of_tables(entries: Array, point: int) -> TableSum | None:
-    """The sum that gives every entry, in the smallest steps whose terms bytes hold; None where none does."""
+    """The sum that reproduces every entry, in the smallest steps whose terms fit bytes; None where there is none."""
     rows = entries.astype(np.int64).reshape(-1, 1 << LOW_BITS) - point
     limits = np.iinfo(entries.dtype)
     lowest, highest = limits.min - point, limits.max - point
@@ -53,9 +53,9 @@ def sum_of_tables(entries: Array, point: int) -> TableSum | None:
 
 
 def _between(least: Terms, most: Terms) -> tuple[Terms, Terms] | None:
-    """`upper` and `lower` whose sums ``upper[i] + lower[j]`` lie between the bounds at each `[i, j]`, in a signed and a
-    plain byte and in a byte; None where there are none. Differences of numbers are bounded, so raising what is too
-    small, step by step, finds the smallest upper terms for the largest lower ones.
+    """`upper` and `lower` with sums ``upper[i] + lower[j]`` between the bounds at each `[i, j]`, in a signed byte plus
+    an unsigned one, and an unsigned byte; None where there are none. This is a system of difference constraints:
+    raising violated terms step by step finds the smallest upper terms for the largest lower ones.
     """
     lower = np.full(least.shape[1], 255)
     upper = np.full(least.shape[0], -128 * HIGH_STEPS)

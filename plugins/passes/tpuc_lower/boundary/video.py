@@ -14,10 +14,9 @@ from tpuc_lower.boundary.video_terms import Parts, VideoArithmetic
 
 
 class VideoFrames:
-    """The channels of frames `[n, 1, 3 h / 2, w]`; every value is made when first asked for.
+    """The channels of frames `[n, 1, 3 h / 2, w]`; every value is built on first use.
 
-    Two rows of a frame are one channel of what is computed, `[n, h / 2, 2, w]`: every lane has work, and colours are
-    doubled where they are.
+    Two rows of a frame become one channel, `[n, h / 2, 2, w]`: every lane has work, and chroma is upsampled in place.
     """
 
     def __init__(
@@ -37,7 +36,7 @@ class VideoFrames:
 
     @cached_property
     def _colours(self) -> Mapping[str, Parts]:
-        """What colours add to each channel."""
+        """The chroma terms of each channel."""
         found: dict[str, Parts] = {}
         for name in self._channels:
             maps = [colour for channel, colour in video_terms() if channel == name]
@@ -53,12 +52,12 @@ class VideoFrames:
         return self._arithmetic.brightness(self._reshaped(rows, self._shape, "y_rows"))
 
     def _map(self, colour: str) -> Value:
-        """The bytes of one colour, a row as a channel: `[n, h / 2, 1, w / 2]`."""
+        """The bytes of one chroma component, one row per channel: `[n, h / 2, 1, w / 2]`."""
         return self._maps["uv".index(colour) if self._format.u_first else "vu".index(colour)]
 
     @cached_property
     def _maps(self) -> tuple[Value, Value]:
-        """The bytes of both colours in their order."""
+        """The bytes of both chroma components in their order."""
         n, half, _, width = self._shape
         rows = self._part(self._raw, (0, 0, 2 * half, 0), (n, 1, half, width))
         dims = (n, half, 1, width // 2)
@@ -70,7 +69,7 @@ class VideoFrames:
         return self._reshaped(first, dims, "first_map"), self._reshaped(second, dims, "second_map")
 
     def _part(self, value: Value, offset: tuple[int, ...], dims: tuple[int, ...], step: int = 1) -> Value:
-        """From `offset` on; of columns every `step`."""
+        """A slice from `offset` on; every `step`-th column."""
         steps = (1, 1, 1, step)
         ends = tuple(start + (size - 1) * pace + 1 for start, size, pace in zip(offset, dims, steps, strict=True))
         op = tpu.Slice(offset=offset, steps=steps, ends=ends)

@@ -21,24 +21,24 @@ _SIGN = 128
 _FACTORS = range(-128, 128)
 _F32_BITS = 23
 _ROUNDING = 1.5 * 2.0 ** (_F32_BITS - FRACTION_BITS)
-"""What float32 numbers this large hold are multiples of the smallest step of a term: adding it rounds."""
+"""Adding this rounds to multiples of a term's smallest step: float32 numbers this large have that resolution."""
 
 
 class Part(NamedTuple):
-    """A value that a sum holds so many times."""
+    """A value that is a term of a sum, with a multiplicity."""
 
     value: Value
     factor: int = 1
 
 
 Parts = tuple[Part, ...]
-"""What a sum of terms consists of."""
+"""The terms of a sum."""
 Blocks = tuple[int, int, int, int, int]
-"""`[n, c, rows, w, columns]`: a colour is that of a block of `rows` by `columns` pixels."""
+"""`[n, c, rows, w, columns]`: one chroma value covers a block of `rows` by `columns` pixels."""
 
 
 class VideoArithmetic(ABC):
-    """How terms are made of bytes, and pixels of their sums."""
+    """Computes terms from bytes, and pixels from sums of terms."""
 
     def __init__(self, build: BoundaryBuilder) -> None:
         self._build = build
@@ -46,19 +46,19 @@ class VideoArithmetic(ABC):
 
     @abstractmethod
     def brightness(self, pixels: Value) -> Parts:
-        """What each byte adds to all channels."""
+        """The luma term of all channels."""
 
     @abstractmethod
     def colour(self, channel: str, colour: str, pixels: Value) -> Parts:
-        """What each byte adds to a channel."""
+        """The term of a chroma byte in one channel."""
 
     @abstractmethod
     def sum(self, left: Parts, right: Parts) -> Parts:
-        """Exact."""
+        """The exact sum."""
 
     @abstractmethod
     def pixels(self, brightness: Parts, colours: Parts, blocks: Blocks) -> Value:
-        """Their sum, rounded half up to a byte, and saturated: `[n, c, rows, columns * w]`."""
+        """The sum rounded half up to a byte, saturated: `[n, c, rows, columns * w]`."""
 
     def _do(self, op: Op, operands: list[Value], element: ScalarType | Uniform, what: str) -> Value:
         return self._build.op(op, operands, TensorType(operands[0].tensor.dims, element), what)
@@ -68,8 +68,8 @@ class VideoArithmetic(ABC):
 
 
 class ByteTerms(VideoArithmetic):
-    """Brightness is the two bytes that tables give. A colour is its difference from the middle times a whole number,
-    and a byte for the rest.
+    """Luma is the two bytes that tables give. Chroma is the difference from its middle value times an integer, and a
+    byte for the remainder.
     """
 
     def __init__(self, build: BoundaryBuilder, runs: Callable[[Node], bool]) -> None:
@@ -83,7 +83,7 @@ class ByteTerms(VideoArithmetic):
         return Part(low), Part(self._high(pixels, term.high.astype(np.uint8)), LOW_STEPS)
 
     def _high(self, pixels: Value, entries: Array) -> Value:
-        """The bytes above, by a product and a sum where these give them, or by a table."""
+        """The high bytes, by a product and a sum where these are exact, else by a table."""
         line, type = line_through(entries, 0), TensorType(pixels.tensor.dims, PIXELS)
         if line is not None and self._runs(Node(line, (pixels.tensor,), (type,), "y_high")):
             return self._do(line, [pixels], PIXELS, "y_high")
@@ -102,7 +102,7 @@ class ByteTerms(VideoArithmetic):
         return self._differences[pixels]
 
     def _rest(self, pixels: Value, colour: str, entries: Array, what: str) -> Value:
-        """A product with a shift gives it, or a table."""
+        """The remainder, by a product with a shift or a table."""
         factors = shifted_product(entries)
         if factors is None:
             return self._looked_up(pixels, entries.astype(np.int8), _STEPS, f"{what}_rest")
@@ -127,7 +127,9 @@ class ByteTerms(VideoArithmetic):
 
 
 def shifted_product(entries: Array) -> tuple[int, int] | None:
-    """The factor and shift that give every entry, a signed byte, of the difference of its place from the middle."""
+    """The factor and shift that reproduce every entry, a signed byte, from the difference of its index from the
+    middle.
+    """
     differences = np.arange(256) - _SIGN
     shifts = range(16, 0, -1)
     for shift in shifts:

@@ -1,4 +1,4 @@
-"""Look up the table cell that lowers an op in its mode."""
+"""Look up the table cells of ops in their modes."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import FLOAT_SUMS, MODE
 
 COMPUTE_TYPE = "compute_type"
-"""Attribute of an operation: the float mode that it is lowered in, whatever the mode of the network is."""
+"""Attribute of an operation: the float mode in which it is lowered, whatever the network's mode."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The lowerings and legalisations that a chip has in one mode.
+    """The lowerings and legalizations of a chip in one mode.
 
-    `modes` overrides the mode of single operations by name (the quantise table). `float_sums` names the operations
+    `modes` overrides the mode of single operations by name (the quantize table). `float_sums` names the operations
     whose results are only read as floats. `cpu_ops` names the ops, or `all`, that the runtime may compute.
     """
 
@@ -60,7 +60,9 @@ class Cells:
 
     @staticmethod
     def of(context: PassContext, pass_name: str, mode: str = "") -> Cells:
-        """For a run of a pass; raises UsageError without a chip, and for a mode that the chip does not have."""
+        """The cells for a run of a pass; raises UsageError without a chip, and for a mode that the chip does not
+        have.
+        """
         description = chip_of(context, pass_name).description
         mode = mode or str(context.find(MODE, "") or context.options.get("quantize") or "f32")
         if mode not in description.modes:
@@ -71,7 +73,7 @@ class Cells:
         return Cells(context.registry, description, mode, table, sums, context.options.get("cpu_ops") or ())
 
     def mode_of(self, operation: Operation, usual: str | None = None) -> str:
-        """The mode in which an operation is lowered: its own, that of the quantise table, or the usual one."""
+        """The mode of an operation: its own, that of the quantize table, or the usual one."""
         own = operation.extra_attributes.get(COMPUTE_TYPE)
         if isinstance(own, StringAttr):
             return own.value
@@ -79,28 +81,28 @@ class Cells:
         return self.modes.get(operation.name, usual)
 
     def lowering(self, op: Op, mode: str) -> Lowering[Any] | None:
-        """The chip's own or one of its families', for the op or for its kind."""
+        """The lowering of the chip or one of its families, for the op or for its kind."""
         cell = self.registry.lowering(self.chip, op, mode)
         return None if cell is None else cell.value
 
     def legalisation(self, op: Op) -> Legalisation[Any] | None:
-        """The chip's, one of its families', or the one for every chip."""
+        """The legalization of the chip, of one of its families, or the one for every chip."""
         cell = self.registry.legalisation(self.chip, op)
         return None if cell is None else cell.value
 
     def cpu_function(self, operation: Operation) -> CpuFunction[Any] | None:
-        """What the chip's runtime computes such ops with."""
+        """The function of the chip's runtime for such ops."""
         return cpu_function(self.registry, self.chip.owners, operation.op.name)
 
     def goes_to_cpu(self, module: Module, operation: Operation) -> bool:
-        """Is the node one that the runtime computes, if the chip does not?"""
+        """True if the runtime computes the node when the chip does not."""
         function = self.cpu_function(operation)
         named = {_word(operation), ALL_OPS} & set(self.cpu_ops)
         allowed = function is not None and (function.is_usual or is_postprocess(operation) or bool(named))
         return allowed and function is not None and _cpu_refusal(function, module, operation) is None
 
     def cpu_way_out(self, module: Module, operation: Operation) -> str:
-        """Said behind the refusal of a node: that the runtime could compute it and what this costs, or why not."""
+        """The advice after the refusal of a node: that the runtime could compute it and at what cost, or why not."""
         function = self.cpu_function(operation)
         if function is None:
             return ""
@@ -114,13 +116,13 @@ class Cells:
         )
 
     def computes(self, op: Op, mode: str) -> bool:
-        """Is there a lowering, or a legalisation?"""
+        """True if there is a lowering or a legalization."""
         return self.lowering(op, mode) is not None or self.legalisation(op) is not None
 
     def node(
         self, module: Module, operation: Operation, mode: str, operands: tuple[Value, ...] | None = None
     ) -> LoweringNode:
-        """What a lowering or legalisation is asked about; `operands`: lowered ones instead of the network's own."""
+        """The node passed to a lowering or legalization; `operands`: lowered ones instead of the network's own."""
         node = operation.node()
         return LoweringNode(
             node.op,
@@ -139,7 +141,7 @@ class Cells:
         )
 
     def _read_as_f32(self, module: Module, operation: Operation) -> bool:
-        """Does all that takes the results of an operation want float32, or move them to what does?"""
+        """True if all readers of an operation's results want float32, or move them to readers that do."""
         uses = [use for result in operation.results for use in result.uses]
         return all(user is module.main.terminator or self._wants_f32(module, user, index) for user, index in uses)
 
@@ -151,17 +153,17 @@ class Cells:
         return cell is not None and cell.refuse(node) is None and cell.requires(node)[index] is Wants.FLOAT
 
     def refusal(self, operation: Operation, mode: str, reason: str) -> str:
-        """A refusal as a sentence without a full stop."""
+        """The text of a refusal, without a full stop."""
         return f"node '{operation.name}': {operation.op.name} {mode} on {self.chip.name}: {reason}"
 
 
 def _word(operation: Operation) -> str:
-    """What the command line calls an op."""
+    """The name of an op on the command line."""
     return operation.op.name.partition(".")[2]
 
 
 def _cpu_refusal(function: CpuFunction[Any], module: Module, operation: Operation) -> str | None:
-    """Why a function of the runtime cannot compute a node."""
+    """Why the runtime's function cannot compute a node."""
     for index in function.integers:
         constant = module.constant(operation.operands[index])
         if constant is None or (constant < 0).any():
@@ -181,12 +183,12 @@ def _cpu_refusal(function: CpuFunction[Any], module: Module, operation: Operatio
 
 
 def _float_bytes(values: Sequence[Value]) -> int:
-    """What tensors take as float32."""
+    """Bytes of tensors stored as float32."""
     return sum(4 * value.tensor.size for value in values if not isinstance(value.type, NoneType))
 
 
 def _made_of(operation: Operation) -> tuple[tuple[int, Node[Op]] | None, ...]:
-    """For each operand, what makes it of another operand alone, and which one that is."""
+    """For each operand, the node that computes it from a single other operand, and that operand."""
     places: dict[Value, int] = {}
     for index, operand in enumerate(operation.operands):
         places.setdefault(operand, index)
@@ -200,12 +202,12 @@ def _made_of(operation: Operation) -> tuple[tuple[int, Node[Op]] | None, ...]:
 
 
 def users_of(value: Value) -> Iterator[Op]:
-    """The ops that take a value, also after it was reshaped."""
+    """The ops that use a value, directly or after reshapes."""
     return (user.op for user, _ in uses_of(value))
 
 
 def uses_of(value: Value) -> Iterator[tuple[Operation, int]]:
-    """What takes a value at which place, also after it was reshaped."""
+    """The uses of a value with operand positions, directly or after reshapes."""
     for user, index in value.uses:
         if isinstance(user.op, ShapeOnly):
             yield from uses_of(user.result)
@@ -214,7 +216,7 @@ def uses_of(value: Value) -> Iterator[tuple[Operation, int]]:
 
 
 def check_results(kind: str, operation: Operation, culprit: object, results: object) -> None:
-    """Raise BrokenPromise unless these values can stand for the results of an operation."""
+    """Raise BrokenPromise unless these values can replace the results of an operation."""
     said = f"{kind} of {operation.op.name} '{operation.name}' returns"
     values = cast("Sequence[Any]", results) if isinstance(results, Sequence) else None
     if values is None or not all(isinstance(value, Value) for value in values):
@@ -234,18 +236,18 @@ def _kind_of(value: Any) -> str:
 
 
 def is_kept(operation: Operation) -> bool:
-    """Constants, network inputs and absent values mean the same on every chip."""
+    """True for constants, network inputs and absent values, which are the same on every chip."""
     return isinstance(operation.op, (Constant, NetworkInput)) or all(
         isinstance(result.type, NoneType) for result in operation.results
     )
 
 
 def together(refusals: list[str]) -> str:
-    """Many refusals as one message."""
+    """One message for many refusals."""
     more = f" (and {len(refusals) - 1} more: {'; '.join(refusals[1:])})" if len(refusals) > 1 else ""
     return f"{refusals[0]}{more}. Change the node, choose another mode for it, or another chip."
 
 
 def as_array(array: Array) -> Array:
-    """In C order; `ascontiguousarray` makes vectors of scalars."""
+    """A C-ordered array; unlike `ascontiguousarray`, scalars stay scalars."""
     return np.asarray(array, order="C")

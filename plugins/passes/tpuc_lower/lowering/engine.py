@@ -47,7 +47,7 @@ from tpuc_lower.lowering.cells import Array, Cells, as_array, check_results, is_
 
 _WHOLE = (Wants.INDEX, Wants.EXACT)
 _WHOLE_NUMBERS = Uniform(ScalarType("i32"), F32, 1.0, 0)
-"""32-bit integers that mean themselves."""
+"""The type of unscaled 32-bit integers."""
 _ELEMENT_OF = {"int8": "i8", "uint8": "ui8", "int16": "i16", "int32": "i32", "float32": "f32", "float16": "f16"}
 
 
@@ -56,7 +56,7 @@ _CAST = tpu.Cast()
 
 @dataclass(frozen=True)
 class Choice:
-    """What lowers one operation; without a cell the runtime computes it on the processor."""
+    """The lowering of one operation; without a cell the runtime computes it on the processor."""
 
     operation: Operation
     mode: str
@@ -119,7 +119,7 @@ class Lowerer:
         function.update_type()
 
     def _gives_indices(self, operation: Operation, choices: Mapping[Operation, Choice]) -> bool:
-        """Is it an input that only the runtime's functions read, as indices?"""
+        """True for an input that only functions of the runtime read, as indices."""
         uses = [*uses_of(operation.result)] if isinstance(operation.op, NetworkInput) else []
         return bool(uses) and all(self._is_index(user, place, choices.get(user)) for user, place in uses)
 
@@ -128,7 +128,7 @@ class Lowerer:
         return function is not None and place in function.index_inputs
 
     def _as_indices(self, value: Value) -> None:
-        """The lowered input holds 32-bit integers."""
+        """Lower the input as 32-bit integers."""
         lowered = self.values[value]
         lowered.type = lowered.tensor.with_element(_WHOLE_NUMBERS)
         assert lowered.defining is not None
@@ -156,8 +156,8 @@ class Lowerer:
         return choices
 
     def _leads_to_index(self) -> set[Operation]:
-        """Element-wise and moving ops whose results only choose places or are compared: bytes and 16 bits would change
-        whole numbers.
+        """True for element-wise and moving ops whose results only select positions or are compared: 8 and 16 bits would
+        change integers.
         """
         found: set[Operation] = set()
         wants = functools.cache(self._wants)  # an operation with many operands is asked about each of them
@@ -171,7 +171,7 @@ class Lowerer:
         return found
 
     def _wants(self, operation: Operation) -> Sequence[Wants]:
-        """What an operation's operands should be, by its cell in the usual mode."""
+        """The types that an operation's cell in the usual mode requires of its operands."""
         mode = self.cells.mode_of(operation)
         cell, node = self.cells.lowering(operation.op, mode), self._node(operation, (), mode)
         plain = (Wants.MODE,) * max(len(operation.operands), 1)
@@ -191,7 +191,7 @@ class Lowerer:
             self.values[old] = result
 
     def _convert(self, operation: Operation) -> None:
-        """A change of representation that the network states itself; nothing where its operand came out like that."""
+        """Lower a cast that the network itself states; nothing where its operand already has that type."""
         value, result = self.values[operation.operands[0]], operation.result.tensor
         wanted = result if result.is_quantised else self.chip.float_type(result, "f32")
         if value.tensor.is_quantised != wanted.is_quantised:
@@ -211,8 +211,8 @@ class Lowerer:
         return self.cells.node(self.module, operation, mode, operands)
 
     def _leave(self, operation: Operation) -> None:
-        """An operation that the runtime computes on the processor, in float32: it means what it did. What it gives as
-        integers is cast behind it.
+        """Leave an operation to the runtime, on the processor in float32, with unchanged meaning. Integer results are
+        cast afterwards.
         """
         function = self.cells.cpu_function(operation)
         assert function is not None
@@ -231,7 +231,7 @@ class Lowerer:
             self.values[old] = self._as_float(result) if is_cast else result
 
     def _left_operand(self, function: CpuFunction[Any], operand: Value, is_index: bool) -> Value:
-        """An operand of a function of the runtime, as the function reads it."""
+        """An operand of a runtime function, in the type that the function reads."""
         value, storage = self.values[operand], function.storage
         if is_index or isinstance(value.type, NoneType):
             return value
@@ -264,8 +264,8 @@ class Lowerer:
             self.values[old] = self._as_stated(operation, old, new)
 
     def _as_stated(self, operation: Operation, result: Value, value: Value) -> Value:
-        """What stands for a result whose type the network states: that type, whatever the lowering gave. Rounding and
-        saturation belong to the meaning of such a value; a folded relu is nothing else.
+        """Convert a lowered result to the type that the network states. Rounding and saturation belong to the meaning
+        of such a value; a folded relu is nothing else.
         """
         if self.mode in FLOAT_MODES or not _is_stated(result):
             return value
@@ -288,8 +288,8 @@ class Lowerer:
         return self._before_reshape(value, wanted, name, op) or self._new_cast(value, wanted, name, op)
 
     def _requantised(self, value: Value, wanted: TensorType, name: str) -> Value:
-        """Integers of another scale, zero point or width: a product with 1, as a chip's lowering makes it, through
-        floats where there is none.
+        """Integers with another scale, zero point or width: a product with 1 by the chip's lowering, through floats
+        where there is none.
         """
         op, type_ = top.MulConst(const_val=1.0), value.tensor
         cell = self.cells.lowering(op, self.mode)
@@ -307,14 +307,14 @@ class Lowerer:
         return self._new_cast(real, wanted, name, tpu.Cast(round_mode="HalfToEven"))
 
     def _joins_as_floats(self, operation: Operation, mode: str) -> bool:
-        """Does it put integers of several scales beside each other, and gives floats?"""
+        """True if it concatenates integers of several scales and returns floats."""
         values = [self.values[one] for one in operation.operands if not one.is_constant]
         types = [value.type for value in values if isinstance(value.type, TensorType)]
         return mode in FLOAT_MODES and len({type_.element for type_ in types if type_.is_quantised}) > 1
 
     def _float_instead(self, operand: Value, want: Wants) -> Wants:
-        """Post-processing has no scales, nor what joins several: what it moves are the floats that the host would
-        get.
+        """Return floats from post-processing and from joins of several scales: they have no scale, and the host would
+        convert them to floats.
         """
         value = self.values[operand]
         is_stored = isinstance(value.type, TensorType) and value.type.is_quantised
@@ -358,8 +358,8 @@ class Lowerer:
         return self.casts[key]
 
     def _before_reshape(self, value: Value, wanted: TensorType, name: str, op: tpu.Cast) -> Value | None:
-        """A narrowing cast of an element-wise result that was only reshaped, made before that: the op that computes the
-        result may store it narrow then. Others are cast beside their users, and so is what fills more lanes there.
+        """Place a narrowing cast of a reshaped element-wise result before the reshape, so that the producing op may
+        store it narrow. Other casts stay next to their users, as do those that fill more lanes there.
         """
         reshape = value.defining
         if wanted.storage.bits >= value.tensor.storage.bits or isinstance(wanted.element, UniformPerAxis):
@@ -373,11 +373,11 @@ class Lowerer:
         return _Builder(self, name)(reshape.op, [narrow], wanted)
 
     def _used_lanes(self, value: Value) -> int:
-        """Over how many lanes the channels of a value lie."""
+        """The number of lanes that the channels of a value occupy."""
         return min((*value.tensor.dims, 1, 1)[1], self.chip.lanes)
 
     def _new_cast(self, value: Value, wanted: TensorType, name: str, op: tpu.Cast = _CAST) -> Value:
-        """As the chip's lowering of `tpu.Cast` makes it; where there is none, the plain Cast with its scale."""
+        """A cast by the chip's lowering of `tpu.Cast`, else a plain Cast with its scale."""
         build = _Builder(self, name)
         cell = self.cells.lowering(op, self.mode)
         if cell is None:
@@ -395,7 +395,7 @@ class Lowerer:
         return result
 
     def _result(self, value: Value, index: int) -> Value:
-        """What stands for an output: floats, or bytes where these are wanted of one that is computed in floats."""
+        """The value of an output: floats, or bytes where requested for an output computed in floats."""
         lowered = self.values[value]
         type_ = lowered.tensor
         is_float = not type_.is_quantised and type_.storage.is_float
@@ -407,17 +407,17 @@ class Lowerer:
         return self.cast(value, self.chip.float_type(value.tensor, "f32"))
 
     def unique(self, name: str) -> str:
-        """A name that no operation has yet."""
+        """An unused name."""
         return free_name(name, lambda name: name in self.names or name in self.module.weights)
 
 
 def _stores_alike(type_: TensorType, wanted: TensorType) -> bool:
-    """Is one a type of integers with a scale only if the other is, and are their elements stored the same way?"""
+    """True if both types are scaled integers or neither is, with elements stored the same way."""
     return type_.shape_only() == wanted.shape_only() and type_.is_quantised == wanted.is_quantised
 
 
 def _same_numbers(element: ElementType, wanted: ElementType) -> bool:
-    """Do both types hold the same numbers? Bytes with sign and without do, of zero points 128 apart."""
+    """True if both types represent the same numbers, such as signed and unsigned bytes with zero points 128 apart."""
     if not isinstance(element, Uniform) or not isinstance(wanted, Uniform):
         return element == wanted
     spans = [tuple(bound - one.zero_point for bound in one.bounds) for one in (element, wanted)]
@@ -425,7 +425,7 @@ def _same_numbers(element: ElementType, wanted: ElementType) -> bool:
 
 
 def _rounding(op: Op) -> RoundMode:
-    """How a stated value that is computed in floats is rounded: to even, but for TFLite's integers."""
+    """The rounding of a stated value that is computed in floats: half to even, except for TFLite's integers."""
     return "HalfAwayFromZero" if isinstance(op, Rescales) and op.round_mode != "HalfToEven" else "HalfToEven"
 
 
@@ -434,7 +434,7 @@ def _is_stated(value: Value) -> bool:
 
 
 def _is_elementwise(value: Value) -> bool:
-    """Does it come of an element-wise op, maybe reshaped?"""
+    """True for the result of an element-wise op, possibly reshaped."""
     producer = value.defining
     if producer is not None and isinstance(producer.op, tpu.Reshape):
         return _is_elementwise(producer.operands[0])
@@ -442,7 +442,7 @@ def _is_elementwise(value: Value) -> bool:
 
 
 class _Builder:
-    """Builds the TPU ops of one TOP operation; other names than its `own` are made unique."""
+    """Builds the TPU ops of one TOP operation; names other than its `own` are made unique."""
 
     def __init__(self, lowerer: Lowerer, name: str, own: Sequence[str] = ()) -> None:
         self._lowerer = lowerer
@@ -467,12 +467,12 @@ class _Builder:
         return operation.result
 
     def _reshaped(self, constant: Value, result: TensorType) -> Value:
-        """A constant in another shape is another constant: results of ops have no place among the coefficients."""
+        """Copy a constant into a new constant of another shape: op results are not allowed among the coefficients."""
         array = self._lowerer.module.weights[constant.name].reshape(result.dims)
         return self._constant(self._lowerer.unique(f"{constant.name}_reshaped"), array, result)
 
     def _refuse_float(self, result: TensorType) -> None:
-        """Floats of 16 bits on a chip that has none. Those of 32 bits may be the runtime's."""
+        """Refuse 16-bit floats on a chip without them. 32-bit floats may belong to the runtime."""
         chip, element = self._lowerer.chip, result.storage
         if element.bits == 16 and element.name in FLOAT_MODES and element.name not in chip.modes:
             raise Unsupported(

@@ -30,7 +30,7 @@ from tpuc_lower.lowering.cells import COMPUTE_TYPE, Array, Cells, as_array, chec
 
 @dataclass
 class Legaliser:
-    """Rewrites what the chip has no lowering for, and what comes of it."""
+    """Rewrites ops without a lowering on the chip, and the ops that replace them."""
 
     module: Module
     cells: Cells
@@ -41,7 +41,7 @@ class Legaliser:
 
     @cached_property
     def float_sums(self) -> set[str]:
-        """Names of the operations whose results are only read as floats; those that take their place too."""
+        """Names of the operations whose results are only read as floats, including their replacements."""
         return set(self.cells.float_sums)
 
     def run(self) -> None:
@@ -55,7 +55,7 @@ class Legaliser:
             raise Unsupported(together(self._refusals))
 
     def _visit(self, operation: Operation, origin: Operation) -> None:
-        """Legalise an operation where it needs it; `origin`: the one of the network that it came of."""
+        """Legalize an operation where needed; `origin`: the operation of the network that it came from."""
         mode = self.cells.mode_of(operation)
         node = self.cells.node(self.module, operation, mode)
         cell = self.cells.lowering(operation.op, mode)
@@ -97,21 +97,21 @@ class Legaliser:
             self._visit(made, origin)
 
     def unique(self, name: str) -> str:
-        """A name that no operation has yet."""
+        """An unused name."""
         free = free_name(name, lambda name: name in self._names or name in self.module.weights)
         self._names.add(free)
         return free
 
 
 def _producer(value: Value) -> Operation:
-    """What computes a value that may have been reshaped since."""
+    """The operation that computes a value, ignoring reshapes."""
     producer = value.defining
     assert producer is not None
     return _producer(producer.operands[0]) if isinstance(producer.op, ShapeOnly) else producer
 
 
 class _Builder:
-    """Builds what takes the place of one operation, just before it."""
+    """Builds the replacement of one operation, just before it."""
 
     def __init__(self, legaliser: Legaliser, anchor: Operation, legalisation: Legalisation[Op]) -> None:
         self._legaliser, self._anchor, self._legalisation = legaliser, anchor, legalisation

@@ -1,1 +1,1 @@
-"""Numbers that a chip or a mode cannot hold: infinities of masks, constants that keep divisors above 0."""
+"""Numbers that a chip or a mode cannot represent: infinities of masks, constants that keep divisors above 0."""

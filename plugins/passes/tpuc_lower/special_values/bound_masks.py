@@ -1,4 +1,4 @@
-"""Keeps the numbers of masks within what chips without infinity can add up."""
+"""Limit the values of masks to what chips without infinity can add up."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import MODE
 
 BOUND = 2.0**100
-"""Far beyond all scores, and 2**27 times below what bf16 ends with: masks are added up and scaled."""
+"""Far beyond all scores, and 2**27 times below the largest bf16: masks are added up and scaled."""
 _NUMBERS = ("const_val", "x_const_val", "y_const_val", "val", "min", "max")
 
 
 @dataclass(frozen=True)
 class BoundMasks(Pass):
-    """On a chip without infinity, where two of the lowest numbers make the largest one, numbers that hide places keep
-    within `BOUND`: constants, numbers of ops, and inputs that are masks, which a Clip follows. Infinity is such a
-    number, too.
+    """On a chip without infinity, where the sum of two lowest numbers wraps to the largest, limit masking values to
+    `BOUND`: constants, attributes of ops, and mask inputs, which are followed by a Clip. Infinity counts as a
+    masking value.
     """
 
     name = "bound-masks"

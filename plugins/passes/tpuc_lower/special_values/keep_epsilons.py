@@ -1,4 +1,6 @@
-"""Keeps divisors and logarithms in the chip's widest float where a constant that keeps them above 0 would vanish."""
+"""Keep divisors and logarithms in the chip's widest float type where a small constant that keeps them above 0 would
+vanish.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +29,27 @@ from tpuc_lower.special_values.raised_epsilons import epsilons_of, raise_numbers
 from tpuc_lower.target.results import MODE
 
 _STEPS = (top.AddConst, top.MulConst, top.Sqrt, top.Pow, top.Rsqrt, top.Reciprocal, top.Clip, top.MaxConst)
-"""What an epsilon passes through on its way to what it protects, besides what moves it. This and `_SUMS` are the
-grammar of expressions that are recognized as divisors, not facts about the ops.
+"""Ops that an epsilon may pass through on its way to the protected op, besides moves. This and `_SUMS` are the grammar
+of expressions that are recognized as divisors, not facts about the ops.
 """
 _SUMS = (top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulConst, top.Clip, top.MaxConst)
-"""What makes variances and norms, whose small values are small squares."""
+"""Ops that compute variances and norms, whose small values are small squares."""
 _DIVIDES = (top.Div, top.Reciprocal, top.Rsqrt, top.Pow)
-"""Where the divisors of this grammar end: a quotient, or a power below 0."""
+"""Ops that end the divisors of this grammar: a quotient, or a negative power."""
 _UNSIGNED_STEPS = 255
 _FEWEST_STEPS = 16
-"""Of a float's smallest numbers: rounding changes a constant of so many by at most 3 %."""
+"""In units of a float type's smallest number: rounding changes a constant this large by at most 3 %."""
 
 
 @dataclass(frozen=True)
 class KeepEpsilons(Pass):
-    """In modes whose numbers are too coarse for a small positive constant that is added to a divisor, or is its lower
-    bound, as in ``x / max(norm, 1e-12)``, the ops from the norm's squares to the quotient get the chip's most exact
-    float mode. So do those up to a logarithm or a reciprocal root. Without the constant they would be infinite or NaN
+    """In modes too coarse for a small positive constant that is added to a divisor, or is its lower bound, as in ``x /
+    max(norm, 1e-12)``, compute the ops from the norm's squares to the quotient in the chip's most precise float
+    mode; likewise up to a logarithm or a reciprocal square root. Without the constant they would be infinite or NaN
     at 0; raised to the smallest number of the mode it would have another logarithm.
 
-    They are entered into the result `quantise_table`, where the user's own entries come first. A constant below what
-    the chip divides by at all is raised to that.
+    The ops are added to the result `quantise_table`, after the user's own entries. A constant below the chip's smallest
+    divisor is raised to it.
     """
 
     name = "keep-epsilons"
@@ -77,7 +79,7 @@ class KeepEpsilons(Pass):
 
 
 def _is_coarse(operation: Operation, mode: str, numbers: Array, power: float) -> bool:
-    """Are the numbers less than a few steps of a float or half a step of integers, or their powers infinite?"""
+    """True if the numbers are below a few steps of a float or half a step of integers, or their powers infinite."""
     if mode in FLOAT_MODES:
         least, largest = _limits(mode)
         return bool((numbers < _FEWEST_STEPS * least).all() or (numbers**power > largest).all())
@@ -93,8 +95,8 @@ def _limits(mode: str) -> tuple[float, float]:
 
 
 def _way(epsilon: Operation) -> tuple[list[Operation], float]:
-    """The ops behind it up to quotients and logarithms, with these, and its lowest power among their results; no ops
-    where nothing is protected.
+    """The ops from it up to quotients and logarithms, inclusive, and its lowest power among their results; no ops where
+    nothing is protected.
     """
     found: dict[Operation, None] = {}
     is_protected, lowest = False, 0.0
@@ -127,7 +129,7 @@ def _divides_by(user: Operation, index: int) -> bool:
 
 
 def _sources(chain: Sequence[Operation]) -> list[Operation]:
-    """The ops that lead to it from what is squared, multiplied or summed; a quotient's dividend counts as well."""
+    """The ops that lead to it from squares, products or sums; a quotient's dividend counts as well."""
     found: dict[Operation, None] = {}
     waiting = [operand.defining for operation in chain for operand in operation.operands]
     while waiting:

@@ -1,4 +1,4 @@
-"""The constants that keep divisors and logarithms above 0, raised where a chip cannot work with so small ones."""
+"""Raise constants that keep divisors and logarithms above 0 where a chip cannot compute with such small ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS = ("const_val", "x_const_val", "y_const_val", "min")
 
 
 def epsilons_of(module: Module, operation: Operation) -> Array:
-    """The constants that are added, are lower bounds or take the place of what vanishes."""
+    """Constants that are added, are lower bounds, or replace values that vanish."""
     op = operation.op
     if isinstance(op, (top.AddConst, top.MaxConst)):
         return np.array([op.const_val])
@@ -33,7 +33,9 @@ def epsilons_of(module: Module, operation: Operation) -> Array:
 
 
 def raise_numbers(module: Module, operation: Operation, least: float) -> bool:
-    """Let positive constants of an op, its own and its operands', be at least so large; is one changed?"""
+    """Raise positive constants of an op, its own and its operands', to at least this value; returns True if one
+    changed.
+    """
     changed = False
     op: Any = operation.op
     numbers = {one.name: float(getattr(op, one.name)) for one in fields(op) if one.name in _NUMBERS}

@@ -1,1 +1,1 @@
-"""Capabilities of the target chip, and results that passes exchange."""
+"""Capabilities of the target chip, and results exchanged between passes."""

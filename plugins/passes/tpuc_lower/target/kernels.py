@@ -1,4 +1,4 @@
-"""Look up the kernel of an op."""
+"""Look up kernels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COEFFICIENTS_ADDRESS = "packed_addr"
 
 
 def chip_of(context: PassContext, pass_name: str) -> Chip:
-    """The chip of this run, or of a pass before; raises UsageError when none was chosen."""
+    """The chip of this run, or of an earlier pass; raises UsageError when none was chosen."""
     chip = context.chip or context.find(CHIP)
     if chip is None:
         raise UsageError(f"pass '{pass_name}' needs a chip: add --chip NAME")
@@ -40,7 +40,7 @@ def chip_of(context: PassContext, pass_name: str) -> Chip:
 
 
 def runs_on_chip(operation: Operation) -> bool:
-    """Does the operation compute? Constants, inputs, absent values and returns do not."""
+    """True for operations that compute: not constants, inputs, absent values and returns."""
     if isinstance(operation.op, (Constant, NetworkInput)) or not operation.results:
         return False
     return any(isinstance(result.type, TensorType) for result in operation.results) or not all(
@@ -68,7 +68,7 @@ def find_kernel(
 
 
 def has_kernel(context: PassContext, chip: ChipDescription, node: Node) -> bool:
-    """Is there a kernel cell for a node that does not refuse it?"""
+    """True if there is a kernel cell that does not refuse the node."""
     cell = context.registry.find_cell("tpuc.kernels", chip.owners, node.op.name.partition(".")[0], node.op.name)
     if cell is None:
         return False

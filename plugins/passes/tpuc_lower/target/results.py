@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from tpuc.api import Chip, FunctionProgram, ResultKey, TensorType
 
 MODE: ResultKey[str] = ResultKey("mode")
-"""The integer mode that a quantised network asks for."""
+"""The integer mode required by a pre-quantized network."""
 FILE_INPUTS: ResultKey[Mapping[str, TensorType]] = ResultKey("file_inputs")
-"""What inputs of a quantised network take in its file, by their names."""
+"""The types that a pre-quantized network's inputs have in its file, by name."""
 CHIP: ResultKey[Chip] = ResultKey("chip")
-"""The chip that a pass was given, in a run without one."""
+"""The chip given to a pass, in a run without one."""
 LATENCY: ResultKey[Callable[[Sequence[str]], float | None]] = ResultKey("latency")
-"""The milliseconds of the network with some ops in float; None for one that the chip cannot compile."""
+"""Returns the milliseconds of the network with some ops in float; None for a network that the chip cannot compile."""
 FLOAT_SUMS: ResultKey[Collection[str]] = ResultKey("float_sums")
-"""Products that need not give bytes."""
+"""Products that may return floats instead of bytes."""
 FUNCTION_PROGRAM: ResultKey[FunctionProgram] = ResultKey("function_program")
 """The planned program of a chip whose kernels are functions."""
