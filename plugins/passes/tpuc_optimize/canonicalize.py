@@ -1,4 +1,4 @@
-"""Brings TOP into its simplest form; values that remain keep their names."""
+"""Simplify TOP; remaining values keep their names."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tpuc_optimize.canonicalization.window import PadBeforeConv, PadIntoConv, Re
 
 @dataclass(frozen=True)
 class Canonicalize(Pass):
-    """Recognise activations, normalisations and softmax that are spelled out; fuse relus; fold BatchNorm, scales and
-    summands into convolutions and products, products of channels into those before them where that costs less, and
-    pads into convolutions; leave out channels that nobody reads; see space to depth through convolutions; merge
-    reshapes and permutations; leave repetitions to ops that broadcast; drop the dead.
+    """Recognize activations, normalizations and softmax composed of simpler ops; fuse relus; fold BatchNorm, scales and
+    summands into convolutions and products, products of channels into preceding ones where that costs less, and pads
+    into convolutions; remove unread channels; fold space to depth into convolutions; merge reshapes and
+    permutations; leave repetitions to ops that broadcast; remove dead ops.
 
-    An op that swallows the one behind it takes its name, because it now computes that value.
+    An op that absorbs the next one takes its name, because it now computes that value.
     """
 
     name = "canonicalize"
@@ -67,7 +67,7 @@ class Canonicalize(Pass):
 
     @staticmethod
     def _arithmetic(names: Names) -> list[Pattern]:
-        """The patterns that compute otherwise than what they replace."""
+        """The patterns that change the arithmetic."""
         return [
             PadBeforeConv(names),
             ReduceToPool(names),
@@ -86,7 +86,7 @@ class Canonicalize(Pass):
 
     @staticmethod
     def _known(names: Names) -> list[Pattern]:
-        """The functions that networks spell out."""
+        """The recognized functions."""
         return [
             NeutralNumber(),
             GuardedSoftmax(names),

@@ -1,4 +1,6 @@
-"""Moves a factor per channel from the filters that make a value to those that read it; the network stays the same."""
+"""Move a factor per channel from the filters that produce a value to those that read it, without changing the
+network.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tpuc_ops.traits import Homogeneous
 
 @dataclass(frozen=True)
 class Link:
-    """`producer` makes `channels` channels, `between` only passes them on, and every one of `consumers` reads them."""
+    """`producer` computes `channels` channels, the ops in `between` only pass them on, and every one of `consumers`
+    reads them.
+    """
 
     producer: Operation
     between: tuple[Operation, ...]
@@ -25,18 +29,18 @@ class Link:
 
     @property
     def value(self) -> Value:
-        """What the consumers read."""
+        """The value that the consumers read."""
         return (self.between[-1] if self.between else self.producer).result
 
     def along(self, numbers: Array) -> Array:
-        """One per channel, in a shape that broadcasts to the values."""
+        """One number per channel, in a shape that broadcasts to the values."""
         is_last = not isinstance(self.producer.op, top.Conv)
         return numbers.reshape(-1, *(1,) * (0 if is_last else self.producer.result.tensor.rank - 2))
 
 
 def find_links(module: Module, *, with_limits: bool = False) -> Iterator[Link]:
-    """Every place where a factor can move, in order; `with_limits`: also those where all channels must have the same,
-    since a relu has a limit.
+    """All links along which a factor can move, in order; `with_limits`: also those where all channels need the same
+    factor, because a relu has a limit.
     """
     outputs = set(module.main.outputs)
     for operation in module.main.operations:
@@ -58,7 +62,7 @@ def find_links(module: Module, *, with_limits: bool = False) -> Iterator[Link]:
 
 
 def reader_ranges(module: Module, link: Link) -> Array:
-    """Per channel the largest filter value that reads it."""
+    """Per channel, the largest filter value that reads it."""
     result = np.zeros(link.channels)
     for consumer in link.consumers:
         result = np.maximum(result, np.abs(_by_input(consumer, _filters(module, consumer))).max(axis=1))
@@ -66,8 +70,8 @@ def reader_ranges(module: Module, link: Link) -> Array:
 
 
 def writer_ranges(module: Module, link: Link) -> Array:
-    """Per channel the largest filter value that makes it, or its bias: a channel that is hardly more than a bias would
-    else become the largest of all.
+    """Per channel, the largest filter value that computes it, or its bias: otherwise a channel that is little more than
+    a bias would become the largest of all.
     """
     filters, bias = _filters(module, link.producer), constant(module, link.producer, 2)
     if isinstance(link.producer.op, top.LayerNorm):
@@ -79,8 +83,8 @@ def writer_ranges(module: Module, link: Link) -> Array:
 
 
 def move(module: Module, link: Link, factors: Array, build: Builder | None = None) -> None:
-    """Divide every channel by its factor where it is made, and multiply it where it is read. `build` is used again by
-    those who move many: it knows which names are taken.
+    """Divide every channel by its factor in its producer and multiply it in its readers. Callers that move many factors
+    pass `build`, which knows the used names.
     """
     producer = link.producer
     inverse = 1.0 / factors
@@ -113,7 +117,7 @@ def constant(module: Module, operation: Operation, position: int) -> Array | Non
 def set_constant(
     module: Module, operation: Operation, position: int, array: Array, build: Builder | None = None
 ) -> None:
-    """Let an operand be a new constant; other readers of the old one keep it."""
+    """Set an operand to a new constant; other readers keep the old one."""
     old = operation.operands[position]
     build = build or Builder(module, constant=top.Weight())
     build.at(operation)
@@ -136,7 +140,7 @@ def _has_limit(operation: Operation) -> bool:
 
 
 def _is_matrix_product(operation: Operation) -> bool:
-    """Does it multiply the last dimension with a constant matrix?"""
+    """True if it multiplies the last dimension by a constant matrix."""
     op = operation.op
     if not isinstance(op, top.MatMul) or op.left_transpose or op.output_transpose:
         return False
@@ -144,7 +148,7 @@ def _is_matrix_product(operation: Operation) -> bool:
 
 
 def _output_channels(operation: Operation) -> int:
-    """Channels that have filters of their own, 0 when there are none to scale."""
+    """The number of channels with filters of their own, 0 when there are none to scale."""
     op = operation.op
     if isinstance(op, top.Conv) and operation.operands[1].is_constant:
         return operation.result.tensor.dims[1]
@@ -169,7 +173,7 @@ def _columns(operation: Operation, filters: Array) -> Array:
 
 
 def _by_input(operation: Operation, filters: Array) -> Array:
-    """Filters as `[input channel, everything that reads it]`."""
+    """Filters as `[input channel, all its readers' weights]`."""
     if isinstance(operation.op, top.MatMul):
         return _columns(operation, filters).astype(np.float64)
     group = operation.op.__dict__["group"]

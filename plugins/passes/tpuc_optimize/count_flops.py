@@ -1,4 +1,4 @@
-"""Counts the arithmetic operations of one run."""
+"""Count the arithmetic operations of one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes at compile time what depends on constants only."""
+"""Compute at compile time what depends on constants only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tpuc_ops import top
 
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """Evaluate every operation whose operands are all constants; its results become constants of the same names."""
+    """Evaluate every operation whose operands are all constants; its results become constants with the same names."""
 
     name = "fold-constants"
 
@@ -41,7 +41,7 @@ class FoldConstants(Pass):
 
 
 class EvaluateConstant(Pattern):
-    """An op of constants is a constant; values that the network returns stay computed."""
+    """Evaluate an op with constant operands; values that the network returns stay computed."""
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         if not _may_fold(operation):

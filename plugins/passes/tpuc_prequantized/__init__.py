@@ -1,1 +1,1 @@
-"""Networks that come quantized, by QuantizeLinear and DequantizeLinear or as TFLite states types."""
+"""Pre-quantized networks, with QuantizeLinear and DequantizeLinear or with TFLite's quantized types."""

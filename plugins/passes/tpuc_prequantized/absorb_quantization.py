@@ -1,4 +1,4 @@
-"""Replaces the casts by which a network states its quantization with types."""
+"""Replace the casts that express a network's quantization by types."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tpuc_prequantized.moves import (
 )
 
 _STATED = (top.QuantizeLinear, top.DequantizeLinear, Dequantise)
-"""What states quantization: the ops that the pass takes away."""
+"""The ops that express quantization, which the pass removes."""
 
 
 @dataclass(frozen=True)
 class AbsorbQuantisation(Pass):
-    """QuantizeLinear and DequantizeLinear become the quantised types of values, and ops between them compute with
-    integers. Casts remain where floats are really computed.
+    """QuantizeLinear and DequantizeLinear become the quantized types of values, and ops between them compute on
+    integers. Casts remain where the network really computes in floats.
 
-    Raises InvalidModel for scales that contradict each other or are not above 0.
+    Raises InvalidModel for scales that contradict each other or are not positive.
     """
 
     name = "absorb-quantisation"

@@ -1,4 +1,4 @@
-"""Folds scales and offsets per channel behind integer products into filter scales and biases."""
+"""Fold scales and offsets per channel after integer products into filter scales and biases."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from tpuc_prequantized.casts import is_weight
 
 
 class AffineIntoFilter(Pattern):
-    """What scales and shifts the channels of a product whose filter is stored in integers: the filter's scales, and
-    the bias.
+    """Fold a scale and shift of the channels after a product with an integer filter into the filter's scales and the
+    bias.
 
-    Integers of channels with a negative factor change their sign, so they have zero point 0 and a number to change to.
+    The integers of channels with a negative factor change sign, so these need zero point 0 and must not hold the lowest
+    integer.
     """
 
     matches = (top.BatchNorm, top.Div, *AFFINE_OPS)
@@ -68,7 +69,7 @@ class AffineIntoFilter(Pattern):
 
 
 def _affine(operation: Operation, position: int, rewriter: Rewriter, axis: int) -> tuple[Array, Array] | None:
-    """Factor and summand of each channel; None where the operation does more."""
+    """Factor and summand of each channel; None where the operation does anything else."""
     op = operation.op
     if isinstance(op, top.BatchNorm):
         return _of_norm(op, operation.operands[1:], rewriter) if axis == 1 else None
@@ -88,7 +89,7 @@ def _of_norm(op: top.BatchNorm, constants: Sequence[Value], rewriter: Rewriter) 
 
 
 def _scaled(integers: Array, value: Value, factor: Array, along: int) -> tuple[Array, ElementType] | None:
-    """A filter times a factor of each channel of its axis `along`; None where that has no quantised type."""
+    """A filter times a factor per channel of its axis `along`; None where the result has no quantized type."""
     element = value.tensor.element
     assert isinstance(element, (Uniform, UniformPerAxis))
     if isinstance(element, Uniform) and factor[0] > 0 and (factor == factor[0]).all():

@@ -1,4 +1,4 @@
-"""Ops between casts of a quantized network that a chip computes from the integers of their operands."""
+"""Ops between casts of a pre-quantized network that a chip computes from the integers of their operands."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tpuc_ops.quant.casts import Dequantise, Quantise
 
 
 def computed_from_integers(module: Module, cells: Cells) -> set[str]:
-    """Names of those that take floats which were integers, and give floats which become some, where the chip's cell for
-    integers says that it keeps to what is stated on both sides.
+    """Names of ops with dequantized operands and requantized results, where the chip's integer cell preserves the
+    stated types on both sides.
     """
     return {operation.name for operation in module.main.operations[:-1] if _is_one(operation, module, cells)}
 
@@ -25,7 +25,7 @@ def _is_one(operation: Operation, module: Module, cells: Cells) -> bool:
 
 
 def _stated(operation: Operation, module: Module, cells: Cells) -> LoweringNode | None:
-    """The operation with the integers around it as its types; None where there are others than those."""
+    """The operation with the surrounding integers as its types; None where there are other values."""
     if len(operation.results) != 1:
         return None
     operands = list(_integers_behind(operation))
@@ -39,7 +39,7 @@ def _stated(operation: Operation, module: Module, cells: Cells) -> LoweringNode 
 
 
 def _integers_behind(operation: Operation) -> Iterator[TensorType | None]:
-    """The types of what its operands were before a cast, those of constants as they are; None for other floats."""
+    """The types of its operands before a cast, and those of constants unchanged; None for other floats."""
     for operand in operation.operands:
         if isinstance(operand.type, NoneType):
             yield ABSENT

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear as casts to and from quantised types, and casts that follow each other."""
+"""Turn QuantizeLinear and DequantizeLinear into casts to and from quantized types, and merge consecutive casts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tpuc_optimize.canonicalization.common import Names, is_output
 from tpuc_prequantized.common import CHIP_BITS
 
 NEAREST = Quantise(round_mode="HalfToEven")
-"""How QuantizeLinear rounds."""
+"""The rounding of QuantizeLinear."""
 
 
 class CastsFromStated(Pattern):
-    """A QuantizeLinear that only DequantizeLinears of the same parameters read, and those, become casts.
+    """A QuantizeLinear read only by DequantizeLinears with the same parameters becomes a cast, and so do these.
 
-    Integers of fewer bits are those of 8 bits whose operand is limited: chips saturate at 8 bits. Finer steps are left
-    out, because floats of chips have them; their limits stay, which are all that is left of a relu before them. `wide`
-    are the values of such steps.
+    Integers of fewer bits become 8-bit ones with a clipped operand, since chips saturate at 8 bits. Finer steps are
+    dropped, because chips compute these values in floats; their limits stay, as they may be all that is left of a relu.
+    `wide` are such values.
     """
 
     matches = (top.QuantizeLinear,)
@@ -67,7 +67,7 @@ class CastsFromStated(Pattern):
         return True
 
     def _to_floats(self, operation: Operation, op: top.QuantizeLinear, rewriter: Rewriter) -> bool:
-        """What reads the numbers again reads them unrounded; integers that are a result of the network stay."""
+        """Readers of the numbers get them unrounded; integers that are network results stay."""
         readers = [reader for reader in operation.result.users if isinstance(reader.op, top.DequantizeLinear)]
         if not readers:
             return False
@@ -78,7 +78,7 @@ class CastsFromStated(Pattern):
         return True
 
     def _limited(self, operation: Operation, op: top.QuantizeLinear, rewriter: Rewriter) -> Value:
-        """The operand between the smallest and the largest number that the integers mean."""
+        """The operand clipped to the range that the integers represent."""
         low, high = ((bound - op.y_zero_point[0]) * op.y_scale[0] for bound in integer_range(op.to))
         source = operation.operands[0]
         if is_within(source, low - op.y_scale[0] / 2, high + op.y_scale[0] / 2):
@@ -88,9 +88,9 @@ class CastsFromStated(Pattern):
 
 
 class StoredInputs(Pattern):
-    """A network input whose integers only DequantizeLinears of equal parameters read has their type.
+    """A network input whose integers are only read by DequantizeLinears with equal parameters gets their type.
 
-    Integers of more bits are whole numbers in floats.
+    Integers of more bits are integer-valued floats.
     """
 
     matches = (top.DequantizeLinear,)
@@ -114,7 +114,7 @@ class StoredInputs(Pattern):
 
 
 class CastsOfCasts(Pattern):
-    """Integers that were floats in between are only brought to the other scale."""
+    """Integers converted to floats and back are only rescaled."""
 
     matches = (Quantise,)
 
@@ -133,7 +133,7 @@ class CastsOfCasts(Pattern):
 
 
 class EqualCasts(Pattern):
-    """One cast to a type is enough for all who read it."""
+    """All readers share one cast per type."""
 
     matches = (Quantise,)
 
@@ -149,7 +149,7 @@ class EqualCasts(Pattern):
 
 
 def uniform(storage: str, scales: Sequence[float], zero_points: Sequence[int]) -> Uniform:
-    """The type of integers of an ONNX type such as UINT8 with one scale; those of 4 bits are stored in 8."""
+    """The type of integers of an ONNX type such as UINT8 with one scale; 4-bit ones are stored in 8 bits."""
     (scale,), (zero_point,) = scales, zero_points
     low, high = integer_range(storage)
     narrow = _bits(storage) < CHIP_BITS
@@ -158,7 +158,7 @@ def uniform(storage: str, scales: Sequence[float], zero_points: Sequence[int]) -
 
 
 def check_scales(operation: Operation, scales: tuple[float, ...]) -> None:
-    """Raise InvalidModel for a scale that is no scale."""
+    """Raise InvalidModel for an invalid scale."""
     bad = next((scale for scale in scales if not (math.isfinite(scale) and scale > 0)), None)
     if bad is not None:
         raise InvalidModel(
@@ -168,12 +168,12 @@ def check_scales(operation: Operation, scales: tuple[float, ...]) -> None:
 
 
 def is_weight(value: Value) -> bool:
-    """Is it a constant?"""
+    """True for a constant."""
     return value.defining is not None and isinstance(value.defining.op, top.Weight)
 
 
 def is_within(value: Value, low: float, high: float) -> bool:
-    """Is every element known to lie between these numbers?"""
+    """True if every element is known to lie between these numbers."""
     producer = value.defining
     if producer is None:
         return False

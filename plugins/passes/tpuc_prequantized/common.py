@@ -1,4 +1,4 @@
-"""What passes do with networks whose values and weights have scales before they are lowered."""
+"""Helpers of the passes on pre-quantized networks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tpuc_ops.quant.casts import Dequantise, Quantise
 from tpuc_optimize.canonicalization.common import insert_before
 
 CHIP_BITS = 8
-"""Of the integers that chips compute with."""
+"""Integer width of the chips."""
 
 STORED = (top.Conv, top.MatMul)
 """Products whose integer lowerings take filters as the network stores them: a fact about lowerings, not about ops."""
@@ -34,12 +34,12 @@ def computed_values(module: Module) -> Iterator[Value]:
 
 
 def network_inputs(module: Module) -> list[Operation]:
-    """The operations of its inputs, in order."""
+    """The network's input operations, in order."""
     return [operation for operation in module.main.operations if isinstance(operation.op, NetworkInput)]
 
 
 def has_scales(module: Module) -> bool:
-    """Is any value that an op computes stored as integers with a scale? Inputs may be bytes of images anyway."""
+    """True if any computed value is stored as scaled integers. Inputs may be image bytes anyway."""
     return any(
         value.tensor.is_quantised
         for value in computed_values(module)
@@ -48,7 +48,7 @@ def has_scales(module: Module) -> bool:
 
 
 def computes_floats(module: Module) -> bool:
-    """Does any op take floats and give floats?"""
+    """True if any op takes and returns floats."""
     return any(
         not any(isinstance(value.type, TensorType) and value.tensor.is_quantised for value in (*o.operands, *o.results))
         for o in module.main.operations[:-1]
@@ -57,7 +57,7 @@ def computes_floats(module: Module) -> bool:
 
 
 def bypass_casts(module: Module) -> None:
-    """Casts between floats and integers go where no value is an integer any more; outputs keep their names."""
+    """Remove casts between floats and integers where no value is an integer any more; outputs keep their names."""
     outputs = set(module.main.outputs)
     for operation in list(module.main.operations):
         if not isinstance(operation.op, (Quantise, Dequantise)):
@@ -73,7 +73,7 @@ def bypass_casts(module: Module) -> None:
 
 
 def changes_to_products(module: Module) -> None:
-    """A change from one scale to another is a product with 1, which chips have a lowering for."""
+    """Turn a rescaling cast into a product with 1, for which chips have a lowering."""
     for operation in list(module.main.operations):
         if isinstance(operation.op, Quantise) and operation.operands[0].tensor.is_quantised:
             op = top.MulConst(const_val=1.0)

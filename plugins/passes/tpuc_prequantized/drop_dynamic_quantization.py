@@ -1,4 +1,4 @@
-"""Keeps dynamically quantized activations in floats on chips that do not compute their integers."""
+"""Keep dynamically quantized activations in floats on chips that do not compute their integers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from tpuc_prequantized.integer_weights import make_integer_weights
 from tpuc_prequantized.scaled_back import is_scaled_back
 
 EXACT_MODE = "f32"
-"""Whose sums of products of bytes are exact."""
+"""The mode in which sums of products of bytes are exact."""
 
 
 @dataclass(frozen=True)
 class DropDynamicQuantisation(Pass):
-    """In other modes than f32, DynamicQuantizeLinear becomes its operand, with scale 1, where products of its integers
-    get the scale back: then the network means the same without the rounding.
+    """In modes other than f32, DynamicQuantizeLinear becomes its operand, with scale 1, where products of its integers
+    are scaled back: the network then has the same meaning without the rounding.
 
-    Sums of integers do not fit 16 bits, calibrated ranges round themselves, and where results have eight bits of
-    significand anyway, a rounding to 255 steps more loses decisions. There filters become whole numbers where factors
-    can move.
+    Sums of integers do not fit 16 bits, calibrated ranges round by themselves, and where results have eight significant
+    bits, another rounding to 255 steps loses predictions. Filters become integer-valued where factors can move.
     """
 
     name = "drop-dynamic-quantisation"
@@ -55,7 +54,7 @@ class DropDynamicQuantisation(Pass):
 
 
 def without_dynamic_quantisation(module: Module, context: PassContext) -> Module:
-    """A copy of a module, or itself where there is none."""
+    """A copy of a module without dynamic quantization, or the module itself where there is none."""
     if not _quantises_as_it_comes(module):
         return module
     copy = module.clone()
@@ -64,7 +63,7 @@ def without_dynamic_quantisation(module: Module, context: PassContext) -> Module
 
 
 def drop_dynamic_quantisation(module: Module, context: PassContext) -> int:
-    """Change the module; of how many tensors?"""
+    """Change the module; returns the number of changed tensors."""
     if not _quantises_as_it_comes(module):
         return 0
     remove_dead(module)
@@ -87,7 +86,7 @@ def _quantises_as_it_comes(module: Module) -> bool:
 
 
 def _drop(module: Module, operation: Operation, names: set[str]) -> None:
-    """Products of floats get other names, since their values are others."""
+    """Rename products of floats, since their values change."""
     whole, scale, _ = operation.results
     for user in whole.users:
         name = free_name(f"{user.name}_float", names.__contains__)

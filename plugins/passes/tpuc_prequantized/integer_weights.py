@@ -1,4 +1,4 @@
-"""Finds filters that are integers times a factor, and moves the factor to the next filters."""
+"""Find filters that are integers times a factor, and move the factor to the next filters."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tpuc_prequantized.common import CHIP_BITS
 
 @dataclass(frozen=True)
 class IntegerWeightOptions:
-    """What counts as integers times a factor."""
+    """When filters count as integers times a factor."""
 
     tolerance: float = 1e-3
-    """Of a step. Rounding a product of 255 and its factor in float32 leaves 1.5e-5."""
+    """In steps. Rounding a product of 255 and its factor in float32 leaves 1.5e-5."""
 
 
 OPTIONS = IntegerWeightOptions()
 
 
 def make_integer_weights(module: Module) -> None:
-    """Let filters be whole numbers times a power of two, which floats of eight bits hold exactly."""
+    """Make filters integers times a power of two, which bf16 represents exactly."""
     if stated_factors(module):
         return
     changed: dict[str, Array] = {}

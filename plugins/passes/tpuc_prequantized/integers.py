@@ -1,4 +1,4 @@
-"""Ops between casts compute with the integers."""
+"""Let ops between casts compute on the integers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tpuc_optimize.canonicalization.relu import ReluIntoProducer
 from tpuc_prequantized.casts import NEAREST, is_weight
 
 BIAS = 2
-"""Operand of a product; its scale is that of the sums."""
+"""Position of the bias of a product; its scale is that of the sums."""
 
 
 class ComputeIntegers(Pattern):
-    """An op whose operands were all integers, and whose result is cast to integers only, computes with them."""
+    """An op with dequantized operands and a result that is only quantized computes on integers."""
 
     matches = (Quantise,)
 
@@ -63,7 +63,7 @@ class ComputeIntegers(Pattern):
 
 
 class ReluIntoIntegers(Pattern):
-    """A relu between values of one scale goes into the op before it."""
+    """A relu between values of one scale is fused into the op before it."""
 
     matches = (top.Relu,)
 
@@ -78,12 +78,12 @@ class ReluIntoIntegers(Pattern):
 
 
 def _rounding_to_even(op: Op) -> Op:
-    """Others have exact sums, or round nothing."""
+    """The op with rounding half to even; ops with exact sums or without rounding stay."""
     return dataclasses.replace(op, round_mode="HalfToEven") if isinstance(op, Rescales) else op
 
 
 def _stored(operation: Operation, index: int) -> Value | None:
-    """The integers behind an operand, or what needs none; None where the operand is a float."""
+    """The integers of an operand, or an operand that needs none; None where the operand is a float."""
     value = operation.operands[index]
     if isinstance(value.type, NoneType):
         return value
@@ -97,7 +97,7 @@ def _stored(operation: Operation, index: int) -> Value | None:
 
 
 def _stored_bias(rewriter: Rewriter, op: Product, operands: Sequence[Value]) -> Array | None:
-    """The bias in whole steps of the sums, empty when there is none; None where 32 bits do not hold it."""
+    """The bias in integer steps of the sums, empty when there is none; None where it exceeds 32 bits."""
     if len(operands) <= BIAS or isinstance(operands[BIAS].type, NoneType):
         return np.empty(0, np.int32)
     source, filters, bias = operands

@@ -1,4 +1,4 @@
-"""What was calibrated in a network that is quantised in part joins what is stored."""
+"""Connect calibrated values of a partly quantized network with the stored ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tpuc_ops.quant.casts import Dequantise, Quantise
 
 
 def join_calibrated(module: Module) -> None:
-    """Casts between calibrated values and stored ones go: the values of both sides have the stored type."""
+    """Remove casts between calibrated and stored values: both sides get the stored type."""
     outputs = set(module.main.outputs)
     for operation in list(module.main.operations):
         if isinstance(operation.op, Quantise) and _is_calibrated(operation.operands[0]):

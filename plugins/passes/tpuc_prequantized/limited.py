@@ -1,7 +1,7 @@
-"""Values of a quantized network that lose their integers keep their limits: saturation is part of what they mean.
+"""Keep the limits of pre-quantized values that become floats: saturation is part of their meaning.
 
-A quantizer folds a relu into the lowest integer, and percentile calibration leaves out what lies far away. Symmetric
-integers reach as far on both sides of 0, and some lowerings pass on the integers of their operands.
+A quantizer folds a relu into the lowest integer, and percentile calibration clips outliers. Symmetric integers reach
+equally far on both sides of 0, and some lowerings pass on the integers of their operands.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tpuc_prequantized.common import computed_values
 def keep_limits(
     module: Module, kept: Collection[Value], modes: MutableMapping[str, str], cells: Cells | None
 ) -> set[Value]:
-    """Put a Clip behind every value that is stated, not among the `kept` ones, and may lie beyond its limits; return
-    what they clip. `modes` of operations by name follow those that are renamed, since a Clip has the name of the value.
-    `cells` say what reads an input as the float that it comes as.
+    """Add a Clip after every stated value, except the `kept` ones, that may exceed its limits; return the clipped
+    values. `modes` of operations follow renames, since a Clip takes over the name of the value. `cells` tell which
+    inputs are read as floats.
     """
     clipped: set[Value] = set()
     names = {value.name for value in computed_values(module)}
@@ -56,14 +56,16 @@ def keep_limits(
 
 
 def _is_symmetric_input(operation: Operation, element: Uniform, module: Module, cells: Cells | None) -> bool:
-    """Is it cast from floats to integers that reach as far on both sides of 0, to a step? Casts saturate."""
+    """True for a cast from floats to integers that reach equally far on both sides of 0, to within a step. Casts
+    saturate.
+    """
     low, high = (bound - element.zero_point for bound in element.bounds)
     even = isinstance(operation.op, NetworkInput) and (abs(high + low) <= 1 or low == 0)
     return even and (cells is None or _is_read_stored(operation.result, module, cells))
 
 
 def _is_read_stored(value: Value, module: Module, cells: Cells) -> bool:
-    """Do all that read it, also after it was moved, take the integers of the mode?"""
+    """True if all readers, directly or after moves, take the integers of the mode."""
     for user, index in value.uses:
         if isinstance(user.op, MovesElements):
             if not all(_is_read_stored(result, module, cells) for result in user.results):
@@ -79,7 +81,7 @@ def _is_read_stored(value: Value, module: Module, cells: Cells) -> bool:
 
 
 def _lies_within(value: Value, element: Uniform, low: float, high: float) -> bool:
-    """Does its op give no other numbers than these, but for half a step, or those of operands with the same limits?"""
+    """True if its op cannot exceed these limits by more than half a step, or its operands have the same limits."""
     operation = value.defining
     assert operation is not None
     operands = [one for one in operation.operands if not one.is_constant and isinstance(one.type, TensorType)]
@@ -90,5 +92,5 @@ def _lies_within(value: Value, element: Uniform, low: float, high: float) -> boo
 
 
 def _is_between(op: Op) -> bool:
-    """Does it give numbers between the smallest and the largest of its operands?"""
+    """True if its results lie between the smallest and the largest operand."""
     return isinstance(op, (KeepsScale, top.AvgPool))

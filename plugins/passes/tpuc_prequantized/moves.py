@@ -1,4 +1,4 @@
-"""Casts change places with what only moves elements, so that integers are moved and the casts meet."""
+"""Exchange casts and ops that only move elements, so that integers are moved and casts meet."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tpuc_optimize.canonicalization.common import Names, is_output
 from tpuc_prequantized.casts import is_weight
 
 _ROUNDING = 1e-3
-"""Of a step: what float32 leaves of a quotient of 16 bits."""
+"""In steps: rounding error of a 16-bit quotient in float32."""
 
 
 class WeightsMoved(Pattern):
-    """Another shape or order of a quantised constant is a quantised constant."""
+    """Reshaping or permuting a quantized constant gives a quantized constant."""
 
     matches = (top.Flatten, top.Permute, top.Reshape, top.Squeeze, top.Unsqueeze)
 
@@ -56,7 +56,7 @@ class WeightsMoved(Pattern):
 
 
 class RealBeforeMoves(Pattern):
-    """Integers that are moved, or of which the largest are taken, and then dequantised, are dequantised first."""
+    """Dequantize before moves and maxima instead of after them."""
 
     matches = (top.DequantizeLinear,)
 
@@ -89,7 +89,7 @@ class RealBeforeMoves(Pattern):
 
 
 class MovesBeforeCasts(Pattern):
-    """What moves floats that were integers moves the integers."""
+    """Moves of dequantized floats become moves of the integers."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -117,7 +117,9 @@ class MovesBeforeCasts(Pattern):
 
 
 class CastsBeforeMoves(Pattern):
-    """A cast to integers goes before what only moves elements, or keeps their order, towards what computes them."""
+    """A cast to integers moves before ops that only move elements, or keep their order, towards the op that
+    computes them.
+    """
 
     matches = (Quantise,)
 
@@ -143,7 +145,7 @@ class CastsBeforeMoves(Pattern):
 
 
 class WeightsAsFloats(Pattern):
-    """A quantised constant that an op of floats reads is what its integers stand for."""
+    """A quantized constant that a float op reads becomes the real numbers of its integers."""
 
     matches = (Dequantise,)
 
@@ -167,19 +169,19 @@ def _passes(op: Op) -> bool:
 
 
 def _keeps(op: Op) -> bool:
-    """Are its results elements of its first operand, or a constant around them?"""
+    """True if its results are elements of the first operand, or a constant padding."""
     return isinstance(op, top.Pad) or (isinstance(op, PicksElements) and _passes(op))
 
 
 def _in_floats(op: Op, read: top.DequantizeLinear) -> Op:
-    """A move of integers as one of what they mean."""
+    """A move of integers as a move of their real values."""
     if not isinstance(op, top.Pad):
         return op
     return top.Pad(paddings=op.paddings, mode=op.mode, val=(op.val - read.x_zero_point[0]) * read.x_scale[0])
 
 
 def _has_integer(op: Op, element: Uniform) -> bool:
-    """Is what a move puts around the elements one of these integers?"""
+    """True if the padding value of a move is representable by these integers."""
     if not isinstance(op, top.Pad) or op.mode != "constant":
         return True
     number = op.val / element.scale + element.zero_point
@@ -188,7 +190,7 @@ def _has_integer(op: Op, element: Uniform) -> bool:
 
 
 def _moved_axis(op: Op, before: Sequence[int], after: Sequence[int], axis: int) -> int | None:
-    """Where the dimension of the scales is after a move; None where it is no dimension of its own any more."""
+    """The axis of the scales after a move; None where it is merged with others."""
     if isinstance(op, top.Permute):
         return op.order.index(axis)
     assert isinstance(op, ShapeOnly)

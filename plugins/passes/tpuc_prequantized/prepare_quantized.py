@@ -1,4 +1,4 @@
-"""Brings a pre-quantized network into the form that a chip's integer lowerings take."""
+"""Convert a pre-quantized network to the form that a chip's integer lowerings take."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from tpuc_prequantized.wide_integers import has_wide_inputs, reads_inputs, wide_
 
 @dataclass(frozen=True)
 class PrepareQuantised(Pass):
-    """Chooses the integer mode, the result `mode`: with zero points where the chip has it, else symmetric
-    through `requantise-symmetric`. Integers that chips do not have become floats, where a float mode was asked for.
+    """Chooses the integer mode, the result `mode`: with zero points where the chip supports them, else symmetric
+    through `requantise-symmetric`. Integer types that the chip lacks become floats if a float mode was requested.
 
     With zero points every value keeps its scale, bytes are unsigned where none is below 0, and inputs become floats
-    that are quantised first, as everywhere else. Ops of the network that compute with floats get the chip's float mode,
-    but for those whose results were calibrated, and those between casts that the chip computes as they state it: they
-    compute with integers, too. What inputs were in the file is the result `file_inputs`.
+    that are quantized first, as for other networks. Float ops of the network get the chip's float mode, except those
+    with calibrated results and those between casts that the chip computes on integers with the stated types. The result
+    `file_inputs` holds the inputs' types in the file.
     """
 
     name = "prepare-quantised"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises UsageError for a float mode other than the default one, Unsupported for values of more bits
-        than chips have, where no float mode was asked for.
+        """See Pass; raises UsageError for a float mode other than the default one, Unsupported for integers wider than
+        the chip's, where no float mode was requested.
         """
         is_quantised = has_scales(module)
         if not (is_quantised or has_wide_inputs(module)):
@@ -96,7 +96,7 @@ class PrepareQuantised(Pass):
 
 
 def _file_inputs(module: Module) -> dict[str, TensorType]:
-    """The inputs that the file takes as quantised integers, by name."""
+    """The inputs that are quantized integers in the file, by name."""
     return {one.name: one.result.tensor for one in network_inputs(module) if one.result.tensor.is_quantised}
 
 
@@ -105,7 +105,7 @@ def _has_range(type_: TensorType) -> bool:
 
 
 def _floats(module: Module) -> list[str]:
-    """Ops that give floats in the quantised network."""
+    """Ops that return floats in the pre-quantized network."""
     return [
         operation.name
         for operation in module.main.operations[:-1]
@@ -131,7 +131,7 @@ def _make_plain(module: Module) -> None:
 
 
 def _quantise_input(operation: Operation, names: set[str]) -> None:
-    """The input becomes floats, and a Quantise follows."""
+    """Make the input a float, followed by a Quantize."""
     value: Value = operation.result
     name = free_name(f"{value.name}_i8", names.__contains__)
     names.add(name)

@@ -1,4 +1,4 @@
-"""Requantizes a network with zero points for chips whose integers have none."""
+"""Requantize a network with zero points for chips whose integers have none."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from tpuc_prequantized.zero_points import kept_elements
 
 @dataclass(frozen=True)
 class RequantiseSymmetric(Pass):
-    """Values keep their integers where 0 is the lowest of them, or the middle, or where the ops around them fold zero
-    points into biases and tables. So do inputs that are only ever quantised, where the result `stored_inputs` lets
-    them: casts of these chips are symmetric, and round halves otherwise than the network. All others get the range that
-    their integers span as calibration, which the chip quantises symmetrically. Filters keep their integers, other
-    weights become the numbers they stand for.
+    """Values keep their integers where 0 is the lowest of them, or the middle, or where the surrounding ops fold zero
+    points into biases and tables. So do inputs that are only quantized, where the result `stored_inputs` allows it:
+    casts of these chips are symmetric, and round halves differently from the network. All others get the range of
+    their integers as calibration, which the chip quantizes symmetrically. Filters keep their integers, other weights
+    become real numbers.
 
-    A remark says how many values lose resolution, and how much the worst does: a range that lies to one side of 0 is
-    widened to the other side.
+    A remark tells how many values lose resolution, and the largest loss: a range on one side of 0 is widened to the
+    other side.
     """
 
     name = "requantise-symmetric"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; a network without scales stays as it is. Without a chip no zero point is kept."""
+        """See Pass; a network without scales stays unchanged. Without a chip no zero point is kept."""
         if not has_scales(module):
             return False
         changes_to_products(module)
@@ -89,7 +89,7 @@ class RequantiseSymmetric(Pass):
 
     @staticmethod
     def _settle(value: Value, kept: Uniform | None, made_of_floats: bool, divisor: int | None) -> float:
-        """How many times as large the step of the value becomes; 1 for what keeps it or was no integer."""
+        """The ratio by which the step of the value grows; 1 for values that keep it or were no integers."""
         element = value.tensor.element
         if not isinstance(element, Uniform):
             return 1.0
@@ -110,8 +110,8 @@ class RequantiseSymmetric(Pass):
 
 
 def _round_moved_averages(module: Module, kept: Mapping[Value, Uniform]) -> None:
-    """Signed integers that are averaged as unsigned ones: halves of those below 0 still go down. Those above lie in the
-    upper half of the range of a value that is never negative, few of them.
+    """Average signed integers as unsigned ones: halves below 0 still round down. Halves above 0 are in the upper half
+    of the range of a value that is never negative, and rare.
     """
     for operation in module.main.operations:
         if not isinstance(operation.op, top.AvgPool) or not operation.result.tensor.is_quantised:
@@ -123,7 +123,7 @@ def _round_moved_averages(module: Module, kept: Mapping[Value, Uniform]) -> None
 
 
 def _made_of_floats(module: Module, whole: Collection[str]) -> set[Value]:
-    """Values that a cast from floats makes integers, or will; ops of these names give integers at once."""
+    """Values that a cast from floats makes integers, now or later; ops with these names return integers directly."""
     inputs = {*module.main.inputs}
     for operation in module.main.operations:
         if isinstance(operation.op, NetworkInput):

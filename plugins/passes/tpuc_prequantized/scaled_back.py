@@ -1,4 +1,4 @@
-"""Which tensors that are quantised as they come get their scale back."""
+"""Find dynamically quantized tensors whose scale is multiplied back."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tpuc_ops import top
 
 
 class _Kind(enum.Enum):
-    """What a value is made of: linear in the integers alone, in the scale alone."""
+    """The composition of a value: linear in the integers alone, or in the scale alone."""
 
     PRODUCT = enum.auto()
     SCALE = enum.auto()
 
 
 def is_scaled_back(operation: Operation, module: Module) -> bool:
-    """Do only products read the integers of a DynamicQuantizeLinear, each of which is multiplied by its scale exactly
-    once?
+    """True if only products read the integers of a DynamicQuantizeLinear, and each is multiplied by its scale exactly
+    once.
     """
     if not isinstance(operation.op, top.DynamicQuantizeLinear):
         return False
@@ -33,7 +33,7 @@ def is_scaled_back(operation: Operation, module: Module) -> bool:
 
 
 def _products(whole: Value, module: Module) -> Iterator[Operation]:
-    """The products that have it on the left, nothing of it on the right, and nothing else."""
+    """The products with it on the left and nothing derived from it on the right; None where there are other readers."""
     for user, position in whole.uses:
         op = user.op
         plain = isinstance(op, (top.Conv, top.MatMul)) and not op.do_relu
@@ -49,7 +49,7 @@ def _is_nothing(bias: Value, module: Module) -> bool:
 
 
 def _follow(reader: Operation, kinds: dict[Value, _Kind]) -> bool:
-    """Note of what kind the result of a reader is; False where it is neither linear nor scaled."""
+    """Record the kind of a reader's result; False where it is neither linear nor scaled."""
     op = reader.op
     given = [kinds[operand] for operand in reader.operands if operand in kinds]
     match op, given:

@@ -1,4 +1,4 @@
-"""Bytes of quantised networks, signed or not, as chips are quickest with them."""
+"""Choose signed or unsigned bytes for pre-quantized values by the chip's speed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def plain_bytes(element: Uniform) -> Uniform:
 
 
 def with_sign(element: Uniform, *, unsigned: bool) -> Uniform:
-    """The same numbers as bytes without or with sign."""
+    """The same numbers as signed or unsigned bytes."""
     if unsigned == element.storage.is_unsigned:
         return element
     move = 128 if unsigned else -128
@@ -27,8 +27,8 @@ def with_sign(element: Uniform, *, unsigned: bool) -> Uniform:
 
 
 def kept_signed(module: Module) -> set[Value]:
-    """Values whose signed bytes stay signed: inputs and outputs, which users may take as the network has them, and
-    those around averages, which round them away from 0.
+    """Values whose signed bytes stay signed: inputs and outputs, which users access as in the network, and operands and
+    results of averages, which round them away from 0.
     """
     kept = {*module.main.inputs, *module.main.outputs}
     for operation in module.main.operations:

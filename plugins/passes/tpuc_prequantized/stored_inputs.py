@@ -1,4 +1,4 @@
-"""Inputs of a network that is quantised already, given as the integers that it makes of them."""
+"""Inputs of a pre-quantized network that may be passed as quantized integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_prequantized.common import network_inputs
 
 
 def given_as_stored(module: Module, context: PassContext) -> dict[Value, RoundMode | None]:
-    """Inputs that may be given as the network quantises them, and how it rounds: it does nothing else with them."""
+    """Inputs that may be passed quantized, and the network's rounding: it only quantizes them."""
     inputs = network_inputs(module)
     chosen = context.find(STORED_INPUTS, frozenset(range(len(inputs))))
     found: dict[Value, RoundMode | None] = {}
@@ -33,7 +33,7 @@ def given_as_stored(module: Module, context: PassContext) -> dict[Value, RoundMo
 def take_integers(
     operation: Operation, element: Uniform, round_mode: RoundMode | None, module: Module, context: PassContext
 ) -> None:
-    """The input takes integers, and says so."""
+    """Change the input's type to integers."""
     argument = operation.operands[0]
     argument.type = argument.tensor.with_element(element)
     if isinstance(operation.op, top.Input):

@@ -1,4 +1,4 @@
-"""Weights that a quantized network stores as integers, as the numbers that they stand for."""
+"""Replace stored integer weights of a pre-quantized network by real numbers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tpuc_prequantized.common import STORED
 
 
 def dequantise_weights(module: Module, *, but_filters: bool = False, but_biases: bool = False) -> None:
-    """Weights become the numbers that their integers stand for, one for each use; with `but_filters` and `but_biases`
-    not the integers of those that lowerings take as they are.
+    """Replace weights by the real numbers of their integers, one copy per use; `but_filters` and `but_biases` keep the
+    integers of those that lowerings accept.
     """
     for operation in list(module.main.operations):
         product = isinstance(operation.op, Product) and operation.operands[0].tensor.is_quantised
@@ -34,7 +34,7 @@ def dequantise_weights(module: Module, *, but_filters: bool = False, but_biases:
 
 
 def _real(module: Module, operation: Operation, index: int, product: bool) -> Array | None:
-    """What the weight at operand `index` stands for; None when it is a float already."""
+    """The real numbers of the weight at operand `index`; None when it is a float already."""
     operand = operation.operands[index]
     type_, array = operand.tensor, module.weights[operand.name]
     if type_.is_quantised:
@@ -57,7 +57,7 @@ def _product_of(operation: Operation) -> Product:
 
 
 def _steps_of_filter(module: Module, operation: Operation) -> tuple[float, ...] | None:
-    """The scales of a filter whose numbers are bytes with sign, which lowerings can take them for again."""
+    """The scales of a filter with signed 8-bit integers, by which lowerings can recover them."""
     type_, stored = operation.operands[1].tensor, module.weights[operation.operands[1].name]
     element = type_.element
     if not isinstance(element, (Uniform, UniformPerAxis)):

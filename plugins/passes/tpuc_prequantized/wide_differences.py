@@ -1,4 +1,4 @@
-"""Computes 16-bit differences of 8-bit values in floats where a network squares them."""
+"""Compute 16-bit differences of 8-bit values in floats where a network squares them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc_prequantized.common import computed_values
 
 
 def differences_to_floats(module: Module) -> None:
-    """So are their squares, until they are rounded to their own 8 bits."""
+    """Convert such differences and their squares to floats, until the squares are rounded to 8 bits."""
     names = {value.name for value in computed_values(module)}
 
     def before(anchor: Operation, op: Op, operands: list[Value]) -> Value:
@@ -36,7 +36,7 @@ def differences_to_floats(module: Module) -> None:
 
 
 def _widens(operation: Operation) -> bool:
-    """Does it make 16 bits of 8, for squares only?"""
+    """True if it produces 16 bits from 8, for squares only."""
     if not isinstance(operation.op, top.Sub) or not operation.result.tensor.is_quantised:
         return False
     bits = operation.result.tensor.storage.bits

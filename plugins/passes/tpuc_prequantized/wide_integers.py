@@ -1,4 +1,4 @@
-"""Handles networks that are quantized to more bits than a chip's integers have."""
+"""Handle networks quantized to more bits than a chip's integers have."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tpuc_prequantized.stored_weights import dequantise_weights
 
 
 def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Callable[[str], None]) -> bool:
-    """Where a value has more bits, every integer becomes the float that it stands for, if `mode` is one of floats.
+    """Where a value has more bits, convert all integers to floats, if `mode` is a float mode.
 
-    Was there such a value? Raises Unsupported for another mode.
+    Returns True if there was such a value. Raises Unsupported for another mode.
     """
     wide = next((value for value in computed_values(module) if _is_wide(value)), None)
     if wide is None:
@@ -51,12 +51,12 @@ def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Cal
 
 
 def has_wide_inputs(module: Module) -> bool:
-    """Does the network take integers with a scale of more bits than chips compute with?"""
+    """True if the network takes scaled integers wider than the chip's."""
     return bool(_wide_inputs(module))
 
 
 def reads_inputs(module: Module, chip: ChipDescription, context: PassContext) -> bool:
-    """Does the chip make floats of such integers?"""
+    """True if the chip can convert such integers to floats."""
     casts = (Node(tpu.Cast(), (type,), (type.with_element(F32),)) for type in _wide_inputs(module))
     return all(has_kernel(context, chip, cast) for cast in casts)
 

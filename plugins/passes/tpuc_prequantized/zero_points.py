@@ -1,4 +1,4 @@
-"""Decides which values of a pre-quantized network keep their integers on chips without zero points."""
+"""Decide which values of a pre-quantized network keep their integers on chips without zero points."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ _FLOATS = (Wants.FLOAT, Wants.INDEX, Wants.EXACT)
 
 
 def kept_elements(module: Module, cells: Cells, floats: Collection[Value]) -> dict[Value, Uniform]:
-    """How they are stored: as unsigned or signed bytes without a zero point where one of them is possible, else with
-    one where all ops around the value take it. `floats`, values that are made of floats, are left out: casts know no
-    zero point.
+    """The stored types: unsigned or signed bytes without a zero point where possible, else with one where all
+    surrounding ops accept it. `floats`, values computed from floats, are left out: casts do not support zero points.
     """
     elements = {
         value: value.tensor.uniform
@@ -45,12 +44,12 @@ def kept_elements(module: Module, cells: Cells, floats: Collection[Value]) -> di
 
 
 def _is_whole(element: Uniform) -> bool:
-    """Does it use all integers of its storage? Chips saturate there and nowhere else."""
+    """True if it uses all integers of its storage, where chips saturate."""
     return element.low is None and element.high is None
 
 
 def _without_point(element: Uniform) -> Uniform | None:
-    """The same integers as bytes of which 0 means 0, where there are some."""
+    """The same integers as bytes with zero point 0, where possible."""
     both = (with_sign(element, unsigned=unsigned) for unsigned in (True, False))
     return next((stored for stored in both if not stored.zero_point), None)
 
@@ -58,9 +57,9 @@ def _without_point(element: Uniform) -> Uniform | None:
 def _with_point(
     value: Value, element: Uniform, takes: Collection[Operation], module: Module, cells: Cells
 ) -> Uniform | None:
-    """The same integers as bytes with a zero point, None where they need none or may have none. They are unsigned,
-    since a large zero point is the more exact in a bias, unless they become floats. Inputs are bytes as the network's
-    file takes them where ops compute with them at once.
+    """The same integers as bytes with a zero point, None where they need none or must not have one. They are unsigned,
+    since a large zero point is more exact in a bias, unless they become floats. Inputs are bytes as in the network's
+    file where ops compute with them directly.
     """
     producer = value.defining
     if producer is None:
@@ -81,7 +80,7 @@ def _with_point(
 
 
 def _computes(users: Iterable[Operation], takes: Collection[Operation]) -> bool:
-    """Do ops with an arithmetic for zero points read them, all of them, and none that is particular about signs?"""
+    """True if only ops with zero-point arithmetic read them, none of which requires a sign."""
     return all(user in takes and not _is_particular(user) for user in users)
 
 
@@ -90,18 +89,18 @@ def _is_particular(operation: Operation) -> bool:
 
 
 def _passes_on(operation: Operation) -> bool:
-    """Are the integers of its results those of its operands? Where it stood between casts scales may differ."""
+    """True if its results hold the integers of its operands; between casts the scales may differ."""
     values = [value for value in (*operation.operands, *operation.results) if _is_integer(value)]
     return isinstance(operation.op, KeepsScale) and len({value.tensor.element for value in values}) == 1
 
 
 def _adds_two(operation: Operation) -> bool:
-    """Is it a sum of computed values? Beside a constant its operand may be of any sign."""
+    """True for a sum of computed values. With a constant, the operand may have either sign."""
     return isinstance(operation.op, _SUMS) and not any(operand.is_constant for operand in operation.operands)
 
 
 def _takes(operation: Operation, module: Module, cells: Cells) -> bool:
-    """Does the chip compute it with zero points?"""
+    """True if the chip computes it with zero points."""
     if is_kept(operation) or isinstance(operation.op, Return):
         return False
     mode = cells.mode_of(operation)
@@ -113,7 +112,7 @@ def _takes(operation: Operation, module: Module, cells: Cells) -> bool:
 
 
 def _reads_floats(operation: Operation, index: int, module: Module, cells: Cells) -> bool:
-    """Is the operand cast to a float? A softmax is the same for integers that are all moved."""
+    """True if the operand is cast to a float. A softmax is invariant to a common offset of its integers."""
     if isinstance(operation.op, (Return, top.Softmax)):
         return True
     mode = cells.mode_of(operation)

@@ -1,4 +1,4 @@
-"""What several patterns need: constants of the graph, names for new ones, and taking an operation out."""
+"""Helpers of several patterns: constants, new names, and removing an operation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tpuc_ops.arrays import Array
 
 
 class Names:
-    """Names of all values of a module, so that new ones are new."""
+    """The names of all values of a module, to keep new ones unique."""
 
     def __init__(self, module: Module) -> None:
         self._taken = {value.name for operation in module.walk() for value in operation.results}
         self._taken |= module.weights.names()
 
     def new(self, wanted: str) -> str:
-        """`wanted`, with a number when it is taken."""
+        """`wanted`, with a number appended when it is taken."""
         name = free_name(wanted, self._taken.__contains__)
         self._taken.add(name)
         return name
@@ -27,18 +27,18 @@ def new_weight(rewriter: Rewriter, names: Names, wanted: str, array: Array) -> V
 
 
 def sole_producer(operation: Operation, index: int = 0) -> Operation | None:
-    """Who computes an operand that nobody else reads; None when others read it too or it is an argument."""
+    """The op that computes an operand without other readers; None otherwise, and for arguments."""
     value = operation.operands[index]
     return value.defining if len(value.uses) == 1 else None
 
 
 def is_output(value: Value) -> bool:
-    """Does the function return it?"""
+    """True if the function returns it."""
     return any(isinstance(user.op, Return) for user, _ in value.uses)
 
 
 def bypass(operation: Operation, rewriter: Rewriter) -> bool:
-    """Take out an operation that only passes its operand on; an output's name moves to whoever computes it now."""
+    """Remove an operation that only passes on its operand; an output's name moves to the op that now computes it."""
     value = operation.operands[0]
     if is_output(operation.result):
         producer = value.defining
@@ -52,8 +52,8 @@ def bypass(operation: Operation, rewriter: Rewriter) -> bool:
 
 
 class FloatOnly(Pattern):
-    """Another pattern, where no operand and no result is quantised: integers round at every op, so fusing two of them
-    is another network.
+    """Applies another pattern only where no operand and no result is quantized: integers round at every op, so fusing
+    two of them changes the network.
     """
 
     def __init__(self, inner: Pattern) -> None:
@@ -68,6 +68,6 @@ class FloatOnly(Pattern):
 
 
 def insert_before(anchor: Operation, operation: Operation) -> Value:
-    """Put an operation before another one; its result."""
+    """Insert an operation before another one and return its result."""
     assert anchor.block is not None
     return anchor.block.insert_before(anchor, operation).result

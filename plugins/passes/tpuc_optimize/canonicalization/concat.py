@@ -1,4 +1,4 @@
-"""Concatenations where they cost least."""
+"""Move concatenations to where they cost least."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tpuc_optimize.canonicalization.common import Names, sole_producer
 
 @dataclass(frozen=True)
 class PermuteBeforeConcat(Pattern):
-    """A permutation that makes the axis of a concatenation an outer one goes before it, part by part.
+    """Move a permutation that makes the axis of a concatenation an outer one before it, part by part.
 
-    Parts that lie one after the other in memory need no copy, so that only the permutation moves data.
+    Contiguous parts need no copy, so that only the permutation moves data.
     """
 
     names: Names

@@ -1,4 +1,4 @@
-"""Softmaxes that are guarded against rows of which every place is hidden."""
+"""Softmaxes guarded against fully masked rows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from tpuc_ops import top
 from tpuc_optimize.canonicalization.common import Names
 
 HIDDEN_ROW = -(2.0**99)
-"""Scores that are lower are all hidden: chips without infinities hold -inf as their lowest number, or as -2 ** 100."""
+"""Scores below this are all masked: chips without infinities store -inf as their lowest number, or as -2 ** 100."""
 
 
 @dataclass(frozen=True)
 class GuardedSoftmax(Pattern):
-    """``Where(IsNaN(softmax(s)), 0, softmax(s))``, as PyTorch writes attention with masks of -inf, asks the scores.
+    """``Where(IsNaN(softmax(s)), 0, softmax(s))``, as PyTorch writes attention with masks of -inf, tests the scores
+    instead.
 
-    A row of -inf alone gives NaN, but on chips whose lowest number stands for -inf it gives equal shares.
+    A row of -inf alone gives NaN, but equal shares on chips whose lowest number stands for -inf.
     """
 
     names: Names
@@ -42,7 +43,7 @@ class GuardedSoftmax(Pattern):
 
 
 class HiddenRow(Pattern):
-    """``x == -inf``, as ONNX writes attention, asks whether x is lower than all numbers that are not hidden."""
+    """``x == -inf``, as ONNX writes attention, becomes a test for scores below all numbers that are not masked."""
 
     matches = (top.Compare, top.CompareConst)
 
@@ -63,14 +64,14 @@ class HiddenRow(Pattern):
 
 
 def _beside_minus_infinity(operation: Operation, module: Module) -> int | None:
-    """The position of what is compared with a constant of -inf alone."""
+    """The position of the operand that is compared with a constant of -inf alone."""
     arrays = [module.constant(value) for value in operation.operands[:2]]
     hidden = [array is not None and array.dtype.kind == "f" and bool((array == -math.inf).all()) for array in arrays]
     return {(False, True): 0, (True, False): 1}.get((hidden[0], hidden[1]))
 
 
 def _checked_for_nan(value: Value) -> Value | None:
-    """What is compared with itself: only NaN differs from it."""
+    """The value that is compared with itself: only NaN differs from itself."""
     compare = value.defining
     if compare is None or not isinstance(compare.op, top.Compare) or compare.op.mode != "NotEqual":
         return None

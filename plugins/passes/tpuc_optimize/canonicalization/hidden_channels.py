@@ -1,4 +1,4 @@
-"""Channels that a constant hides are hidden behind the product that computes them."""
+"""Apply constants that mask channels after the product that computes them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tpuc_optimize.canonicalization.masks import HIDDEN, hides_channels
 
 @dataclass(frozen=True)
 class MaskOutOfProduct(Pattern):
-    """``x @ w + b`` with a `b` that hides channels is ``(x @ w + c) + m``, where `m` hides them: a product whose scale
-    holds both has one step for all scores.
+    """``x @ w + b`` with a `b` that masks channels becomes ``(x @ w + c) + m`` with the mask `m`: a product whose scale
+    covers both would have one step for all scores.
     """
 
     names: Names

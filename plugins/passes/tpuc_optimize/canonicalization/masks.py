@@ -1,5 +1,5 @@
-"""Finds attention masks: numbers far below all others that are added to scores, or chosen instead of them, to hide
-places from a softmax or a maximum.
+"""Find attention masks: numbers far below all others, added to scores or selected instead of them, to exclude places
+from a softmax or a maximum.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.traits import Concatenates, ExtractsFeatures, Repeats, StridedView, states
 
 HIDDEN = 50.0
-"""A number so far below 0 hides a place: exp(-50) is 2e-22. Swin hides with -100; learned position biases of trained
-networks stay within 20. A larger number leaves masks in eight bits, a smaller one puts biases in floats.
+"""Numbers below this mask a place: exp(-50) is 2e-22. Swin masks with -100; learned position biases of trained networks
+stay within 20. A larger number would leave masks in eight bits, a smaller one would put biases in floats.
 """
 FAR = -5000.0
-"""A bias of channels that reaches so far hides some of them, whatever follows."""
+"""Channel biases below this mask their channels, whatever follows."""
 _FEW = (top.AddConst, top.SubConst, top.MulConst, top.Cast, top.Clip, top.MaxConst, top.MinConst)
-"""What a mask that is an input may pass on its way to the scores, besides what moves it. This and `_JOINS` are the
-grammar of expressions that are recognized as masks, not facts about the ops.
+"""Ops that a mask input may pass through on its way to the scores, besides moves. This and `_JOINS` are the grammar of
+expressions that are recognized as masks, not facts about the ops.
 """
 _JOINS = (top.Add, top.Sub, top.Mul, top.Div, top.Where, top.Max, top.Min, top.Pad)
-"""What joins parts of a mask, or a mask and scores, besides concatenation."""
+"""Ops that join parts of a mask, or a mask and scores, besides concatenation."""
 
 
 def masked_scores(module: Module) -> frozenset[Operation]:
-    """The ops that make masks and mask scores, and the softmaxes and maxima behind them."""
+    """The ops that make masks and mask scores, and the softmaxes and maxima that read these."""
     behind, found = behind_heavy(module), set[Operation]()
     for operation in module.main.operations:
         if _chooses(operation):
@@ -38,14 +38,14 @@ def masked_scores(module: Module) -> frozenset[Operation]:
 
 
 def hidden_values(module: Module) -> frozenset[str]:
-    """The names of values that may be -inf where they are hidden: masks, inputs that are masks, and masked scores."""
+    """The names of values that may be -inf at masked places: masks, mask inputs, and masked scores."""
     found = masked_scores(module)
     inputs = (value.name for one in found for value in one.operands if _is_input(value))
     return frozenset(result.name for one in found for result in one.results).union(inputs)
 
 
 def mask_inputs(module: Module) -> list[Value]:
-    """The inputs of floats that are masks themselves."""
+    """Float inputs that are masks."""
     found = masked_scores(module)
     behind, result = behind_heavy(module), dict[Value, None]()
     for operation in found:
@@ -57,7 +57,7 @@ def mask_inputs(module: Module) -> list[Value]:
 
 
 def _inputs_of(value: Value) -> Iterator[Value]:
-    """The inputs of floats that a value is made of by few ops, which do not make them much larger."""
+    """Float inputs from which a few ops compute a value without enlarging them much."""
     producer = value.defining
     if producer is None or isinstance(value.type, NoneType) or not value.tensor.storage.is_float:
         return
@@ -77,7 +77,7 @@ def _is_input(value: Value) -> bool:
 
 
 def behind_heavy(module: Module) -> set[Operation]:
-    """Operations that a heavy one leads to."""
+    """Operations that depend on a heavy one."""
     behind: set[Operation] = set()
     for operation in module.main.operations:
         producers = [operand.defining for operand in operation.operands if operand.defining is not None]
@@ -87,7 +87,7 @@ def behind_heavy(module: Module) -> set[Operation]:
 
 
 def _chooses(operation: Operation) -> bool:
-    """Does the result depend on the largest elements alone, or is it 0 for others?"""
+    """True if the result depends only on the largest elements, or is 0 for others."""
     match operation.op:
         case top.Softmax() | top.Arg() | top.TopK() | top.MaxPool() | top.Sigmoid() | top.Exp():
             return True
@@ -98,7 +98,7 @@ def _chooses(operation: Operation) -> bool:
 
 
 def _passes(op: Op) -> bool:
-    """Does it move a mask, or apply a number to it?"""
+    """True if it moves a mask, or combines it with a number."""
     return isinstance(op, _FEW) or states(op, StridedView, Repeats)
 
 
@@ -118,8 +118,8 @@ def _path(value: Value) -> Iterator[Operation]:
 
 
 def _hides(module: Module, operation: Operation, behind: set[Operation], chooser: Op | None = None) -> bool:
-    """Does the operation hide places from `chooser`? An input that is added to scores may do so: to those of a softmax,
-    or to those of a product where the largest are looked for.
+    """True if the operation masks places for `chooser`. An input added to scores may do so for a softmax, or for a
+    product whose largest results are selected.
     """
     op = operation.op
     if isinstance(op, top.Where):
@@ -138,19 +138,19 @@ def _hides(module: Module, operation: Operation, behind: set[Operation], chooser
 
 
 def is_hiding(array: Array) -> bool:
-    """Is a constant a mask: some numbers hide, others are far above them?"""
+    """True if a constant is a mask: some numbers mask, others are far above them."""
     low, high = (float(limit) for limit in (array.min(initial=0.0), array.max(initial=-np.inf)))
     return low <= -HIDDEN and high > low / 4
 
 
 def hides_channels(summand: Array, operation: Operation) -> bool:
-    """Is what an operation adds to its channels a mask? Folded means of pixels reach -1000."""
+    """True if the summand of an operation's channels is a mask. Folded pixel means reach -1000."""
     far = summand.min(initial=0.0) <= FAR
     return is_hiding(summand) and (far or any(isinstance(user.op, top.Softmax) for user in operation.result.users))
 
 
 def shown(array: Array) -> Array:
-    """The elements that are not hidden, or a 0."""
+    """The elements that are not masked, or a 0."""
     return array[array > -HIDDEN] if (array > -HIDDEN).any() else np.zeros(1, np.float32)
 
 
@@ -165,7 +165,7 @@ def _is_behind(value: Value, behind: set[Operation]) -> bool:
 
 
 def _is_mask(module: Module, value: Value, joins_scores: bool) -> bool:
-    """Is what is added to scores a mask? It is where a large number makes it, and may be where it is an input."""
+    """True if the summand of scores is a mask: one computed with a large number, or possibly an input."""
     stack, is_input = [value], True
     while stack:
         producer = stack.pop().defining

@@ -1,4 +1,4 @@
-"""Normalisations that networks spell out in means, differences and roots, and softmax in exponentials."""
+"""Recognize normalizations written as means, differences and roots, and softmax written as exponentials."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tpuc_optimize.canonicalization.common import Names, new_weight, sole_produc
 from tpuc_optimize.canonicalization.recognition import is_near
 
 SOFTMAX_FLOOR = -1e30
-"""Maxima with less than that are maxima: exporters keep them from being minus infinity."""
+"""Maxima with a constant below this are maxima: exporters use it to avoid minus infinity."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """`operand` reduced over `axes`, which count from 0; they stay with extent 1 in the value that was looked at."""
+    """`operand` reduced over `axes`, which count from 0 and keep extent 1 in the examined value."""
 
     operand: Value
     axes: tuple[int, ...]
 
 
 class SumToMean(Pattern):
-    """A sum divided by how many there are. The sum need not fit into short floats."""
+    """A sum divided by the number of elements becomes a mean. The sum need not fit narrow floats."""
 
     matches = (top.MulConst,)
 
@@ -45,10 +45,10 @@ class SumToMean(Pattern):
 
 @dataclass(frozen=True)
 class MeanOfSquares(Pattern):
-    """``mean(x ** 2) - mean(x) ** 2`` is the mean square of what differs from the mean.
+    """``mean(x ** 2) - mean(x) ** 2`` becomes the mean square of the difference from the mean.
 
-    The difference of two large numbers keeps few of the digits that short floats have, and none of bf16's eight where
-    the mean is 16 times the deviation.
+    The difference of two large numbers keeps few of the significant digits of narrow floats, and none of bf16's eight
+    where the mean is 16 times the deviation.
     """
 
     names: Names
@@ -82,8 +82,8 @@ class MeanOfSquares(Pattern):
 
 @dataclass(frozen=True)
 class ToLayerNorm(Pattern):
-    """``(x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + eps)``, perhaps times a weight; other dimensions than the last
-    ones go there and come back.
+    """``(x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + eps)``, optionally times a weight; other axes than the last
+    ones are permuted there and back.
     """
 
     names: Names
@@ -125,7 +125,7 @@ class ToLayerNorm(Pattern):
 
 @dataclass(frozen=True)
 class ToRMSNorm(Pattern):
-    """``x / sqrt(mean(x ** 2) + eps)`` over the last dimension, perhaps times a weight."""
+    """``x / sqrt(mean(x ** 2) + eps)`` over the last dimension, optionally times a weight."""
 
     names: Names
     matches = (top.Div, top.Mul)
@@ -150,7 +150,7 @@ class ToRMSNorm(Pattern):
 
 @dataclass(frozen=True)
 class AffineIntoNorm(Pattern):
-    """A constant factor, then a constant summand, of all places behind a normalisation become its own."""
+    """A constant factor, then a constant summand, shared by all places after a normalization become its own."""
 
     names: Names
     matches = (top.Mul, top.Add)
@@ -182,7 +182,7 @@ class AffineIntoNorm(Pattern):
 
 
 class ExponentialsToSoftmax(Pattern):
-    """Exponentials divided by their sum; what was taken off before, their maximum, makes no difference."""
+    """Exponentials divided by their sum; subtracting the maximum first makes no difference."""
 
     matches = (top.Div,)
 
@@ -206,7 +206,7 @@ class ExponentialsToSoftmax(Pattern):
 
 
 def _divided_by_root(operation: Operation) -> tuple[Value, Value, float, Value | None] | None:
-    """Of ``a / sqrt(b + eps)``, perhaps times a weight: a, b, eps, weight."""
+    """The parts of ``a / sqrt(b + eps)``, optionally times a weight: a, b, eps, weight."""
     if operation.op == top.Div():
         a, root = operation.operands
         found = _root(root)
@@ -243,7 +243,7 @@ def _root(value: Value) -> tuple[Value, float] | None:
 
 
 def _offset(value: Value) -> tuple[Value, float] | None:
-    """Whatever eps is added to, and eps."""
+    """The operand to which eps is added, and eps."""
     producer = value.defining
     if producer is None or not isinstance(producer.op, top.AddConst) or producer.op.do_relu:
         return None
@@ -251,7 +251,9 @@ def _offset(value: Value) -> tuple[Value, float] | None:
 
 
 def _core(value: Value) -> Value:
-    """Before dimensions of extent 1 came or went, and before a maximum with 0, which a mean of squares is not below."""
+    """The value before reshapes by extents of 1, and before a maximum with 0, which a mean of squares never falls
+    below.
+    """
     value = _without_reshape(value)
     while value.defining is not None and value.defining.op == top.MaxConst(const_val=0.0):
         value = _without_reshape(value.defining.operands[0])
@@ -259,7 +261,7 @@ def _core(value: Value) -> Value:
 
 
 def _without_reshape(value: Value) -> Value:
-    """Before dimensions of extent 1 came or went."""
+    """The value before reshapes by extents of 1."""
     producer = value.defining
     while producer is not None and isinstance(producer.op, top.Reshape):
         value = producer.operands[0]
@@ -276,13 +278,13 @@ def _reduction(value: Value, mode: str) -> Reduced | None:
 
 
 def _keeps(value: Value, reduced: Reduced) -> bool:
-    """Does it have the reduced dimensions with extent 1, so that it broadcasts along them?"""
+    """True if it keeps the reduced dimensions with extent 1, so that it broadcasts along them."""
     dims = tuple(1 if axis in reduced.axes else size for axis, size in enumerate(reduced.operand.tensor.dims))
     return value.tensor.dims == dims
 
 
 def _square_root(value: Value) -> Value | None:
-    """Of what a value is the square."""
+    """The operand of which a value is the square."""
     producer = value.defining
     if producer is None:
         return None
@@ -295,7 +297,7 @@ def _square_root(value: Value) -> Value | None:
 
 
 def _is_same_difference(value: Value, x: Value, mean: Reduced) -> bool:
-    """Is it ``x - mean``, wherever that was computed?"""
+    """True for ``x - mean``, wherever it was computed."""
     producer = value.defining
     if producer is None or producer.op != top.Sub() or producer.operands[0] is not x:
         return False
@@ -304,7 +306,7 @@ def _is_same_difference(value: Value, x: Value, mean: Reduced) -> bool:
 
 
 def _maximum(value: Value) -> Reduced | None:
-    """Of what a value is the maximum."""
+    """The operand of which a value is the maximum."""
     inner = _without_reshape(value)
     producer = inner.defining
     if producer is not None and isinstance(producer.op, top.MaxConst) and producer.op.const_val <= SOFTMAX_FLOOR:
@@ -313,8 +315,8 @@ def _maximum(value: Value) -> Reduced | None:
 
 
 def _along(constant: Value | None, axes: tuple[int, ...], of: Value, rewriter: Rewriter, names: Names) -> Value | None:
-    """A constant that varies along `axes` of a value and along no other, in their extents alone; None for others. What
-    is not there stays absent.
+    """A constant that varies only along `axes` of a value, with their extents; None for others. Absent operands stay
+    absent.
     """
     if constant is None:
         return rewriter.none()
@@ -331,7 +333,7 @@ def _along(constant: Value | None, axes: tuple[int, ...], of: Value, rewriter: R
 
 
 def _normalised(value: Value) -> tuple[Operation | None, tuple[int, ...]]:
-    """The normalisation that makes a value, perhaps before a permutation, and the value's axes that it goes over."""
+    """The normalization that computes a value, possibly before a permutation, and the value's axes that it covers."""
     behind = value.defining
     if behind is None or len(value.uses) != 1:
         return None, ()

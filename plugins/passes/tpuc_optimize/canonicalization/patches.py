@@ -1,5 +1,5 @@
-"""Convolutions that step far, as at the start of vision transformers and in spectra of sound, step by 1 over images
-whose patches are channels.
+"""Rewrite convolutions with large strides, as in vision transformers and spectrograms, as stride-1 convolutions over
+images whose patches are channels.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _FAR = 15  # strides up to here fit the 4-bit fields that convolution engines ha
 
 @dataclass(frozen=True)
 class PatchesIntoChannels(Pattern):
-    """Windows further apart than chips step: patches of a stride's extent become channels of one place each, windows
-    become as many patches as they touch, and filters are zero where a window ends within a patch.
+    """For strides beyond the chips' limits: patches of one stride become channels of a single place, windows cover as
+    many patches as they touch, and filters are zero where a window ends within a patch.
     """
 
     names: Names

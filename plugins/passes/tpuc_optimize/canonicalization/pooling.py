@@ -1,4 +1,4 @@
-"""Pools with one window have no stride to speak of."""
+"""Normalize the stride of pools with a single window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpuc_ops import top
 
 
 class SingleWindowStride(Pattern):
-    """Where only one window fits, the stride becomes the smallest with which that stays so: chips limit strides."""
+    """Where only one window fits, use the smallest stride with the same result: chips limit strides."""
 
     matches = (top.AvgPool, top.MaxPool)
 
@@ -35,7 +35,9 @@ class SingleWindowStride(Pattern):
 
 
 def _least_stride(end: int, room: int, ceil: bool) -> int:
-    """With which one window is left, `room` being how far it could move, and `end` where the last one may begin."""
+    """The smallest stride that leaves one window, where `room` is the distance it could move, and `end` the last
+    position where one may begin.
+    """
     if ceil:
         return end if room > 0 else 1 - room
     return max(room + 1, 1)

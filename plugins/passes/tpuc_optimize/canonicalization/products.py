@@ -1,4 +1,4 @@
-"""Products behind each other: channels that nobody listens to go, and two products become one where that costs less."""
+"""Simplify consecutive products: remove unread channels, and merge two products where that costs less."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tpuc_optimize.canonicalization.common import Array, Names, bypass, new_weig
 
 @dataclass(frozen=True)
 class UnreadChannels(Pattern):
-    """A product leaves out the channels that the next one, its only reader, multiplies with zeros alone."""
+    """A product drops the channels that its only reader, another product, multiplies by zeros."""
 
     names: Names
     matches = (top.Conv, top.MatMul)
@@ -58,8 +58,8 @@ class UnreadChannels(Pattern):
 
 @dataclass(frozen=True)
 class ProductIntoProduct(Pattern):
-    """Without anything between them, a product and then one of channels alone are one product, where that multiplies
-    no more numbers than both. Two layers of training become one, and one rounding less.
+    """Merge a product and a following one over channels alone, with nothing between, where that multiplies no more
+    numbers than both. Two layers from training become one, with one rounding less.
     """
 
     names: Names
@@ -93,7 +93,7 @@ class ProductIntoProduct(Pattern):
 
 @dataclass(frozen=True)
 class NeutralProduct(Pattern):
-    """A product with the identity is its operand."""
+    """A product with the identity becomes its operand."""
 
     matches = (top.Conv, top.MatMul)
 
@@ -118,13 +118,13 @@ class NeutralProduct(Pattern):
 
 
 def _product_before(operation: Operation) -> Operation | None:
-    """The product of the same kind whose result the operation alone reads."""
+    """The product of the same kind whose result only this operation reads."""
     producer = sole_producer(operation)
     return producer if producer is not None and type(producer.op) is type(operation.op) else None
 
 
 def _matrix(product: Operation, module: Module) -> Array | None:
-    """Constant filters of one group as `[outputs, inputs, ...]` in float64; None for what multiplies otherwise."""
+    """Constant filters of one group as `[outputs, inputs, ...]` in float64; None for other products."""
     op: Any = product.op
     x, filters = product.operands[:2]
     array = module.constant(filters)
@@ -145,7 +145,7 @@ def _as_stored(matrix: Array, product: Operation) -> Array:
 
 
 def _is_of_channels(product: Operation) -> bool:
-    """Does every place of the result depend on the same place of the operand alone?"""
+    """True if every place of the result depends only on the same place of the operand."""
     op: Any = product.op
     if isinstance(op, top.MatMul):
         return True

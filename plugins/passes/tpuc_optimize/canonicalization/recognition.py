@@ -1,7 +1,7 @@
-"""Well-known functions of one value that networks spell out in several ops.
+"""Recognize well-known unary functions that networks express by several ops.
 
 They are products: a number, the value, and a gate that is a function of the value. Exporters write the factors in any
-order and put the number anywhere, so a product is first taken apart.
+order and put the number anywhere, so a product is first split into factors.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tpuc_ops import top
 from tpuc_optimize.canonicalization.common import Names
 
 PRECISION = 1e-5
-"""Relative: a constant this near is the one that is meant; it changes no more than sums of float32 in another order."""
+"""Relative tolerance for constants; it changes no more than another order of float32 sums."""
 MOST_FACTORS = 4
-"""Of an inner product: a cube and what multiplies it."""
+"""Factors of an inner product: a cube and its multiplier."""
 MOST_NESTED = 16
-"""Products within products that are taken apart; functions that exporters spell out have half as many."""
+"""Nested products that are split; functions written by exporters have half as many."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Gate:
-    """A factor that makes `op` of its operand: ``op(operand) = number * operand * factor``."""
+    """A factor that turns its operand into `op`: ``op(operand) = number * operand * factor``."""
 
     op: Op
     operand: Value
@@ -42,7 +42,7 @@ class Gate:
 
 
 def product_of(operation: Operation, nested: int = MOST_NESTED) -> Product:
-    """What an operation multiplies, through `nested` products whose results nobody else reads."""
+    """The factors of an operation, including those of `nested` products without other readers."""
     op, number, parts = operation.op, 1.0, list[Product]()
     if isinstance(op, top.MulConst) and not op.do_relu:
         number, parts = op.const_val, [factor_of(operation.operands[0], nested)]
@@ -58,7 +58,7 @@ def product_of(operation: Operation, nested: int = MOST_NESTED) -> Product:
 
 
 def factor_of(value: Value, nested: int) -> Product:
-    """A value taken apart if it is a product that nobody else reads."""
+    """A value, split into factors if it is a product without other readers."""
     producer = value.defining
     if nested == 0 or producer is None or len(value.uses) != 1 or len(producer.results) != 1:
         return Product(1.0, (value,))
@@ -68,13 +68,13 @@ def factor_of(value: Value, nested: int) -> Product:
 
 
 def is_near(number: float, wanted: float) -> bool:
-    """The same constant, as far as exporters print them."""
+    """True for the same constant, to the precision that exporters print."""
     return math.isclose(number, wanted, rel_tol=PRECISION)
 
 
 @dataclass(frozen=True)
 class GatedProducts(Pattern):
-    """``x * gate(x)`` is SiLU, HardSwish or GELU; a number that is left over multiplies the result."""
+    """``x * gate(x)`` becomes SiLU, HardSwish or GELU; a remaining number multiplies the result."""
 
     names: Names
     matches = (top.Mul, top.MulConst)
@@ -99,7 +99,7 @@ class GatedProducts(Pattern):
 
 
 class HardSigmoidFromRelu(Pattern):
-    """A sixth of the relu of ``x + 3``, which ends at 6."""
+    """A sixth of the relu of ``x + 3``, limited to 6."""
 
     matches = (top.MulConst,)
 
@@ -116,7 +116,7 @@ class HardSigmoidFromRelu(Pattern):
 
 
 def _goes_on(operation: Operation) -> bool:
-    """Is the product multiplied by a number next? It is looked at with that number instead."""
+    """True if the product is multiplied by a number next, which is then matched together with it."""
     value = operation.result
     return len(value.uses) == 1 and value.users[0].op == top.MulConst(const_val=_number(value.users[0]))
 
@@ -132,7 +132,7 @@ def _operand_of(value: Value, kind: type[Op]) -> Value | None:
 
 
 def _scaled(value: Value, number: float) -> Value | None:
-    """What is multiplied by the number."""
+    """The value that is multiplied by the number."""
     producer = value.defining
     if producer is None or producer.op != top.MulConst(const_val=_number(producer)):
         return None
@@ -140,7 +140,7 @@ def _scaled(value: Value, number: float) -> Value | None:
 
 
 def _shifted(value: Value, number: float, *, then_relu: float = -1.0) -> Value | None:
-    """To what the number is added; `then_relu`: the limit of a relu behind the sum."""
+    """The value to which the number is added; `then_relu`: the limit of a relu after the sum."""
     producer = value.defining
     if producer is not None and then_relu > 0 and isinstance(producer.op, (top.Relu, top.Clip)):
         limit = producer.op.relu_limit if isinstance(producer.op, top.Relu) else producer.op.max

@@ -1,4 +1,4 @@
-"""Relus move into the ops that feed them; clips that are relus become some."""
+"""Fuse relus into the ops that feed them, and turn clips into relus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 class ClipToRelu(Pattern):
-    """A clip from zero up is a relu, a clip between the largest numbers is nothing."""
+    """A clip from zero up is a relu; a clip between the largest numbers is the identity."""
 
     matches = (top.Clip,)
 
@@ -30,7 +30,7 @@ class ClipToRelu(Pattern):
 
 
 class ReluIntoProducer(Pattern):
-    """The producer computes the relu too and takes its name; of two relus the lower limit stays."""
+    """The producer computes the relu, too, and takes its name; of two relus the lower limit stays."""
 
     matches = (top.Relu,)
 
@@ -55,11 +55,11 @@ class ReluIntoProducer(Pattern):
 
 
 def lower_limit(first: float, second: float) -> float:
-    """The limit of both relus together; none is -1."""
+    """The limit of both relus together; -1 means none."""
     limits = [limit for limit in (first, second) if limit > 0]
     return min(limits, default=-1.0)
 
 
 def with_relu(op: Any, limit: float) -> Any:
-    """The same op with a relu behind what it did so far."""
+    """The same op followed by a relu."""
     return dataclasses.replace(op, do_relu=True, relu_limit=lower_limit(op.relu_limit if op.do_relu else -1.0, limit))

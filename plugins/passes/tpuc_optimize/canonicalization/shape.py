@@ -1,4 +1,4 @@
-"""Reshapes, permutations and repetitions: chains become one, and those that change nothing go."""
+"""Merge chains of reshapes, permutations and repetitions, and remove those without effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_optimize.canonicalization.common import bypass
 
 
 class MergeReshapes(Pattern):
-    """Only the last shape counts; the same shape is nothing at all."""
+    """Keep only the last of consecutive reshapes; remove one to the same shape."""
 
     matches = (top.Reshape, top.Flatten)
 
@@ -30,7 +30,7 @@ class MergeReshapes(Pattern):
 
 
 class MergePermutes(Pattern):
-    """Two orders are one; moving dimensions of extent 1 is a reshape; the old order is nothing at all."""
+    """Merge two permutations; moving dimensions of extent 1 is a reshape; remove an identity."""
 
     matches = (top.Permute,)
 
@@ -54,7 +54,7 @@ class MergePermutes(Pattern):
 
 
 class TileBeforeBroadcast(Pattern):
-    """An op that broadcasts repeats its operand itself, where the other one has the full extent."""
+    """Remove a repetition before an op that broadcasts, where another operand has the full extent."""
 
     matches = (top.Add, top.Sub, top.Mul, top.Div, top.Max, top.Min, top.Compare, top.Where)
 

@@ -1,4 +1,6 @@
-"""A convolution over interleaved parts of an image ("focus", space to depth) is a wider convolution of the image."""
+"""Turn a convolution over interleaved parts of an image ("focus", space to depth) into a larger convolution of the
+image.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class SpaceToDepthIntoConv(Pattern):
-    """Slices of one image with a common step, behind each other as channels, then a convolution.
+    """Slices of one image with a common step, concatenated as channels, followed by a convolution.
 
     Filter tap `(i, j)` of part `(y, x)` becomes tap `(i * step + y, j * step + x)`; strides and pads grow by the step.
     """
@@ -73,7 +75,7 @@ class SpaceToDepthIntoConv(Pattern):
 
 
 def _parts(value: Value) -> list[_Part]:
-    """The parts that a value consists of along its channels; none when it is anything else."""
+    """The parts that are concatenated along a value's channels; empty for any other value."""
     operation = value.defining
     if operation is None or not isinstance(operation.op, top.Concat) or operation.op.axis != 1 or operation.op.do_relu:
         return []
@@ -83,7 +85,7 @@ def _parts(value: Value) -> list[_Part]:
 
 
 def _part(value: Value) -> _Part | None:
-    """A value as a regular part of another one's rows and columns, through one slice or several."""
+    """A value as a regular part of another one's rows and columns, through one or more slices."""
     part: _Part | None = None
     for op, source in _slices(value):
         if op.offset[:2] != (0, 0) or op.steps[:2] != (1, 1) or source.tensor.rank != 4 or min(op.offset) < 0:

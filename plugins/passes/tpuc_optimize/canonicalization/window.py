@@ -1,4 +1,4 @@
-"""Borders and reductions become what sliding windows do anyway."""
+"""Fold pads and reductions into sliding windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_optimize.canonicalization.common import Names
 
 
 class PadIntoConv(Pattern):
-    """A convolution pads with zeros itself. Others may still read the padded value."""
+    """Fold zero padding into a convolution. Others may still read the padded value."""
 
     matches = (top.Conv,)
 
@@ -41,13 +41,15 @@ class PadIntoConv(Pattern):
 
 
 def _surplus(op: top.Conv, pads: Sequence[int]) -> tuple[int, ...]:
-    """How much of each pad lies beyond the last window that still sees something."""
+    """The part of each pad that lies beyond the last window that still reads any input."""
     return tuple(max(pad - extent + 1, 0) for pad, extent in zip(pads, op.window().extents * 2, strict=True))
 
 
 @dataclass(frozen=True)
 class PadBeforeConv(Pattern):
-    """Windows that see nothing but padding are no window of a chip: so much of the padding becomes an op of its own."""
+    """Chips cannot compute windows that lie entirely in the padding; that part of the padding becomes an op of its
+    own.
+    """
 
     names: Names
     matches = (top.Conv,)
@@ -71,7 +73,7 @@ class PadBeforeConv(Pattern):
 
 @dataclass(frozen=True)
 class ReduceToPool(Pattern):
-    """The mean or maximum of whole images is a pool with a single window."""
+    """The mean or maximum of whole images becomes a pool with a single window."""
 
     names: Names
     matches = (top.Reduce,)
