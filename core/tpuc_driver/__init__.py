@@ -1,3 +1,3 @@
-"""The driver above the compiler: sessions, sample data, worker pools, reports, command line, Python interface."""
+"""The driver on top of the compiler: sessions, sample data, worker pools, reports, command line, Python interface."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose mistake an exception is: the package of the plugin that raised it, the op at hand, and what to do."""
+"""Attribute an exception to a plugin package and an op, and suggest what to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc.registry.offers import OURS, Offer
 
 @dataclass(frozen=True)
 class Place:
-    """A frame of a plugin's code, or of ours on an object of a plugin: `owner` is the plugin's package."""
+    """A stack frame of a plugin's code, or of ours on an object of a plugin: `owner` is the plugin's package."""
 
     owner: Offer
     frame: FrameType
@@ -24,7 +24,7 @@ class Place:
 
     @property
     def function(self) -> str:
-        """The function with its class: the plugin's, also where the code is a base's."""
+        """The function with the plugin's class, also where the code belongs to a base class."""
         name = self.frame.f_code.co_name
         this = self.frame.f_locals.get("self")
         return name if this is None else f"{type(this).__name__}.{name}"
@@ -36,13 +36,13 @@ class Place:
         return f"{path.parent.name}/{path.name}, line {self.line}"
 
     def raises_itself(self) -> bool:
-        """Does the code say `raise` there? An exception that is meant is a refusal."""
+        """True if the line is a `raise` statement: a deliberate exception is a refusal."""
         summary = traceback.FrameSummary(self.frame.f_code.co_filename, self.line, self.frame.f_code.co_name)
         return (summary.line or "").startswith("raise")
 
 
 class Blame:
-    """Finds foreign packages behind exceptions. What the package `tpuc` itself offers is not blamed."""
+    """Finds third-party packages behind exceptions. Objects of the package `tpuc` itself are never blamed."""
 
     def __init__(self, offers: Sequence[Offer]) -> None:
         tops = [(offer.path.partition(":")[0].partition(".")[0], offer) for offer in offers]
@@ -50,7 +50,7 @@ class Blame:
         self._owners: Mapping[str, Offer] = {top: offer for top, offer in tops if top not in ours}
 
     def explain(self, error: BaseException) -> str | None:
-        """One sentence that names package, op and way out; None where no foreign plugin is at fault."""
+        """One sentence that names package, op and way out; None where no third-party plugin is at fault."""
         if isinstance(error, TpucError) and error.culprit is not None:
             owner = self.owner(error.culprit)
             return None if owner is None else f"{owner.provider}: {error.fault.rstrip('.')}. {way_out(owner)}"
@@ -66,13 +66,13 @@ class Blame:
         return None
 
     def owner(self, thing: Any) -> Offer | None:
-        """The foreign package that a class, a function or an object's class comes from."""
+        """The third-party package that defines a class, a function or an object's class."""
         is_named = isinstance(thing, type) or hasattr(thing, "__qualname__")
         module: str = thing.__module__ if is_named else type(thing).__module__
         return self._owners.get(module.partition(".")[0])
 
     def _places(self, error: BaseException) -> Iterator[Place]:
-        """The frames that are a plugin's, the outermost first."""
+        """The plugins' frames, the outermost first."""
         for frame, line in traceback.walk_tb(error.__traceback__):
             top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
             this = frame.f_locals.get("self")
@@ -82,12 +82,12 @@ class Blame:
 
 
 def way_out(offer: Offer) -> str:
-    """What to do about a package whose plugin is wrong."""
+    """Advice about a package with a faulty plugin."""
     return f"Report this bug to its author, or uninstall it: pip uninstall {offer.package}."
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An exception and what it was raised for."""
+    """An exception and its causes."""
     one: BaseException | None = error
     while one is not None:
         yield one
@@ -95,7 +95,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _sentence(chain: Sequence[BaseException], places: Sequence[Place]) -> str:
-    """About an exception that came out of a plugin, the last one of a chain; the first one is what became of it."""
+    """The message for an exception raised by a plugin, the last of a chain; the first is the one that reached us."""
     head, error, place = chain[0], chain[-1], places[-1]
     subject = _subject(chain, place.frame)
     at = f" for {subject}" if subject else ""
@@ -114,7 +114,7 @@ def _words(error: BaseException) -> str:
 
 
 def _subject(chain: Sequence[BaseException], innermost: FrameType) -> str:
-    """The op, with the name of its node, that the frames up to `innermost` are about; empty where they say nothing."""
+    """The op, with the name of its node, that the frames up to `innermost` process; empty if unknown."""
     frames = [frame for one in chain for frame, _ in traceback.walk_tb(one.__traceback__)]
     last = len(frames) - frames[::-1].index(innermost)
     found = ""
@@ -128,7 +128,7 @@ def _subject(chain: Sequence[BaseException], innermost: FrameType) -> str:
 
 
 def _shown(value: Any) -> str:
-    """An op, a node or an operation as sentences name it; nothing for other objects."""
+    """An op, a node or an operation as text for messages; empty for other objects."""
     from tpuc.api.frontend import ForeignNode
     from tpuc.ir import Node, Op, Operation
 

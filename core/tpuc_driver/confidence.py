@@ -14,22 +14,22 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 CONFIDENCE = 0.95
-"""Of every interval that is shown: the usual one."""
+"""The confidence level of all intervals."""
 
 
 class Interval(NamedTuple):
-    """Where a share lies, both ends from 0 to 1."""
+    """The confidence interval of a share, both ends from 0 to 1."""
 
     low: float
     high: float
 
     def text(self) -> str:
-        """As people read it."""
+        """The interval as text."""
         return f"{CONFIDENCE:.0%} interval {self.low:.1%} to {self.high:.1%}"
 
 
 def share_interval(share: float, count: int, confidence: float = CONFIDENCE) -> Interval:
-    """Wilson's interval of a share that `count` independent samples have shown; everything where there are none."""
+    """Wilson's interval of a share of `count` independent samples; the whole range for no samples."""
     if count <= 0:
         return Interval(0.0, 1.0)
     z = _quantile(confidence)
@@ -39,7 +39,8 @@ def share_interval(share: float, count: int, confidence: float = CONFIDENCE) -> 
 
 
 def samples_needed(share: float, confidence: float = CONFIDENCE) -> int | None:
-    """The fewest samples that can show a share: so many, all of them right, have it as the lower end of their interval.
+    """The smallest number of samples, all of them right, with the share as the lower end of its interval.
+
     None for a share of 1, which no number of samples shows.
     """
     if share >= 1:

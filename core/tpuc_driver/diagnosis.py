@@ -25,7 +25,7 @@ _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)[^;]*(;.*extra\s
 
 @dataclass(frozen=True)
 class Requirement:
-    """A package that another one asks for, with the installed version; empty where it is not installed."""
+    """A required package with its installed version; empty where it is not installed."""
 
     name: str
     version: str
@@ -33,7 +33,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Extra:
-    """Optional packages that serve one purpose; `install` is the command that brings what is missing."""
+    """Optional packages for one purpose; `install` is the command that installs missing ones."""
 
     name: str
     packages: tuple[Requirement, ...]
@@ -41,15 +41,16 @@ class Extra:
 
     @property
     def is_complete(self) -> bool:
-        """Is all of it installed?"""
+        """True if all of it is installed."""
         return all(one.version for one in self.packages)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found. `problems` are sentences, each with its cure; without any everything that is installed works.
+    """The result of an inspection. `problems` are sentences, each with its cure; without any, everything installed
+    works.
 
-    `memory_bytes` and `free_bytes` are None where the system does not tell.
+    `memory_bytes` and `free_bytes` are None where the system does not report them.
     """
 
     version: str
@@ -65,7 +66,7 @@ class Diagnosis:
     problems: tuple[str, ...]
 
     def text(self) -> str:
-        """Line by line, what is missing with the command that installs it."""
+        """One line per item; missing ones with the command that installs them."""
         lines = [
             f"tpuc {self.version or '(not installed)'} in {self.source}",
             f"Python {self.python}, {self.system}",
@@ -80,7 +81,7 @@ class Diagnosis:
         return "\n".join(lines)
 
     def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
+        """The result as JSON values."""
         return dataclasses.asdict(self)
 
     def __repr__(self) -> str:
@@ -88,7 +89,7 @@ class Diagnosis:
 
 
 def doctor(registry: Registry | None = None) -> Diagnosis:
-    """Look at this installation: every plugin is loaded, nothing is run and nothing is changed."""
+    """Inspect this installation: loads every plugin, runs nothing and changes nothing."""
     registry = Registry() if registry is None else registry
     packages, extras = _requirements()
     missing = [
@@ -113,7 +114,7 @@ def doctor(registry: Registry | None = None) -> Diagnosis:
 
 
 def versions() -> dict[str, str]:
-    """Of tpuc, Python and the packages that tpuc always needs."""
+    """The versions of tpuc, Python and required packages."""
     packages, _ = _requirements()
     return {
         "tpuc": installed_version(),
@@ -123,7 +124,7 @@ def versions() -> dict[str, str]:
 
 
 def _requirements() -> tuple[tuple[Requirement, ...], tuple[Extra, ...]]:
-    """What the package needs always, and its extras."""
+    """The package's requirements, and its extras."""
     try:
         distribution = importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
@@ -136,7 +137,7 @@ def _requirements() -> tuple[tuple[Requirement, ...], tuple[Extra, ...]]:
 
 
 def _parsed(requirements: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Package and extra of each, the extra empty for what is always needed."""
+    """Package and extra of each requirement; the extra is empty for unconditional ones."""
     for text in requirements:
         match = _REQUIREMENT.match(text)
         assert match is not None, text
@@ -151,7 +152,7 @@ def _version(name: str) -> str:
 
 
 def _memory() -> tuple[int | None, int | None]:
-    """Bytes in all, and those that are free or can be made so."""
+    """Total bytes, and bytes that are free or can be freed."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,3 +1,3 @@
-"""What commands, hooks, answers and measures may import from the driver, a module for each subject."""
+"""The driver's interface for plugins: commands, hooks, answers and measures, one module per subject."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures of accuracy: how good a compiled network is, by which `tpuc compile --min-accuracy` chooses it."""
+"""Accuracy measures, by which `tpuc compile --min-accuracy` selects a network."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a measure is opened for: the float network, a TOP module, and the samples of its calibration.
+    """The subject of a measure: the float network, a TOP module, and its calibration samples.
 
-    `held_out` are those of the `samples` that calibration has not seen, by their places. `paths` are the data sets.
+    `held_out` are the samples among `samples` that calibration has not seen, by index. `paths` are the data sets.
     """
 
     module: Module
@@ -33,29 +33,29 @@ class Measured:
 
 
 class OpenedMeasure(ABC):
-    """A measure with its samples. `name` says in a sentence what it counts."""
+    """A measure with its samples. `name` is what it counts, for messages."""
 
     name: str
     exact: float
     """The float network's figure."""
     samples: int
-    """How many networks are compared on while one is searched for."""
+    """Number of samples on which networks are compared during a search."""
     exact_held_out: float
     held_out: int
-    """The same of those that a network which is good enough is checked on."""
+    """Number of samples on which a network that is good enough is checked."""
 
     def interval(self, figure: float, confidence: float, *, paired: bool) -> tuple[float, float]:
-        """Where the figure that `of` has just found on the held-out samples lies with this confidence. `paired`: beside
-        the float network's figure on the same samples, so that only what the two networks differ in is uncertain.
+        """The confidence interval of the figure that `of` has just found on the held-out samples. `paired`: relative to
+        the float network's figure on the same samples, so that only their differences are uncertain.
 
-        Wilson's interval of a proportion; a figure that is no proportion of samples has its own.
+        Wilson's interval of a proportion; a figure that is not a proportion of samples overrides it.
         """
         del paired
         return share_interval(figure, self.held_out, confidence)
 
     @abstractmethod
     def of(self, tpu: Module, *, held_out: bool = False) -> float:
-        """The figure of a TPU module, the higher the better: on the samples of the search, or on those held out."""
+        """The figure of a TPU module, higher is better, on the samples of the search or on the held-out ones."""
 
 
 class AccuracyMeasure(ABC):
@@ -64,7 +64,7 @@ class AccuracyMeasure(ABC):
     api_version: ClassVar[int] = 1
     name: ClassVar[str]
     uses_calibration_samples: ClassVar[bool] = False
-    """Are its held-out samples those that calibration holds out?"""
+    """Its held-out samples are those that calibration holds out."""
 
     @abstractmethod
     def open(self, measured: Measured) -> OpenedMeasure:

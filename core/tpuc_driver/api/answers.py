@@ -1,4 +1,4 @@
-"""What plugins say of a network's outputs where these tell what it is for: subclasses of `Answer` in `tpuc.answers`."""
+"""Answers: interpretations of a network's outputs by task, subclasses of `Answer` in `tpuc.answers`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["Answer", "Asked", "RunSample"]
 
 @dataclass(frozen=True)
 class RunSample:
-    """What a network gave of one sample. `outputs` are stored values, `values` what they mean; `files` are those that
-    the sample came from, `picture` the only one where that is a picture. `postprocess` is in the network already,
-    `labels` are the names of classes that the file has itself. `stored` are the inputs as the network takes them.
+    """The results of one sample. `outputs` are stored values, `values` real ones; `files` are the sample's files,
+    `picture` the only one if it is a picture. `postprocess` is part of the network, `labels` are the class names
+    stored in the file, `stored` the inputs as stored.
     """
 
     name: str
@@ -37,7 +37,7 @@ class RunSample:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user wants to see: names of classes, another reading of the outputs, a picture to draw in."""
+    """The user's display options: class names, another interpretation of the outputs, a picture to draw into."""
 
     registry: Registry
     labels: Labels | None = None
@@ -45,15 +45,15 @@ class Asked:
     draw: Path | None = None
 
     def names(self, ran: RunSample) -> Labels:
-        """Those that were asked for, else those that the file has."""
+        """The requested class names, else those in the file."""
         return self.labels or Labels("the file", ran.labels)
 
 
 class Answer(ABC):
-    """One kind of task; made without arguments."""
+    """One kind of task; constructed without arguments."""
 
     api_version: ClassVar[int] = 1
 
     @abstractmethod
     def lines(self, ran: RunSample, asked: Asked) -> Sequence[str] | None:
-        """The answer for people; None where the outputs are of another kind. Draws it where a picture is asked for."""
+        """The answer as text; None where the outputs are of another kind. Draws it where a picture is requested."""

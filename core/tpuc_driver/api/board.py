@@ -1,4 +1,4 @@
-"""Boards: which chip is on one, and how much memory its networks get."""
+"""Boards: the chip on each, and the memory available to networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 def shown_size(size: int) -> str:
-    """Bytes for people: `29 KiB`, `5.28 MiB`."""
+    """A size in bytes as text: `29 KiB`, `5.28 MiB`."""
     return f"{size / MIB:.2f} MiB" if size >= MIB else f"{size / KIB:.0f} KiB"
 
 
@@ -21,10 +21,10 @@ def shown_bytes(device_bytes: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class Board:
-    """A board, registered by name in `tpuc.boards`. `title` is what people call it, `chip` the one to compile for.
+    """A board, registered by name in `tpuc.boards`. `title` is its usual name, `chip` the one to compile for.
 
-    `device_bytes`: the memory that the chip's runtime allocates networks in, as images of the board reserve it. `note`
-    says in a sentence where that figure is from, and what else lies there.
+    `device_bytes`: the memory in which the chip's runtime allocates networks, as reserved by the board's images. `note`
+    states the source of that figure and what else uses the memory, in one sentence.
     """
 
     api_version: ClassVar[int] = 1
@@ -34,13 +34,13 @@ class Board:
     note: str
 
     def refuses_chip(self, chip: str) -> str | None:
-        """Why a file of a chip does not run here, in a sentence without a full stop; None: it is the board's chip."""
+        """Why a file for a chip does not run here, in a sentence without a full stop; None for the board's chip."""
         if chip == self.chip:
             return None
         return f"{self.title} has a {self.chip}, and this is compiled for {chip}"
 
     def refuses_size(self, needed: int) -> str | None:
-        """Why a file that allocates so many bytes does not, likewise."""
+        """Why a file that allocates this many bytes does not run here, likewise."""
         if needed <= self.device_bytes:
             return None
         return (

@@ -1,4 +1,4 @@
-"""What a plugin needs for a subcommand (`tpuc.commands`) or a hook (`tpuc.hooks`). Imports click and pluggy."""
+"""The interface for subcommand (`tpuc.commands`) and hook (`tpuc.hooks`) plugins. Imports click and pluggy."""
 
 from __future__ import annotations
 

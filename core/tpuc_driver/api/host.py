@@ -1,4 +1,4 @@
-"""What plugins may use to run networks on the host: samples, worker pools, sessions. Imports numpy."""
+"""The interface for plugins that run networks on the host: samples, worker pools, sessions. Imports numpy."""
 
 from __future__ import annotations
 

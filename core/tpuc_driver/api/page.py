@@ -1,4 +1,4 @@
-"""What a command needs that writes HTML pages."""
+"""The interface for commands that write HTML pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line. Modules import late, so that Ctrl-C works from the start."""
+"""The command line. Imports are late, so that Ctrl-C works from the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of commands, options, and files in TPU-MLIR and TVM, accepted as aliases."""
+"""Command, option and file names of TPU-MLIR and TVM, accepted as aliases."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ ALIASES = {
 
 
 def command_name(typed: str) -> str:
-    """The command that a user means: `model_transform.py` is `transform`."""
+    """The command for an alias: `model_transform.py` is `transform`."""
     name = dashed(typed.removesuffix(".py"))
     return ALIASES.get(name, name)

@@ -1,4 +1,4 @@
-"""What every command shares: the registry with the user's choices, remarks, progress and JSON output."""
+"""State shared by all commands: the registry with the user's choices, remarks, progress and JSON output."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class App:
-    """One run of the command line. `enabled` and `prefer` gather `--with` and `--prefer` from wherever they stand;
-    `arguments` are the words that the user typed; `progress` shows how far loops and stages are, on a terminal.
+    """One run of the command line. `enabled` and `prefer` collect `--with` and `--prefer`; `arguments` are the words of
+    the command line; `progress` shows loops and stages on a terminal.
     """
 
     verbose: bool = False
@@ -38,7 +38,7 @@ class App:
     progress: Display = field(default_factory=Display)
 
     def make_registry(self) -> Registry:
-        """The installed plugins under the choices made so far; those of the command line come before tpuc.toml's."""
+        """The installed plugins under the current choices; those of the command line precede tpuc.toml's."""
         from tpuc.registry import Registry
 
         enabled, prefer = [*self.enabled], [*self.prefer]
@@ -49,14 +49,14 @@ class App:
 
     @functools.cached_property
     def registry(self) -> Registry:
-        """The plugins for a command to use; raises UsageError for choices that name nothing."""
+        """The registry for a command; raises UsageError for choices that name nothing."""
         registry = self.make_registry()
         registry.check_choices()
         return registry
 
     @functools.cached_property
     def pipelines(self) -> Pipelines:
-        """The named pipelines, with those that tpuc.toml replaces."""
+        """The named pipelines, including replacements in tpuc.toml."""
         from tpuc.errors import UsageError
         from tpuc.schedule import PIPELINES
 
@@ -67,26 +67,26 @@ class App:
         return {**PIPELINES, **changes}
 
     def result(self, text: str) -> None:
-        """A result, on stdout."""
+        """Print a result to stdout."""
         click.echo(text)
 
     def table(self, rows: Sequence[Sequence[str]], mark: Mark | None = None, *, has_head: bool = True) -> None:
-        """A table on stdout, the first row of which is its head: for a terminal, a pipe, or whoever reads it."""
+        """Print a table to stdout, formatted for a terminal or a pipe; the first row is the header."""
         from tpuc_driver.cli.tables import write_table
 
         write_table(sys.stdout, rows, mark, has_head=has_head)
 
     def result_json(self, value: Any) -> None:
-        """A result for programs, on stdout; what is infinite or no number is null, JSON has no word for it."""
+        """Print a result as JSON to stdout; infinities and NaN become null, since JSON has neither."""
         click.echo(harmless_json(json.dumps(_expressible(value), indent=2, ensure_ascii=False)))
 
     def remark(self, text: str) -> None:
-        """Something worth knowing, on one line of stderr."""
+        """Print a remark on one line of stderr."""
         with self.progress.paused():
             click.echo(sentence(text), err=True)
 
     def log(self, text: str) -> None:
-        """A remark for those who asked with -v."""
+        """Print a remark with -v."""
         if self.verbose:
             with self.progress.paused():
                 click.echo(visible(text), err=True)

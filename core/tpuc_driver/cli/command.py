@@ -1,4 +1,4 @@
-"""Base classes of commands: they add the global options, and match options in any case and with any dashes."""
+"""Base classes of commands: global options, and option names that ignore case and dashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTEXT_SETTINGS: dict[str, Any] = {
 
 
 def global_options() -> list[click.Parameter]:
-    """`--with`, `--prefer` and `-v`, which may stand before or after a command's name."""
+    """`--with`, `--prefer` and `-v`, accepted before and after a command's name."""
     return [
         _global_option(
             ["--with", "enabled_plugins"],
@@ -65,7 +65,7 @@ def _be_verbose(context: click.Context, _: click.Parameter, value: bool) -> None
 
 
 def joined_lists(arguments: Sequence[str]) -> list[str]:
-    """The arguments, each that ends in a comma joined with the next one, unless that is an option."""
+    """The arguments, with each one that ends in a comma joined to the next one, unless that is an option."""
     joined: list[str] = []
     for argument in arguments:
         if joined and joined[-1].endswith(",") and not argument.startswith("--"):
@@ -76,7 +76,7 @@ def joined_lists(arguments: Sequence[str]) -> list[str]:
 
 
 def write_examples(examples: Sequence[str], ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    """A section of the help, each example on a line that can be copied."""
+    """Write a help section with one example per line, for copying."""
     if not examples:
         return
     chips = ctx.ensure_object(App).make_registry().names("tpuc.chips")
@@ -86,15 +86,15 @@ def write_examples(examples: Sequence[str], ctx: click.Context, formatter: click
 
 
 def shown_example(example: str, chips: Sequence[str]) -> str:
-    """With the first of the chips, or a word for one."""
+    """An example with the first of the installed chips, or a placeholder."""
     return example.replace("{chip}", chips[0] if chips else "NAME")
 
 
 class Command(click.Command):
-    """A subcommand of `tpuc`: use as `@click.command(cls=Command)` and name it in `tpuc.commands`.
+    """A subcommand of `tpuc`: use as `@click.command(cls=Command)` and register it in `tpuc.commands`.
 
-    Its function may return an exit code; None is 0. `examples` are command lines that its help shows, in which `{chip}`
-    stands for an installed chip.
+    Its function may return an exit code; None is 0. `examples` are command lines for its help, in which `{chip}` stands
+    for an installed chip.
     """
 
     api_version = 1
@@ -106,28 +106,30 @@ class Command(click.Command):
         self.section, self.examples = section, tuple(examples)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Under headings, where options have some."""
+        """Write options under their section headings, where they have some."""
         if not write_options(self, ctx, formatter):
             super().format_options(ctx, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples, and what click writes there."""
+        """Write the examples, and click's epilog."""
         write_examples(self.examples, ctx, formatter)
         super().format_epilog(ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Lists may have blanks behind their commas: `--mean 103.9, 116.8, 123.7`; options of TPU-MLIR are ours."""
+        """Lists may have blanks after their commas: `--mean 103.9, 116.8, 123.7`; options of TPU-MLIR are
+        translated.
+        """
         known = {option_name(name.removeprefix("--")) for one in self.get_params(ctx) for name in one.opts}
         return super().parse_args(ctx, translated(self.name or "", known, joined_lists(args)))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it, unless it would overwrite what it reads."""
+        """Run it, unless an output would overwrite an input."""
         check_outputs(self, ctx.params)
         return super().invoke(ctx)
 
 
 class CommandGroup(click.Group):
-    """A subcommand with subcommands of its own (`tpuc npz compare`)."""
+    """A subcommand with subcommands (`tpuc npz compare`)."""
 
     api_version = 1
     command_class = Command
@@ -140,6 +142,6 @@ class CommandGroup(click.Group):
         self.section, self.examples = section, tuple(examples)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples, and what click writes there."""
+        """Write the examples, and click's epilog."""
         write_examples(self.examples, ctx, formatter)
         super().format_epilog(ctx, formatter)

@@ -1,4 +1,4 @@
-"""What `compile` and `deploy` share: options from a module to a compiled file, the session, and what is written."""
+"""Code shared by `compile` and `deploy`: options from a module to a compiled file, the session, and output files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Function = Callable[..., R]
 
 @dataclass(frozen=True)
 class Choices:
-    """How to compile, and what to write beside the compiled file."""
+    """The compilation options, and the files to write besides the compiled one."""
 
     quantize: str | None
     symmetric_divisor: int | None
@@ -49,7 +49,7 @@ class Choices:
     bundle: Path | None
 
     def session(self, app: App, chip: str, quantize: str | None = None) -> Session:
-        """For one chip, in the mode that was asked for, or another one."""
+        """The session for one chip, in the requested mode or another one."""
         return open_session(
             app,
             chip=chip,
@@ -65,17 +65,17 @@ class Choices:
         )
 
     def check_outputs(self, *files: Path | None) -> None:
-        """Raise for the first file that could not be written; `files` are the compiled ones."""
+        """Raise for the first file that cannot be written; `files` are the compiled ones."""
         check_outputs(*files, self.memory_plan, self.report_path)
         if self.bundle is not None:
             check_bundle(self.bundle)
 
     def show(self, app: App, report: CompileReport) -> None:
-        """Show how a compilation went, and write what was asked for of it."""
+        """Print the report of a compilation, and write the requested report files."""
         show_report(app, report, self.report_path, self.memory_plan, self.work_dir)
 
     def write_bundle(self, app: App, session: Session, model: Path) -> None:
-        """The folder to deploy, if one was asked for."""
+        """Write the deployment folder, if requested."""
         if self.bundle is not None:
             write_bundle(app, session, model, self.bundle)
 
@@ -111,7 +111,7 @@ SECTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
     ),
     "Planning and memory": (planning_options, pool_options),
 }
-"""The options by the headings of the help, below what each command has there of its own."""
+"""The options by help section, after the command's own."""
 
 
 def compiling_options(function: Function[R]) -> Function[R]:

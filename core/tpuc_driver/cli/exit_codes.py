@@ -1,7 +1,7 @@
-"""Exit codes that no error has of its own."""
+"""Exit codes without an error class."""
 
 from __future__ import annotations
 
 INTERRUPTED = 130
-"""As shells report the end by a signal: 128 and its number, 2 for SIGINT."""
+"""The shell's convention for termination by a signal: 128 plus its number, 2 for SIGINT."""
 FAILED = 1

@@ -1,4 +1,4 @@
-"""Map options of TPU-MLIR's scripts to ours, or reject them with a way out."""
+"""Translate options of TPU-MLIR's scripts, or reject them with a way out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_driver.cli.text import option_name
 
 @dataclass(frozen=True)
 class Answer:
-    """What an option of theirs is here; `tpu_mlir.toml` says what the fields mean."""
+    """The translation of one of their options; `tpu_mlir.toml` documents the fields."""
 
     option: str
     renamed: str = ""
@@ -28,7 +28,7 @@ class Answer:
 
     @property
     def is_alike(self) -> bool:
-        """Is it an option of ours, with the same name?"""
+        """True if we have an option with the same name."""
         return not (self.renamed or self.means or self.done or self.only or self.drops or self.refused)
 
 
@@ -39,12 +39,12 @@ class Script:
     name: str
     command: str
     answers: Mapping[str, Answer]
-    """By the option's name as it is compared: lower case, with dashes."""
+    """By normalized option name: lower case, with dashes."""
 
 
 @functools.cache
 def scripts() -> Mapping[str, Script]:
-    """Their scripts by the command that does the same."""
+    """Their scripts by our equivalent command."""
     import tomllib  # late: most command lines need none of it
     from importlib import resources
 
@@ -74,7 +74,7 @@ def _answer(option: str, fields: Mapping[str, Any]) -> Answer:
 
 
 def translated(command: str, known: Collection[str], words: Sequence[str]) -> list[str]:
-    """The words of a command line with their options as ours; raises UsageError for those that have no equal."""
+    """The words of a command line with translated options; raises UsageError for options without an equivalent."""
     if all(not word.startswith("--") or _name(word) in known for word in words):
         return [*words]
     script = scripts().get(command)
@@ -98,7 +98,7 @@ def _name(word: str) -> str:
 
 
 def _ours(answer: Answer, script: Script, word: str, rest: Iterator[str]) -> list[str]:
-    """What stands in the place of an option, and of its value."""
+    """The replacement of an option and its value."""
     if answer.refused and not answer.only:
         raise _refusal(answer, script, "")
     value = ""
@@ -141,7 +141,7 @@ def _without(words: Sequence[str], dropped: Collection[str]) -> list[str]:
 
 
 def told(answer: Answer) -> str:
-    """What the documentation says of an option."""
+    """The description of an option for the documentation."""
     ours = f"`{answer.renamed}`" if answer.renamed else " ".join(f"`{word}`" for word in answer.means)
     if answer.is_alike:
         return f"`--{option_name(answer.option)}`"

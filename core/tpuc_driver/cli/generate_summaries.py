@@ -1,4 +1,4 @@
-"""Write `summaries.py`, the help lines of all commands: `python -m tpuc_driver.cli.generate_summaries`."""
+"""Write `summaries.py`, the help summaries of all commands: `python -m tpuc_driver.cli.generate_summaries`."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from __future__ import annotations
 
 
 def built_in() -> dict[str, click.Command]:
-    """The commands of the core by module."""
+    """The built-in commands by module."""
     modules = sorted(f"{commands.__name__}.{module.name}" for module in iter_modules(commands.__path__))
     return {module: import_module(module).command for module in modules}
 
 
 def bundled() -> dict[str, click.Command]:
-    """The commands of plugins in our own distribution by name."""
+    """The commands of plugins in our own distribution, by name."""
     registry = Registry()
     ours = [offer for offer in registry.offers if offer.group == "tpuc.commands" and offer.package == OURS]
     return {offer.name: registry.get(offer.group, offer.name) for offer in ours}

@@ -1,4 +1,4 @@
-"""End the command line with one line on Ctrl-C, at any point."""
+"""Exit with one line on Ctrl-C, at any point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AGAIN_SECONDS = 0.01
 
 
 class Interrupt:
-    """Has Ctrl-C been pressed? Libraries may turn the exception that it raises into one of theirs."""
+    """Records whether Ctrl-C was pressed; libraries may replace the exception that it raises."""
 
     pressed = False
 
@@ -26,7 +26,7 @@ class Interrupt:
 
 @contextmanager
 def interruptible(*, whole_process: bool) -> Generator[Interrupt]:
-    """Note interruptions meanwhile. Behind the end of a `whole_process` another Ctrl-C ends it without a word."""
+    """Handle interrupts inside the block. After a `whole_process` has ended, another Ctrl-C terminates it silently."""
     interrupt = Interrupt()
     ours = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT) if ours else None
@@ -44,7 +44,7 @@ def interruptible(*, whole_process: bool) -> Generator[Interrupt]:
 
 
 def _raising_again(told: Any) -> Any:
-    """Where Ctrl-C strikes while an object is torn down, Python would print and go on: raise it again after that."""
+    """Where Ctrl-C occurs during an object's destruction, Python would print and continue: raise it again."""
 
     def hook(unraisable: Any) -> None:
         if unraisable.exc_type is KeyboardInterrupt:

@@ -1,8 +1,8 @@
-"""Let dataclasses compile each of their methods at its first call, which makes commands start a quarter sooner.
+"""Compile the methods of dataclasses at their first call, which makes commands start a quarter sooner.
 
-Before Python 3.13, `dataclass` compiles up to six methods for each class as it is defined, and a command imports
-hundreds of classes of which it makes a few. The standard library offers no switch, so this changes one function of it.
-Only a process that runs nothing but one command may do so; where that function is not the known one, nothing changes.
+Before Python 3.13, `dataclass` compiles up to six methods for each class at definition, and a command imports hundreds
+of classes of which it instantiates few. The standard library offers no switch, so this replaces one of its functions.
+Only a process that runs a single command may do so; if the function is not the known one, nothing changes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 Method: TypeAlias = Callable[..., Any]
 
 LAST_VERSION = (3, 12)
-"""Later ones compile all methods of a class at once, which costs little."""
+"""Later versions compile all methods of a class at once, which is fast."""
 PARAMETERS = ["name", "args", "body", "globals", "locals", "return_type"]
-"""Those of the known function."""
+"""The parameters of the known function."""
 
 
 def compile_methods_late() -> None:
-    """From now on the methods of new dataclasses are compiled when they are first called."""
+    """Compile the methods of dataclasses defined from now on at their first call."""
     create = getattr(dataclasses, "_create_fn", None)
     if (
         sys.version_info[:2] <= LAST_VERSION
@@ -34,7 +34,7 @@ def compile_methods_late() -> None:
 
 
 def _late(create: Callable[..., Method], name: str, *args: Any, **kwargs: Any) -> Method:
-    """A method that compiles itself, and then takes its own place in the class that has it."""
+    """A method that compiles itself and then replaces itself in its class."""
     made: Method | None = None
 
     def method(self: object, *operands: Any, **named: Any) -> Any:

@@ -18,7 +18,7 @@ Function = Callable[..., R]
 
 
 class _PresetOption(click.Option):
-    """Its help lists the presets that are installed."""
+    """An option whose help lists the installed presets."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         record = super().get_help_record(ctx)
@@ -114,7 +114,7 @@ _BOUNDARY = {
 
 
 def layout_option(function: Function[R]) -> Function[R]:
-    """Add the option of how arrays lie, as `input_layout`."""
+    """Add the option for the memory layout of arrays, as `input_layout`."""
     option = click.option(
         "--input-layout",
         type=click.Choice(["nchw", "nhwc"]),
@@ -124,7 +124,7 @@ def layout_option(function: Function[R]) -> Function[R]:
 
 
 def trust_option(function: Function[R]) -> Function[R]:
-    """Add the option that vouches for code in compiled files, as `trust`. `tpuc.toml` cannot say it."""
+    """Add the option that trusts code in compiled files, as `trust`. It is not allowed in `tpuc.toml`."""
     option = click.option(
         "--trust",
         is_flag=True,
@@ -145,7 +145,7 @@ def _said_here(context: click.Context, parameter: click.Parameter, value: bool) 
 
 
 def dataset_option(what: str) -> Callable[[Function[R]], Function[R]]:
-    """Add the option that names data sets, as `dataset`: a tuple, None when nothing was named."""
+    """Add the option that names data sets, as `dataset`: a tuple, None by default."""
     option = click.option(
         "--dataset",
         type=SAMPLES,
@@ -166,7 +166,7 @@ def dataset_option(what: str) -> Callable[[Function[R]], Function[R]]:
 
 
 def agreement_option(function: Function[R]) -> Function[R]:
-    """Add the option of how many decisions a quantised network has to keep, as `min_agreement`."""
+    """Add the option for the required prediction agreement, as `min_agreement`."""
     option = click.option(
         "--min-agreement",
         type=click.FloatRange(0.0, 1.0),
@@ -177,13 +177,13 @@ def agreement_option(function: Function[R]) -> Function[R]:
 
 
 def runtime_option(function: Function[R]) -> Function[R]:
-    """Add the option of which runtime takes the compiled file, as `runtime_version`."""
+    """Add the option for the target runtime version, as `runtime_version`."""
     option = click.option("--runtime-version", metavar="VERSION", help="Version of the runtime on the board: 1.4.")
     return option(function)
 
 
 def specializing_options(function: Function[R]) -> Function[R]:
-    """Add the options that make another network of the one in the file, as `input_names`, `dims`, `fixed_inputs`."""
+    """Add the options that specialize a network, as `input_names`, `dims`, `fixed_inputs`."""
     cut = click.option(
         "--input-names", type=NAMES, default=EMPTY, help="Cut the network at its front: these values become the inputs."
     )
@@ -252,7 +252,7 @@ def planning_options(function: Function[R]) -> Function[R]:
 
 
 def preprocess_options(function: Function[R]) -> Function[R]:
-    """The command gets `preprocess`: what was said about images, by name."""
+    """Add the preprocessing options, as `preprocess`: the given ones, by name."""
 
     def gather(given: dict[str, Any]) -> Any:
         return {name: value for name, value in given.items() if value not in (None, False, ())}
@@ -261,7 +261,7 @@ def preprocess_options(function: Function[R]) -> Function[R]:
 
 
 def post_option(function: Function[R]) -> Function[R]:
-    """Add the option of post-processing that is put behind the network, as `post`."""
+    """Add the option for post-processing appended to the network, as `post`."""
     option = click.option(
         "--post",
         "--post-handle-type",
@@ -273,7 +273,7 @@ def post_option(function: Function[R]) -> Function[R]:
 
 
 def labels_option(function: Function[R]) -> Function[R]:
-    """Add the option of what classes are called, as `labels`: None when nothing was said."""
+    """Add the option for class names, as `labels`: None by default."""
     option = click.option(
         "--labels",
         "labels_text",
@@ -292,7 +292,7 @@ def labels_option(function: Function[R]) -> Function[R]:
 
 
 def bundle_option(function: Function[R]) -> Function[R]:
-    """Add the option of the folder to deploy, as `bundle`."""
+    """Add the option for a deployment folder, as `bundle`."""
     option = click.option(
         "--bundle", type=OUTPUT, metavar="DIR", help="Write a folder to deploy: the file, its description, programs."
     )
@@ -300,7 +300,7 @@ def bundle_option(function: Function[R]) -> Function[R]:
 
 
 def boundary_options(function: Function[R]) -> Function[R]:
-    """The command gets `boundary`, None when nothing was said; options that do not fit together raise UsageError."""
+    """Add the boundary options, as `boundary`: None by default; contradictory ones raise UsageError."""
 
     def gather(given: dict[str, Any]) -> Any:
         if not any(given.values()):

@@ -29,14 +29,14 @@ def check_outputs(command: click.Command, values: Mapping[str, Any]) -> None:
 
 
 def check_output(label: str, path: Path, others: Iterable[Path | None], kind: str = "input") -> None:
-    """Raise UsageError when a file to write is one of those to read, or of another `kind`."""
+    """Raise UsageError when an output file is also an input, or of another `kind`."""
     _refuse_same(label, path, [("", other) for other in others if other is not None], kind)
 
 
 @contextlib.contextmanager
 def beside(output: Path, inputs: Sequence[Path] = ()) -> Generator[Path | None]:
-    """A folder for files that lie beside an output once the block has gone well, and nowhere if it fails. None beside a
-    device. A file that is one of the inputs stays as it is.
+    """Context manager: a temporary folder whose files move next to an output on success and are dropped on failure.
+    None next to a device. Input files are never replaced.
     """
     if output.exists() and not output.is_file():
         yield None
@@ -61,7 +61,7 @@ def _with_weights(path: Path) -> tuple[Path, ...]:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """One file under both names; devices and folders may be read and written."""
+    """True for one file under both names; devices and folders may be both read and written."""
     if one.exists() and not one.is_file():
         return False
     if one.exists() and other.exists():

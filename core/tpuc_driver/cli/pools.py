@@ -1,4 +1,4 @@
-"""Options of memory pools in TVM's spelling, for all commands that plan the memory of source programs."""
+"""Memory pool options in TVM's spelling, for all commands that plan memory for C source."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _KINDS = ("workspace", "parameter")
 
 @dataclass(frozen=True)
 class PoolChoice:
-    """Targets in order, and what was said about pools: `usmp-workspace-pools`, `usmp-workspace-pool-NAME`, and the same
-    with `parameter`.
+    """The targets in order, and the pool options: `usmp-workspace-pools`, `usmp-workspace-pool-NAME`, and the same with
+    `parameter`.
     """
 
     targets: tuple[str, ...] = ()
@@ -28,16 +28,16 @@ class PoolChoice:
 
 
 class PoolsCommand(Command):
-    """A command with options whose names contain the name of a pool: `--usmp-workspace-pool-NAME=TEXT`."""
+    """A command with options that contain the name of a pool: `--usmp-workspace-pool-NAME=TEXT`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take them out before all others are parsed."""
+        """Extract the pool options before parsing the others."""
         rest, ctx.meta[_META] = taken(args)
         return super().parse_args(ctx, rest)
 
 
 def taken(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The words of a command line without descriptions of pools, and these by option; a blank may follow the `=`."""
+    """The words of a command line without pool options, and the pool options; a blank may follow the `=`."""
     rest: list[str] = []
     options: dict[str, str] = {}
     pending = ""
@@ -59,7 +59,7 @@ def taken(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _key(word: str) -> str | None:
-    """The option that describes one pool; the name of the pool keeps its letters."""
+    """The option that describes one pool; the case of the pool's name is kept."""
     name = word.lstrip("-").partition("=")[0]
     for kind in _KINDS:
         prefix = f"usmp-{kind}-pool-"
@@ -69,7 +69,7 @@ def _key(word: str) -> str | None:
 
 
 def pool_options(function: Callable[..., R]) -> Callable[..., R]:
-    """The command gets `pools`, a PoolChoice."""
+    """Add the pool options, as `pools`, a PoolChoice."""
 
     @click.option("--target", default="", metavar="NAMES", help="Targets, the one that ops run on first: accel,c.")
     @click.option("--usmp-workspace-pools", default="", metavar="NAMES", help="In order of preference: dtcm,sram.")

@@ -1,4 +1,4 @@
-"""Turn every error into one sentence and an exit code, in this place only."""
+"""The only place that turns errors into one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tpuc_driver.cli.warned import warnings_as_remarks
 
 NAME = "tpuc"
 COMPLETION = "_TPUC_COMPLETE"
-"""Of the environment, when a shell asks for completions."""
+"""Environment variable set when a shell asks for completions."""
 
 
 def run(arguments: Sequence[str] | None, interrupt: Interrupt) -> int:
@@ -53,7 +53,7 @@ def _code(arguments: list[str], app: App, interrupt: Interrupt) -> int:
 
 
 def _dispatch(arguments: list[str], app: App) -> Any:
-    """As `click.Command.main` does, but the interruptions and ends of files that it would take for one are ours."""
+    """As `click.Command.main`, with our own handling of interrupts and closed output."""
     shell = Shell()
     app.arguments = tuple(arguments)
     if COMPLETION in os.environ:
@@ -66,7 +66,7 @@ def _dispatch(arguments: list[str], app: App) -> Any:
 
 
 def _explanation(error: Exception, app: App) -> tuple[str, int]:
-    """The sentence about an error, and the exit code."""
+    """The message for an error, and the exit code."""
     if not isinstance(error, (click.ClickException, OSError, MemoryError)):
         blamed = Blame(app.make_registry().offers).explain(error)
         if blamed is not None:
@@ -89,7 +89,7 @@ def _explanation(error: Exception, app: App) -> tuple[str, int]:
 
 
 def usage_sentence(error: click.UsageError) -> str:
-    """Click's complaint as one sentence that names the command and where to read on."""
+    """Click's usage error as one sentence that names the command and its help."""
     message = one_line(_complaint(error)).rstrip(".")
     message = message[:1].lower() + message[1:] + ("" if message.endswith("?") else ".")
     if error.ctx is None:
@@ -100,7 +100,7 @@ def usage_sentence(error: click.UsageError) -> str:
 
 
 def _complaint(error: click.UsageError) -> str:
-    """What click says, in words that do not change with its version."""
+    """Click's message, in words that do not depend on its version."""
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
     close = sorted(error.possibilities or ())
@@ -108,21 +108,21 @@ def _complaint(error: click.UsageError) -> str:
 
 
 def file_sentence(error: OSError) -> str:
-    """What the operating system refused, about which file, and what to do."""
+    """The operating system's error, the file, and the way out."""
     cause = reason(error)
     thing = error.filename if error.filename is not None else "input or output"
     return f"{thing}: {cause[:1].lower()}{cause[1:]}. {way_out(error)}"
 
 
 def memory_sentence(error: MemoryError) -> str:
-    """What did not fit into this machine."""
+    """What exceeded this machine's memory."""
     what = one_line(str(error)).rstrip(".")
     reason = f": {what[:1].lower()}{what[1:]}" if what else ""
     return f"not enough memory{reason}. Close other programs, or use a smaller batch."
 
 
 def internal_sentence(error: Exception) -> str:
-    """A mistake of ours."""
+    """An internal error."""
     what = one_line(f"{type(error).__name__}: {error}").removesuffix(":").rstrip(".")
     return f"internal error: {what}; run again with -v for the traceback"
 

@@ -1,4 +1,4 @@
-"""Sections of a command's help: options that belong together stand under a heading."""
+"""Help sections: group options under headings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ R = TypeVar("R")
 Function = Callable[..., R]
 
 GENERAL = "General"
-"""Where the options of every command stand in a help with sections."""
+"""The section of the global options."""
 _ATTRIBUTE = "tpuc_section"
 
 
 def in_section(title: str, *options: Callable[[Function[Any]], Function[Any]]) -> Callable[[Function[R]], Function[R]]:
-    """Add options under a heading, the first one on top. A heading that comes again adds to the first one."""
+    """Add options under a heading, the first one on top. A repeated heading extends the first one."""
 
     def add(function: Function[R]) -> Function[R]:
         known = {id(one) for one in _options(function)}
@@ -36,7 +36,7 @@ def _options(function: Function[Any]) -> list[click.Parameter]:
 
 
 def write_options(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> bool:
-    """Write the options by their sections; False where none has any, and nothing is written."""
+    """Write the options by section; returns False, and writes nothing, where none has a section."""
     options = [one for one in command.get_params(context) if isinstance(one, click.Option)]
     if not any(hasattr(one, _ATTRIBUTE) for one in options):
         return False

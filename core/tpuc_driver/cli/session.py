@@ -1,4 +1,4 @@
-"""Code that commands share: create the session late, and check options before any work."""
+"""Helpers shared by commands: create the session late, and check options before any work."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def open_session(
     trust: bool = False,
     pools: PoolChoice | None = None,
 ) -> Session:
-    """A session with the user's choices; raises UsageError when the chip does not have the mode."""
+    """A session with the user's choices; raises UsageError when the chip lacks the mode."""
     from tpuc_driver.session import Session
     from tpuc_driver.session.modes import check_mode
 
@@ -67,9 +67,9 @@ def open_session(
 
 
 def open_compiled(app: App, path: Path) -> tuple[Chip, LoadedModel]:
-    """A compiled file and the installed chip that it is for; raises Unsupported when there is none.
+    """A compiled file and its installed chip; raises Unsupported when there is none.
 
-    A file with a hazard can be looked at, with a remark; only running it is refused.
+    A file with a hazard is opened with a remark; only running it is refused.
     """
     chip, loaded = open_session(app).open(path)
     try:
@@ -82,7 +82,7 @@ def open_compiled(app: App, path: Path) -> tuple[Chip, LoadedModel]:
 
 
 def chosen_chip(app: App, chip: str | None, pools: PoolChoice) -> str:
-    """The chip that was named, or the first of the targets that is one; raises UsageError without either."""
+    """The named chip, or the first of the targets that is a chip; raises UsageError without either."""
     found = chip or next((name for name in pools.targets if app.registry.has("tpuc.chips", name)), None)
     if found is None:
         raise UsageError(
@@ -96,8 +96,8 @@ def chosen_chip(app: App, chip: str | None, pools: PoolChoice) -> str:
 def chosen_chips(
     app: App, chip: str | None, pools: PoolChoice, output: Path | None, network: Path
 ) -> list[tuple[str, Path]]:
-    """The chips that were named, between commas, and the file for each: that of one chip is called as the user says,
-    those of several `NAME_CHIP` with the ending of the chip. Where the user says nothing, NAME is the network's.
+    """The comma-separated chips, and the file for each: for one chip the user's name, for several `NAME_CHIP` with the
+    suffix of the chip. NAME defaults to the network's.
     """
     names = dict.fromkeys(part.strip() for part in (chip or "").split(",") if part.strip())
     known = [chosen_chip(app, name, pools) for name in names or (None,)]
@@ -117,7 +117,9 @@ def _plans_pools(app: App, chip: str) -> bool:
 
 
 def compiled_file(app: App, chip: str, output: Path) -> Path | None:
-    """The file that a compilation writes to, None where it is a folder; raises UsageError for a file in its place."""
+    """The output file of a compilation, None where it is a folder; raises UsageError for an existing file in its
+    place.
+    """
     from tpuc_driver.session.artifacts import names_folder
 
     _check_ending(app, chip, output)
@@ -130,7 +132,7 @@ def compiled_file(app: App, chip: str, output: Path) -> Path | None:
 
 
 def _check_ending(app: App, chip: str, output: Path) -> None:
-    """Raise UsageError for a file that is called as those of other chips are: nobody could open it."""
+    """Raise UsageError for another chip's suffix, since the file could not be opened later."""
     own = app.registry.get("tpuc.chips", chip).description.suffix
     if output.suffix == own:
         return
@@ -144,14 +146,14 @@ def _check_ending(app: App, chip: str, output: Path) -> None:
 
 
 def check_inputs(*paths: Path | None) -> None:
-    """Raise FileNotFoundError for the first path that is not there: better before a long run than during it."""
+    """Raise FileNotFoundError for the first missing path, before a long run."""
     for path in paths:
         if path is not None and not path.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def check_belongings() -> None:
-    """Raise UsageError for options of the command that say something of another one which was not given."""
+    """Raise UsageError for options that require another option which is missing."""
     if not _has("test_input") and any(map(is_said, ("excepts", "tolerance", "test_reference"))):
         raise UsageError("--excepts, --tolerance and --test-reference require --test-input; add --test-input FILE.")
     if not _has("min_accuracy") and any(map(is_said, ("measure", "max_trials", "accept_point_estimate"))):
@@ -166,12 +168,12 @@ def _has(option: str) -> bool:
 
 
 def is_said(option: str) -> bool:
-    """Is it on the command line? tpuc.toml may say what holds where it applies."""
+    """True if the option is on the command line; values in tpuc.toml apply only where they fit."""
     return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def check_outputs(*paths: Path | None) -> None:
-    """Raise for the first file that could not be written, before a long run that would lose it."""
+    """Raise for the first file that cannot be written, before a long run."""
     for path in paths:
         if path is not None:
             check_writable(path)
@@ -180,7 +182,7 @@ def check_outputs(*paths: Path | None) -> None:
 def check_one_data_source(
     dataset: Path | Sequence[SampleSet] | None, data_list: Path | None, required: bool = False
 ) -> None:
-    """Raise UsageError unless samples come from one place only."""
+    """Raise UsageError if samples come from more than one source."""
     if dataset and data_list is not None:
         raise UsageError("--dataset and --data-list both give samples; give one of them.")
     if required and not dataset and data_list is None:
@@ -190,9 +192,9 @@ def check_one_data_source(
 def show_report(
     app: App, report: CompileReport, report_path: Path | None, memory_plan: Path | None, work_dir: Path | None
 ) -> None:
-    """Show how a compilation went; with paths also as JSON files, and where everything lies in memory.
+    """Print the report of a compilation; with paths also write it as JSON, and the memory plan.
 
-    In the folder of intermediate files the report is called as the compiled file, with `.json` behind.
+    In the folder of intermediate files the report is named after the compiled file, plus `.json`.
     """
     paths = [] if report_path is None else [report_path]
     if work_dir is not None:
@@ -206,14 +208,14 @@ def show_report(
 
 
 def check_bundle(bundle: Path) -> None:
-    """Raise UsageError where no folder to deploy can be written."""
+    """Raise UsageError where the deployment folder cannot be written."""
     from tpuc_driver.session.bundle import check_bundle
 
     check_bundle(bundle)
 
 
 def write_bundle(app: App, session: Session, path: Path, bundle: Path) -> None:
-    """Write the folder to deploy for a compiled file; a remark says where the chip brings no programs."""
+    """Write the deployment folder of a compiled file; a remark tells if the chip has no programs."""
     from tpuc_driver.session.bundle import write_bundle
 
     file = session.opened(path)
@@ -222,7 +224,7 @@ def write_bundle(app: App, session: Session, path: Path, bundle: Path) -> None:
 
 
 def _made_by(app: App) -> dict[str, Any]:
-    """How to make the file again."""
+    """The command line that makes the file again."""
     from tpuc_driver.diagnosis import versions
 
     return {"command": ["tpuc", *app.arguments], "versions": versions()}

@@ -1,4 +1,4 @@
-"""`tpuc.toml` in the current folder: options per command, and what `--with` and `--prefer` would say.
+"""`tpuc.toml` in the current folder: options per command, and defaults for `--with` and `--prefer`.
 
 with = ["acme"]              # as --with acme
 prefer = ["acme-chips"]      # as --prefer acme-chips
@@ -27,7 +27,7 @@ FILE_NAME = "tpuc.toml"
 
 @dataclass(frozen=True)
 class Settings:
-    """What the file says; `commands` by command name, then by option name with dashes."""
+    """The contents of the file; `commands` by command name, then by option name with dashes."""
 
     enabled: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
@@ -61,7 +61,9 @@ def read_settings(folder: Path, commands: Collection[str]) -> Settings:
 
 
 def typed_value(command: str, option: str, value: Any, *, many: bool) -> Any:
-    """A value as it would be typed; raises UsageError for what no option can be, and lists where there is one value."""
+    """A value as typed on the command line; raises UsageError for invalid types, and for lists where there is one
+    value.
+    """
     if isinstance(value, list):
         items = cast("list[Any]", value)
         if many and not any(isinstance(item, list | dict) for item in items):

@@ -1,4 +1,4 @@
-"""The `tpuc` command: load subcommands late, with their options from tpuc.toml."""
+"""The `tpuc` command: loads subcommands late, with their options from tpuc.toml."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Shell(click.Group):
         )
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every name, sorted."""
+        """All names, sorted."""
         return sorted({*BUILT_IN, *_registry(ctx).names(COMMANDS)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command that a name or an alias stands for.
+        """The command for a name or an alias.
 
-        Raises PluginConflict for a built-in one that a package offers, too, unless `--prefer` chooses.
+        Raises PluginConflict if a package also offers a built-in command, unless `--prefer` decides.
         """
         try:
             return self._command(ctx, command_name(cmd_name))
@@ -66,7 +66,7 @@ class Shell(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command named first, with its options from tpuc.toml."""
+        """The named command, with its options from tpuc.toml."""
         from tpuc_driver.cli.settings import check_options, read_settings
 
         name = command_name(args[0])
@@ -91,7 +91,7 @@ class Shell(click.Group):
         return name, command, args[1:]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Name and summary of each command by sections; the package instead when it is not ours."""
+        """Names and summaries by section; the package instead of the summary for third-party commands."""
         foreign = {
             row.name: f"(from {row.package} {row.version})"
             for row in _registry(ctx).describe(COMMANDS)
@@ -125,7 +125,7 @@ def _registry(ctx: click.Context) -> Registry:
 
 @click.pass_context
 def _start(ctx: click.Context) -> int | None:
-    """Without a subcommand nothing can start."""
+    """Raise the error for a missing subcommand."""
     if ctx.invoked_subcommand is not None:
         return None
     click.echo(ctx.get_help(), err=True)

@@ -1,4 +1,4 @@
-"""Standard streams: escape control characters, and stop printing once the reader has gone."""
+"""Standard streams: escape control characters, and stop when the reader has closed the pipe."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import BinaryIO, TextIO
 from tpuc.errors import harmless
 
 BROKEN_PIPE = 141
-"""As shells report the end by a signal: 128 and its number, 13 for SIGPIPE."""
+"""The shell's convention for termination by a signal: 128 plus its number, 13 for SIGPIPE."""
 
 
 class NobodyReads(Exception):
-    """Whoever read our output has ended: `tpuc matrix | head -1`."""
+    """The reader of our output has exited, as in `tpuc matrix | head -1`."""
 
 
 def fill_descriptors() -> None:
-    """Open what is closed of stdin, stdout and stderr: a file opened later would take its place and be printed into."""
+    """Open closed descriptors of stdin, stdout and stderr, since a file opened later would take their place."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -32,9 +32,9 @@ def fill_descriptors() -> None:
 
 
 class Shown(io.TextIOBase):
-    """A stream of text in which control characters are escapes, so that a name does nothing to a terminal.
+    """A text stream that escapes control characters, so that names cannot control the terminal.
 
-    `raw` is the stream behind it; None where the process was started without one. Printing `is_lost` then.
+    `raw` is the underlying stream; None where the process was started without one. Output then `is_lost`.
     """
 
     def __init__(self, raw: TextIO | None) -> None:
@@ -44,17 +44,17 @@ class Shown(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Of what is written; the stream behind may have another."""
+        """The encoding of the text; the underlying stream may have another."""
         return "utf-8"
 
     @property
     def errors(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """There are none."""
+        """Encoding errors are escaped, never raised."""
         return "backslashreplace"
 
     @property
     def buffer(self) -> BinaryIO | None:
-        """For bytes: completions of a shell."""
+        """The binary stream, for shell completions."""
         return getattr(self.raw, "buffer", None)
 
     def writable(self) -> bool:
@@ -62,17 +62,17 @@ class Shown(io.TextIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Does somebody look at it?"""
+        """True for a terminal."""
         return self.raw is not None and self.raw.isatty()
 
     def fileno(self) -> int:
-        """That of the stream behind."""
+        """The descriptor of the underlying stream."""
         if self.raw is None:
             raise io.UnsupportedOperation("fileno")
         return self.raw.fileno()
 
     def write(self, text: str) -> int:
-        """Print it, with escapes for what would act on a terminal and for what the stream's encoding does not have."""
+        """Write text; control characters and those that the encoding lacks are escaped."""
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] # click finds out so what it has
             raise TypeError("text is written here, no bytes")
         if text:
@@ -84,12 +84,12 @@ class Shown(io.TextIOBase):
         return len(text)
 
     def write_styled(self, text: str) -> None:
-        """Print text of ours as it is, with its colors; names in it have been made visible."""
+        """Write our own text unchanged, with colors; names in it must already be escaped."""
         encoding = getattr(self.raw, "encoding", None) or "utf-8"
         self._put(text.encode(encoding, errors="replace").decode(encoding))
 
     def flush(self) -> None:
-        """Hand on what was written."""
+        """Flush the underlying stream."""
         self._put("")
 
     def _put(self, text: str) -> None:
@@ -107,7 +107,7 @@ class Shown(io.TextIOBase):
 
 
 class Remarks(Shown):
-    """As `Shown`, and what cannot be written is left away: work goes on without remarks."""
+    """Like `Shown`, but write errors are ignored: work continues without remarks."""
 
     def _put(self, text: str) -> None:
         try:
@@ -118,7 +118,7 @@ class Remarks(Shown):
 
 @contextmanager
 def shown_streams() -> Generator[Shown]:
-    """Let everything that is printed meanwhile be shown so; gives stdout."""
+    """Replace the standard streams inside the block; yields stdout."""
     before = sys.stdout, sys.stderr
     shown = Shown(before[0])
     sys.stdout, sys.stderr = shown, Remarks(before[1])
@@ -129,7 +129,7 @@ def shown_streams() -> Generator[Shown]:
 
 
 def give_up_stdout() -> None:
-    """Let the interpreter's last flush go nowhere when stdout itself is broken (a full disk behind `>`)."""
+    """Discard the interpreter's last flush when stdout is broken (a full disk after `>`)."""
     raw = sys.stdout.raw if isinstance(sys.stdout, Shown) else sys.stdout
     try:
         if raw is not None:
@@ -139,7 +139,7 @@ def give_up_stdout() -> None:
 
 
 def _give_up(raw: TextIO | None) -> None:
-    """Let a stream's descriptor lead nowhere; what is buffered is written at the end of the process."""
+    """Redirect a stream's descriptor to nowhere; buffered output is discarded at exit."""
     if raw is None:
         return
     try:

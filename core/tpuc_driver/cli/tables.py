@@ -1,4 +1,4 @@
-"""Tables for whoever reads them: fitted to the width of a terminal, tab-separated for a pipe or file, else aligned."""
+"""Tables: fitted to the terminal width, tab-separated in a pipe or file, aligned elsewhere."""
 
 from __future__ import annotations
 
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Sequence[str]]
 Mark = Callable[[Sequence[str]], str]
-"""The color of a row: `red` or `yellow` for what needs attention, nothing for others."""
+"""The color of a row: `red` or `yellow` for attention, none for others."""
 GAP, FEW_LETTERS = 2, 8
-"""Spaces between columns; letters that columns of words keep before numbers are cut."""
+"""Spaces between columns; the width of text columns below which numbers are truncated instead."""
 _NUMBER = re.compile(r"[-+]?[\d,.]+(?:e[-+]?\d+)?(?: ?(?:%|dB|B|ms|s))?|-|inf|nan")
 
 
 def reader_of(stream: TextIO) -> Literal["terminal", "program", "text"]:
-    """Who reads what is written there: a person at a terminal, the program behind a pipe or a file, or somebody else,
-    such as a notebook.
-    """
+    """The kind of reader: a terminal, a pipe or file, or something else, such as a notebook."""
     if stream.isatty():
         return "terminal"
     try:
@@ -40,7 +38,7 @@ def reader_of(stream: TextIO) -> Literal["terminal", "program", "text"]:
 
 
 def write_table(stream: TextIO, rows: Rows, mark: Mark | None = None, *, has_head: bool = True) -> None:
-    """Write a table, the first row of which is its head."""
+    """Write a table; the first row is the header."""
     if not rows:
         return
     shown = [[visible(cell) for cell in row] for row in rows]
@@ -55,7 +53,7 @@ def write_table(stream: TextIO, rows: Rows, mark: Mark | None = None, *, has_hea
 
 
 def fitted(rows: Rows, width: int, mark: Mark | None = None, *, has_head: bool = True, is_plain: bool = False) -> str:
-    """A table that is at most so wide: the widest columns of words are cut with an ellipsis, then the others."""
+    """A table of at most this width: the widest text columns are truncated with an ellipsis first."""
     from rich.console import Console
     from rich.table import Table
 
@@ -79,7 +77,7 @@ def fitted(rows: Rows, width: int, mark: Mark | None = None, *, has_head: bool =
 
 
 def _widths(rows: Rows, numeric: Sequence[bool], width: int) -> list[int]:
-    """Of columns that fit together: the widest of words shrinks first, down to a few letters, then any."""
+    """Column widths that fit: the widest text column shrinks first, down to a few letters, then any."""
     from rich.cells import cell_len
 
     widths = [max(cell_len(row[place]) for row in rows) for place in range(len(numeric))]
@@ -99,5 +97,5 @@ def _plain(cell: str) -> Text:
 
 
 def _is_plain() -> bool:
-    """Does the user want no colors?"""
+    """True if the user wants no colors."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tpuc.errors import visible
 
 LONGEST_SENTENCE = 490
-"""Characters; with what stands in front at most 500."""
+"""Characters; with the prefix at most 500."""
 _LONGEST_NAME, _LONGEST_WORD = 160, 80
 _QUOTED = re.compile(rf"'[^']{{{_LONGEST_NAME},}}'")
 _WORD = re.compile(rf"[^\s']{{{_LONGEST_WORD},}}")
@@ -16,12 +16,12 @@ _CUT = " ... "
 
 
 def dashed(name: str) -> str:
-    """Command and option names, where `_` and `-` are the same."""
+    """A command or option name with `_` replaced by `-`."""
     return name.replace("_", "-")
 
 
 def option_name(name: str) -> str:
-    """Names of options and choices, where upper and lower case are the same too; letters alone are not."""
+    """A normalized option or choice: case and `_` or `-` are ignored, except in single-letter options."""
     return dashed(name).lower() if len(name) > 1 else name
 
 
@@ -31,7 +31,7 @@ def one_line(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """One line of at most `LONGEST_SENTENCE` characters: names are shortened first, then what is in the middle."""
+    """One line of at most `LONGEST_SENTENCE` characters: names are shortened first, then the middle."""
     text = _QUOTED.sub(lambda match: f"'{_shortened(match.group()[1:-1], _LONGEST_NAME)}'", visible(text))
     if len(text) > LONGEST_SENTENCE:
         text = _WORD.sub(lambda match: _shortened(match.group(), _LONGEST_WORD), text)

@@ -16,13 +16,13 @@ else:
     _ParamType = click.ParamType  # generic from click 8.4 on
 
 LARGEST = 2**31 - 1
-"""Of whole numbers: no network is larger."""
+"""Largest accepted integer: no network is larger."""
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class ListedType(_ParamType):
-    """Values between commas; brackets around them are allowed. A list in tpuc.toml needs no commas."""
+    """Comma-separated values, optionally in brackets. A list in tpuc.toml needs no commas."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The values as a tuple."""
@@ -68,7 +68,7 @@ class NumbersType(ListedType):
     described = "a list of numbers such as 0.9,0.7"
 
     def one(self, part: Any) -> float:
-        """One number; infinities and NaN are none."""
+        """One finite number."""
         return finite(part)
 
 
@@ -97,10 +97,10 @@ class CountsType(IntegersType):
 
 
 class _BetweenCommas(ListedType):
-    """Brackets may be part of a value."""
+    """Comma-separated values that may contain brackets."""
 
     def parts(self, value: Any) -> Sequence[Any]:
-        """What stands between the commas."""
+        """The parts between the commas."""
         if isinstance(value, str):
             return [part.strip() for part in value.split(",") if part.strip()]
         return super().parts(value)
@@ -127,7 +127,7 @@ class PathsType(_BetweenCommas):
 
 
 class PairType(_ParamType):
-    """`NAME=VALUE`; the name may have `=` in it, the value not."""
+    """`NAME=VALUE`; the name may contain `=`, the value may not."""
 
     name = "pair"
 
@@ -167,17 +167,17 @@ class ShapesType(_ParamType):
 
 
 class ModeType(_ParamType):
-    """A quantisation mode; upper case and `_` are accepted (`INT8`, `int8_asym`)."""
+    """A quantization mode; upper case and `_` are accepted (`INT8`, `int8_asym`)."""
 
     name = "mode"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The mode as chips spell it."""
+        """The mode in the chips' spelling."""
         return str(value).strip().lower().replace("_", "-")
 
 
 class NumberType(_ParamType):
-    """A number; infinities and NaN are none."""
+    """A finite number."""
 
     name = "number"
 
@@ -190,7 +190,7 @@ class NumberType(_ParamType):
 
 
 def finite(text: Any) -> float:
-    """The number that a text says; raises ValueError also for infinities and NaN."""
+    """The number in a text; raises ValueError also for infinities and NaN."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text!r} is no number")
@@ -210,7 +210,7 @@ class SampleSetType(_ParamType):
 
 
 class WholeType(click.IntRange):
-    """A whole number that is not below `min`."""
+    """An integer that is at least `min`."""
 
     name = "whole number"
 
@@ -223,7 +223,7 @@ class WholeType(click.IntRange):
 
 
 class OutputType(click.Path):
-    """A file that the command writes; it must not be one that the command reads."""
+    """An output file, which must not be an input of the same command."""
 
     name = "file"
 

@@ -1,4 +1,4 @@
-"""Show warnings of libraries as remarks, each once."""
+"""Print warnings of libraries as remarks, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sample would be with another preset: the same pixels with other means, scales, and order of colors."""
+"""Convert a sample to another preset: the same pixels with other means, scales, and channel order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_driver.data.description import LARGEST_PIXEL, PRESETS, Preset
 from tpuc_driver.data.sample_input import SampleInput
 
 ORDERS = ("rgb", "bgr", "gray")
-"""Pixel formats of images whose values can be turned into those of another preset."""
+"""Pixel formats between which values can be converted."""
 _RANGES = (
     ((0.0, 1 / LARGEST_PIXEL), Preprocess(scale=(LARGEST_PIXEL**-2,), pixel_format="rgb")),
     ((0.0, 1.0), Preprocess(scale=(1 / LARGEST_PIXEL,), pixel_format="rgb")),
@@ -25,12 +25,12 @@ _RANGES = (
     ((-123.0, 151.0), Preprocess((104.0, 117.0, 123.0), (1.0,), "bgr")),
     ((0.0, LARGEST_PIXEL**2), Preprocess(scale=(LARGEST_PIXEL,), pixel_format="rgb")),
 )
-"""What arrays of pixels mostly are, by the range of their values, where nobody described them."""
+"""Usual pixel ranges, by which undescribed arrays are guessed."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Values of an input as the presets `names` make them of the same pixels; `axis` is that of the colors."""
+    """An input's values under the presets `names`, computed from the same pixels; `axis` is that of the channels."""
 
     names: tuple[str, ...]
     axis: int
@@ -39,7 +39,7 @@ class Alternative:
     offset: tuple[float, ...]
 
     def of(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        """The input with this preset, of the input as it is."""
+        """The converted input."""
         shape = [-1 if axis == self.axis else 1 for axis in range(values.ndim)]
         turned = np.flip(values, self.axis) if self.swaps else values
         factor, offset = (np.reshape(np.array(one, np.float32), shape) for one in (self.factor, self.offset))
@@ -47,8 +47,8 @@ class Alternative:
 
 
 def alternatives(one: SampleInput, registry: Registry, ends: tuple[float, float] | None) -> list[Alternative]:
-    """What other presets make of an input of float images, each way once. `ends` are the smallest and the largest value
-    of its samples, which tell what they are where nobody described it. Empty for inputs of other kinds.
+    """The conversions of a float image input to other presets, without duplicates. `ends` are the smallest and the
+    largest value of its samples, from which an undescribed input is guessed. Empty for other inputs.
     """
     own = one.preprocess if one.is_described else _described_by(ends, one.preprocess.layout)
     if own is None or len(one.shape) != 4 or np.dtype(one.dtype) != np.dtype(np.float32):
@@ -67,7 +67,7 @@ def alternatives(one: SampleInput, registry: Registry, ends: tuple[float, float]
 
 
 def one_of(names: Sequence[str]) -> str:
-    """Names in a sentence: `a, b or c`."""
+    """Names as text: `a, b or c`."""
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
@@ -85,7 +85,7 @@ def _values(preset: Preset) -> dict[str, Any]:
 
 
 def _way(own: Preprocess, other: Preprocess, channels: int) -> tuple[bool, tuple[float, ...], tuple[float, ...]] | None:
-    """Swap of colors, factor and offset from one preprocessing to the other; None where nothing changes."""
+    """Channel swap, factor and offset from one preprocessing to the other; None where nothing changes."""
     swaps = channels > 1 and own.pixel_format != other.pixel_format
     mean, scale = (np.resize(np.array(values, np.float64), channels) for values in (own.mean, own.scale))
     if swaps:

@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 PRESETS = "tpuc.presets"
 LARGEST_PIXEL = 255.0
 CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgbd": 4, "rggb": 4, "grbg": 4, "gbrg": 4, "bggr": 4}
-"""Of pixel formats."""
+"""Number of channels by pixel format."""
 SAYINGS = (
     *("preset", "resize_dims", "keep_aspect_ratio", "keep_ratio_mode", "pad_value", "pad_type", "interpolation"),
     *("mean", "std", "scale", "pixel_format", "channel_format", "crop"),
 )
-"""The names of what can be said of pictures."""
+"""The names of the preprocessing options."""
 
 
 @dataclass(frozen=True)
 class Preset:
-    """How the networks of one school take pictures. `tpuc.presets` names it; `said` are options by their names."""
+    """Preprocessing of a family of networks, registered in `tpuc.presets`; `said` are options by name."""
 
     api_version: ClassVar[int] = 1
     said: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str], None]) -> dict[str, Any]:
-    """The same in terms of means and scales of bytes: a `preset` is replaced by what it stands for, where nothing else
-    was said, and `std` by a scale. Raises UsageError for unknown names, and for numbers that contradict each other.
+    """Normalize the options to means and scales of bytes: a `preset` is expanded where no other option overrides it,
+    and `std` becomes a scale. Raises UsageError for unknown names and contradictory numbers.
     """
     for name in said:
         if name not in SAYINGS:
@@ -64,7 +64,7 @@ def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str
 
 
 def check_channels(inputs: Sequence[SampleInput]) -> None:
-    """Raise UsageError where pictures were described that none of the inputs can be."""
+    """Raise UsageError if preprocessing is described but no input can be a picture."""
     described = [one for one in inputs if one.is_described and len(one.shape) == 4]
     if not described or any(_found(one) == CHANNELS.get(one.preprocess.pixel_format) for one in described):
         return
@@ -82,7 +82,7 @@ def _found(one: SampleInput) -> int:
 
 
 def check_described(file: Path, name: str, is_described: bool, registry: Registry) -> None:
-    """Raise InputNotDescribed for a picture that is to be the input `name` when nobody said how."""
+    """Raise InputNotDescribed for a picture as the input `name` without a preprocessing description."""
     if is_described:
         return
     presets = sorted(registry.names(PRESETS))
@@ -96,7 +96,7 @@ def check_described(file: Path, name: str, is_described: bool, registry: Registr
 def _of_deviations(
     mean: Sequence[float], std: Sequence[float], *, has_scale: bool, remark: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Mean and scale of bytes from mean and standard deviation, of bytes or of pixels from 0 to 1."""
+    """Mean and scale of bytes from mean and standard deviation of bytes, or of pixels from 0 to 1."""
     numbers = f"--mean {_shown(mean)} --std {_shown(std)}"
     if has_scale:
         raise UsageError("--std and --scale set the same value; give one of them.")
@@ -123,7 +123,7 @@ def _of_deviations(
 
 
 def _is_share(values: Sequence[float]) -> bool:
-    """Can these only be of pixels from 0 to 1?"""
+    """True if the numbers can only refer to pixels from 0 to 1."""
     return any(values) and all(0 <= value < 1 for value in values)
 
 

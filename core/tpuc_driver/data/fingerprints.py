@@ -1,8 +1,8 @@
-"""Fingerprints of samples, by which a calibrated network knows the samples that it was calibrated on.
+"""Fingerprints of samples, by which a calibrated network recognizes its calibration samples.
 
-A fingerprint is eight hexadecimal digits of what a sample holds, not of where it lies: the bytes of an image file, the
-numbers of an array. Of a thousand samples beside a thousand others one in some four thousand pairs of data sets has two
-that look alike.
+A fingerprint is eight hexadecimal digits computed from a sample's content, not its path: the bytes of an image file, or
+the numbers of an array. For two data sets of a thousand samples each, the probability of a collision is about 1 in
+4,000.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tpuc.npz import ARCHIVE_ERRORS
 from tpuc_driver.data.samples import SampleReader, SampleSource, has_reader
 
 CALIBRATED_ON = "module.calibrated_on"
-"""The attribute of a module that lists the fingerprints of its calibration samples, between spaces."""
+"""The attribute of a module that lists the fingerprints of its calibration samples, separated by spaces."""
 
 
 def fingerprints(source: SampleSource) -> list[str]:
-    """Of each sample; empty for one that cannot be read."""
+    """The fingerprint of each sample; empty for unreadable ones."""
     reader, found = SampleReader(source), list[str]()
     for parts in source.samples:
         digest = hashlib.blake2b(digest_size=4)
@@ -39,13 +39,13 @@ def fingerprints(source: SampleSource) -> list[str]:
 
 
 def fingerprint(sample: Path | NDArray[Any]) -> str:
-    """Of a sample of one image file or one array."""
+    """The fingerprint of a sample of one image file or one array."""
     data = sample.read_bytes() if isinstance(sample, Path) else _bytes(sample)
     return hashlib.blake2b(data, digest_size=4).hexdigest()
 
 
 def without_seen(source: SampleSource, seen: Iterable[str]) -> SampleSource:
-    """The samples whose fingerprints are not among those that were `seen`."""
+    """The samples whose fingerprints are not in `seen`."""
     known = frozenset(seen)
     if not known:
         return source
@@ -55,6 +55,6 @@ def without_seen(source: SampleSource, seen: Iterable[str]) -> SampleSource:
 
 
 def _bytes(array: NDArray[Any]) -> bytes:
-    """Of the numbers alone: the same for floats of one and of two sizes, and for whole numbers of any."""
+    """The numbers in a canonical form: equal for both float sizes, and for integers of any size."""
     wide = array.astype(np.float64, copy=False)
     return np.ascontiguousarray(wide).tobytes()

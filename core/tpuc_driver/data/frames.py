@@ -13,21 +13,19 @@ FRAMES = "tpuc.frames"
 
 
 class FrameReader(ABC):
-    """Reads files of moving pictures. `tpuc.frames` names it by the suffixes of its files."""
+    """Reads video files, registered in `tpuc.frames` by file suffix."""
 
     api_version: ClassVar[int] = 1
 
     @abstractmethod
     def write_pictures(self, file: Path, folder: Path, every: int) -> Sequence[Path]:
-        """Write the first of `every` frames that follow each other, without loss, as a picture into `folder`; the paths
-        in their order, named after their numbers from 1. Raises CalibrationError for a file without frames.
+        """Write the first of each `every` consecutive frames losslessly as a picture into `folder`; returns the paths
+        in order, named by frame number from 1. Raises CalibrationError for a file without frames.
         """
 
 
 def with_pictures(files: Sequence[Path], folder: Path, registry: Registry, every: int = 1) -> list[Path]:
-    """The files, those of moving pictures replaced by a folder of their frames in `folder`, which is named after
-    them.
-    """
+    """The files, with each video replaced by a folder of its frames in `folder`, named after it."""
     found: list[Path] = []
     for number, file in enumerate(files):
         suffix = file.suffix.lower().removeprefix(".")

@@ -22,17 +22,17 @@ from tpuc_driver.data.stored import is_plain, quantise, quantise_evenly
 Remark = Callable[[str], None]
 
 INPUT_LAYOUT = "module.input_layout"
-"""Attribute of modules: what the user says of the order of dimensions in arrays for inputs, `nchw` or `nhwc`."""
+"""Attribute of modules: the user's layout of input arrays, `nchw` or `nhwc`."""
 
 _FILE_LAYOUTS: Mapping[str, Layout] = {"TENSORFLOW": "nhwc", "TFLITE": "nhwc"}
-"""By the platform of a module: the order in which its file keeps images, where it is not that of TOP."""
+"""The image layout of a network's file by platform, where it differs from TOP's."""
 
 
 def inputs_of(module: Module, remark: Remark | None = None) -> list[SampleInput]:
-    """One entry per network input, in order. `remark` hears of data that are quantised on the way.
+    """One entry per network input, in order. `remark` is called when data are quantized on the way.
 
-    Modules of other dialects than TOP and TPU have no operations that bring arguments into the network: there the
-    arguments themselves are the inputs, and their extents may be open.
+    In dialects other than TOP and TPU, modules have no input operations: the function's arguments are the inputs, and
+    their extents may be open.
     """
     file, said = _FILE_LAYOUTS.get(_word(module, "module.platform")), _word(module, INPUT_LAYOUT)
     brought = [operation for operation in module.main.operations if isinstance(operation.op, NetworkInput)]
@@ -64,7 +64,7 @@ def _input_of(operation: Operation, file: Layout | None, said: str, remark: Rema
 
 
 def _word(module: Module, attribute: str) -> str:
-    """A module's attribute of text; empty when it is not there."""
+    """A string attribute of a module; empty when absent."""
     value = module.attributes.get(attribute)
     return value.value if isinstance(value, StringAttr) else ""
 
@@ -72,8 +72,8 @@ def _word(module: Module, attribute: str) -> str:
 def quantiser(
     name: str, element: ElementType, remark: Remark | None = None, *, rounds_evenly: bool = False
 ) -> Callable[[NDArray[Any]], NDArray[np.integer[Any]]] | None:
-    """What stores float data in an input of quantised integers; None for inputs that take data as they are.
-    `rounds_evenly`: as ONNX's QuantizeLinear does, not as a Cast of a chip.
+    """The function that quantizes float data for an integer input; None for other inputs. `rounds_evenly`: as ONNX's
+    QuantizeLinear, not as a chip's Cast.
     """
     if not isinstance(element, Uniform) or (is_plain(element) and not rounds_evenly):
         return None

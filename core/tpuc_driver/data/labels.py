@@ -14,13 +14,13 @@ BACKGROUND = "background"
 
 @dataclass(frozen=True)
 class Labels:
-    """Names by class index; class 0 of a network with one class more is the background. `source` is for sentences."""
+    """Names by class index; if a network has one class more, class 0 is the background. `source` is for messages."""
 
     source: str = ""
     names: Sequence[str] = ()
 
     def fitted(self, classes: int) -> Sequence[str]:
-        """A name for each of so many classes, none where there are no names; raises UsageError for those of others."""
+        """One name per class, empty without labels; raises UsageError if the numbers differ."""
         if len(self.names) in (0, classes):
             return self.names
         if len(self.names) + 1 == classes:
@@ -31,13 +31,13 @@ class Labels:
         )
 
     def of(self, index: int, classes: int) -> str:
-        """What to call a class of a network with so many; raises UsageError where the names are not of its classes."""
+        """The name of a class of a network with that many classes; raises UsageError if the numbers differ."""
         fitted = self.fitted(classes)
         return fitted[index] if fitted else f"class {index}"
 
 
 def labels_named(text: str) -> Labels:
-    """The names that `--labels` asks for: a packaged list by its name, or a file; none for an empty text."""
+    """The labels for `--labels`: a bundled list by name, or a file; without names for an empty text."""
     if not text:
         return Labels()
     packaged = {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
@@ -51,7 +51,7 @@ def labels_named(text: str) -> Labels:
 
 
 def lines_of(path: Path, wanted: str) -> list[str]:
-    """The lines of a text file that say something; raises UsageError, which tells what is `wanted`."""
+    """The nonempty lines of a text file; raises UsageError with a description of what is `wanted`."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

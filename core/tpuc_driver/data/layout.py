@@ -1,7 +1,7 @@
-"""Accept arrays with channels first where the input has them last, and the reverse.
+"""Accept channels-first arrays for channels-last inputs, and the reverse.
 
-The order is only ever taken from the shape where one order fits and the other does not, and where the network's file
-keeps images otherwise than we do.
+The layout is inferred from the shape only if exactly one layout fits and the network's file stores images in another
+layout than ours.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ T = TypeVar("T")
 OPTION = "--input-layout"
 
 PIXEL_CHANNELS = (1, 3, 4)
-"""Channels of pictures: grey, colour, colour with alpha."""
+"""Channel counts of pictures: gray, color, color with alpha."""
 
 _TO_LAST, _TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """How arrays for an input of four dimensions may lie. The input lies as `own` says, the network's file keeps it as
-    `file` says, and `said` is what the user says of all arrays, None where nobody did.
+    """Accepted layouts of arrays for a four-dimensional input: `own` is the input's, `file` that of the network's file,
+    and `said` the user's for all arrays, None by default.
     """
 
     own: Layout = "nchw"
@@ -38,15 +38,15 @@ class ArrayLayout:
     said: Layout | None = None
 
     def other_shape(self, shape: Shape) -> Shape | None:
-        """The shape of an input in the order that is not its own; None where arrays cannot lie like that."""
+        """The shape of an input in the other layout; None where arrays cannot have it."""
         if len(shape) != 4 or (self.said or self.file or self.own) == self.own:
             return None
         return tuple(shape[axis] for axis in self._to_other)
 
     def pick(self, shape: Shape, name: str, found: Callable[[Shape], T | None], source: Path) -> tuple[T | None, bool]:
-        """What `found` says of the shape that arrays for this input have, and whether it is not the input's own.
+        """The result of `found` for the shape of the arrays, and whether it is the other layout.
 
-        Raises CalibrationError where arrays of both orders are possible and nobody said which these are.
+        Raises CalibrationError where both layouts fit and the user named neither.
         """
         other = self.other_shape(shape)
         if other is None:
@@ -65,20 +65,20 @@ class ArrayLayout:
         )
 
     def turned(self, row: NDArray[Any], shape: Shape) -> NDArray[Any]:
-        """A row in the input's own order, from the other one; extents of 1 may be missing."""
+        """A row converted from the other layout to the input's own; extents of 1 may be missing."""
         other = tuple(shape[axis] for axis in self._to_other)
         whole = row.reshape(other if row.size == math.prod(other) else (1, *other[1:]))
         return whole.transpose(_TO_FIRST if self.own == "nchw" else _TO_LAST)
 
     def shown(self, shape: Shape) -> str:
-        """The shapes that arrays may have, for sentences."""
+        """The accepted shapes, for messages."""
         other = self.other_shape(shape)
         if other is None:
             return f"{shape}"
         return f"{other} ({self.said})" if self.said is not None else f"{shape} ({self.own}) or {other} ({self.file})"
 
     def hint(self, shape: Shape, found: Callable[[Shape], T | None]) -> str:
-        """What an array that does not fit would fit as, if the user said so; a sentence, empty for no other way."""
+        """A sentence on the layout option that would make an array fit; empty if there is none."""
         if len(shape) != 4 or self.file not in (None, self.own) or self.said is not None:
             return ""
         way = "nhwc" if self.own == "nchw" else "nchw"
@@ -86,7 +86,7 @@ class ArrayLayout:
         return "" if found(other) is None else f" It fits as {way}: add {OPTION} {way}."
 
     def _is_same_order(self, shape: Shape) -> bool:
-        """Do elements follow each other alike in both orders, as with one channel?"""
+        """True if both layouts store the elements in the same order, as with one channel."""
         channels = shape[1] if self.own == "nchw" else shape[3]
         return channels == 1 or math.prod(shape[1:]) == channels
 
@@ -96,8 +96,8 @@ class ArrayLayout:
 
 
 def layout_of(shape: Shape, own: Layout, file: Layout | None, said: str) -> ArrayLayout:
-    """How arrays for an input of `shape` may lie. An input with few channels at the end is `nhwc` where nobody knows;
-    inputs of networks whose files have an order of their own have been turned to `nchw`.
+    """The accepted layouts of arrays for an input of `shape`. An undescribed input with few channels at the end is
+    `nhwc`; inputs of networks with another file layout have been converted to `nchw`.
     """
     if file is not None:
         own = "nchw"

@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 
 
 def from_pixels(said: Preprocess, pixels: NDArray[Any], given: Preprocess, shape: tuple[int, ...]) -> Floats:
-    """A network input of `shape` from the bytes of resized images, which lie and are ordered as `given` says."""
+    """A network input of `shape` from the bytes of resized images with the layout and channel order `given`."""
     images = _ordered(said, pixels, given)
     height, width = shape[2:] if said.layout == "nchw" else shape[1:3]
     cropped = centre_crop(np.moveaxis(images, 0, 2), height, width)
@@ -26,7 +26,7 @@ def from_pixels(said: Preprocess, pixels: NDArray[Any], given: Preprocess, shape
 
 
 def _ordered(said: Preprocess, pixels: NDArray[Any], given: Preprocess) -> NDArray[Any]:
-    """`[n, h, w, c]` with the channels that the network takes, in its order."""
+    """`[n, h, w, c]` with the network's channels, in its order."""
     places = SENSOR_FORMATS.get(given.pixel_format)
     if places is not None:
         return channels_of_mosaics(pixels, places)
@@ -43,18 +43,18 @@ def _ordered(said: Preprocess, pixels: NDArray[Any], given: Preprocess) -> NDArr
 
 
 class Reader(ABC):
-    """Reads files that hold one row of a network input each. `tpuc.readers` names it by the suffixes of its files."""
+    """Reads files that contain one row of a network input each, registered in `tpuc.readers` by file suffix."""
 
     api_version: ClassVar[int] = 1
     reads_pictures: ClassVar[bool] = False
-    """Pictures become an input only where its preprocessing is described."""
+    """The files are pictures, which require a preprocessing description."""
 
     @abstractmethod
     def read(self, file: Path, preprocess: Preprocess, shape: tuple[int, ...]) -> Floats:
-        """The row `[1, ...]` of an input of `shape`; raises CalibrationError for a file that cannot be one."""
+        """The row `[1, ...]` of an input of `shape`; raises CalibrationError for an unsuitable file."""
 
 
 def centre_crop(pixels: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
-    """The middle of `[h, w, ...]`; where something odd remains, one more is cut off at the end."""
+    """The center of `[h, w, ...]`; an odd remainder is cut off at the end."""
     top, left = (pixels.shape[0] - rows) // 2, (pixels.shape[1] - columns) // 2
     return pixels[top : top + rows, left : left + columns]

@@ -16,15 +16,15 @@ from tpuc.npz import member_of, open_entry
 Array = NDArray[Any]
 
 BLOCK_BYTES = 1 << 22
-"""Rows that are read at once, if there are several so small."""
+"""Bytes of small rows that are read at once."""
 
 
 @dataclass
 class ArrayRows:
-    """An array along its first axis. `member` is its name in an .npz file, empty for an .npy file.
+    """An array by rows of its first axis. `member` is its name in an .npz file, empty for an .npy file.
 
-    Raises what numpy and `zipfile` raise for files that cannot be read. Rows may be asked for in any order; ascending
-    is fastest, because what is compressed can only be read forwards.
+    Raises the exceptions of numpy and `zipfile` for unreadable files. Rows may be requested in any order; ascending is
+    fastest, because compressed data can only be read forwards.
     """
 
     file: Path
@@ -74,7 +74,7 @@ class ArrayRows:
         return self._block[row - self._first]
 
     def _read(self, row: int) -> tuple[int, Array]:
-        """The block that holds a row, and the first row of it."""
+        """The block that contains a row, and its first row."""
         row_bytes = self._dtype.itemsize * int(np.prod(self.shape[1:]))
         most = max(BLOCK_BYTES // max(row_bytes, 1), 1)
         first = row // most * most

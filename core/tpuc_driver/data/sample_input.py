@@ -1,4 +1,4 @@
-"""A network input, as samples must fill it."""
+"""A network input as samples must provide it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class SampleInput:
-    """A network input as samples must fill it; `preprocess` is for images only, arrays are taken as they are. Without
-    `is_described` nobody said what it is, and images are refused.
+    """A network input as samples must provide it; `preprocess` applies to images only, arrays are taken unchanged.
+    Unless it `is_described`, images are refused.
 
-    `store` makes what an input of quantised integers holds of float data; integers are taken as they are. `meant` makes
-    float data of integers that the network stores itself, where its compiled file stores other ones. `layout` says how
-    arrays may lie. With `may_hide` -inf is a number like others: it hides places of a mask.
+    `store` quantizes float data for an integer input; integers are taken unchanged. `meant` dequantizes the network's
+    own integers where its compiled file stores other ones. `layout` is the accepted array layout. With `may_hide` -inf
+    is accepted: it masks places.
     """
 
     name: str

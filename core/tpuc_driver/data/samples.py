@@ -35,16 +35,16 @@ Sample = dict[str, Array]
 
 READERS = "tpuc.readers"
 ANY_SHAPE: Shape = (DYNAMIC - 1,)
-"""Of inputs that take any number of dimensions."""
+"""The shape of inputs with any number of dimensions."""
 ARRAYS = frozenset({".npy", ".npz"})
-"""Suffixes of files of arrays."""
+"""Suffixes of array files."""
 VIDEOS = frozenset({".avi", ".mkv", ".mov", ".mp4", ".webm"})
-"""Suffixes of files of which one may think that they are samples."""
+"""Suffixes of video files, which users may take for samples."""
 
 
 @dataclass(frozen=True)
 class SamplePart:
-    """Where one input of a sample comes from: a file, the array in it (npz) and the row of it."""
+    """The origin of one input of a sample: a file, the array in it (npz) and its row."""
 
     file: Path
     array: str = ""
@@ -53,7 +53,7 @@ class SamplePart:
 
 @dataclass(frozen=True)
 class SampleSource:
-    """All samples in a fixed order; each is read when its turn comes, some rows per input are kept."""
+    """All samples in a fixed order, read on demand; some rows per input are cached."""
 
     inputs: tuple[SampleInput, ...]
     samples: tuple[tuple[SamplePart, ...], ...]
@@ -68,25 +68,25 @@ class SampleSource:
             yield reader.read(index)
 
     def __getstate__(self) -> dict[str, Any]:
-        """On the way to another process, whose working folder may be another one."""
+        """Make paths absolute for another process with another working folder."""
         files = {part.file: part.file.resolve() for parts in self.samples for part in parts}
         found = tuple(tuple(replace(part, file=files[part.file]) for part in parts) for parts in self.samples)
         return {**self.__dict__, "samples": found}
 
     def rows(self) -> list[list[tuple[str, str, int]]]:
-        """Where each sample comes from, per input: file, array in it and row (-1: the whole array)."""
+        """The origin of each sample, per input: file, array in it and row (-1: the whole array)."""
         return [
             [(str(part.file.resolve()), part.array, -1 if part.row is None else part.row) for part in parts]
             for parts in self.samples
         ]
 
     def files(self) -> list[tuple[Path, ...]]:
-        """The files that each sample is of, each once."""
+        """The files of each sample, without duplicates."""
         return [tuple(dict.fromkeys(part.file for part in parts)) for parts in self.samples]
 
     @staticmethod
     def of_rows(inputs: Sequence[SampleInput], rows: Sequence[Sequence[tuple[str, str, int]]]) -> SampleSource:
-        """The samples that `rows` described."""
+        """The samples described by `rows`."""
         parts = [
             tuple(SamplePart(Path(file), array, None if row < 0 else row) for file, array, row in sample)
             for sample in rows
@@ -95,7 +95,7 @@ class SampleSource:
 
 
 class SampleReader:
-    """Reads samples one by one in any order, each when its turn comes; keeps some rows of every input."""
+    """Reads samples one by one in any order, on demand; caches some rows of every input."""
 
     def __init__(self, source: SampleSource) -> None:
         self._source = source
@@ -118,7 +118,7 @@ class SampleReader:
         return fit(one, arranged(one, row, part.file), part.file)
 
     def stored(self, one: SampleInput, part: SamplePart) -> Array:
-        """An array as its file has it."""
+        """An array as stored in its file."""
         before = self._kept.get(one.name)
         if before is None or (before[0].file, before[0].array) != (part.file, part.array):
             self._kept[one.name] = (part, ArrayRows(part.file, part.array))
@@ -126,19 +126,19 @@ class SampleReader:
         return rows.whole() if part.row is None else rows[part.row]
 
     def files(self, index: int) -> str:
-        """What people call a sample."""
+        """The name of a sample in messages."""
         parts = self._source.samples[index]
         names = (f"{part.file}" + ("" if part.row is None else f"[{part.row}]") for part in parts)
         return ", ".join(dict.fromkeys(names))
 
 
 def has_reader(registry: Registry, file: Path) -> bool:
-    """Does a package read files of this kind? Imports nothing."""
+    """True if a package reads such files. Imports nothing."""
     return registry.has(READERS, _suffix(file))
 
 
 def is_picture(registry: Registry, file: Path) -> bool:
-    """Does a file become an input by its preprocessing?"""
+    """True if a file becomes an input through preprocessing."""
     if not has_reader(registry, file):
         return False
     reader: Reader = registry.get(READERS, _suffix(file))
@@ -158,8 +158,8 @@ def open_samples(
 ) -> SampleSource:
     """The first `input_num` samples (0: all) of a folder or one file, by path, or of a list of files, in its order.
 
-    Of several data sets these are the first of each, spread evenly, as many times as their weights say. Files other
-    than arrays are read by the readers that `registry` knows, else by those that are installed.
+    Of several data sets these are the first of each, spread evenly, repeated by weight. Files other than arrays are
+    read by the readers that `registry` knows, else by the installed ones.
     """
     registry = Registry() if registry is None else registry
     sets = sets_of(dataset)
@@ -189,7 +189,7 @@ def open_samples(
 
 
 def _files_of(folder: Path, registry: Registry) -> list[Path]:
-    """Sample files in the folder and below, in the order of their relative paths; one file stands for itself."""
+    """Sample files in the folder and below, ordered by relative path; a single file is itself."""
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
@@ -269,13 +269,15 @@ def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[SamplePa
 
 
 def rows_in(one: SampleInput, array: Array, source: Path) -> list[Array]:
-    """The samples of one input in an array in memory, which errors call `source`."""
+    """The samples of one input in an array in memory, called `source` in errors."""
     count = count_in(one, array.shape, source, "shape")
     return [fit(one, arranged(one, row, source), source) for row in ([array] if count == 0 else array)]
 
 
 def count_in(one: SampleInput, shape: Shape, source: Path, what: str) -> int:
-    """Samples along the leading axis of an array, 0 when it is one itself; raises CalibrationError for other shapes."""
+    """Samples along the leading axis of an array, 0 when it is a single sample; raises CalibrationError for other
+    shapes.
+    """
     if _is_open(one.shape):
         if not _fits_open(shape, one.shape):
             raise CalibrationError(
@@ -328,7 +330,7 @@ def _is_open(shape: Shape) -> bool:
 
 
 def _fits_open(array: Shape, wanted: Shape) -> bool:
-    """Has an array the extents of an input, of which some are open?"""
+    """True if an array fits an input with open extents."""
     if wanted == ANY_SHAPE:
         return True
     return len(array) == len(wanted) and all(one in (DYNAMIC, own) for own, one in zip(array, wanted, strict=True))
@@ -359,7 +361,7 @@ def _unreadable(file: Path, error: Exception) -> CalibrationError:
 
 
 def arranged(one: SampleInput, row: Array, file: Path) -> Array:
-    """A row of an array, or the whole of one, in the input's own order of dimensions; extents of 1 may be missing.
+    """A row of an array, or the whole array, in the input's own dimension order; extents of 1 may be missing.
 
     Raises CalibrationError for another shape, even with as many elements.
     """
@@ -380,7 +382,7 @@ def _is_row(row: Shape, wanted: Shape) -> bool | None:
 
 
 def fit(one: SampleInput, row: Array, file: Path) -> Array:
-    """A row in the input's shape and type, repeated over its batch where it has none of its own."""
+    """A row in the input's shape and type, repeated over its batch if it has none of its own."""
     wanted = np.dtype(one.dtype)
     if row.dtype.kind not in "biuf":
         raise CalibrationError(
@@ -407,7 +409,7 @@ def fit(one: SampleInput, row: Array, file: Path) -> Array:
 
 def as_type(name: str, array: Array, wanted: np.dtype[Any], source: Path) -> Array:
     """The same numbers in another type, floats rounded to a narrower one; raises CalibrationError for numbers that the
-    type cannot hold.
+    type cannot represent.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         typed = array.astype(wanted)
@@ -421,7 +423,9 @@ def as_type(name: str, array: Array, wanted: np.dtype[Any], source: Path) -> Arr
 
 
 def _equals(typed: Array, row: Array) -> bool:
-    """Are all numbers the same? numpy compares integers with floats as float64, in which large ones are equal."""
+    """True if all numbers are equal. numpy compares integers with floats as float64, which is inexact for large
+    ones.
+    """
     if not np.array_equal(typed, row):
         return False
     far = np.abs(row.astype(np.float64)) >= 2.0**53

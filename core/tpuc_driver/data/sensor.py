@@ -1,8 +1,8 @@
 """Raw values of image sensors: Bayer mosaics with one color per position, 12 bits each.
 
-A network sees a mosaic `[n, 2 h, 2 w]` as four channels of half the height and width, always in the order red, green
-beside red, blue, green beside blue. Two values of a row take three bytes, as MIPI RAW12 packs them: the upper eight
-bits of the first, those of the second, and the lower four bits of both, those of the second above those of the first.
+A network reads a mosaic `[n, 2 h, 2 w]` as four channels of half the height and width, in the order red, green next to
+red, blue, green next to blue. Two values of a row take three bytes, as packed by MIPI RAW12: the upper eight bits of
+the first, those of the second, and the lower four bits of both, the second's above the first's.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 SENSOR_VALUES = 1 << 12
-"""How many values there are."""
+"""Number of different values."""
 LOW_BITS = 4
-"""Of a value, those which lie in the byte that it shares."""
+"""Number of low bits, which are stored in the shared byte."""
 
 Place = tuple[int, int]
-"""Row and column within a square of two by two."""
+"""Row and column within a 2x2 square."""
 
 
 def _places(red: Place) -> tuple[Place, ...]:
@@ -32,7 +32,7 @@ SENSOR_FORMATS: Mapping[str, tuple[Place, ...]] = {
     "gbrg": _places((1, 0)),
     "bggr": _places((1, 1)),
 }
-"""By the name that `pixel_format` has for them: where each channel of the network lies in a square."""
+"""The position of each network channel within a square, by `pixel_format`."""
 
 
 def channels_of_mosaics(frames: NDArray[np.uint8], places: tuple[Place, ...]) -> NDArray[np.int16]:

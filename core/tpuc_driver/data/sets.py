@@ -1,4 +1,4 @@
-"""Combine several data sets into one, with a weight for the samples of each."""
+"""Combine several data sets into one, weighted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SampleSet:
-    """Samples of a folder or of one file, each of which counts `weight` times."""
+    """Samples of a folder or of one file, each counted `weight` times."""
 
     path: Path
     weight: int = 1
@@ -35,14 +35,14 @@ class SampleSet:
 
 
 def sets_of(dataset: Path | Sequence[SampleSet] | None) -> tuple[SampleSet, ...]:
-    """One data set, or several, as several."""
+    """A list of data sets, also for a single one."""
     if dataset is None:
         return ()
     return (SampleSet(dataset),) if isinstance(dataset, Path) else tuple(dataset)
 
 
 def interleaved(sets: Sequence[Sequence[T]], weights: Sequence[int]) -> tuple[T, ...]:
-    """All items of all sets, each as many times as its set's weight says, every set spread evenly over the whole."""
+    """All items of all sets, each repeated by its set's weight, every set spread evenly over the whole."""
     placed = [
         (((index + 0.5) / len(items) + copy / weight) % 1.0, number, copy, index)
         for number, (items, weight) in enumerate(zip(sets, weights, strict=True))

@@ -1,4 +1,4 @@
-"""Round floats to the types that a compiled network stores."""
+"""Quantize floats to the types that a compiled network stores."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tpuc.ir import Uniform
 
 
 def quantise(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
-    """What the Cast at an input would make of them: times f32(1 / scale), plus zero point, each rounded to float32,
-    then rounded half away from zero and saturated.
+    """Quantize as an input Cast does: times f32(1 / scale), plus zero point, each rounded to float32, then rounded half
+    away from zero and saturated.
     """
     with np.errstate(over="ignore"):
         scaled = values.astype(np.float32) * np.float32(1.0 / element.scale) + np.float32(element.zero_point)
@@ -19,9 +19,7 @@ def quantise(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
 
 
 def quantise_evenly(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
-    """What ONNX's QuantizeLinear makes of them: a quotient of float32, rounded half to even, plus zero point and
-    saturated.
-    """
+    """Quantize as ONNX's QuantizeLinear does: a float32 quotient rounded half to even, plus zero point, saturated."""
     with np.errstate(over="ignore"):
         rounded = np.rint(values.astype(np.float32) / np.float32(element.scale)).astype(np.float64)
     return _saturated(rounded + element.zero_point, element)
@@ -33,5 +31,5 @@ def _saturated(whole: NDArray[Any], element: Uniform) -> NDArray[Any]:
 
 
 def is_plain(element: Uniform) -> bool:
-    """Do the stored integers mean themselves, as pixels do?"""
+    """True if the stored integers represent themselves, such as pixels."""
     return element.scale == 1.0 and element.zero_point == 0

@@ -1,8 +1,8 @@
 """Convert camera frames with chroma at half resolution (YUV 4:2:0) to RGB.
 
-BT.601, limited range: R = y + 1.596027 v, G = y - 0.391762 u - 0.812968 v, B = y + 2.017232 u, where y is
-1.164384 (Y - 16), at least 0, u is U - 128 and v is V - 128. Each term is rounded to 1/16 before it is added, and the
-sum half up to a byte; so compiled files, which may look terms up in tables of bytes, compute exactly this.
+BT.601, limited range: R = y + 1.596027 v, G = y - 0.391762 u - 0.812968 v, B = y + 2.017232 u, where y is 1.164384 (Y -
+16), at least 0, u is U - 128 and v is V - 128. Each term is rounded to 1/16 before the sum, and the sum half up to a
+byte, so that compiled files, which may look up terms in tables of bytes, compute exactly this.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 FRACTION_BITS = 4
 _LOW_BITS = 8
 LOW_STEPS = 1 << _LOW_BITS
-"""How many of the smallest steps one step of the high byte of a term is."""
+"""Number of smallest steps per step of a term's high byte."""
 
 _Y, _V_RED, _U_GREEN, _V_GREEN, _U_BLUE = 255 / 219, 1.596027, -0.391762, -0.812968, 2.017232
 
 
 @dataclass(frozen=True)
 class VideoFormat:
-    """Where the colours of a frame `[n, 1, 3 h / 2, w]` lie behind its brightness: in turn, or in two maps."""
+    """The chroma layout of a frame `[n, 1, 3 h / 2, w]` after its luma: interleaved, or in two planes."""
 
     interleaved: bool
     u_first: bool = True
@@ -35,14 +35,14 @@ VIDEO_FORMATS: Mapping[str, VideoFormat] = {
     "nv12": VideoFormat(interleaved=True),
     "nv21": VideoFormat(interleaved=True, u_first=False),
 }
-"""By the name that `pixel_format` has for them."""
+"""The formats by `pixel_format`."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """What a byte of one map adds to one channel: its difference from `zero` times `factor`, in sixteenths.
+    """The contribution of a byte of one plane to one channel: its difference from `zero` times `factor`, in sixteenths.
 
-    Where it `is_positive`, bytes below `zero` add nothing.
+    Where it `is_positive`, bytes below `zero` contribute 0.
     """
 
     factor: float
@@ -58,17 +58,17 @@ class Term:
 
     @property
     def high(self) -> NDArray[np.int8]:
-        """The signed byte above."""
+        """The signed high byte."""
         return (self.values >> _LOW_BITS).astype(np.int8)
 
     @property
     def low(self) -> NDArray[np.uint8]:
-        """The rest, from 0 to `LOW_STEPS` - 1."""
+        """The remainder, from 0 to `LOW_STEPS` - 1."""
         return (self.values % LOW_STEPS).astype(np.uint8)
 
 
 def video_terms() -> Mapping[tuple[str, str], Term]:
-    """By channel and map: `("r", "v")`; brightness adds the same to all channels, `("", "y")`."""
+    """The terms by channel and plane: `("r", "v")`; luma contributes equally to all channels, `("", "y")`."""
     return {
         ("", "y"): Term(_Y, 16, is_positive=True),
         ("r", "v"): Term(_V_RED, 128),
@@ -79,7 +79,7 @@ def video_terms() -> Mapping[tuple[str, str], Term]:
 
 
 def rgb_of_frames(frames: NDArray[Any], video: VideoFormat) -> NDArray[np.uint8]:
-    """`[n, h, w, 3]` of frames `[n, 1, 3 h / 2, w]`: four pixels of a square have one colour."""
+    """`[n, h, w, 3]` from frames `[n, 1, 3 h / 2, w]`: the four pixels of a square share their chroma."""
     count, _, rows, width = frames.shape
     height = rows * 2 // 3
     maps = frames[:, 0, height:].reshape(count, -1)

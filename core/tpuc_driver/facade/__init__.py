@@ -1,7 +1,7 @@
 """The Python interface: three classes of networks, each made from the one before.
 
-`load` gives a `Network`, `Network.quantize` a `QuantizedNetwork`, and `compile` of both a `CompiledNetwork`. All of it
-is done by `tpuc_driver.session`.
+`load` returns a `Network`, `Network.quantize` a `QuantizedNetwork`, and `compile` of either a `CompiledNetwork`.
+`tpuc_driver.session` does the work.
 """
 
 from __future__ import annotations

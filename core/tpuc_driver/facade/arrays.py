@@ -1,4 +1,4 @@
-"""Accept inputs from Python programs: one array, arrays by name, an iterable of samples, or a file."""
+"""Convert inputs from Python programs: one array, arrays by name, an iterable of samples, or a file."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from tpuc_driver.data import SampleInput, count_in, open_samples, rows_in
 
 Array: TypeAlias = npt.NDArray[Any]
 Given: TypeAlias = "npt.ArrayLike | Mapping[str, Any] | str | os.PathLike[str] | Iterable[Any]"
-"""An array for the only input, arrays by the names of inputs, a file or folder of samples, or an iterable of samples.
+"""An array for the only input, arrays by input name, a file or folder of samples, or an iterable of samples.
 
 Tensors of other libraries are arrays. Each item of an iterable (a generator, a `torch` `DataLoader`) is an array,
-arrays by name, or a tuple that begins with the inputs in their order; what follows them, such as labels, is left out.
+arrays by name, or a tuple that starts with the inputs in order; further elements, such as labels, are ignored.
 """
 
 
 def is_path(given: object) -> bool:
-    """Is it the name of a file or folder?"""
+    """True for the name of a file or folder."""
     return isinstance(given, str | os.PathLike)
 
 
 def as_path(given: object) -> Path:
-    """A given file or folder."""
+    """The path of a given file or folder."""
     return Path(cast("str | os.PathLike[str]", given))
 
 
 def existing(given: object) -> Path:
-    """A given file or folder of samples; raises CalibrationError where there is none."""
+    """The path of an existing file or folder of samples; raises CalibrationError if it does not exist."""
     path = as_path(given)
     if not path.exists():
         raise CalibrationError(f"{path}: no such file or folder of samples.")
@@ -44,7 +44,7 @@ def existing(given: object) -> Path:
 
 
 def as_array(given: object, name: str) -> Array:
-    """An array, which errors call `name`, of anything like one; raises InvalidInput for what is none."""
+    """Convert to an array, called `name` in errors; raises InvalidInput if that is impossible."""
     detach = getattr(given, "detach", None)
     try:
         array = np.asarray(given if detach is None else detach().cpu())
@@ -59,7 +59,7 @@ def as_array(given: object, name: str) -> Array:
 
 
 def is_iterable_of_samples(given: object) -> bool:
-    """Are samples to be taken from it one after the other?"""
+    """True for an iterable that yields samples."""
     if is_path(given) or isinstance(given, Mapping) or _is_array(given) or not isinstance(given, Iterable):
         return False
     if not isinstance(given, list | tuple):
@@ -78,7 +78,7 @@ def _holds_arrays(item: object) -> bool:
 
 
 def items_of(specs: Sequence[SampleInput], given: Iterable[Any]) -> Iterator[tuple[str, dict[str, Array]]]:
-    """The items of an iterable, each taken once, when its turn comes: what errors call it, and arrays by name."""
+    """The items of an iterable, each taken once, on demand: its name in errors, and arrays by name."""
     for number, item in enumerate(given, 1):
         name = f"item {number} of the samples"
         yield name, _item(specs, item, name)
@@ -99,7 +99,7 @@ def _item(specs: Sequence[SampleInput], item: Any, name: str) -> dict[str, Array
 
 
 def check_counts(specs: Sequence[SampleInput], arrays: Mapping[str, Array], name: str) -> int:
-    """How many samples are in arrays; raises CalibrationError for shapes that do not fit, or numbers that differ."""
+    """The number of samples in arrays; raises CalibrationError for unsuitable shapes or different numbers."""
     counts = {one.name: count_in(one, arrays[one.name].shape, _place(one, name), "shape") or 1 for one in specs}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"'{name}' {count}" for name, count in counts.items())
@@ -112,9 +112,9 @@ def _place(one: SampleInput, name: str) -> Path:
 
 
 def samples_of(specs: Sequence[SampleInput], given: Given, registry: Registry) -> Iterator[Mapping[str, Array]]:
-    """The samples in what was given, one after the other; several in an array stand behind a leading axis.
+    """The given samples, one by one; an array with a leading axis contains several.
 
-    Raises InvalidInput for what does not fit the inputs, and where there are no samples.
+    Raises InvalidInput for arrays that do not fit the inputs, and for no samples.
     """
     try:
         found = _samples_of(specs, given, registry)
@@ -145,7 +145,7 @@ def _rows(specs: Sequence[SampleInput], arrays: Mapping[str, Array], name: str) 
 
 
 def named_arrays(specs: Sequence[SampleInput], given: object, place: str = "the input") -> dict[str, Array]:
-    """The arrays by the names of all inputs; raises UsageError for a name that is none, and for one that is missing."""
+    """The arrays by input name; raises UsageError for unknown and missing names."""
     names = [one.name for one in specs]
     if not isinstance(given, Mapping):
         if len(names) != 1:

@@ -1,4 +1,4 @@
-"""Call commands of plugins from Python: their JSON becomes values, their remarks warnings."""
+"""Call commands of plugins from Python: their JSON output becomes values, their remarks warnings."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from tpuc_driver.cli.app import App
 
 @dataclass
 class Called(App):
-    """A run of one command. `values` are its results for programs, `lines` those for people."""
+    """One run of a command. `values` are its results as JSON values, `lines` its text."""
 
     tell: Callable[[str], None] = print
     values: list[Any] = field(default_factory=list[Any])
     lines: list[str] = field(default_factory=list[str])
 
     def result(self, text: str) -> None:
-        """Keep a result."""
+        """Store a result."""
         self.lines.append(text)
 
     def result_json(self, value: Any) -> None:
-        """Keep the values of a result."""
+        """Store the values of a result."""
         self.values.append(value)
 
     def remark(self, text: str) -> None:
-        """Warn."""
+        """Issue a warning."""
         self.tell(text)
 
 
 def call(name: str, arguments: Sequence[object], tell: Callable[[str], None]) -> Called:
-    """Run a subcommand of the command line with these words; raises TpucError as it does."""
+    """Run a subcommand with these arguments; raises its TpucError."""
     app = Called(tell=tell)
     command: click.Command = app.registry.get("tpuc.commands", name)
     try:

@@ -30,8 +30,8 @@ from tpuc_driver.session.running import as_stored, compiled_inputs
 
 @dataclass(frozen=True)
 class Artifact:
-    """What a compiled file holds: the chip's bytes, what is known of each network in them, and the runtime that was
-    chosen for it.
+    """The contents of a compiled file: the chip's bytes, the description of each network, and the chosen runtime
+    version.
     """
 
     data: bytes
@@ -40,13 +40,13 @@ class Artifact:
 
     @property
     def inputs(self) -> Described:
-        """How pictures become the inputs of the first network."""
+        """The preprocessing of the first network's inputs."""
         return self.descriptions[0].inputs if self.descriptions else {}
 
 
 @dataclass(frozen=True, repr=False)
 class CompiledNetwork:
-    """What `compile` and `load_compiled` give; it can be pickled. `report` is None for a file that was read."""
+    """Returned by `compile` and `load_compiled`; it can be pickled. `report` is None for a file that was read."""
 
     name: str
     report: CompileReport | None
@@ -58,17 +58,17 @@ class CompiledNetwork:
 
     @property
     def chip(self) -> str:
-        """The name of the chip that it is for."""
+        """The name of its chip."""
         return self._chip.description.name
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """As they are stored."""
+        """The inputs as stored."""
         return tuple(self._loaded.inputs)
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """As they are stored."""
+        """The outputs as stored."""
         return tuple(self._loaded.outputs)
 
     @property
@@ -78,11 +78,11 @@ class CompiledNetwork:
 
     @in_sentences
     def run(self, inputs: Given) -> dict[str, Array]:
-        """The outputs by name, as the chip computes them, bit for bit.
+        """Run on the chip's simulator, bit for bit as the chip computes; returns the outputs by name.
 
-        `inputs` is an array where there is one input, a mapping from names to arrays, or a file of samples (npz, npy,
-        image), or an iterable of samples. Several samples give results with a leading axis. Where integers are stored,
-        integers are taken as they are and floats are quantized.
+        `inputs` is an array if there is one input, a mapping from names to arrays, a file of samples (npz, npy, image),
+        or an iterable of samples. Several samples give results with a leading axis. Where integers are stored, integer
+        arrays are taken unchanged and floats are quantized.
         """
         session = self._session
         specs = compiled_inputs(
@@ -93,18 +93,18 @@ class CompiledNetwork:
         return stacked(rows)
 
     def profile(self, profile: str | None = None) -> Profile:
-        """How long it takes by a timing profile of the chip, its first one if none is named."""
+        """The latency by a timing profile of the chip, by default its first one."""
         return make_profile(self.name, self._chip, self._loaded, profile, self.layers)
 
     def disassemble(self) -> str:
-        """Every command as text."""
+        """All commands as text."""
         return self._loaded.disassemble()
 
     @in_sentences
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the compiled file, or the folder of source for a chip of functions; returns its path.
+        """Write the compiled file, or the source folder for a chip of functions; returns its path.
 
-        Raises UsageError for a name that does not end as files for the chip do.
+        Raises UsageError for a wrong suffix.
         """
         target = Path(path)
         if not names_folder(self._chip, target) or target.suffix in _other_suffixes(self._session, self._chip):
@@ -113,7 +113,7 @@ class CompiledNetwork:
         return target
 
     def keep_report(self, path: Path) -> None:
-        """Write what the compilation told as JSON, where it was made here."""
+        """Write the compilation report as JSON, if it was compiled here."""
         if self.report is not None:
             write_atomic(path, json.dumps(self.report.to_json(), indent=2, ensure_ascii=False) + "\n")
 
@@ -122,14 +122,14 @@ class CompiledNetwork:
         self._session.registry.hooks.hook.artifact_written(path=target, kind="model")
 
     def __reduce__(self) -> tuple[Callable[..., CompiledNetwork], tuple[object, ...]]:
-        """The bytes of the file, from which the simulator is made again."""
+        """Pickle the bytes of the file, from which the simulator is recreated."""
         return _opened, (self.name, self.report, self.layers, self.chip, self._artifact)
 
     @in_sentences
     def bundle(self, folder: str | os.PathLike[str]) -> Path:
-        """Write a folder to deploy: the compiled file, its description as JSON, the programs that the chip brings.
+        """Write a deployment folder: the compiled file, its description as JSON, and the chip's programs.
 
-        Returns its path; raises UsageError where there is something in it already.
+        Returns its path; raises UsageError if the folder is not empty.
         """
         target = Path(folder)
         check_bundle(target)
@@ -158,9 +158,9 @@ class CompiledNetwork:
 
 @in_sentences
 def load_compiled(path: str | os.PathLike[str], *, trust: bool = False) -> CompiledNetwork:
-    """A compiled file on the simulator of the chip that it says it is for.
+    """Load a compiled file into the simulator of its chip.
 
-    `trust` lets C code run that another installation wrote.
+    `trust` allows C code written by another installation.
     """
     source, session = Path(path), make_session(trust=trust)
     if not source.exists():
@@ -178,7 +178,7 @@ def _read(chip: Chip, source: Path) -> tuple[bytes, tuple[Description, ...]]:
 def _opened(
     name: str, report: CompileReport | None, layers: tuple[LayerCommands, ...], chip: str, artifact: Artifact
 ) -> CompiledNetwork:
-    """A compiled network that was pickled. Who unpickles trusts its code."""
+    """A compiled network from a pickle, whose code is trusted as pickles are."""
     session = make_session(chip=chip, runtime_version=artifact.runtime_version, trust=True)
     networks = session.chip.networks(artifact.data, name)
     file = CompiledFile(session.chip, Path(name), artifact.data, artifact.descriptions, networks, is_trusted=True)
@@ -186,7 +186,7 @@ def _opened(
 
 
 def check_suffix(path: Path, suffix: str, what: str) -> None:
-    """Raise UsageError for a file that is not named as `what` are."""
+    """Raise UsageError for a file without the suffix of `what`."""
     if path.suffix.lower() != suffix:
         raise UsageError(f"{path}: {what} end in {suffix}; name it {path.with_suffix(suffix).name}.")
 
@@ -197,5 +197,5 @@ def _other_suffixes(session: Session, chip: Chip) -> set[str]:
 
 
 def stacked(rows: list[dict[str, Array]]) -> dict[str, Array]:
-    """The results of one sample as they are, of several with one more leading axis."""
+    """The results of a single sample unchanged, those of several with a leading axis."""
     return rows[0] if len(rows) == 1 else {name: np.stack([row[name] for row in rows]) for name in rows[0]}

@@ -1,4 +1,4 @@
-"""Run and measure a quantized network: each method is a command of the same name, its result for notebooks."""
+"""Run and measure a quantized network: each method runs the command of the same name and returns a rich result."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tpuc_driver.facade.tables import Page, Table, flat
 
 
 class Measured(Protocol):
-    """The float network that is measured beside the quantized one."""
+    """The float network beside the quantized one."""
 
     module: Module
 
     @property
     def name(self) -> str:
-        """Of the module."""
+        """The module's name."""
         ...
 
     def save(self, path: Path) -> Path:
@@ -44,7 +44,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A compilation for a chip, with the folder of its files, which goes with this object."""
+    """A compilation for a chip, with a folder for its files that is deleted with this object."""
 
     folder: Path
     compiled: CompiledNetwork
@@ -54,7 +54,7 @@ class Kept:
 
 
 class Measuring(ABC):
-    """What a network with ranges can be asked for a chip; compiled once for each."""
+    """Methods of calibrated networks that need a chip; the network is compiled once per chip."""
 
     mode: str
 
@@ -73,12 +73,12 @@ class Measuring(ABC):
 
     @in_sentences
     def run(self, inputs: Given, *, chip: str | None = None) -> dict[str, Array]:
-        """The outputs by name, bit for bit as the chip computes them; `inputs` as for `Network.run`."""
+        """Run on the chip's simulator, bit for bit; returns the outputs by name. `inputs` as for `Network.run`."""
         return self._for(chip).compiled.run(inputs)
 
     @in_sentences
     def compare(self, samples: Given, *, chip: str | None = None, input_num: int = 8) -> Table:
-        """The error of every layer on at most `input_num` samples, where it comes from, and what helps."""
+        """The error of every layer on at most `input_num` samples, its causes, and remedies."""
         kept, held = self._for(chip), self._samples(samples, input_num)
         paths = ",".join(map(str, _files(held)))
         called = call("compare", kept.exact, kept.lowered, "--input", paths, "--input-num", input_num, "--json")
@@ -113,7 +113,7 @@ class Measuring(ABC):
 
     @in_sentences
     def report(self, samples: Given | None = None, *, chip: str | None = None, input_num: int = 100) -> Page:
-        """A page about the compiled network: time, memory, what was decided, and its accuracy on samples."""
+        """A page about the compiled network: latency, memory, quantization choices, and its accuracy on samples."""
         kept = self._for(chip)
         held = None if samples is None else self._samples(samples, input_num)
         options = [] if held is None else ["--dataset", held.path, "--input-num", input_num]
@@ -121,7 +121,7 @@ class Measuring(ABC):
 
     @in_sentences
     def check(self, *, chip: str | None = None) -> Table:
-        """Every op and limit that keeps the network from compiling, and what would help; no rows where nothing does."""
+        """Every unsupported op and limit, with remedies; no rows if there are none."""
         name = self._chip(chip)
         with tempfile.TemporaryDirectory(prefix="tpuc-") as place:
             path = Path(place) / f"{file_stem(self._measured.name)}.mlir"
@@ -134,7 +134,7 @@ class Measuring(ABC):
 
     @in_sentences
     def visual(self, sample: Given, *, chip: str | None = None) -> Page:
-        """The float and the quantized network side by side on one sample, as a page."""
+        """A page with the float and the quantized network side by side on one sample."""
         kept, held = self._for(chip), self._samples(sample, 1)
         paths = ",".join(map(str, _files(held)[:1]))
         return self._page("visual", "--f32-mlir", kept.exact, "--quant-mlir", kept.lowered, "--input", paths)
@@ -149,7 +149,7 @@ class Measuring(ABC):
         return Samples.of(inputs_of(self._measured.module), given, most)
 
     def _chip(self, chip: str | None) -> str:
-        """The chip that was named, or the last one; raises UsageError where there is neither."""
+        """The named chip, or the last one; raises UsageError without either."""
         found = chip or self.chip
         if found is None:
             names = ", ".join(make_session().registry.names("tpuc.chips"))
@@ -157,7 +157,7 @@ class Measuring(ABC):
         return found
 
     def _for(self, chip: str | None) -> Kept:
-        """The network compiled for a chip, made now if it was not before."""
+        """The network compiled for a chip, on first use."""
         name = self._chip(chip)
         name = make_session(chip=name).chip.description.name
         if name not in self._kept:
@@ -182,14 +182,14 @@ class Measuring(ABC):
 
 
 def call(name: str, *words: object, tell: Callable[[str], None] = warn) -> list[Any]:
-    """The values that a command gives."""
+    """The values returned by a command."""
     from tpuc_driver.facade.calls import call
 
     return call(name, words, tell).values
 
 
 def _without(path: str) -> Callable[[str], None]:
-    """Warn of what does not speak of a temporary file."""
+    """Forward warnings, except those about temporary files."""
 
     def tell(text: str) -> None:
         if path not in text:
@@ -203,7 +203,7 @@ def _files(samples: Samples) -> list[Path]:
 
 
 def _labeled(samples: Given, labels: npt.ArrayLike | None, folder: Path) -> Path:
-    """A data set that `eval` reads."""
+    """A data set for `eval`."""
     if is_path(samples):
         if labels is not None:
             raise UsageError("a file or folder of samples brings its labels; leave out labels.")

@@ -1,4 +1,4 @@
-"""Networks before compilation: imported ones, and quantized ones with their ranges."""
+"""Networks before compilation: imported and quantized ones."""
 
 from __future__ import annotations
 
@@ -41,16 +41,15 @@ from tpuc_driver.session.values import Calibrated
 
 
 class CompileOptions(TypedDict, total=False):
-    """How a network is compiled, by the names of the command line's options.
+    """Compilation options, named as on the command line.
 
-    `quantize_table` says which ops are computed in which mode: a file, or modes by names. `boundary`: what goes in and
-    comes out. The file keeps `labels`, names of classes: themselves, a packaged list by its name, or a file of lines.
-    `planner` and `opt`, 1 to 3: how memory is planned. `runtime_version` is that of the runtime which is to
-    take the file, `cpu_ops` are ops that it may compute on the processor. With `min_agreement` it is an error when less
-    than this share of an output's decisions are kept; with `min_accuracy` the cheapest network is searched that has
-    this figure (`"0.99"`) or so much of the float network's (`"99%"`) by `measure`, in `max_trials`: as the lower
-    end of its 95 % interval on held-out samples, or with `accept_point_estimate` as the figure there. The stages are
-    compared on `test_input`, a file.
+    `quantize_table` sets modes of single ops: a file, or modes by name. `boundary`: the types of inputs and outputs.
+    `labels`, stored in the file, are class names, a bundled list by name, or a text file. `planner` and `opt`, 1 to 3,
+    select memory planning. `runtime_version` is the target runtime's; `cpu_ops` are ops that it may compute on the
+    processor. With `min_agreement` a lower prediction agreement of any output is an error; with `min_accuracy` the
+    cheapest network is searched that reaches this figure (`"0.99"`) or this part of the float network's (`"99%"`) by
+    `measure`, in `max_trials`: with the lower end of its 95 % interval on held-out samples, or with
+    `accept_point_estimate` with the estimate itself. The stages are compared on `test_input`, a file.
     """
 
     quantize_table: str | Path | Mapping[str, str] | None
@@ -70,21 +69,20 @@ class CompileOptions(TypedDict, total=False):
 
 
 class Target(TypedDict):
-    """What a network is compiled for."""
+    """The target of a compilation."""
 
     chip: str
     mode: str | None
 
 
 class LoadOptions(TypedDict, total=False):
-    """How a network file is read, by the names of the command line's options.
+    """Options for reading a network file, named as on the command line.
 
-    `model_data` is the file of its weights, where they are apart; `batch` becomes the leading extent of every input;
-    `output_names` cut the network, `input_names` at its front; `dims` are extents of open dimensions by their symbols,
-    and `fixed_inputs` numbers or arrays for inputs that become constants; `preprocess` says how images become inputs,
-    as a preset by its name (`"imagenet-torch"`) or by mean, std, scale, pixel_format, ..., `post` which post-processing
-    to put behind it; `random_weights` draws weights that are not there. `model_name` is the
-    network's name, by default the file's.
+    `model_data` is a separate file of weights; `batch` replaces the leading extent of every input; `output_names` cut
+    the network at the end, `input_names` at the front; `dims` sets open dimensions by symbol, and `fixed_inputs` turns
+    inputs into constants; `preprocess` describes how images become inputs, as a preset's name (`"imagenet-torch"`) or
+    by mean, std, scale, pixel_format, ...; `post` names post-processing to append; `random_weights` draws missing
+    weights. `model_name` is the network's name, by default the file's.
     """
 
     model_name: str
@@ -108,11 +106,11 @@ def load(
     input_layout: str | None = None,
     **options: Unpack[LoadOptions],
 ) -> Network:
-    """Read a network: a file of any installed format, a `.mlir` file, or a network object; no chip is chosen yet.
+    """Read a network: a file of any installed format, a `.mlir` file, or a network object. No chip is chosen yet.
 
     Objects are an `onnx.ModelProto`, the bytes of an ONNX or TFLite file, a `torch.export.ExportedProgram`, and a
-    `torch.nn.Module` with `example_inputs`: tensors or arrays, by place or by name, of the shapes to compile for.
-    `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`, where their shapes leave it open.
+    `torch.nn.Module` with `example_inputs`: tensors or arrays, by position or by name, with the shapes to compile for.
+    `input_layout` is the layout of input arrays, `nchw` or `nhwc`, where their shapes are ambiguous.
     """
     session = make_session(input_layout=input_layout)
     check_settings(options, LoadOptions)
@@ -151,7 +149,7 @@ def _read(session: Session, source: Path, options: LoadOptions) -> Module:
 
 
 class Network:
-    """A network as it was read: a TOP module. It runs on the host, in floats where the file has floats."""
+    """An imported network: a TOP module. It runs on the host, in floats where the file has floats."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -159,17 +157,17 @@ class Network:
 
     @property
     def name(self) -> str:
-        """Of the module."""
+        """The module's name."""
         return self.module.name
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the inputs by their names."""
+        """Input shapes by name."""
         return {one.name: one.shape for one in inputs_of(self.module)}
 
     @property
     def outputs(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the outputs by their names."""
+        """Output shapes by name."""
         return {value.name: value.tensor.dims for value in self.module.main.outputs}
 
     @property
@@ -179,10 +177,10 @@ class Network:
 
     @in_sentences
     def run(self, inputs: Given, *, everything: bool = False) -> dict[str, Array]:
-        """The outputs by name, or with `everything` all values, computed on the host.
+        """Run on the host; returns the outputs by name, or with `everything` all values.
 
-        `inputs` is an array where there is one input, a mapping from names to arrays, a file of samples, or an iterable
-        of samples. Several samples, behind a leading axis or one after the other, give results with that axis.
+        `inputs` is an array if there is one input, a mapping from names to arrays, a file of samples, or an iterable of
+        samples. Several samples, along a leading axis or one by one, give results with that axis.
         """
         runner = module_runner(self.module, everything, self._session.remark)
         samples = samples_of(runner.inputs, inputs, self._session.registry)
@@ -200,12 +198,12 @@ class Network:
         bias_num: int | None = None,
         table: str | os.PathLike[str] | None = None,
     ) -> QuantizedNetwork:
-        """Find ranges of all values on samples: a folder or file, arrays with several samples behind a leading axis, or
-        an iterable of samples, such as a generator or a `torch` `DataLoader`, which is read once.
+        """Find the ranges of all values on samples: a folder or file, arrays with a leading axis of samples, or an
+        iterable of samples, such as a generator or a `torch` `DataLoader`, which is read once.
 
-        `table` is a calibration table made earlier; samples beside it only check the result. `method` is how
-        thresholds are chosen; `tune_num` and `bias_num` samples tune them and correct biases; `input_num` samples are
-        used, 0 is all.
+        `table` is an existing calibration table; samples given with it only check the result. `method` chooses
+        thresholds; `tune_num` samples tune them and `bias_num` correct biases; `input_num` limits the samples, 0 for
+        all.
         """
         mode = mode.lower().replace("_", "-")
         if mode in FLOAT_MODES:
@@ -230,14 +228,14 @@ class Network:
 
     @in_sentences
     def compile(self, chip: str, *, mode: str | None = None, **options: Unpack[CompileOptions]) -> CompiledNetwork:
-        """Compile as it is: in a float mode, the chip's most exact one if none is named, or in the integers of a
-        network that is quantised already.
+        """Compile without calibration: in a float mode, by default the chip's most precise one, or on the integers of a
+        pre-quantized network.
         """
         return _compiled(self, chip, mode, options)
 
     @in_sentences
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the module as a `.mlir` file, with its weights beside it."""
+        """Write the module as a `.mlir` file, with its weights next to it."""
         target = Path(path)
         check_suffix(target, ".mlir", "modules")
         self._session.save(self.module, target)
@@ -280,10 +278,9 @@ def _shape(type: object) -> str:
 
 
 class QuantizedNetwork(Measuring):
-    """A network with ranges of its values: what `Network.quantize` found on samples, or a table had.
+    """A network with ranges from `Network.quantize` or a calibration table.
 
-    Its methods that run or measure it need a chip: `chip` names one, else it is the one that the network was compiled
-    for last.
+    Methods that run or measure it need a chip: `chip`, by default the one it was last compiled for.
     """
 
     def __init__(self, network: Network, mode: str, calibrated: Calibrated, samples: Samples | None) -> None:
@@ -295,8 +292,8 @@ class QuantizedNetwork(Measuring):
 
     @in_sentences
     def compile(self, chip: str, **options: Unpack[CompileOptions]) -> CompiledNetwork:
-        """Compile for a chip. On samples that were held out, or else on all, it is compared with the float network; a
-        remark says so where it keeps few decisions.
+        """Compile for a chip. The result is compared with the float network on held-out samples, or on all if none are
+        held out; a remark warns of low prediction agreement.
         """
         compiled = _compiled(self.network, chip, self.mode, options, self)
         self.chip = compiled.chip

@@ -1,4 +1,4 @@
-"""Write a network that was given as an object into a file, by the reader of its library."""
+"""Write a network object to a file, by the reader of its library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP = "tpuc.objects"
 
 
 def file_of(given: object, example_inputs: Any, registry: Registry, folder: Path) -> Path:
-    """A file of the network; raises UsageError where no installed reader takes such objects."""
+    """A file of the network; raises UsageError where no installed reader accepts such objects."""
     failed: list[PluginError] = []
     titles: list[str] = []
     for _, found in registry.usable(GROUP, failed):

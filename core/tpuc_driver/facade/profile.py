@@ -1,4 +1,4 @@
-"""The time of a compiled network as figures and as a picture."""
+"""The latency of a compiled network as figures and as a picture."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tpuc_driver.session.running import profile_report
 
 WIDTH, LANE, LEFT, TOP = 880, 34, 80, 26
 NAMED_LAYERS, LINE, LETTER = 16, 18, 7
-"""Of at most so many layers the picture has a legend; height of its lines and width of a letter in pixels."""
+"""Largest number of layers with a legend; height of its lines and width of a letter in pixels."""
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5")
-"""Of layers in turn, so that neighbours differ; they show on light and dark ground."""
+"""Colors assigned to layers in turn, so that neighbors differ; visible on light and dark backgrounds."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """What an engine does from one cycle to another, for a layer; the layer is empty where it is not known."""
+    """An engine's work from one cycle to another for a layer; the layer is empty where unknown."""
 
     layer: str
     start: int
@@ -34,7 +34,7 @@ class Span:
 
 @dataclass(frozen=True, repr=False)
 class Profile:
-    """A compiled network in time. `report` has the figures; `spans` are those of each engine in their order."""
+    """The timeline of a compiled network. `report` has the figures; `spans` are those of each engine in order."""
 
     report: ProfileReport
     layers: tuple[str, ...]
@@ -42,17 +42,17 @@ class Profile:
 
     @property
     def cycles(self) -> int:
-        """From the first command to the end of the last."""
+        """From the first command to the end of the last one."""
         return self.report.cycles
 
     @property
     def milliseconds(self) -> float:
-        """At the clock of the chip."""
+        """At the chip's clock."""
         return self.report.milliseconds
 
     @property
     def cycles_by_layer(self) -> dict[str, dict[str, int]]:
-        """For each layer the cycles in which each engine works for it; empty where the layers are not known."""
+        """The cycles of each engine by layer; empty where the layers are unknown."""
         found = {layer: dict.fromkeys(self.spans, 0) for layer in self.layers}
         for engine, spans in self.spans.items():
             for span in spans:
@@ -61,7 +61,7 @@ class Profile:
         return found
 
     def to_svg(self) -> str:
-        """A picture of the engines over time, coloured by layer; it needs nothing but itself."""
+        """A self-contained picture of the engines over time, colored by layer."""
         axis = TOP + len(self.spans) * (LANE + 8)
         colours = {layer: COLOURS[index % len(COLOURS)] for index, layer in enumerate(self.layers)}
         lanes = [
@@ -103,9 +103,9 @@ _STYLE = (
 def make_profile(
     name: str, chip: Chip, loaded: LoadedModel, profile: str | None, layers: Sequence[LayerCommands]
 ) -> Profile:
-    """Of a loaded file; raises UsageError for a chip without a timing model, and for a profile that it does not have.
+    """The profile of a loaded file; raises UsageError for a chip without a timing model, and for an unknown profile.
 
-    `layers` are those of the file's memory plan, empty where it is not known.
+    `layers` are those of the file's memory plan, empty where unknown.
     """
     report = profile_report(Path(name), chip, loaded, profile)
     return Profile(
@@ -142,7 +142,9 @@ def _lane(engine: str, y: int, spans: Sequence[Span], cycles: int, colours: Mapp
 
 
 def _drawn(spans: Sequence[Span], cycles: int) -> list[tuple[int, int, str]]:
-    """First and end column with the layer that a run of columns shows: in each the one that takes most of it."""
+    """First and last column and the layer of each run of equal columns; a column shows the layer with most of its
+    time.
+    """
     if not cycles:
         return []
     columns: list[dict[str, int]] = [{} for _ in range(WIDTH)]
@@ -164,7 +166,7 @@ def _drawn(spans: Sequence[Span], cycles: int) -> list[tuple[int, int, str]]:
 
 
 def _legend(colours: Mapping[str, str], y: int) -> tuple[str, int]:
-    """Colours of few layers, line by line from `y`, and where the picture ends."""
+    """Colors of few layers, line by line from `y`, and the bottom of the picture."""
     if len(colours) > NAMED_LAYERS:
         return "", y
     parts: list[str] = []

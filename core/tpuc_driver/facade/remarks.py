@@ -18,13 +18,13 @@ from tpuc_driver.progress import Display
 from tpuc_driver.session import Session
 
 DISPLAY = Display()
-"""Of notebooks and terminals."""
+"""The progress display of notebooks and terminals."""
 LOGGER = logging.getLogger("tpuc")
 _PACKAGE = __name__.rpartition(".")[0]
 
 
 class Remark(TpucWarning):
-    """Something worth knowing about a network, its samples or its compiled file; one sentence."""
+    """A remark on a network, its samples or its compiled file; one sentence."""
 
 
 def make_session(
@@ -39,7 +39,7 @@ def make_session(
     trust: bool = False,
     work_dir: Path | None = None,
 ) -> Session:
-    """A session that warns and logs."""
+    """A session that issues warnings and log records."""
     return Session(
         chip=chip,
         quantize=mode,
@@ -57,14 +57,14 @@ def make_session(
 
 
 def paths_in(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The settings, those of these names as paths."""
+    """The settings, with the named ones converted to paths."""
     return {
         name: Path(value) if name in names and isinstance(value, str) else value for name, value in settings.items()
     }
 
 
 def warn(text: str) -> None:
-    """Warn of the line of the user's program that called the facade."""
+    """Issue a warning at the line of the user's program that called the facade."""
     with DISPLAY.paused():
         _warn(for_python(text))
 

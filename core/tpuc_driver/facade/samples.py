@@ -1,4 +1,4 @@
-"""Keep samples in files for calibration: arrays and iterables go to a temporary folder, item by item."""
+"""Store samples in files for calibration: arrays and iterables are written to a temporary folder, item by item."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from tpuc_driver.facade.arrays import (
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples in files. Those that were given as arrays lie in a folder that goes with this object."""
+    """Samples in files. A temporary folder of samples is deleted with this object."""
 
     path: Path
     folder: Path | None = field(default=None)
 
     @staticmethod
     def of(specs: Sequence[SampleInput], given: Given, most: int = 0) -> Samples:
-        """Samples for these inputs. Of an iterable at most `most` samples are taken (0: all), each once.
+        """Samples for these inputs. At most `most` samples are taken from an iterable (0: all), each once.
 
-        Raises CalibrationError, UsageError for what does not fit.
+        Raises CalibrationError or UsageError for unsuitable samples.
         """
         if is_path(given):
             return Samples(existing(given))

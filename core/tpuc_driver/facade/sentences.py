@@ -1,4 +1,4 @@
-"""Errors at the border of the Python interface: those of the operating system become ours, options become arguments."""
+"""Errors of the Python interface: OSError becomes FileError, and options are named as arguments."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ R = TypeVar("R")
 
 
 def in_sentences(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function raise FileError, which names file, reason and way out, where it would raise OSError; errors name
-    arguments, not options of the command line.
+    """Decorator: raise FileError, with file, reason and way out, instead of OSError; messages name arguments, not
+    command-line options.
     """
 
     @functools.wraps(function)
@@ -39,7 +39,7 @@ def in_sentences(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def calling_it(path: Path, name: str) -> Generator[None]:
-    """Let errors call a temporary file by another name meanwhile."""
+    """Context manager: replace the name of a temporary file in errors."""
     try:
         yield
     except TpucError as error:

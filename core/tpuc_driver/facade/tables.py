@@ -1,4 +1,4 @@
-"""Results of measurements: tables that notebooks show and pandas reads, and pages."""
+"""Rich results of measurements: tables for notebooks and pandas, and pages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tpuc_driver.cli.text import columns
 
 Row = Mapping[str, Any]
 HEIGHT = 640
-"""Pixels of a page in a notebook."""
+"""Height of a page in a notebook, in pixels."""
 
 
 @dataclass(frozen=True, repr=False)
 class Table(Sequence[Row]):
     """Rows with the same columns. `pandas.DataFrame(table.to_dicts())` takes them; notebooks show them as a table.
 
-    `title` is a sentence about all of them; `data` is everything that was measured, as plain values.
+    `title` is a sentence about all of them; `data` contains all measurements, as JSON values.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Table(Sequence[Row]):
     data: Any = None
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Every row as a new dictionary of plain values."""
+        """Every row as a new dictionary of JSON values."""
         return [dict(row) for row in self.rows]
 
     @overload
@@ -84,7 +84,7 @@ class Page:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Values in mappings of mappings as one row, with dots in the names."""
+    """Nested mappings as one row, with dots in the names."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -95,7 +95,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A cell for people."""
+    """A cell as text."""
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -1,8 +1,8 @@
-"""Say in Python's words what errors and remarks say of options.
+"""Translate options in errors and remarks to Python.
 
-All parts of the tool name an option in one spelling, `--name` or `--name VALUE`. The command line shows it as it is;
-here it becomes the keyword argument, the key of `preprocess`, or the field of `boundary` that says the same in Python.
-Commands in backquotes stay commands.
+All parts of the tool name an option in one form, `--name` or `--name VALUE`. The command line shows it unchanged; the
+Python interface replaces it by the keyword argument, the key of `preprocess`, or the field of `boundary`. Commands in
+backquotes stay commands.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RENAMED = {
     "model-def": "network",
     "quantize": "mode",
 }
-"""Options that are called otherwise in Python than their own name with underscores."""
+"""Options with another name in Python than their own with underscores."""
 METHODS = {"bundle": "bundle()"}
 """Options that are methods in Python."""
 KEYWORDS = frozenset(
@@ -43,11 +43,11 @@ _OPTION = re.compile(
     rf"`[^`]*`|(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])(?:[ =]({_NUMBERS}|[A-Z][A-Z_]+(?:=[A-Z0-9]+)?\b))?"
 )
 _TWICE = re.compile(rf"\b({'|'.join(sorted(set(RENAMED.values())))}),? (?:or|and) \1\b")
-"""The same argument for two options."""
+"""Two options that are the same argument."""
 
 
 def for_python(text: str) -> str:
-    """A sentence for users of the Python interface."""
+    """A message for users of the Python interface."""
     return _TWICE.sub(r"\1", _OPTION.sub(_said, text))
 
 

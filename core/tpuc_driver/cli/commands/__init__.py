@@ -1,1 +1,1 @@
-"""The commands of the core, one file each; every file holds its click command as `command`."""
+"""The built-in commands, one file each, which define the click command `command`."""

@@ -57,13 +57,13 @@ def command(app: App, chip: str, as_json: bool) -> None:
 
 
 def dialects(registry: Registry, group: str, owners: Sequence[str]) -> list[str]:
-    """Dialects for which any of the owners has tables, sorted; what cannot be loaded is left out."""
+    """Dialects for which any of the owners has tables, sorted; unloadable ones are skipped."""
     found = sorted({dialect for owner in owners for dialect in registry.table_dialects(group, owner)})
     return [dialect for dialect in found if _is_usable(registry, group, owners, dialect)]
 
 
 def _is_usable(registry: Registry, group: str, owners: Sequence[str], dialect: str) -> bool:
-    """Can the tables and the dialect be loaded? A remark says so where not."""
+    """True if the tables and the dialect can be loaded; otherwise a remark says why not."""
     from tpuc.errors import PluginError
 
     try:
@@ -78,7 +78,7 @@ def _is_usable(registry: Registry, group: str, owners: Sequence[str], dialect: s
 
 
 def shown_cell(chip: ChipDescription, op: str, mode: str, cell: str | None) -> str:
-    """A cell for a table: `part` behind it where some forms of the op do not compile."""
+    """A cell as text: followed by `part` where some forms of the op do not compile."""
     if cell is None:
         return "-"
     return f"{cell}, part" if read_forms(chip.support).refusals(op, mode) else cell
@@ -87,7 +87,7 @@ def shown_cell(chip: ChipDescription, op: str, mode: str, cell: str | None) -> s
 def refused_forms(
     chip: ChipDescription, rows: Mapping[str, Mapping[str, str | None]]
 ) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """By op and mode of cells that are filled: the forms that do not compile, and why."""
+    """The forms that do not compile, with the reason, by op and mode of defined cells."""
     known = read_forms(chip.support)
     found = {op: {mode: known.refusals(op, mode) for mode, cell in row.items() if cell} for op, row in rows.items()}
     by_op = {op: {mode: forms for mode, forms in by_mode.items() if forms} for op, by_mode in found.items()}
@@ -95,7 +95,7 @@ def refused_forms(
 
 
 def lowering_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Mapping[str, Mapping[str, str | None]]:
-    """As `table_rows`, without cells of which no form compiled when the chip's package was made."""
+    """Like `table_rows`, without cells of which no form compiled when the chip's package was built."""
     known, package = read_forms(chip.support), registry.offer("tpuc.chips", chip.name).package
     return {
         op: {
@@ -107,9 +107,10 @@ def lowering_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Ma
 
 
 def table_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Mapping[str, Mapping[str, str | None]]:
-    """Per op and mode of a chip who fills the cell, `conflict` where several do, `composed`, or None where nobody does.
+    """The package that defines the cell of each op and mode of a chip, `conflict` where several do, `composed`, or
+    None.
 
-    Ops of a dialect that the chip has kernels for need no lowering; they are listed where they have one all the same.
+    Ops of a dialect for which the chip has kernels need no lowering; they are listed if they have one.
     """
     owners, modes = chip.lowering_owners, chip.modes
     keys = [key for owner in owners for key in registry.merged(LOWERINGS, owner, dialect).filled()]
@@ -130,14 +131,14 @@ def table_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Mappi
 def lowering_cell(
     registry: Registry, chip: ChipDescription, name: str, definition: type[Any] | None, mode: str
 ) -> Cell | None:
-    """The cell of an op in a mode; that of its kind is found where the op is defined."""
+    """The cell of an op in a mode; the cell of its kind requires the op's definition."""
     if definition is not None:
         return registry.lowering(chip, definition, mode)
     return registry.find_cell(LOWERINGS, chip.lowering_owners, name.partition(".")[0], (name, mode))
 
 
 def is_composed(registry: Registry, chip: ChipDescription, op: type[Any], within: frozenset[str] = frozenset()) -> bool:
-    """Has the op a legalisation whose ops the chip computes, or that are composed themselves?"""
+    """True if the op has a legalization to ops that the chip computes, or that are composed themselves."""
     cell = registry.legalisation(chip, op)
     if cell is None or op.name in within:
         return False
@@ -149,14 +150,14 @@ def is_composed(registry: Registry, chip: ChipDescription, op: type[Any], within
 
 
 def kernel_rows(registry: Registry, owners: Sequence[str], dialect: str) -> Mapping[str, str]:
-    """Per op the package that has its kernel."""
+    """The package that defines the kernel of each op."""
     ops = sorted({str(key) for owner in owners for key in registry.merged(KERNELS, owner, dialect).filled()})
     cells = {op: partial(registry.find_cell, KERNELS, owners, dialect, op) for op in ops}
     return {op: provider(cell, owners) or "-" for op, cell in cells.items()}
 
 
 def computing_ops(registry: Registry, dialect: str) -> Mapping[str, type[Any]]:
-    """The ops of a dialect that compute something: no constants, inputs or absent operands."""
+    """The ops of a dialect that compute: not constants, inputs or absent operands."""
     from tpuc.ir.traits import Absent, Constant, NetworkInput
 
     if not registry.has("tpuc.dialects", dialect):
@@ -167,7 +168,7 @@ def computing_ops(registry: Registry, dialect: str) -> Mapping[str, type[Any]]:
 
 
 def provider(find: Callable[[], Cell | None], owners: Sequence[str]) -> str | None:
-    """Who fills the cell that is found; the owner is added where it is a family of the chip."""
+    """The package that defines the cell; followed by the owner if that is a family of the chip."""
     try:
         cell = find()
     except PluginConflict:

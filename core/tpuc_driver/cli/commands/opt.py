@@ -91,7 +91,7 @@ def command(
 
 
 def list_passes(app: App) -> None:
-    """Names of passes with who offers them, then stages with their passes. Imports none."""
+    """Passes with their packages, then stages with their passes. Imports none."""
     passes = [(row.name, f"{row.package} {row.version}") for row in app.registry.describe("tpuc.passes")]
     app.table([("pass", "package"), *passes])
     app.result("")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 BAD_STATES = ("broken", "conflict")
-"""Of plugins that cannot be used."""
+"""States of unusable plugins."""
 
 
 @click.command(
@@ -55,7 +55,7 @@ def command(app: App, check: bool, as_json: bool) -> int:
 
 
 def with_broken(rows: Sequence[Row], problems: Sequence[Problem]) -> list[Row]:
-    """The rows, the state of those with a problem `broken`, then the entry points that are in no group."""
+    """The rows, with the state `broken` for those with a problem, then the entry points in unknown groups."""
     from tpuc.registry import Row
 
     broken = {(offer.group, offer.name, offer.package): offer for offer in (problem.offer for problem in problems)}
@@ -72,7 +72,7 @@ def listed_rows(registry: Registry, rows: list[Row]) -> list[tuple[str, ...]]:
 
 
 def _kind(registry: Registry, group: str) -> str:
-    """The word for a group; the group itself where there is none of that name."""
+    """The word for a group; the group's name where it is unknown."""
     return registry.group(group).kind if group in registry.groups else group
 
 

@@ -127,7 +127,7 @@ def command(
 
 
 def _frame_named(ran: RunSample, frames: Path) -> RunSample:
-    """A frame of a video is called after the video and its number, not after where it lies meanwhile."""
+    """Name a video frame after the video and its number, not after its temporary file."""
     file = ran.files[0]
     if not file.is_relative_to(frames):
         return ran
@@ -135,7 +135,7 @@ def _frame_named(ran: RunSample, frames: Path) -> RunSample:
 
 
 def _check_drawing(app: App, draw: Path | None) -> None:
-    """Raise UsageError for a name by which no installed reader would open a picture."""
+    """Raise UsageError for a file type that no installed reader opens as a picture."""
     from tpuc_driver.data import is_picture
 
     if draw is not None and app.registry.names(READERS) and not is_picture(app.registry, draw):
@@ -150,13 +150,13 @@ def _write(output: Path | None, outputs: Mapping[str, Any]) -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise UsageError for a place that is taken."""
+    """Raise UsageError if the path is taken."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError(f"--save-inputs {folder} exists and is not an empty folder; give a new one.")
 
 
 def _save_inputs(folder: Path, ran: Sequence[RunSample]) -> None:
-    """A file for each input, `NAME.bin`; of several samples a folder for each."""
+    """Write one file per input, `NAME.bin`; one folder per sample if there are several."""
     for number, one in enumerate(ran, 1):
         place = folder / str(number) if len(ran) > 1 else folder
         names = [file_stem(name) for name in one.stored]
@@ -167,7 +167,7 @@ def _save_inputs(folder: Path, ran: Sequence[RunSample]) -> None:
 
 
 def _split(files: Sequence[Path], model: Path | None, inputs: Sequence[Path]) -> tuple[Path, tuple[Path, ...]]:
-    """The network and its inputs, wherever they stand."""
+    """Separate the network from its inputs, in any order."""
     if model is None and not files:
         raise UsageError("no network to run; give one, as in `tpuc run MODEL INPUT...`.")
     network, given = (files[0], files[1:]) if model is None else (model, files)
@@ -177,7 +177,7 @@ def _split(files: Sequence[Path], model: Path | None, inputs: Sequence[Path]) ->
 
 
 def _drawings(draw: Path | None, ran: Sequence[RunSample]) -> list[Path | None]:
-    """Where to draw; each of several pictures has a file of its own, named after it, and numbered where names recur."""
+    """The files to draw into; each of several pictures gets one named after it, numbered where names recur."""
     if draw is None or len(ran) == 1:
         return [draw] * len(ran)
     stems = [one.files[0].stem for one in ran]
@@ -186,7 +186,7 @@ def _drawings(draw: Path | None, ran: Sequence[RunSample]) -> list[Path | None]:
 
 
 def _answers(app: App, ran: RunSample, labels: Labels | None, postprocess: str, draw: Path | None) -> list[str]:
-    """What plugins say of the outputs; empty where none knows what they are."""
+    """The plugins' answers for the outputs; empty where none recognizes them."""
     from tpuc_driver.api.answers import Asked
 
     asked = Asked(app.registry, labels, postprocess, draw)
@@ -195,7 +195,7 @@ def _answers(app: App, ran: RunSample, labels: Labels | None, postprocess: str, 
 
 
 def _lines(app: App, answer: type[Answer], ran: RunSample, asked: Asked) -> Sequence[str]:
-    """What one says; where it breaks, a remark says so instead, and the others are asked."""
+    """The lines of one answer; if it raises, a remark says so and the next one is tried."""
     from tpuc_driver.blame import Blame
 
     try:
@@ -226,7 +226,7 @@ def _listing(meant: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterable[tu
 
 
 def _summary(meant: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """A table of figures of every output."""
+    """A table of statistics of every output."""
     import numpy as np
 
     rows: list[tuple[str, ...]] = [("", "shape", "mean", "std", "min", "max", "NaN")]

@@ -92,7 +92,7 @@ def command(
 
 
 def check_kept(stem: Path, inputs: Sequence[Path], outputs: Sequence[Path | None]) -> None:
-    """Raise UsageError when what is kept beside the module, named after it, would overwrite another file."""
+    """Raise UsageError when an intermediate file written next to the module would overwrite another file."""
     for ending in ("_origin.mlir", "_opt.onnx", "_opt.onnx.prototxt"):
         path = stem.with_name(f"{stem.name}{ending}")
         check_output("--model-name", path, inputs)
