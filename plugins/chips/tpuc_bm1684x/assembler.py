@@ -12,9 +12,9 @@ from tpuc.api import Assembler, DdrTensor, Instruction, LocalBlock, LocalTensor,
 from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, RowGather, RowScatter, Scalar, TensorCopy
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, LMEM_BASE, round_up
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
+from tpuc_bm1684x.rearrangement import fastest_move
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.timing.dma import CHANNELS, PAGE_BYTES
-from tpuc_bm1684x.transposition import transposition
 from tpuc_bm1684x.vectors import is_in_turn, is_vector, turn_loads, vector_loads, vector_stores
 
 
@@ -87,17 +87,7 @@ class Bm1684xAssembler(Assembler):
         )
 
     def move(self, target: DdrTensor, source: DdrTensor) -> None:
-        self.record(
-            transposition(target, source)
-            or TensorCopy(
-                source=source.address,
-                destination=target.address,
-                shape=source.shape,
-                dtype=dtype_of(source.element),
-                source_strides=source.strides,
-                destination_strides=target.strides,
-            )
-        )
+        self.record(fastest_move(target, source))
 
     def move_rows(self, target: DdrTensor, source: DdrTensor, index: DdrTensor, scatters: bool) -> None:
         kind = RowScatter if scatters else RowGather

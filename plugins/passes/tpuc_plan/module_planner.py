@@ -32,6 +32,9 @@ from tpuc_plan.tasks.plan import Alias, ConcatAlias, OpPlan, Plan, SliceView, Ti
 from tpuc_plan.tasks.task import HostTask, MoveTask, Task, TileTask
 from tpuc_plan.tasks.tiling import make_task
 
+_READERS = 8
+"""How many moves in a row are looked at together."""
+
 
 class ModulePlanner:
     """Plans a module at an optimisation level."""
@@ -102,18 +105,18 @@ class ModulePlanner:
         return PlannedFunction(self.chip, tasks, AliasSets.of(self.module.main, plan))
 
     def _fastest(self) -> Plan:
-        best = trial = self._plan([])
+        best = self._plan([])
         local = [operation for operation in self.operations if self._fits_lmem(operation)]
         while local:
             trial = self._plan(local)
+            if trial.cycles is not None and (best.cycles is None or trial.cycles < best.cycles):
+                best = trial
             ops = dict(zip(self.module.main.operations, trial.ops, strict=True))
             resident = [operation for operation in local if _is_resident(operation, ops[operation])]
             if len(resident) == len(local):
                 break
             local = resident
-        if not local or trial.cycles is None or (best.cycles is not None and best.cycles <= trial.cycles):
-            return best
-        return trial
+        return best
 
     def _fits_lmem(self, operation: Operation) -> bool:
         """Is the operation a move that can happen in local memory?"""
@@ -186,30 +189,53 @@ class ModulePlanner:
         shared = finder.plan(operation, task.moves)
         if shared is not None:
             return shared
-        return self._tiles(operation) if self._is_faster_locally(task) else (task,)
+        return self._tiles(operation) if self._is_faster_locally(operation) else (task,)
 
-    def _is_faster_locally(self, move: MoveTask) -> bool:
-        """Does it take less time to load, move in local memory and store than to move in DDR?"""
-        operation = move.operation
+    def _is_faster_locally(self, operation: Operation, readers: int = _READERS) -> bool:
+        """Does it take less time to load, move in local memory and store than to move in DDR? What reads the result, up
+        to `readers` moves further, counts where it moves it on in local memory: it finds it there.
+        """
         if operation not in self._faster:
-            self._faster[operation] = self._fits_lmem(operation) and self._locally(operation) < self._in_ddr(move)
+            self._faster[operation] = self._fits_lmem(operation) and self._saves_locally(operation, readers)
         return self._faster[operation]
 
-    def _locally(self, operation: Operation) -> int:
-        """Cycles of loading, moving and storing, one after the other, in the view that suits best."""
-        costs: list[int] = []
+    def _saves_locally(self, operation: Operation, readers: int) -> bool:
+        ddr, local, stores = self._in_ddr(operation), *self._locally(operation)
+        if local + stores < ddr:
+            return True
+        uses = operation.result.uses
+        if local >= ddr + stores or not readers or not uses or operation.result in self.module.main.outputs:
+            return False
+        if any(not self._moves_locally(reader, readers - 1) for reader, _ in uses):
+            return False
+        return local < ddr + sum(self._load(self._tiles(reader)[0], index) for reader, index in uses)
+
+    def _moves_locally(self, reader: Operation, readers: int) -> bool:
+        kernel = self.kernels.get(reader)
+        return isinstance(kernel, MoveKernel) and self._is_faster_locally(reader, readers)
+
+    def _locally(self, operation: Operation) -> tuple[int, int]:
+        """Cycles of loading and moving, and those of storing, one after the other, in the view that suits best."""
+        costs: list[tuple[int, int]] = []
         for task in self._tiles(operation):
             tile = task.tiles[0]
             boxes = task.boxes(tile)
             cycles = self.costs.cycles
-            loads = sum(cycles.load(task.operand(i), box.shape) for i, box in enumerate(boxes) if box is not None)
+            firsts = {value: index for index, value in reversed([*enumerate(operation.operands)])}  # loaded once
+            loads = sum(self._load(task, index) for index in firsts.values())
             store = cycles.store(task.results[0], task.result_box(tile, 0).shape)
-            costs.append(loads + cycles.compute(task, tile, task.phase(tile), boxes) + store)
-        return min(costs)
+            costs.append((loads + cycles.compute(task, tile, task.phase(tile), boxes), store))
+        return min(costs, key=sum)
 
-    def _in_ddr(self, move: MoveTask) -> int:
+    def _load(self, task: TileTask, index: int) -> int:
+        box = task.boxes(task.tiles[0])[index]
+        return 0 if box is None else self.costs.cycles.load(task.operand(index), box.shape)
+
+    def _in_ddr(self, operation: Operation) -> int:
+        kernel, node = self.kernels[operation], Node.of(operation)
+        assert isinstance(kernel, MoveKernel)
         asm, base = self.chip.assembler(), self.chip.description.ddr_base
-        record_moves(move, asm, lambda _: base)
+        record_moves(MoveTask(operation, node, kernel.moves(node)), asm, lambda _: base)
         return self.costs.cycles.total(asm.instructions)
 
     def _tiles(self, operation: Operation) -> Sequence[TileTask]:

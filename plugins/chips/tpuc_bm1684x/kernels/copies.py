@@ -3,59 +3,100 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from math import prod
 
-from tpuc.api import Move
+from tpuc.api import DdrTensor, Instruction, Move, ScalarType
 from tpuc_chip_parts.copies import Axes, Copy, four, within_field
 
-from tpuc_bm1684x.isa import DType, TensorCopy
+from tpuc_bm1684x.isa import Fill, LinearCopy, TransposeCW
 from tpuc_bm1684x.isa.geometry import DDR_BASE
-from tpuc_bm1684x.operands import MAX_EXTENT
+from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of
+from tpuc_bm1684x.rearrangement import fastest_move
 from tpuc_bm1684x.timing import cycles
 
 _RANK = 4
+_UNIT = 4
+"""Elements that an offset is a multiple of, as far as it matters to a command."""
+_MOST_BLOCKS = 64
+"""Copies of whole blocks in place of one with steps."""
+_COMMAND = 64
+"""Cycles that a command more must save."""
+_Axis = tuple[int, int, int]
 
 
-def moves_of(copy: Copy, dtype: DType) -> Iterator[Move]:
-    """The fewest moves: dimensions that are contiguous on both sides are one, the largest four stay in a move."""
+def moves_of(copy: Copy, element: ScalarType) -> Iterator[Move]:
+    """The moves that take least time; dimensions that are contiguous on both sides are one."""
     divided = [part for axis in copy.axes() for part in _divided(axis)]
     for axes, source_start, target_start in within_field(divided, MAX_EXTENT):
-        kept = sorted(sorted(range(len(axes)), key=lambda index: -axes[index][0])[:_RANK])
-        loops = [axis for index, axis in enumerate(axes) if index not in kept]
-        inner = _fastest(tuple(axes[index] for index in kept), dtype)
+        starts = copy.source_offset + source_start, copy.target_offset + target_start
+        offsets = None if copy.fill is not None else (starts[0] % _UNIT, starts[1] % _UNIT)
+        inner, loops = _fastest(tuple(axes), offsets, element)
         for place in itertools.product(*(range(extent) for extent, _, _ in loops)):
-            source = copy.source_offset + source_start + sum(i * axis[1] for i, axis in zip(place, loops, strict=True))
-            target = copy.target_offset + target_start + sum(i * axis[2] for i, axis in zip(place, loops, strict=True))
+            source, target = (
+                start + sum(i * axis[side] for i, axis in zip(place, loops, strict=True))
+                for side, start in enumerate(starts, 1)
+            )
             yield Move(copy.operand, four(inner, 0), source, four(inner, 1), target, four(inner, 2), copy.fill)
 
 
 @lru_cache(maxsize=4096)
-def _fastest(axes: tuple[tuple[int, int, int], ...], dtype: DType) -> Axes:
-    """The axes in the order that the engine takes least time for: it works row by row, and rows may have steps.
+def _fastest(axes: tuple[_Axis, ...], offsets: tuple[int, int] | None, element: ScalarType) -> tuple[Axes, Axes]:
+    """Four axes in the order that takes least time, and those of which every place is a move of its own.
 
-    Kept, because planning asks again and again.
+    `offsets`: where both sides begin; None for a fill. Kept, because planning asks again and again.
     """
+    choices: list[tuple[int, Axes, Axes]] = []
+    for loops in _loops(axes):
+        inner = [axis for index, axis in enumerate(axes) if index not in loops]
+        order, cost = _ordered(tuple(inner), offsets, element)
+        outer = [axes[index] for index in loops]
+        count = prod(extent for extent, _, _ in outer)
+        choices.append((count * cost + (count - 1) * _COMMAND, order, outer))
+    return min(choices, key=lambda choice: choice[0])[1:]
+
+
+def _loops(axes: Sequence[_Axis]) -> Iterator[tuple[int, ...]]:
+    """The axes, by number, that moves may be repeated along: what is beyond four, and all around whole blocks."""
+    beyond = max(len(axes) - _RANK, 0)
+    # The smallest first: of equal choices the first one is taken.
+    yield from sorted(
+        itertools.combinations(range(len(axes)), beyond), key=lambda loops: prod(axes[index][0] for index in loops)
+    )
+    last = axes[-1] if axes else (1, 1, 1)
+    if last[1:] == (1, 1) and beyond < len(axes) - 1 and prod(extent for extent, _, _ in axes[:-1]) <= _MOST_BLOCKS:
+        yield tuple(range(len(axes) - 1))
+
+
+def _ordered(axes: tuple[_Axis, ...], offsets: tuple[int, int] | None, element: ScalarType) -> tuple[Axes, int]:
+    """Four axes in the best order, and the cycles of the move. The engine works row by row, and rows may have steps."""
     # The engine divides by strides, those of single elements too: none may be 0.
     padding = [(1, 1, 1)] * (_RANK - len(axes))
-    orders = [[*padding, *order] for order in itertools.permutations(axes)]
-    return min(orders, key=lambda order: _cycles(order, dtype)) if len(orders) > 1 else orders[0]
+    orders: dict[tuple[_Axis, ...], None] = dict.fromkeys((*padding, *order) for order in itertools.permutations(axes))
+    first = next(iter(orders))
+    command = _command(first, offsets, element)
+    if isinstance(command, LinearCopy | TransposeCW):  # which take the same time in any order
+        return [*first], cycles(command)
+    orders |= dict.fromkeys(itertools.permutations((*padding, *axes)))
+    costs = [(cycles(_command(order, offsets, element)), order) for order in orders]
+    cost, order = min(costs, key=lambda choice: choice[0])
+    return [*order], cost
 
 
-def _cycles(axes: Axes, dtype: DType) -> int:
-    return cycles(
-        TensorCopy(
-            source=DDR_BASE,
-            destination=DDR_BASE,
-            shape=four(axes, 0),
-            dtype=dtype,
-            source_strides=four(axes, 1),
-            destination_strides=four(axes, 2),
-        )
+def _command(axes: Sequence[_Axis], offsets: tuple[int, int] | None, element: ScalarType) -> Instruction:
+    """The command of a move."""
+    shape, dtype = four([*axes], 0), dtype_of(element)
+    if offsets is None:
+        return Fill(destination=DDR_BASE, shape=shape, dtype=dtype, value=0, strides=four([*axes], 2))
+    source, target = (
+        DdrTensor(DDR_BASE + offset * dtype.bytes, shape, four([*axes], side), element)
+        for side, offset in enumerate(offsets, 1)
     )
+    return fastest_move(target, source)
 
 
-def _divided(axis: tuple[int, int, int]) -> Axes:
+def _divided(axis: _Axis) -> Axes:
     """A dimension beyond the size field as two that are not, where it has such divisors."""
     extent, source, target = axis
     if extent <= MAX_EXTENT:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,6 +36,8 @@ from tpuc_bm1684x.operands import operand
 from tpuc_bm1684x.timing import cycles
 
 _CHANNELS, _COLUMNS = 1, 3
+_MOST_BACKWARDS = 16
+"""Elements in falling order are copied one by one."""
 
 
 class LocalMoveKernel(TileKernel[Any, Bm1684xAssembler]):
@@ -116,7 +120,7 @@ class LocalConcatKernel(LocalMoveKernel):
 
 
 class LocalSliceKernel(LocalMoveKernel):
-    """Regular places in rising order; of channels and batches every one from the first to the last."""
+    """Regular places, few in falling order; of channels and batches every one from the first to the last."""
 
     def axis(self, node: Node) -> int | None:
         pairs = zip(node.operand_types[0].dims, node.result_type.dims, strict=True)
@@ -124,8 +128,10 @@ class LocalSliceKernel(LocalMoveKernel):
         return changed[0] if len(changed) == 1 else None
 
     def serves(self, node: Node) -> bool:
-        steps = node.op.steps
-        return super().serves(node) and min(steps) > 0 and max(steps[: _CHANNELS + 1]) == 1
+        steps, dims = node.op.steps, node.result_type.dims
+        if not super().serves(node) or any(step != 1 for step in steps[: _CHANNELS + 1]):
+            return False
+        return math.prod(extent for step, extent in zip(steps, dims, strict=True) if step < 0) <= _MOST_BACKWARDS
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         x, result = placed.operand(0), placed.result
@@ -135,7 +141,15 @@ class LocalSliceKernel(LocalMoveKernel):
         missing = 4 - len(ranges)
         start = [*(one.start for one in ranges), *[0] * missing]
         steps = [*(one.step or 1 for one in ranges), *[1] * missing]
-        copy(asm, result.shape, part_of(x, _four(start), _four(steps)), part_of(result, (0, 0, 0, 0)))
+        backwards = [axis for axis, step in enumerate(steps) if step < 0]
+        shape = _four([1 if axis in backwards else extent for axis, extent in enumerate(result.shape)])
+        kept = _four([max(step, 1) for step in steps])
+        for place in itertools.product(*(range(result.shape[axis]) for axis in backwards)):
+            source, target = [*start], [0, 0, 0, 0]
+            for axis, index in zip(backwards, place, strict=True):
+                source[axis] += index * steps[axis]
+                target[axis] = index
+            copy(asm, shape, part_of(x, _four(source), kept), part_of(result, _four(target)))
 
 
 def in_dimensions(type_: TensorType, local: LocalTensor) -> bool:

@@ -10,7 +10,7 @@ from tpuc.api import ABSENT, Move, MoveKernel, Node, RowMove
 from tpuc_chip_parts.copies import MAX_COPIES, Copy, dense_strides
 
 from tpuc_bm1684x.kernels.copies import moves_of
-from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of
+from tpuc_bm1684x.operands import MAX_EXTENT
 
 
 class RowKernel(MoveKernel[Any]):
@@ -62,5 +62,5 @@ class ScatterRowsKernel(RowKernel):
         moves: list[Move] = []
         if node.operand_types[0] is not ABSENT:
             strides = dense_strides(dims)
-            moves += moves_of(Copy(0, dims, 0, strides, 0, strides), dtype_of(node.result_type.storage))
+            moves += moves_of(Copy(0, dims, 0, strides, 0, strides), node.result_type.storage)
         return [*moves, *self.parts(node, node.operand_types[2].dims[1], dims[1], True)]

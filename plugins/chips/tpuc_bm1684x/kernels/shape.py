@@ -19,7 +19,6 @@ from tpuc_chip_parts.copies import (
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.kernels.copies import moves_of
 from tpuc_bm1684x.kernels.local_moves import LocalConcatKernel, LocalMoveKernel, LocalSliceKernel
-from tpuc_bm1684x.operands import dtype_of
 
 
 class DdrCopyKernel(CopyKernel):
@@ -31,7 +30,7 @@ class DdrCopyKernel(CopyKernel):
         return self.in_local_memory if self.in_local_memory and self.in_local_memory.serves(node) else None
 
     def moves_of(self, copy: Copy, element: ScalarType) -> Iterable[Move]:
-        return moves_of(copy, dtype_of(element))
+        return moves_of(copy, element)
 
 
 class PermuteKernel(DdrCopyKernel):

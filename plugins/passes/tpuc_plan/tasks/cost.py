@@ -27,6 +27,9 @@ from tpuc_plan.planners.alignment import align
 from tpuc_plan.tasks.buffers import StreamedTile, TileBuffers
 from tpuc_plan.tasks.task import Side, TileTask
 
+_FEW = 4
+"""Results and blocks of a tile beside its operands."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -166,6 +169,7 @@ class Cycles:
         self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None], asm: Assembler, at: _LmemAddresses
     ) -> None:
         """The tile at made-up addresses: working in place or within one bank may take longer."""
+        at.most = max(at.most, len(boxes) + _FEW)
         shapes = [task.result_box(tile, index).shape for index in range(len(task.results))]
         results = tuple(
             side.local(shape, address=at.next(("result", index), side.lane_bytes(shape)))
@@ -208,6 +212,8 @@ class _LmemAddresses:
     starts: list[int] = field(default_factory=list[int])
     things: list[Hashable] = field(default_factory=list[Hashable])
     end: int = 0
+    most: int = 16
+    """How many things there may be without one reaching beyond local memory."""
 
     def next(self, thing: Hashable, size: int) -> int:
         """A new address."""
@@ -216,7 +222,7 @@ class _LmemAddresses:
             self.starts.append(self.end)
             self.end += align(size, lmem.alignment)
         else:
-            step = max(lmem.lane_bytes // 16 // lmem.alignment, 1) * lmem.alignment
+            step = max(lmem.lane_bytes // self.most // lmem.alignment, 1) * lmem.alignment
             self.starts.append(len(self.starts) * step)
         self.things.append(thing)
         return self.starts[-1]

@@ -1,0 +1,105 @@
+"""The DDR command of a copy: one that transposes reads and writes rows, where another would step by elements."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from tpuc.api import DdrTensor, ScalarType, Shape4
+
+from tpuc_bm1684x.isa import LinearCopy, TensorCopy, TransposeCW
+from tpuc_bm1684x.operands import dtype_of
+from tpuc_bm1684x.timing import cycles
+
+_WIDER = {16: ScalarType("i16"), 32: ScalarType("i32")}
+"""Elements that short runs of narrower ones move as."""
+
+
+def fastest_move(target: DdrTensor, source: DdrTensor) -> LinearCopy | TensorCopy | TransposeCW:
+    """The command of a copy in DDR that takes least time; short runs are single elements, which may be transposed."""
+    shape, dtype = source.shape, dtype_of(source.element)
+    if is_block(shape, source.strides) and is_block(shape, target.strides):
+        return LinearCopy(source=source.address, destination=target.address, count=prod(shape), dtype=dtype)
+    copy = TensorCopy(
+        source=source.address,
+        destination=target.address,
+        shape=shape,
+        dtype=dtype,
+        source_strides=source.strides,
+        destination_strides=target.strides,
+    )
+    turned = transposition(*_with_runs_as_elements(target, source))
+    return copy if turned is None else min(turned, copy, key=cycles)
+
+
+def is_block(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Do the elements follow one another without a gap?"""
+    step = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent > 1 and stride != step:
+            return False
+        step *= extent
+    return True
+
+
+def transposition(target: DdrTensor, source: DdrTensor) -> TransposeCW | None:
+    """The fastest such command for a copy; a side without rows has rows of one element.
+
+    None where neither side has rows, both have theirs along one dimension, or there are too many dimensions.
+    """
+    shape = source.shape
+    row, column = (_contiguous(shape, side.strides) for side in (source, target))
+    if row == column:
+        return None
+    single = next((axis for axis in range(4) if shape[axis] == 1), None)
+    row, column = (single if axis is None else axis for axis in (row, column))
+    if row is None or column is None:
+        return None
+    outer = [axis for axis in range(4) if axis not in (row, column)]
+    choices = [
+        TransposeCW(
+            source=source.address,
+            destination=target.address,
+            shape=(shape[n], shape[column], shape[h], shape[row]),
+            dtype=dtype_of(source.element),
+            source_strides=(source.strides[n], source.strides[column], source.strides[h], 1),
+            destination_strides=(target.strides[n], target.strides[row], target.strides[h], 1),
+        )
+        for n, h in itertools.permutations(outer)
+    ]
+    return min(choices, key=cycles)
+
+
+def _contiguous(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """The dimension whose elements lie next to each other."""
+    return next((axis for axis in range(4) if shape[axis] > 1 and strides[axis] == 1), None)
+
+
+def _with_runs_as_elements(target: DdrTensor, source: DdrTensor) -> tuple[DdrTensor, DdrTensor]:
+    """The copy with elements as wide as its runs, where the chip has such and all else comes in whole runs."""
+    axis, shape = _contiguous(source.shape, source.strides), source.shape
+    if axis is None or target.strides[axis] != 1:
+        return target, source
+    run, item = shape[axis], source.element.bits // 8
+    others = [index for index in range(4) if index != axis and shape[index] > 1]
+    wider = _WIDER.get(run * source.element.bits)
+    places = (
+        place
+        for side in (target, source)
+        for place in (side.address // item, *(side.strides[index] for index in others))
+    )
+    if wider is None or any(place % run for place in places):
+        return target, source
+    single = _four([1 if index == axis else extent for index, extent in enumerate(shape)])
+    one, other = (
+        replace(side, shape=single, strides=_four([max(step // run, 1) for step in side.strides]), element=wider)
+        for side in (target, source)
+    )
+    return one, other
+
+
+def _four(values: Sequence[int]) -> Shape4:
+    n, c, h, w = values
+    return (n, c, h, w)
