@@ -61,7 +61,7 @@ def _chosen(context: PassContext, text: str, tail: Tail) -> Postprocess:
     if not candidates:
         return configured(context.registry, GROUP, text)  # says which there are
     made = [configured(context.registry, GROUP, f"{one}{brace}{options}") for one in candidates]
-    found = [one for one in made if one.fits(tail.shapes, tail.sample)]
+    found = [one for one in made if one.ends(tail)]
     if len(found) == 1:
         return found[0]
     listed = " and ".join(one.name for one in found) if found else f"none of {', '.join(candidates)}"

@@ -75,7 +75,7 @@ class EvaluationJob(Job[UnitResult]):
 def fitting(candidates: Sequence[Postprocess], outputs: Outputs, sample: Sample, source: str) -> Postprocess:
     """The only post-processing that fits the outputs; raises UsageError when none or several do."""
     shapes = [plain_shape(array.shape) for array in outputs.values()]
-    found = [one for one in candidates if one.fits(shapes, sample)]
+    found = [one for one in candidates if one.fits(shapes, sample) and one.reads(outputs, sample)]
     if len(found) == 1:
         return found[0]
     listed = ", ".join(f"{name} {'x'.join(map(str, array.shape))}" for name, array in outputs.items())

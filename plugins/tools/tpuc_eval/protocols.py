@@ -22,22 +22,53 @@ Outputs: TypeAlias = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
+class Mask:
+    """Which pixels of an image belong to an object: those that are set of a part whose corner is at `left`, `top`."""
+
+    left: int
+    top: int
+    pixels: NDArray[np.bool_]
+
+    def whole(self, width: int, height: int) -> NDArray[np.bool_]:
+        """The mask of an image of that size."""
+        found = np.zeros((height, width), np.bool_)
+        rows, columns = self.pixels.shape
+        found[self.top : self.top + rows, self.left : self.left + columns] = self.pixels
+        return found
+
+
+@dataclass(frozen=True)
 class Detections:
-    """Objects found in one image: boxes `[n, 4]` as x1, y1, x2, y2 in pixels of the image, scores, class indices."""
+    """Objects found in one image: boxes `[n, 4]` as x1, y1, x2, y2 in pixels of the image, scores, class indices.
+
+    Networks of some tasks give more of each: `masks`; `points` `[n, k, 3]` of x, y and how sure it is to be seen;
+    `corners` `[n, 4, 2]` of boxes that are rotated, around which `boxes` lie. `size` is that of the image.
+    """
 
     boxes: NDArray[np.float64]
     scores: NDArray[np.float64]
     classes: NDArray[np.int64]
+    masks: tuple[Mask, ...] | None = None
+    points: NDArray[np.float64] | None = None
+    corners: NDArray[np.float64] | None = None
+    size: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects that are in one image: boxes as those of `Detections`, class indices, areas in pixels, crowds."""
+    """Objects that are in one image: boxes as those of `Detections`, class indices, areas in pixels, crowds.
+
+    Where the data say so, `outlines` are polygons or run lengths as COCO writes them, and `points` `[n, k, 3]` have x,
+    y and 0 for what is not labelled, 1 for what is hidden and 2 for what is seen. `size` is that of the image.
+    """
 
     boxes: NDArray[np.float64]
     classes: NDArray[np.int64]
     areas: NDArray[np.float64]
     crowd: NDArray[np.bool_]
+    outlines: tuple[Any, ...] | None = None
+    points: NDArray[np.float64] | None = None
+    size: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -163,6 +194,14 @@ class Postprocess(ABC):
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
         """May outputs of these shapes be of this kind? Asked when a detector is wanted and none was named."""
         return False
+
+    def reads(self, outputs: Outputs, sample: Sample) -> bool:
+        """May it be these very values, of shapes that fit? Asked where shapes alone do not tell."""
+        return True
+
+    def ends(self, tail: Tail) -> bool:
+        """The same of a network, by the shapes of its outputs and the ops at its end."""
+        return self.fits(tail.shapes, tail.sample)
 
     @abstractmethod
     def __call__(self, outputs: Outputs, sample: Sample) -> Any:

@@ -178,9 +178,16 @@ class Tail:
         """Make an operation of the network one of the post-processing."""
         mark_as_postprocess(operation)
 
-    def finish(self, value: Value) -> None:
-        """Make it the only output."""
-        self.module.main.terminator.set_operands([value])
+    def parts(self, value: Value, axis: int) -> list[Value]:
+        """What a value is joined of along an axis; itself where it is of one piece."""
+        made = value.defining
+        if made is None or not isinstance(made.op, top.Concat) or made.op.axis % len(value.tensor.dims) != axis:
+            return [value]
+        return [part for operand in made.operands for part in self.parts(operand, axis)]
+
+    def finish(self, *values: Value) -> None:
+        """Make these the only outputs."""
+        self.module.main.terminator.set_operands(values)
         self.module.main.update_type()
         remove_dead(self.module)
 

@@ -119,7 +119,7 @@ def test_nobody_names_what_is_in_the_file(picture: Path, tmp_path: Path, capsys:
         ),
         (
             "yolo",
-            "--post yolo: none of yolo-rows, yolov10, yolov3, yolov5, yolov8, yolox fits the outputs (scores 2x7)",
+            "yolov5, yolov8, yolov8-obb, yolov8-pose, yolov8-seg, yolox fits the outputs (scores 2x7)",
         ),
     ],
 )

@@ -13,7 +13,8 @@ from tpuc_driver.api.answers import Answer, Asked, RunSample
 from tpuc_driver.api.host import Labels
 from tpuc_images.images import upright
 
-from tpuc_eval.answers.objects import COLOURS, fitting_detectors
+from tpuc_eval.answers.drawing import BLENDED, COLOURS
+from tpuc_eval.answers.objects import fitting_detectors
 from tpuc_eval.datasets.images import sample_of
 from tpuc_eval.options import reader
 from tpuc_eval.postprocess.boxes import placement_of
@@ -25,7 +26,6 @@ SHOWN, LEAST_SHARE = 10, 0.001
 """Of classes."""
 COLOURED = 3
 """Channels of a picture."""
-_BLENDED = 0.6
 _HOT = np.array([255.0, 48.0, 0.0])
 
 
@@ -74,7 +74,7 @@ def _classes(
     shares = np.bincount(found[seen], minlength=count) / seen.sum()
     if draw is not None:
         colours = np.array([[int(text[at : at + 2], 16) for at in (1, 3, 5)] for text in COLOURS], np.float64)
-        _blend(picture, colours[found % len(colours)], _BLENDED * (seen & (found > 0)), draw)
+        _blend(picture, colours[found % len(colours)], BLENDED * (seen & (found > 0)), draw)
     best = [int(one) for one in np.argsort(-shares, kind="stable")[:SHOWN] if shares[one] >= LEAST_SHARE]
     width = len(str(max(best)))
     return [f"{100 * shares[one]:5.1f}%  {one:>{width}}  {names.of(one, count)}" for one in best]
@@ -87,7 +87,7 @@ def _strengths(found: NDArray[np.float64], seen: NDArray[np.bool_], picture: Pat
     above = float((found[seen] > (least + most) / 2).mean())
     if draw is not None:
         strength = np.where(seen, (found - least) / ((most - least) or 1.0), 0.0)
-        _blend(picture, np.broadcast_to(_HOT, (*found.shape, 3)), _BLENDED * strength, draw)
+        _blend(picture, np.broadcast_to(_HOT, (*found.shape, 3)), BLENDED * strength, draw)
     return [f"{least:.6g} to {most:.6g}, strongest at {column} {row}, {100 * above:.1f}% above the middle"]
 
 

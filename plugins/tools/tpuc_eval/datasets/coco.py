@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tpuc.api import CalibrationError, UsageError
 
 from tpuc_eval.datasets.annotated import AnnotatedImages, ObjectRow, numbered, stacked
@@ -33,7 +34,8 @@ class Coco(DatasetType):
         try:
             listed = {str(image["file_name"]): int(image["id"]) for image in content["images"]}
             classes, names = self._classes(content["categories"], request)
-            objects = _objects(content.get("annotations", []), classes)
+            sizes = {int(image["id"]): (image.get("width", 0), image.get("height", 0)) for image in content["images"]}
+            objects = _objects(content.get("annotations", []), classes, sizes)
         except (KeyError, TypeError, ValueError) as error:
             raise CalibrationError(
                 f"{request.annotation}: not a COCO annotation file ({type(error).__name__}: {error}). It must contain "
@@ -83,12 +85,30 @@ def _image_id(file: Path, folder: Path, listed: Mapping[str, int]) -> int | None
     return listed.get(file.relative_to(folder).as_posix(), listed.get(file.name))
 
 
-def _objects(annotations: Sequence[Mapping[str, Any]], classes: Mapping[int, int]) -> dict[int, Objects]:
+def _objects(
+    annotations: Sequence[Mapping[str, Any]], classes: Mapping[int, int], sizes: Mapping[int, tuple[int, int]]
+) -> dict[int, Objects]:
     """The objects of every image by its id."""
     rows: dict[int, list[ObjectRow]] = {}
+    own: dict[int, list[Mapping[str, Any]]] = {}
     for one in annotations:
         left, top, width, height = (float(value) for value in one["bbox"])
         area, crowd = float(one.get("area", width * height)), bool(one.get("iscrowd", 0))
         row = ((left, top, left + width, top + height), classes[int(one["category_id"])], area, crowd)
         rows.setdefault(int(one["image_id"]), []).append(row)
-    return {image: stacked(found) for image, found in rows.items()}
+        own.setdefault(int(one["image_id"]), []).append(one)
+    return {
+        image: replace(stacked(found), **_details(own[image]), size=sizes.get(image, (0, 0)))
+        for image, found in rows.items()
+    }
+
+
+def _details(annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Outlines and points, each where all objects of an image have them."""
+    outlines = [one.get("segmentation") for one in annotations]
+    points = [one.get("keypoints") for one in annotations]
+    known = None not in points and len({len(one or ()) for one in points}) == 1
+    return {
+        "outlines": tuple(outlines) if all(outlines) else None,
+        "points": np.array(points, np.float64).reshape(len(points), -1, 3) if known else None,
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,9 +11,11 @@ from numpy.typing import NDArray
 from tpuc.api import UsageError
 from tpuc_images.placing import Placement
 
-from tpuc_eval.protocols import Detections, Sample
+from tpuc_eval.protocols import Sample
 
 Floats: TypeAlias = NDArray[np.float64]
+Suppression: TypeAlias = "Callable[[Floats, Floats, NDArray[Any], float, int], NDArray[np.int64]]"
+"""As `suppress`, of boxes of some kind."""
 
 
 def sigmoid(x: NDArray[Any]) -> Floats:
@@ -52,10 +56,26 @@ def suppress(boxes: Floats, scores: Floats, classes: NDArray[Any], iou: float, k
     return np.array(kept, np.int64)
 
 
-def select(
-    boxes: Floats, scores: Floats, place: Placement, *, score: float, iou: float, keep: int, every_class: bool
-) -> Detections:
-    """What is found in an image: `boxes` `[n, 4]` in pixels of the input, `scores` `[n, classes]`.
+@dataclass(frozen=True)
+class Choice:
+    """Which `rows` of the candidates are objects, of which classes, and with which scores; the best one first."""
+
+    rows: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    scores: Floats
+
+
+def choose(
+    boxes: Floats,
+    scores: Floats,
+    *,
+    score: float,
+    iou: float,
+    keep: int,
+    every_class: bool,
+    suppressed: Suppression = suppress,
+) -> Choice:
+    """What is found among `boxes`, as `suppressed` takes them, with `scores` `[n, classes]`.
 
     A box counts for its best class, or with `every_class` for each with more than `score`. At most `keep` remain.
     """
@@ -66,9 +86,8 @@ def select(
         rows = np.nonzero(scores[np.arange(len(scores)), classes] > score)[0]
         classes = classes[rows]
     chosen = scores[rows, classes]
-    inner = boxes[rows].astype(np.float64)
-    kept = suppress(inner, chosen, classes, iou, keep)
-    return Detections(place.to_image(inner[kept]), chosen[kept], classes[kept].astype(np.int64))
+    kept = suppressed(boxes[rows].astype(np.float64), chosen, classes, iou, keep)
+    return Choice(rows[kept], classes[kept].astype(np.int64), chosen[kept])
 
 
 def placement_of(name: str, sample: Sample) -> Placement:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tpuc.api import UsageError
 from tpuc_images.placing import Placement
 
-from tpuc_eval.postprocess.boxes import Floats, select
+from tpuc_eval.postprocess.boxes import Choice, Floats, Suppression, choose, suppress
 from tpuc_eval.postprocess.rows import DetectionRows, FoundRows
 from tpuc_eval.protocols import Detections, Postprocess
 
@@ -30,7 +31,7 @@ class Detector(Postprocess):
 
     def append(self, tail: Tail) -> FoundRows:
         """See Postprocess."""
-        if not self.fits(tail.shapes, tail.sample):
+        if not self.ends(tail):
             width, height = tail.size
             raise UsageError(
                 f"--post {self.name}: the outputs ({tail.listed}) of a network with {width}x{height} images do not "
@@ -49,7 +50,18 @@ class Detector(Postprocess):
         raise UsageError(f"--post {self.name}: this post-processing cannot be appended to a network; leave it out.")
 
     def select(self, boxes: Floats, scores: Floats, place: Placement) -> Detections:
-        """See the function `select`."""
-        return select(
-            boxes, scores, place, score=self.score, iou=self.iou, keep=self.keep, every_class=self.every_class
+        """What is found in an image: `boxes` `[n, 4]` in pixels of the input, `scores` `[n, classes]`."""
+        found = self.choose(boxes, scores)
+        return Detections(place.to_image(boxes[found.rows].astype(np.float64)), found.scores, found.classes)
+
+    def choose(self, boxes: Floats, scores: Floats, suppressed: Suppression = suppress) -> Choice:
+        """See the function `choose`."""
+        return choose(
+            boxes,
+            scores,
+            score=self.score,
+            iou=self.iou,
+            keep=self.keep,
+            every_class=self.every_class,
+            suppressed=suppressed,
         )

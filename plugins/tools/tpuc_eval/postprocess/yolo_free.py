@@ -17,10 +17,12 @@ from tpuc_eval.postprocess.composed import TYPICAL, cell_anchors, distance_boxes
 from tpuc_eval.postprocess.detector import Detector
 from tpuc_eval.postprocess.grids import STRIDES, all_corners, are_maps, as_map, cell_count, cells, corners
 from tpuc_eval.postprocess.scores import only_row
+from tpuc_eval.postprocess.yolo_tasks import row_kinds
 from tpuc_eval.protocols import Detections, Outputs, Sample
 from tpuc_eval.tail import Anchors, Candidates, Tail
 
 _FASTEST_STRIDE = 16
+_ROUNDED = 0.5
 BINS = 16  # of the distribution of each distance in v8
 
 
@@ -92,10 +94,27 @@ class YoloV8(Detector):
             return len(shapes[0]) == 3 and shapes[0][2] == cell_count(size) and shapes[0][1] > 4
         return len(shapes) == 3 and are_maps(shapes, size, 1, 4 * BINS + 1)
 
+    def reads(self, outputs: Outputs, sample: Sample) -> bool:
+        heads = only_row(outputs)
+        if len(heads) > 1:
+            return True
+        return _are_scores(self._decoded(heads[0], placement_of(self.name, sample).input)[1])
+
+    def ends(self, tail: Tail) -> bool:
+        """Nothing is behind the scores."""
+        kinds = row_kinds(tail, tail.outputs[0]) if len(tail.outputs) == 1 else None
+        return self.fits(tail.shapes, tail.sample) and (kinds is None or not kinds[1])
+
     def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
         place = placement_of(self.name, sample)
         heads = only_row(outputs)
         boxes, scores = self._decoded(heads[0], place.input) if len(heads) == 1 else self._of_maps(heads, place.input)
+        if not _are_scores(scores):
+            raise UsageError(
+                f"post-processing '{self.name}': values behind the boxes are from {scores.min():.3g} to "
+                f"{scores.max():.3g}, so not all are scores of classes; name yolov8-pose, yolov8-obb, or the one that "
+                "fits."
+            )
         return self.select(boxes, scores, place)
 
     def _decoded(self, rows: NDArray[Any], size: tuple[int, int]) -> tuple[Floats, Floats]:
@@ -176,6 +195,11 @@ class FastestDet(Detector):
         scores = tail(top.Mul(), tail(top.Pow(exponent=0.6), real), tail(top.Pow(exponent=0.4), sure))
         moves = np.array([1 / TYPICAL, 1 / TYPICAL, 1, 1])
         return Candidates(tail.concat(2, moved, grown), scores, dataclasses.replace(anchors, variances=moves))
+
+
+def _are_scores(values: NDArray[Any]) -> bool:
+    """May these be probabilities, also where they share 8 bits with coordinates?"""
+    return bool(values.size == 0 or (values.min() > -_ROUNDED and values.max() < 1 + _ROUNDED))
 
 
 def _no_head(name: str, shape: tuple[int, ...], count: int, values: str) -> UsageError:

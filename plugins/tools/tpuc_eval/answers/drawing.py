@@ -1,0 +1,49 @@
+"""Draw what was found in a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageColor, ImageDraw
+from tpuc_images.images import upright
+
+from tpuc_eval.postprocess.yolo_tasks import SEEN
+from tpuc_eval.protocols import Detections
+
+COLOURS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080", "#9a6324", "#808000")
+BLENDED = 0.6
+"""How much a pixel takes of the color of what it belongs to."""
+
+
+def draw(picture: Path, found: Detections, labels: Sequence[str], target: Path) -> None:
+    """The picture with its boxes, and with masks and points where there are such."""
+    colours = [COLOURS[int(index) % len(COLOURS)] for index in found.classes]
+    image = _with_masks(upright(picture), found, colours)
+    pen = ImageDraw.Draw(image)
+    width = max(1, max(image.size) // 300)
+    for index, (box, score, label) in enumerate(zip(found.boxes.tolist(), found.scores.tolist(), labels, strict=True)):
+        colour, corner = colours[index], (box[0] + width, max(0.0, box[1] - 12))
+        if found.corners is None:
+            pen.rectangle(box, outline=colour, width=width)
+        else:
+            ends = [tuple(end) for end in found.corners[index].tolist()]
+            pen.line([*ends, ends[0]], fill=colour, width=width)
+        for x, y, sure in found.points[index].tolist() if found.points is not None else ():
+            if sure > SEEN:
+                pen.ellipse((x - 2 * width, y - 2 * width, x + 2 * width, y + 2 * width), fill=colour)
+        words = f"{label} {score:.2f}"
+        pen.rectangle(pen.textbbox(corner, words), fill=colour)
+        pen.text(corner, words, fill="white")
+    image.save(target)
+
+
+def _with_masks(image: Image.Image, found: Detections, colours: Sequence[str]) -> Image.Image:
+    if not found.masks:
+        return image
+    pixels = np.asarray(image, np.float64).copy()
+    for mask, colour in zip(found.masks, colours, strict=True):
+        own = mask.whole(*image.size)
+        pixels[own] += BLENDED * (np.array(ImageColor.getrgb(colour), np.float64) - pixels[own])
+    return Image.fromarray(np.round(pixels).astype(np.uint8))
