@@ -39,6 +39,7 @@ from tpuc_lower.target.results import FUNCTION_PROGRAM
 from tpuc_plan.ddr.lifetimes import address_of
 from tpuc_plan.regions.emit import Emitter
 from tpuc_plan.regions.planned import PlannedFunction
+from tpuc_plan.regions.region_planner import FIRST_FIT
 from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.pack import digest_of
 from tpuc_plan.tasks.plan import Plan
@@ -60,23 +61,22 @@ class GenerateCode(Pass):
             raise UsageError("the module has no addresses: run the pass assign-addresses before generate-code")
         if any(isinstance(operation.op, RunsInPlace) for operation in module.main.operations):
             raise UsageError("the module has groups: give generate-code the module from before outline-groups")
-        hook = context.registry.hooks.hook
         proceed = partial(self._generate, chip, module, context)
-        context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
+        context.leave(ARTIFACT, context.registry.hooks.hook.generate_code(chip=chip, module=module, proceed=proceed))
         return False
 
     def _write_program(self, chip: FunctionChip, module: Module, context: PassContext) -> None:
         program = context.find(FUNCTION_PROGRAM)
         if program is None:
             raise UsageError("the module has no program: run the pass plan-functions before generate-code")
-        hook = context.registry.hooks.hook
         proceed = partial(chip.write_program, program)
-        context.leave(ARTIFACT, hook.generate_code(chip=chip, module=module, proceed=proceed))
+        context.leave(ARTIFACT, context.registry.hooks.hook.generate_code(chip=chip, module=module, proceed=proceed))
 
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
         cycles = Cycles(chip, Plan.of(module).order_profiles)
-        emitter = Emitter(cycles, asm, address_of, _coefficients, is_test=bool(context.options.get("is_test")))
+        how = {"is_test": bool(context.options.get("is_test")), "is_quick": context.options.get("opt") == FIRST_FIT}
+        emitter = Emitter(cycles, asm, address_of, _coefficients, **how)
         emitter.run(PlannedFunction.of(context, module))
         plan = context.find(MEMORY_PLAN)
         if plan is not None:

@@ -21,8 +21,8 @@ from tests.families import each
 TARGETS = ("--board=duo256", "--board=duo64", "--chip=bm1684x", "--chip=cv183x")
 ROOM = {"much": (2.1, False), "little": (1.2, True), "none": (0.9, True)}
 """The memory of a board in sizes of the network, and whether the whole is planned then."""
-MOST_SECONDS = dict.fromkeys(TARGETS, 10) | {"--board=duo64": 40}
-"""Of one core. The chip with two lanes takes ten times as many commands, all of which are made: 21 s, where the whole
+MOST_SECONDS = dict.fromkeys(TARGETS, 10) | {"--board=duo64": 20}
+"""Of one core. The chip with two lanes takes ten times as many commands, all of which are made: 12 s, where the whole
 plan takes 88.
 """
 

@@ -20,7 +20,7 @@ class Emitter:
     """Emits a planned function. Program order is the order of meaning; the assembler derives the wait ids from it.
 
     `cycles`: by which the order is chosen. `constants_of`: the DDR address of an operation's packed constants.
-    `is_test`: kernels are asked to keep to the memory that was placed for them.
+    `is_test`: kernels are asked to keep to the memory that was placed for them. `is_quick`: see `schedule_and_place`.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class Emitter:
         constants_of: Callable[[Operation], int],
         *,
         is_test: bool = False,
+        is_quick: bool = False,
     ) -> None:
         self.chip = cycles.chip
         self.asm = asm
@@ -38,6 +39,7 @@ class Emitter:
         self.constants_of = constants_of
         self._cycles = cycles
         self._is_test = is_test
+        self._is_quick = is_quick
         self.host_calls: list[HostCall] = []
         self.operations: list[Operation] = []
         """For which operation each instruction is."""
@@ -46,7 +48,7 @@ class Emitter:
         """Emit everything."""
         for tasks, routine in planned.regions():
             region = planned.region(tasks, self._cycles, self.address_of)
-            placed = spread(schedule_and_place(region, self.chip), self.chip.lmem)
+            placed = spread(schedule_and_place(region, self.chip, is_quick=self._is_quick), self.chip.lmem)
             for item in placed.order:
                 self._emit(item, placed.addresses)
                 self.operations += [_operation_of(item)] * (len(self.asm.instructions) - len(self.operations))

@@ -28,6 +28,7 @@ _FILLINGS, _EMPTIER = (100, 97, 92), (84, 70, 50, 0)
 """Percent of local memory that early loads may fill, tried in this order: the fuller, the harder to place. Instead of
 the emptier ones less may be filled around those steps alone whose buffers find no place.
 """
+_NOTHING_EARLY = _EMPTIER[-1:]
 _PARTS = 16
 """Of local memory; one is left alone there first, and twice as much each further time."""
 _ATTEMPTS = 12
@@ -85,10 +86,18 @@ def _cascade_of(task: Task) -> int | None:
     return task.stripes.cascade if isinstance(task, TileTask) and task.stripes is not None else None
 
 
-def schedule_and_place(region: Region, chip: Chip) -> Placed:
-    """The schedule of a region under which its buffers can be placed; raises LmemOverflow when none was found."""
-    placed = _filled(region, chip, _FILLINGS) or _faster(
-        _filled_unevenly(region, chip), _filled(region, chip, _EMPTIER), _WORTH if chip.lmem.bank_bytes else 0
+def schedule_and_place(region: Region, chip: Chip, *, is_quick: bool = False) -> Placed:
+    """The schedule of a region under which its buffers can be placed; raises LmemOverflow when none was found.
+
+    `is_quick`: no load comes early, where that can be placed.
+    """
+    placed = _filled(region, chip, _NOTHING_EARLY) if is_quick else None
+    placed = (
+        placed
+        or _filled(region, chip, _FILLINGS)
+        or _faster(
+            _filled_unevenly(region, chip), _filled(region, chip, _EMPTIER), _WORTH if chip.lmem.bank_bytes else 0
+        )
     )
     if placed is not None:
         return placed

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from tpuc.api import Axis, Candidate, Chip, LmemOverflow, Node, Operation
 
+from tpuc_plan.planners.alignment import align
 from tpuc_plan.tasks.buffers import fitting_buffers, plan_buffers
 from tpuc_plan.tasks.cost import Cycles, streamed_cycles
 from tpuc_plan.tasks.plan import Residency
@@ -36,9 +37,7 @@ def choose_tiling(task: TileTask, cycles: Cycles | None = None, patience: int = 
     worse = 0
     for sizes in _candidates(task):
         candidate = task.with_sizes(sizes)
-        if not _may_fit(candidate):
-            continue
-        buffers = fitting_buffers(candidate)
+        buffers = fitting_buffers(candidate) if _may_fit(candidate) else None
         if buffers is None:
             continue
         if not patience:
@@ -92,21 +91,30 @@ def _sizes_of(axis: Axis) -> list[int]:
 
 def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
     """Tile sizes by growing number of tiles; at most `_MAX_TILES` tiles."""
-    names = [axis.name for axis in task.space.axes]
-    options = itertools.product(*(_sizes_of(axis) for axis in task.space.axes))
-    candidates = [dict(zip(names, sizes, strict=True)) for sizes in options]
-    counts = [tile_count(task.space, sizes) for sizes in candidates]
-    for index in sorted(range(len(counts)), key=counts.__getitem__):
-        if counts[index] <= _MAX_TILES:
-            yield candidates[index]
+    axes = task.space.axes
+    options = [_sizes_of(axis) for axis in axes]
+    parts = [[-(-axis.size // size) for size in sizes] for axis, sizes in zip(axes, options, strict=True)]
+    counts = [math.prod(numbers) for numbers in itertools.product(*parts)]
+    names = [axis.name for axis in axes]
+    tilings = [*itertools.product(*options)]
+    few = sorted((index for index, count in enumerate(counts) if count <= _MAX_TILES), key=counts.__getitem__)
+    return (dict(zip(names, tilings[index], strict=True)) for index in few)
 
 
 def _may_fit(task: TileTask) -> bool:
-    """A quick look at the middle tile alone with single buffers, before all tiles are walked."""
+    """A quick look at the middle tile alone, before all tiles are walked: its results with the copies that
+    `fitting_buffers` makes of them, then with single buffers of everything else.
+    """
     ranges: list[tuple[int, int]] = []
     for axis in task.space.axes:
         size = task.sizes[axis.name]
         start = min(size, axis.size - size) // size * size
         ranges.append((start, min(start + size, axis.size)))
     tile = tile_of(tuple(axis.name for axis in task.space.axes), ranges)
-    return task.tile_bytes(tile) <= task.chip.lmem.lane_bytes
+    lmem = task.chip.lmem
+    many = any(task.sizes[axis.name] < axis.size for axis in task.space.axes if not axis.reduction)
+    results = [side.lane_bytes(task.result_box(tile, index).shape) for index, side in enumerate(task.results)]
+    copies = (2 if many else 1) * sum(align(size, lmem.alignment) for size in results)
+    if copies > lmem.lane_bytes:
+        return False
+    return copies + task.tile_bytes(tile, results=range(len(results))) <= lmem.lane_bytes
