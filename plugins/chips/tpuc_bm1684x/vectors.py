@@ -90,7 +90,7 @@ def turn_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
 
 
 def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instruction]:
-    """Ways to store such a tensor: by elements, or as a matrix of one column per lane."""
+    """Ways to store such a tensor: by elements, as a matrix of one column per lane, or transposed."""
     n, c, _, _ = target.shape
     address, dtype = LMEM_BASE + source.address, dtype_of(source.element)
     local = _steps(operand(source).strides(source.shape))
@@ -113,6 +113,14 @@ def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instructio
             pieces=c,
             local_strides=(local[0], local[1]),
             dtype=dtype,
+        ),
+        TransposeCW(
+            source=address,
+            destination=target.address,
+            shape=(n, c, 1, 1),
+            dtype=dtype,
+            source_strides=local,
+            destination_strides=_steps((target.strides[0], c, c, 1)),
         ),
     )
 

@@ -35,7 +35,8 @@ from tpuc_bm1684x.isa import (
     Scalar,
     TransferOp,
 )
-from tpuc_bm1684x.isa.geometry import LANES, round_up
+from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.isa.types import Pair
 from tpuc_bm1684x.kernels.elementwise import arithmetic, part_from
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
@@ -132,24 +133,8 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
         )
         for first, end, side in _sides(placed.tile, c):
             self._compare(node.op, placed, found, (first, end), side, asm)
-        before, other, one = found["before"], found["other"], Scalar.of(1.0, DType.F32)
         total, part = found["total"], found["part"]
-        width = _fold(before, shape, asm)
-        # A window takes a cycle per element, sums of vectors a cycle each.
-        short = (n, c, 1, width)
-        whole = before.strides(shape)
-        arithmetic(asm, ArithmeticOp.COPY, short, other, Operand(before.address, DType.F32, whole))
-        asm.record(
-            PoolOrDepthwise(
-                operation=PoolOp.AVERAGE,
-                result=total if phase.starts else part,
-                shape=column_shape,
-                input=other,
-                input_size=(1, width),
-                kernel=(1, width),
-                weight=one,
-            )
-        )
+        _count(found["before"], found["other"], shape, total if phase.starts else part, asm)
         if not phase.starts:
             arithmetic(asm, ArithmeticOp.ADD, column_shape, total, total, part)
         if phase.ends:
@@ -192,14 +177,26 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
         arithmetic(asm, ArithmeticOp.ADD, shape, before, before, other)
 
 
-def _fold(values: Operand, shape: Shape4, asm: Bm1684xAssembler) -> int:
-    """Add the second half of every row to the first until one vector is left; returns how many elements that are."""
-    n, c, h, width = shape
-    strides = values.strides(shape)
-    first = Operand(values.address, values.dtype, strides)
-    while width > values.dtype.vector:
-        half = round_up(-(-width // 2), values.dtype.vector)
-        second = Operand(values.address + half * values.dtype.bytes, values.dtype, strides)
-        arithmetic(asm, ArithmeticOp.ADD, (n, c, h, width - half), first, first, second)
-        width = half
-    return width
+def _count(values: Operand, sums: Operand, shape: Shape4, target: Operand, asm: Bm1684xAssembler) -> None:
+    """The sums of all rows: a window over whole vectors takes a cycle for each, one within a vector one per element."""
+    n, c, _, width = shape
+    vector = values.dtype.vector
+    if width % vector:
+        vector, sums = width, values
+    else:
+        _sum(values, sums, (n, c, 1, vector), (width // vector, vector), (width // vector, 1), asm)
+    _sum(sums, target, (n, c, 1, 1), (1, vector), (1, vector), asm)
+
+
+def _sum(values: Operand, target: Operand, shape: Shape4, size: Pair, kernel: Pair, asm: Bm1684xAssembler) -> None:
+    asm.record(
+        PoolOrDepthwise(
+            operation=PoolOp.AVERAGE,
+            result=target,
+            shape=shape,
+            input=values,
+            input_size=size,
+            kernel=kernel,
+            weight=Scalar.of(1.0, DType.F32),
+        )
+    )

@@ -17,6 +17,7 @@ from tpuc_bm1684x.kernels.scan import LONGEST as LONGEST_SCAN
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS
 from tpuc_bm1684x.lowerings.places import reshaped
 from tpuc_bm1684x.lowerings.reductions import reduced
+from tpuc_bm1684x.lowerings.selection import best_of
 from tpuc_bm1684x.lowerings.table import TABLE
 
 LOWEST = -1e30
@@ -113,20 +114,6 @@ class ClassesOfOneBox(Lowering[top.DetectionOutput]):
         parts = [build.weight("images", numbers), classes, scores, build.weight("boxes", corners)]
         type_ = scores.tensor.with_shape((images, count, 7)).at(None)
         return [_renamed(build, build(tpu.Concat(axis=2), parts, type_, f"{node.name}_rows"), node.result_type.dims)]
-
-
-def best_of(build: LoweringBuilder, flat: Value, op: top.TopK, name: str, names: Sequence[str]) -> Sequence[Value]:
-    """The best of every row of `[rows, length]`, then their indices in f32: `[rows, K, 1]` each, as many as names."""
-    rows, length = flat.tensor.dims
-    rank = build(tpu.Rank(largest=op.largest), [flat, flat], None, f"{name}_rank")
-    numbers = np.broadcast_to(np.arange(length, dtype=np.float32)[:, None], (rows, length, 1))
-    sources = (reshaped(build, flat, (rows, length, 1), f"{name}_elements"), build.weight("places", numbers))
-    return [
-        build(
-            tpu.ScatterRows(), [build.none(), rank, one], one.tensor.with_shape((rows, op.K, 1)).at(None), f"{own}_best"
-        )
-        for one, own in zip(sources, names, strict=True)
-    ]
 
 
 def _renamed(build: LoweringBuilder, value: Value, dims: tuple[int, ...], name: str | None = None) -> Value:

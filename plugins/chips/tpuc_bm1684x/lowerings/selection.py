@@ -1,0 +1,93 @@
+"""The best values of rows, in order: ranked within groups first, as ranking compares every pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc.api import LoweringBuilder, TensorType, Value, numpy_dtype
+from tpuc_ops import top, tpu
+
+from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.kernels.rank import LONGEST
+from tpuc_bm1684x.lowerings.places import reshaped
+from tpuc_bm1684x.lowerings.repetition import along
+
+_WORTHWHILE = 1.5
+"""How many times as long as a group rows must be."""
+
+
+@dataclass(frozen=True)
+class _Contest:
+    """What is left of rows after some rounds: `[rows, length]`, and where each value was, `[rows, length, 1]` in f32.
+
+    Equal values stand in the order in which they were, so in every round the earlier one wins.
+    """
+
+    values: Value
+    places: Value
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.values.tensor.dims
+
+
+def best_of(build: LoweringBuilder, flat: Value, op: top.TopK, name: str, names: Sequence[str]) -> Sequence[Value]:
+    """The best of every row of `[rows, length]`, then their indices in f32: `[rows, K, 1]` each, as many as names."""
+    rows, length = flat.tensor.dims
+    numbers = np.broadcast_to(np.arange(length, dtype=np.float32)[:, None], (rows, length, 1))
+    left = _Contest(flat, build.weight("places", numbers))
+    group = math.ceil(2 * op.K / LANES) * LANES  # which makes the work of all rounds least
+    turn = 0
+    while left.dims[1] > _WORTHWHILE * group and rows * math.ceil(left.dims[1] / group) <= LONGEST:
+        turn += 1
+        left = _round(build, left, op, group, f"{name}_round{turn}")
+    return _ranked(build, left, op, name, [f"{own}_best" for own in names])
+
+
+def _round(build: LoweringBuilder, left: _Contest, op: top.TopK, group: int, name: str) -> _Contest:
+    """The best of every group, one group after the other."""
+    rows, length = left.dims
+    groups = math.ceil(length / group)
+    last = _least(left.values.tensor, op.largest)
+    values = _lengthened(build, left.values, groups * group, last, f"{name}_values")
+    places = _lengthened(build, left.places, groups * group, 0, f"{name}_places")
+    parts = _Contest(
+        reshaped(build, values, (rows * groups, group), f"{name}_groups"),
+        reshaped(build, places, (rows * groups, group, 1), f"{name}_group_places"),
+    )
+    best, where = _ranked(build, parts, op, name, (f"{name}_best", f"{name}_best_places"))
+    return _Contest(
+        reshaped(build, best, (rows, groups * op.K), f"{name}_left"),
+        reshaped(build, where, (rows, groups * op.K, 1), f"{name}_left_places"),
+    )
+
+
+def _ranked(build: LoweringBuilder, left: _Contest, op: top.TopK, name: str, names: Sequence[str]) -> Sequence[Value]:
+    """The best of every row in order, then where they were: every element is written where its rank says."""
+    rows, length = left.dims
+    rank = build(tpu.Rank(largest=op.largest), [left.values, left.values], None, f"{name}_rank")
+    elements = reshaped(build, left.values, (rows, length, 1), f"{name}_elements")
+    return [
+        build(tpu.ScatterRows(), [build.none(), rank, one], along(one.tensor, 1, op.K), own)
+        for one, own in zip((elements, left.places), names, strict=False)
+    ]
+
+
+def _lengthened(build: LoweringBuilder, value: Value, length: int, fill: float, name: str) -> Value:
+    """With more elements in every row, behind all that there are."""
+    dims = value.tensor.dims
+    if dims[1] == length:
+        return value
+    paddings = (0,) * (len(dims) + 1) + (length - dims[1],) + (0,) * (len(dims) - 2)
+    return build(tpu.Pad(paddings=paddings, val=fill), [value], along(value.tensor, 1, length), name)
+
+
+def _least(type_: TensorType, largest: bool) -> float:
+    """A stored value that none comes behind."""
+    dtype = numpy_dtype(type_.storage)
+    if dtype.kind in "iu":
+        return float(np.iinfo(dtype).min if largest else np.iinfo(dtype).max)
+    return -math.inf if largest else math.inf
