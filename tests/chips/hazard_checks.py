@@ -36,6 +36,8 @@ class RemovalConformance(ABC):
     """Files of other makers; the first has eight mutants that matter."""
     unseen: ClassVar[int] = 0
     """Mutants of the digits that change bytes of memory, but by chance no result."""
+    idle: ClassVar[int] = 0
+    """Mutants of the digits whose conflict changes no byte: bounds of casts leave these inputs as they are."""
 
     @abstractmethod
     def subject(self, data: bytes) -> Subject:
@@ -54,7 +56,7 @@ class RemovalConformance(ABC):
         tally = try_mutants(self.digits(digits_onnx), missed=missed)
         assert not missed
         assert tally.missed == 0
-        assert tally.refused == tally.shown == tally.removed - tally.repeated > 20
+        assert tally.refused == tally.shown + self.idle == tally.removed - tally.repeated > 20
         assert tally.results == tally.shown - self.unseen
 
     def test_every_removal_from_a_file_of_another_maker_is_refused_if_it_matters(self) -> None:
@@ -81,7 +83,7 @@ class HazardConformance(RemovalConformance):
         subject = self.digits(digits_onnx)
         monkeypatch.setattr(Mutant, "is_refused", False)
         missed: list[str] = []
-        tally = try_mutants(subject, 4, missed)
+        tally = try_mutants(subject, 3, missed)
         assert tally.refused == 0
         assert tally.missed == len(missed) > 5
 

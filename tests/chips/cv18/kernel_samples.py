@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 from tpuc.api import BF16, F32, TensorType
 from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
 from tpuc_testing import Typed, quantised, quantised_element, uniform
 from tpuc_testing.kernel_conformance import Fixed, Sample
 
@@ -35,6 +36,14 @@ def _positive(*shape: int) -> Typed:
     """Of all sizes from 2**-20 to 2**20."""
     array = np.exp2(uniform(*shape, low=-20, high=20, seed=3)).astype(ml_dtypes.bfloat16)
     return Typed(array, TensorType(array.shape, BF16))
+
+
+def _all_floats(*shape: int) -> Array:
+    """Any patterns of 32 bits, and what ends the range of bf16 first."""
+    bits = np.random.default_rng(4).integers(0, 1 << 32, shape, np.uint32)
+    ends = [0x7EFF7FFF, 0x7EFF8000, 0x7F7EFFFF, 0x7F7F7FFF, 0x7F7F8000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000]
+    bits.flat[: 2 * len(ends)] = [*ends, *(end | 1 << 31 for end in ends)]
+    return bits.view(np.float32)
 
 
 def _filter(*shape: int, seed: int = 1) -> Fixed:
@@ -362,6 +371,7 @@ FLOATS = {
     "widen": Sample(tpu.Cast(), [_half(1, 40, 5, 6)], F32, [{"h": 2}]),
     "narrow": Sample(tpu.Cast(round_mode="TowardsZero"), [uniform(1, 7, 5)], BF16),
     "narrow_nearest": Sample(tpu.Cast(round_half=True), [uniform(2, 40, 5, 6, low=-8, high=8)], BF16, [{"h": 2}]),
+    "narrow_all": Sample(tpu.Cast(round_half=True), [_all_floats(2, 40, 5, 6)], BF16, [{"h": 2}]),
     **{
         f"{kind}_to_{other}": Sample(tpu.Cast(in_half=True, round_mode="HalfToEven"), [operand], result)
         for kind, operand, targets in (

@@ -19,6 +19,7 @@ class TestHazards(HazardConformance):
     mode = "bf16"
     derives = "tpuc_cv18.codegen.derive_waits"
     others = sorted(GOLDENS.glob("*.cvimodel"))
+    idle = 2
     hazard = (
         "segment 0: compute command 1 (tensor.mul) and DMA command 1 (dma.load) may run at the same time and both use "
         "lmem 0x0..0x20, lanes 0..7: the first waits for no DMA command, the second waits for no compute command; let "

@@ -113,7 +113,7 @@ class TestBoards:
         (finding,) = result["findings"]
         assert (finding["stage"], finding["nodes"]) == ("board", [])
         assert finding["reason"].startswith(
-            "Milk-V Duo (64 MB) reserves 20 KiB for networks, and this one allocates 31 KiB (weights "
+            "Milk-V Duo (64 MB) reserves 20 KiB for networks, and this one allocates 32 KiB (weights "
         )
 
     def test_an_unknown_board_is_refused_with_those_that_are_known(self) -> None:

@@ -51,6 +51,7 @@ class TestCv181x(Hazards):
     chip = "cv181x"
     target = CV181X
     others = sorted((GOLDENS / "cv181x").glob("*.cvimodel"))
+    idle = 2
     hazard = _hazard("0x0..0x20, lanes 0..7")
 
 
@@ -59,4 +60,5 @@ class TestCv182x(Hazards):
     chip = "cv182x"
     target = CV182X
     others = sorted((GOLDENS / "cv182x").glob("*.cvimodel"))
+    idle = 2
     hazard = _hazard("0x0..0x20, lanes 0..7")

@@ -80,6 +80,7 @@ class TestBf16(OracleRemovalConformance):
     chip = "cv183x"
     mode = "bf16"
     others = (GOLDEN,)
+    idle = 2
 
     def on_oracle(self, data: bytes, folder: Path) -> OracleSubject:
         return OracleSubject(data, folder)

@@ -15,7 +15,6 @@ from tpuc_cv18.kernels.constant_sums import AnyAddConstKernel
 from tpuc_cv18.kernels.conv import AnyConvKernel
 from tpuc_cv18.kernels.deconv import DeconvKernel
 from tpuc_cv18.kernels.elementwise import DifferenceKernel, MaxKernel, MinKernel, MulKernel
-from tpuc_cv18.kernels.finite import FiniteKernel
 from tpuc_cv18.kernels.half_tables import AnyLutKernel
 from tpuc_cv18.kernels.pads import AnyPadKernel
 from tpuc_cv18.kernels.pair_sums import AnySumKernel
@@ -51,7 +50,6 @@ def kernel_table(target: Target) -> KernelTable:
             tpu.MulShift: MulShiftKernel(target),
             tpu.Relu: ReluKernel(target),
             tpu.Clip: ClipKernel(target),
-            tpu.Finite: FiniteKernel(target),
             tpu.LeakyRelu: LeakyReluKernel(target),
             tpu.PReluOp: PReluKernel(target),
             tpu.Active: ActiveKernel(target),

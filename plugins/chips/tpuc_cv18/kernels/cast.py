@@ -39,6 +39,9 @@ _BF16_BYTES, _F32_BYTES = 2, 4
 INT8_BITS = 8
 _WORD_BITS, _WORD_PLANES = 16, 2
 _UPPER = 2  # offset of the upper half of a float32
+_SIGN = 0x80
+_LIMIT = round(127.4 / _SIGN * 2**31)
+"""Of 2**31: one times `_SIGN` becomes 127, two times are 255 already."""
 
 
 class QuantRoutine(CpuRoutine[tpu.Cast]):
@@ -111,7 +114,10 @@ class ChipKernel(LaneKernel[tpu.Cast]):
             half = Operand(result.address, DType.BF16)
         values = operand(source) if source.element == BF16 else half or operand(result)
         if _rounds_half(node):
-            _round_half(source, placed.scratch["carry"].address, values, asm)
+            carry = placed.scratch["carry"].address
+            _round_half(source, carry, values, asm)
+            if not node.op.is_bounded:
+                _bound(values.address, carry, shape, asm)
         elif source.element == F32:
             upper = Operand(source.address + _UPPER, DType.BF16, natural_strides(self.target, shape, _F32_BYTES))
             _compute(ArithmeticOp.COPY, values, upper, shape, asm)
@@ -168,6 +174,29 @@ def _round_half(source: LocalTensor, carry: int, target: Operand, asm: Cv18Assem
     words = Operand(target.address, DType.INT16, natural_strides(asm.target, shape, _BF16_BYTES), 1)
     _compute(ArithmeticOp.SHIFT, signs, lower, shape, asm, Scalar.of(1 - _WORD_BITS, DType.INT8))
     _compute(ArithmeticOp.SUB, words, upper, shape, asm, signs)
+
+
+def _bound(address: int, limits: int, shape: Shape4, asm: Cv18Assembler) -> None:
+    """What became infinite, which the chip would read as NaN, becomes the largest number, 0x7F7F or 0xFF7F: a lower
+    byte is at most 0x7F below the largest upper byte, which with the sign's bit set is -1, and at most 0xFF below
+    others.
+    """
+    strides = natural_strides(asm.target, shape, _BF16_BYTES)
+    lower, upper = (Operand(address + byte, DType.UINT8, strides) for byte in range(_BF16_BYTES))
+    limit, negative = Operand(limits, DType.UINT8), Operand(limits, DType.INT8)
+    _compute(ArithmeticOp.OR, limit, upper, shape, asm, Scalar.of(_SIGN, DType.UINT8))
+    asm.record(
+        Arithmetic(
+            operation=ArithmeticOp.MUL,
+            shape=shape,
+            result=limit,
+            left=negative,
+            right=Scalar.of(-_SIGN, DType.INT8),
+            multiplier=_LIMIT,
+            relu=True,
+        )
+    )
+    _compute(ArithmeticOp.MIN, lower, lower, shape, asm, limit)
 
 
 def _compute(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value
 from tpuc_chip_parts.lowering import (
     FunctionFloat,
     FunctionTable,
@@ -34,8 +34,6 @@ from tpuc_cv18.lowerings.common import (
 from tpuc_cv18.lowerings.table import TABLE
 
 _STEPS = 127
-_HIDES = 1000.0
-"""Bounds of masks are that far away; those of pictures and activations are not, and need no care."""
 
 _TABLES: Sequence[type[Op]] = (
     *(
@@ -63,27 +61,10 @@ class FunctionBf16(FunctionFloat):
         return op.active if isinstance(op, top.GELU) else op.active_mode()
 
 
-@TABLE.lowers(top.Clip, "bf16")
-class ClipBf16(ClipFloat):
-    """Of an input in float32, which may be a mask: the chip would read what its rounding makes infinite as NaN."""
-
-    def lower(
-        self, node: LoweringNode[top.Clip | top.MaxConst | top.MinConst], build: LoweringBuilder
-    ) -> Sequence[Value]:
-        (value,), op = node.operands, node.op
-        cast = value.defining
-        if cast is None or not isinstance(cast.op, tpu.Cast) or cast.operands[0].tensor.storage != F32:
-            return super().lower(node, build)
-        if not isinstance(op, top.Clip) or max(-op.min, op.max) < _HIDES:
-            return super().lower(node, build)
-        value = build(tpu.Finite(), [value], value.tensor.at(None), f"{node.name}_finite")
-        return super().lower(dataclasses.replace(node, operands=(value,)), build)
-
-
 TABLE.lowers(top.Pow, "bf16")(PowFloat)
 for _op in _TABLES:
     TABLE.lowers(_op, "int8")(FunctionTable)
-for _op in (top.MaxConst, top.MinConst):
+for _op in (top.Clip, top.MaxConst, top.MinConst):
     TABLE.lowers(_op, "bf16")(ClipFloat)
 TABLE.lowers(top.LeakyRelu, "bf16")(LeakyReluFloat)
 

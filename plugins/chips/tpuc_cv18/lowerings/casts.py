@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
-from tpuc_ops import tpu
+from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import dequantise
 
@@ -35,8 +35,9 @@ class CastAny(Lowering[tpu.Cast]):
 def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder, *, nearest: bool = False) -> Value:
     """`value` as `wanted`, by an op that is called `name`; integers as the `nearest` floats where that is wanted."""
     source = value.tensor
+    bounded = _is_picture(value)
     if not source.is_quantised and not wanted.is_quantised:
-        return build(tpu.Cast(round_half=wanted.storage == BF16), [value], wanted, name)
+        return build(tpu.Cast(round_half=wanted.storage == BF16, is_bounded=bounded), [value], wanted, name)
     if source.is_quantised and (zero_point(source) or (nearest and not _is_of_runtime(source, wanted))):
         table = dequantise(
             np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage)),
@@ -51,8 +52,15 @@ def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder, *,
     stored, plain = (source, wanted) if source.is_quantised else (wanted, source)
     if _is_of_runtime(stored, plain):
         return build(tpu.Cast(), [value], wanted, name)
-    op = tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=source.storage == F32)
+    rounds = source.storage == F32
+    op = tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=rounds, is_bounded=bounded)
     return build(op, [value], wanted, name)
+
+
+def _is_picture(value: Value) -> bool:
+    """Is it an input of scaled bytes?"""
+    op = value.defining and value.defining.op
+    return isinstance(op, top.Input) and bool(op.do_preprocess)
 
 
 def _is_of_runtime(stored: TensorType, plain: TensorType) -> bool:

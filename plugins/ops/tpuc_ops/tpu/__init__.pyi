@@ -15,7 +15,6 @@ from tpuc_ops.tpu.conv2d import Conv2D as Conv2D
 from tpuc_ops.tpu.deconv import Deconv as Deconv
 from tpuc_ops.tpu.depth2space import Depth2Space as Depth2Space
 from tpuc_ops.tpu.div import Div as Div
-from tpuc_ops.tpu.finite import Finite as Finite
 from tpuc_ops.tpu.gather_rows import GatherRows as GatherRows
 from tpuc_ops.tpu.generic_cpu import GenericCpu as GenericCpu
 from tpuc_ops.tpu.group import Group as Group

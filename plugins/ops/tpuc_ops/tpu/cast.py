@@ -15,6 +15,8 @@ WHOLE = 1.5 * 2.0**23
 """A float32 number below 2^22, with this added and taken off, is the nearest whole one, halves to even. Targets need
 that whose rounding only ends in integers.
 """
+_LARGEST = np.float32(2.0**128 - 2.0**120)
+"""Of bf16."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Cast(Op):
       f32(scale)``, rounded to float32 and to an integer, to which the zero point is added.
     - Quantised to float: ``(q - zero point) * f32(scale)``, one float32 rounding, then the result's own width.
     - Float to float: to nearest even; to bf16 with `round_mode` TowardsZero by leaving out the lower half, with
-      `round_half` half away from zero.
+      `round_half` half away from zero, and what is beyond bf16 becomes its largest number, where it is not known that
+      nothing is (`is_bounded`).
 
     Without `with_scale`, or where an integer type has no scale, the scale is 1 and the zero point 0. With
     `in_half` the product with the scale is one of bf16: f32 operands are cut to it, or rounded half away from zero with
@@ -38,6 +41,7 @@ class Cast(Op):
     round_mode: RoundMode = "HalfAwayFromZero"
     in_half: Bool = False
     round_half: Bool = False
+    is_bounded: Bool = False
     ginfo: Raw = None
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
@@ -93,8 +97,9 @@ def _cut(x: Array) -> Array:
 
 
 def _rounded_away(x: Array) -> Array:
-    """The nearest bf16 number, as float32; the one away from 0 of two."""
-    return _cut((x.view(np.uint32) + np.uint32(0x8000)).view(np.float32))
+    """The nearest finite bf16 number, as float32; the one away from 0 of two."""
+    near = _cut((x.view(np.uint32) + np.uint32(0x8000)).view(np.float32))
+    return np.where(np.isfinite(near), near, np.copysign(_LARGEST, near))
 
 
 def _half(x: Array) -> Array:
