@@ -51,10 +51,20 @@ def _data(report: Report) -> dict[str, Any]:
             for b in analysis.blocks
         ],
         "tensors": [
-            [t.start, t.end, t.born, max(t.read, t.born + 1), name, reason, t.kind, _maker(report, t)]
-            for t, name, reason in zip(analysis.tensors, report.names, report.reasons, strict=True)
+            *(
+                [t.start, t.end, t.born, max(t.read, t.born + 1), name, reason, t.kind, _maker(report, t)]
+                for t, name, reason in zip(analysis.tensors, report.names, report.reasons, strict=True)
+            ),
+            *_weights(report),
         ],
     }
+
+
+def _weights(report: Report) -> Iterable[list[Any]]:
+    """The constants in the picture of DDR; they have no row in the table of buffers."""
+    size, start = report.loaded.memory.get("weights", 0), report.chip.description.ddr_base
+    if size:
+        yield [start, start + size, 0, max(1, report.cycles), "weights", "part of the file", "constant", -1]
 
 
 def _shown_bytes(lane: int, peak: int) -> int:

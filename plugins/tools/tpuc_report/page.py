@@ -14,6 +14,7 @@ from tpuc.api import Module, NetworkInput, TensorInfo, TensorType, Uniform
 from tpuc_driver.api.host import AccuracyReport, OutputCheck, SelfCheck
 from tpuc_driver.api.page import Markup
 from tpuc_pages import page
+from tpuc_pages.quality import Limits
 from tpuc_profile.analysis import Step
 from tpuc_profile.report import Report
 
@@ -42,6 +43,7 @@ class Layer:
 def page_text(subject: Subject) -> str:
     """The whole page. Same subject, same bytes."""
     layers = list(_layers(subject))
+    limits = Limits.of(layer.sqnr_db for layer in layers)
     mode = subject.origin.report.get("mode", "")
     return page(
         "tpuc_report",
@@ -58,8 +60,8 @@ def page_text(subject: Subject) -> str:
                 + section("made", "How the file was made", *_made(subject))
             ),
             "HIDDEN": Markup("" if layers else "hidden"),
-            "STRIPS": Markup(_strips(layers)),
-            "ROWS": Markup("".join(_row(number, layer) for number, layer in enumerate(layers))),
+            "STRIPS": Markup(_strips(layers, limits)),
+            "ROWS": Markup("".join(_row(number, layer, limits) for number, layer in enumerate(layers))),
         },
     )
 
@@ -223,16 +225,12 @@ def _layers(subject: Subject) -> Iterator[Layer]:
             yield Layer(name, op, stored(element), ratios.get(name), None)
 
 
-def _strips(layers: Sequence[Layer]) -> str:
+def _strips(layers: Sequence[Layer], limits: Limits) -> str:
     names = [layer.name for layer in layers]
     told = ""
     if any(layer.sqnr_db is not None for layer in layers):
-        keys = "".join(
-            f'<span class="key {kind}"></span> {text} '
-            for kind, text in (("good", "30 dB and more"), ("fair", "15 to 30"), ("poor", "less"))
-        )
-        told += f'<h3>SQNR, up to 60 dB <span class="muted">{keys}</span></h3>\n'
-        told += strips.errors(names, [layer.sqnr_db for layer in layers])
+        told += f'<h3>SQNR, up to 60 dB <span class="muted">{limits.legend()}</span></h3>\n'
+        told += strips.errors(names, [layer.sqnr_db for layer in layers], limits)
     steps = [layer.step for layer in layers]
     if any(step is not None for step in steps):
         keys = '<span class="key compute"></span> compute <span class="key dma"></span> DMA'
@@ -242,7 +240,7 @@ def _strips(layers: Sequence[Layer]) -> str:
     return told
 
 
-def _row(number: int, layer: Layer) -> str:
+def _row(number: int, layer: Layer, limits: Limits) -> str:
     step = layer.step
     words = f"<td>{escape(layer.name)}</td><td>{escape(layer.op)}</td><td>{escape(layer.stored)}</td>"
     figures: tuple[int | None, ...] = (None,) * 2 if step is None else (step.compute_cycles, step.dma_cycles)
@@ -252,7 +250,7 @@ def _row(number: int, layer: Layer) -> str:
     if ratio is not None:
         shown = min(max(ratio, -999.0), 999.0)
         text = _decibels(ratio).removesuffix(" dB")
-        error = f'<td class="n db {strips.quality(ratio)}" data-v="{shown:.3f}">{text}</td>'
+        error = f'<td class="n db {limits.quality(ratio)}" data-v="{shown:.3f}">{text}</td>'
     return (
         f'<tr tabindex="0" data-row="{number}" data-name="{escape(f"{layer.name} {layer.op}".lower())}">{words}{error}'
         f"{''.join(map(_count, figures))}<td>{'' if step is None else step.bound}</td>"

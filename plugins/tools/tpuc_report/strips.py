@@ -6,28 +6,20 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from tpuc.api import Engine
+from tpuc_pages.quality import Limits
 from tpuc_profile.analysis import Analysis
 from tpuc_profile.colours import PALETTE, colours_of
 
-FULL_DB, GOOD_DB, FAIR_DB = 60.0, 30.0, 15.0
-"""SQNR of a full bar, and from which a layer is green and yellow."""
+FULL_DB = 60.0
+"""SQNR of a full bar."""
 COLUMNS = 1000
 """Of the picture of an engine."""
 
 
-def quality(sqnr_db: float | None) -> str:
-    """How a layer is coloured."""
-    if sqnr_db is None:
-        return "none"
-    if sqnr_db >= GOOD_DB:
-        return "good"
-    return "fair" if sqnr_db >= FAIR_DB else "poor"
-
-
-def errors(names: Sequence[str], ratios: Sequence[float | None]) -> str:
+def errors(names: Sequence[str], ratios: Sequence[float | None], limits: Limits) -> str:
     """A bar for the SQNR of every layer that has one, up to 60 dB."""
     bars = [
-        _bar(number, FULL_DB - height, height, quality(ratio), f"{name}: {ratio:.1f} dB")
+        _bar(number, FULL_DB - height, height, limits.quality(ratio), f"{name}: {ratio:.1f} dB")
         for number, (name, ratio) in enumerate(zip(names, ratios, strict=True))
         if ratio is not None
         for height in [min(max(ratio, 1.0), FULL_DB)]

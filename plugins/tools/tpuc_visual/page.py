@@ -10,6 +10,7 @@ from typing import Any
 
 from tpuc_driver.api.page import Data, Markup
 from tpuc_pages import page
+from tpuc_pages.quality import Limits
 
 from tpuc_visual.drawing import drawings
 from tpuc_visual.graph import Layer
@@ -17,8 +18,6 @@ from tpuc_visual.pictures import Picture, Weight
 from tpuc_visual.rows import aligned
 from tpuc_visual.similarity import Alike
 
-GOOD_DB, FAIR_DB = 30.0, 15.0
-"""Signal over error from which a tensor is green and yellow: errors of 3 % and 18 % of the values."""
 FULL_DB = 60.0
 """That fill a bar."""
 NOT_THERE = "NA"
@@ -42,26 +41,29 @@ class Networks:
 def render(networks: Networks) -> str:
     """The whole page. Same networks, same bytes."""
     rows = aligned(networks.exact, networks.quantised)
-    body = "".join(_row(number, row, networks.alike) for number, row in enumerate(rows))
+    compared = () if networks.alike is None else networks.alike.values()
+    limits = Limits.of(one.sqnr_db for one in compared)
+    body = "".join(_row(number, row, networks.alike, limits) for number, row in enumerate(rows))
     fields = {
         "TITLE": f"{networks.exact_name} and {networks.quantised_name}",
         "SUMMARY": _summary(networks),
-        "CHART": Markup(_chart(rows, networks.alike)),
+        "CHART": Markup(_chart(rows, networks.alike, limits)),
         "ROWS": Markup(body),
         "RUN": Markup("" if networks.alike is not None else '<button id="run">Run both networks</button>'),
-        "GRAPHS": Data(_graphs(networks, rows)),
+        "GRAPHS": Data(_graphs(networks, rows, limits)),
         "DETAILS": Data([_details(networks, row) for row in rows]),
     }
     return page("tpuc_visual", fields)
 
 
-def _row(number: int, row: Row, alike: Mapping[str, Alike] | None) -> str:
+def _row(number: int, row: Row, alike: Mapping[str, Alike] | None, limits: Limits) -> str:
     one, other = row
     name, shape = _shown_of(row)
     figures = None if alike is None or other is None else alike.get(name)
     cells = _figures(figures, computed=alike is not None and other is not None)
+    kind = _quality(figures, limits)
     return (
-        f'<tr tabindex="0" class="{quality(figures)}" data-row="{number}" data-name="{escape(_searched(row))}">'
+        f'<tr tabindex="0" class="{kind}" data-row="{number}" data-name="{escape(_searched(row))}">'
         f'<td data-v="{number}"><b>{escape(name)}</b> <i>{escape(shape)}</i></td>'
         f"<td>{_op(one)}</td><td>{_op(other)}</td>{cells}</tr>\n"
     )
@@ -96,32 +98,27 @@ def _sortable(value: float) -> str:
     return f"{min(max(value, -999.0), 999.0):.3f}"
 
 
-def quality(figures: Alike | None) -> str:
-    """How a tensor is coloured."""
-    if figures is None:
-        return "none"
-    if figures.sqnr_db >= GOOD_DB:
-        return "good"
-    return "fair" if figures.sqnr_db >= FAIR_DB else "poor"
+def _quality(figures: Alike | None, limits: Limits) -> str:
+    return limits.quality(None if figures is None else figures.sqnr_db)
 
 
-def _graphs(networks: Networks, rows: Sequence[Row]) -> dict[str, Any]:
+def _graphs(networks: Networks, rows: Sequence[Row], limits: Limits) -> dict[str, Any]:
     """Both networks, the quantised one first: the row and the label of each layer, and the drawings."""
     return {
         name: {
             "rows": [number for number, row in enumerate(rows) if row[side] is not None],
-            "labels": [_label(row[side], networks.alike) for row in rows if row[side] is not None],
+            "labels": [_label(row[side], networks.alike, limits) for row in rows if row[side] is not None],
             "drawings": drawings([layer for row in rows if (layer := row[side]) is not None]),
         }
         for name, side in (("quantised network", 1), ("float network", 0))
     }
 
 
-def _label(layer: Layer | None, alike: Mapping[str, Alike] | None) -> tuple[str, str, str, str]:
+def _label(layer: Layer | None, alike: Mapping[str, Alike] | None, limits: Limits) -> tuple[str, str, str, str]:
     assert layer is not None
     figures = None if alike is None else alike.get(layer.name)
     ratio = "" if figures is None else _decibels(figures.sqnr_db)
-    return layer.op.partition(".")[2] or layer.op, layer.name, ratio, quality(figures)
+    return layer.op.partition(".")[2] or layer.op, layer.name, ratio, _quality(figures, limits)
 
 
 def _details(networks: Networks, row: Row) -> dict[str, Any]:
@@ -162,8 +159,8 @@ def _picture(picture: Picture) -> dict[str, Any]:
         "quantised": picture.quantised,
         "limits": picture.limits,
         "channels": [
-            (index, _decibels(ratio), f"{low:.4g}", f"{high:.4g}")
-            for index, ratio, low, high in (astuple(one) for one in picture.channels)
+            (index, f"{share:.1%}", _decibels(ratio), f"{low:.4g}", f"{high:.4g}")
+            for index, share, ratio, low, high in (astuple(one) for one in picture.channels)
         ],
         "count": picture.channel_count,
     }
@@ -188,14 +185,16 @@ def _summary(networks: Networks) -> str:
     )
 
 
-def _chart(rows: Sequence[Row], alike: Mapping[str, Alike] | None) -> str:
+def _chart(rows: Sequence[Row], alike: Mapping[str, Alike] | None, limits: Limits) -> str:
     """A bar per tensor in the order of the network: its SQNR, up to 60 dB."""
     found = _compared(rows, alike)
     bars = [
-        f'<rect class="{quality(one)}" data-row="{row}" x="{index}" width="0.86" y="{60 - height}" height="{height}">'
+        f'<rect class="{_quality(one, limits)}" data-row="{row}" x="{index}" width="0.86" y="{60 - height}" '
+        f'height="{height}">'
         f"<title>{escape(name)}: {_decibels(one.sqnr_db)} dB</title></rect>"
         for index, (row, name, one) in enumerate(found)
         for height in [round(min(max(one.sqnr_db, 1.0), FULL_DB), 1)]
     ]
     box = f'viewBox="0 0 {max(1, len(found))} 60" preserveAspectRatio="none"'
-    return f'<svg class="strip" {box}>{"".join(bars)}</svg>' if bars else ""
+    legend = f'<div class="muted">SQNR, up to 60 dB: {limits.legend()}</div>'
+    return f'{legend}<svg class="strip" {box}>{"".join(bars)}</svg>' if bars else ""

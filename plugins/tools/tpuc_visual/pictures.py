@@ -21,9 +21,10 @@ _GOLDEN = 0.6180339887498949
 
 @dataclass(frozen=True)
 class Channel:
-    """One of a tensor's worst: its SQNR, and its values in the float network."""
+    """One of a tensor's worst: its part of the tensor's error power, its SQNR, and its values in the float network."""
 
     index: int
+    share: float
     sqnr_db: float
     low: float
     high: float
@@ -132,12 +133,16 @@ def _limits(element: ElementType) -> tuple[float, float] | None:
 
 
 def _worst_channels(wanted: Array, got: Array) -> tuple[Channel, ...]:
+    """Those with most error first; behind them those that are all zero in the float network."""
     if wanted.ndim < 2 or wanted.shape[1] < 2:
         return ()
     count = wanted.shape[1]
     rows, others = (np.moveaxis(array, 1, 0).reshape(count, -1) for array in (wanted, got))
     signal, noise = (rows**2).sum(1), ((others - rows) ** 2).sum(1)
     ratios = [decibels(float(one), float(other)) for one, other in zip(signal, noise, strict=True)]
-    order = sorted(range(count), key=lambda index: (ratios[index] if noise[index] else np.inf, index))
+    shares = noise / (noise.sum() or 1.0)
+    order = sorted(range(count), key=lambda index: (signal[index] == 0, -shares[index], index))
     lows, highs = rows.min(1), rows.max(1)
-    return tuple(Channel(one, ratios[one], float(lows[one]), float(highs[one])) for one in order[:CHANNELS])
+    return tuple(
+        Channel(one, float(shares[one]), ratios[one], float(lows[one]), float(highs[one])) for one in order[:CHANNELS]
+    )

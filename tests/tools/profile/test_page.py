@@ -52,7 +52,7 @@ def report_of(layers: int) -> Report:
     analysis = by_layer(analyse(loaded, loaded.timeline("any"), (WEIGHTS, 100)), commands)
     reasons = name_tensors(analysis, None)
     chip = SimpleNamespace(
-        description=SimpleNamespace(name="chip", clock_hz=1_000_000_000),
+        description=SimpleNamespace(name="chip", clock_hz=1_000_000_000, ddr_base=WEIGHTS),
         lmem=SimpleNamespace(lane_bytes=LANE_BYTES, lanes=4),
         profile_notes={},
     )
@@ -93,6 +93,10 @@ def test_a_large_program_can_be_looked_through(layers: int, chrome: Browser, kee
     path.write_text(page_text(report), "utf-8")
     with chrome.open(path.as_uri()) as page:
         assert drawn(page)["engines"] == len(report.analysis.timeline.entries)
+        assert page.value(
+            "data.tensors.filter(one => one[6] === 'constant').map(one => [one[1] - one[0], one[3]])"
+        ) == [[report.loaded.memory["weights"], report.cycles]]
+        assert drawn(page)["ddr"] == len(report.analysis.tensors) + 1
         assert view_of(page) == (0, report.cycles)
         assert shown_rows(page) == layers
         keep(page, f"profile-{layers}")

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from tpuc.api import Chip, LoadedModel
 from tpuc_driver.cli import main
+from tpuc_pages.quality import Limits
 from tpuc_report.accuracy import Accuracy, Error
 from tpuc_report.page import page_text
 from tpuc_report.sources import Origin, Subject
-from tpuc_report.strips import quality
 
 from tests.browser import Browser, Page
 from tests.families import each
@@ -168,9 +168,15 @@ def test_errors_add_up_over_samples() -> None:
     assert error.cosine == pytest.approx(10 / math.sqrt(101), rel=1e-12)
     error.add(np.array([np.nan]), np.array([1.0]))
     assert error.sqnr_db == -math.inf
-    assert [quality(one) for one in (None, math.inf, 30.0, 29.9, 15.0, 14.9)] == [
-        *("none", "good", "good", "fair", "fair", "poor")
-    ]
+
+
+def test_colors_compare_layers_with_the_others_of_the_network() -> None:
+    limits = Limits.of([*range(1, 21), None])
+    found = [limits.quality(one) for one in (None, math.inf, 7.0, 6.9, 3.0, 2.9, -math.inf)]
+    assert found == ["none", "good", "good", "fair", "fair", "poor", "poor"]
+    assert "worst 10% of layers, below 3.0 dB" in limits.legend()
+    assert [Limits.of([70.0, 90.0, math.inf]).quality(one) for one in (50.0, 49.0)] == ["good", "poor"]
+    assert {Limits.of([20.0] * 9).quality(20.0), Limits.of([]).quality(50.0)} == {"good"}
 
 
 class Plain(LoadedModel):

@@ -227,8 +227,16 @@ def test_a_picture_of_values_by_hand() -> None:
     assert sum(found.exact) == sum(found.quantised) == 8
     assert (found.exact[0], found.exact[12], found.exact[24], found.exact[47]) == (5, 1, 1, 1)
     assert found.limits == (-64.0, 63.5)
-    # The second channel is all error; that of the first is 0.5 of 21: 16.2 dB.
-    assert [(one.index, round(one.sqnr_db, 1)) for one in found.channels] == [(1, float("-inf")), (0, 16.2)]
+    # The error of the first channel is 0.5 of 21: 16.2 dB. The second one is dead, and has a third of all error.
+    shown = [(one.index, round(one.share, 3), round(one.sqnr_db, 1)) for one in found.channels]
+    assert shown == [(0, 0.667, 16.2), (1, 0.333, float("-inf"))]
+
+
+def test_the_channel_with_most_error_comes_first() -> None:
+    """Not the weakest one, of which little error makes a low ratio; channels of one value may be anything."""
+    wanted = np.array([[100.0, 100.0], [0.1, 0.1], [0.0, 0.0], [5.0, 5.0]]).T
+    got = np.array([[97.0, 100.0], [0.2, 0.1], [0.0, 9.0], [5.0, 4.0]]).T
+    assert [one.index for one in picture(wanted, got, BYTES).channels] == [0, 3, 1, 2]
 
 
 def test_values_that_are_no_numbers_are_left_out() -> None:
