@@ -1,1 +1,1 @@
-"""What kernels and lowerings of several chips are made of: tiles of windows, strided copies, shared lowerings."""
+"""Building blocks for kernels and lowerings of several chips: window tiles, strided copies, shared lowerings."""

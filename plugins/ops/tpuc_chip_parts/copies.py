@@ -1,4 +1,4 @@
-"""Kernels of ops that only move data: strided copies of any rank, which a chip cuts into its own moves."""
+"""Kernels of ops that only move data: strided copies of any rank, split into the chip's own moves."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Axes: TypeAlias = "list[tuple[int, int, int]]"
 """Extent, source stride and target stride, outermost first."""
 
 MAX_COPIES = 1024
-"""Beyond this an op should be another one: a command costs about as much as 1 to 4 KiB of data."""
+"""Beyond this another op should be used: a command costs about as much as moving 1 to 4 KiB."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """As `Move`, of any rank."""
+    """Like `Move`, with any rank."""
 
     operand: int
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ class Copy:
         ]
 
     def forwards(self) -> list[Copy]:
-        """The same as copies without steps backwards in the source: one per element of such a dimension."""
+        """The same as copies with nonnegative source strides: one per element of each reversed dimension."""
         parts: list[Copy] = [self]
         for axis, step in enumerate(self.source_strides):
             if step < 0 and self.shape[axis] > 1:
@@ -51,7 +51,7 @@ class Copy:
         return parts
 
     def axes(self) -> Axes:
-        """The dimensions of more than one element; neighbours that step as one dimension are one."""
+        """The dimensions with more than one element; adjacent ones that form one regular dimension are merged."""
         merged: Axes = []
         for extent, source, target in zip(self.shape, self.source_strides, self.target_strides, strict=True):
             if extent <= 1:
@@ -66,7 +66,7 @@ class Copy:
 
 
 def within_field(axes: Axes, limit: int) -> Iterator[tuple[Axes, int, int]]:
-    """Parts of a copy with extents of at most `limit`, each with where it begins on both sides."""
+    """Parts of a copy with extents of at most `limit`, each with its offsets on both sides."""
     far = next((index for index, (extent, _, _) in enumerate(axes) if extent > limit), None)
     if far is None:
         yield axes, 0, 0
@@ -93,19 +93,19 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def offset_of(place: Sequence[int], strides: Sequence[int]) -> int:
-    """Where an element lies."""
+    """The offset of an element."""
     return sum(index * stride for index, stride in zip(place, strides, strict=True))
 
 
 class AliasKernel(MoveKernel[Any]):
-    """The result is the operand's bytes under another shape."""
+    """The result has the operand's bytes with another shape."""
 
     def is_alias(self, node: Node) -> bool:
         return True
 
 
 class CopyKernel(MoveKernel[Any]):
-    """Base: the result is made of copies and fills of any rank."""
+    """Base: the result consists of copies and fills of any rank."""
 
     def copies(self, node: Node) -> Sequence[Copy]:
         """The parts of the result."""
@@ -147,7 +147,7 @@ def concatenated_copies(node: Node) -> list[Copy]:
 
 
 def concatenation_refusal(node: Node) -> str | None:
-    """What a Concat of copies cannot do."""
+    """Why a Concat cannot be expressed by copies."""
     if node.op.multipliers:
         return "operands are in the result's scale already, these have multipliers"
     if node.op.do_relu:
@@ -156,7 +156,7 @@ def concatenation_refusal(node: Node) -> str | None:
 
 
 def sliced_copies(node: Node) -> list[Copy]:
-    """A Slice: regular places of the operand."""
+    """A Slice: regularly spaced elements of the operand."""
     source, dims = node.operand_types[0].dims, node.result_type.dims
     strides = dense_strides(source)
     ranges = slice_ranges(source, node.op.offset, node.op.steps, dims)
@@ -166,7 +166,7 @@ def sliced_copies(node: Node) -> list[Copy]:
 
 
 def padded_copies(node: Node) -> list[Copy]:
-    """A Pad by a constant: the operand in its place; every border is filled by itself, nothing is written twice."""
+    """A Pad by a constant: the operand is copied, and every border filled; nothing is written twice."""
     dims, source = node.result_type.dims, node.operand_types[0].dims
     rank = len(dims)
     before, after = node.op.paddings[:rank], node.op.paddings[rank:]

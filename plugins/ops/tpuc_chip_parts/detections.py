@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 
 def without_gaps(rows: NDArray[np.float32], filler: float) -> NDArray[np.float32]:
-    """Rows `[images, 1, k, 7]` of TOP, the found ones one behind the other: image by image, class by class, best first.
+    """Rows `[images, 1, k, 7]` of TOP, with the detections first: image by image, class by class, best first.
 
-    The others are `filler`. Where no image has any, a row (image, -1, ...) for each of them comes first.
+    The others are `filler`. If no image has any, rows (image, -1, ...) come first, one per image.
     """
     images = len(rows)
     every = rows.reshape(-1, rows.shape[-1])

@@ -1,4 +1,4 @@
-"""Tensors of compiled files: their element types, and what the compiler is told of them."""
+"""Tensors of compiled files: element types, and their description for the compiler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpuc.api import ScalarType, TensorInfo, numpy_dtype
 from tpuc.api.simulation import stored_element
 
 _QUANTISED = {"si8": "i8", "ui8": "u8", "si16": "i16", "ui16": "u16"}
-"""Integers that may have a scale, as uniform types spell them."""
+"""Integer types that may have a scale, in the spelling of uniform types."""
 
 
 class FileType(enum.IntEnum):
@@ -28,7 +28,7 @@ class FileType(enum.IntEnum):
 
 
 class FileTensor(Protocol):
-    """A tensor that a file describes."""
+    """A tensor described by a file."""
 
     @property
     def name(self) -> str: ...
@@ -47,7 +47,7 @@ class FileTensor(Protocol):
 
 
 def tensor_info(tensor: FileTensor, *, is_input: bool) -> TensorInfo:
-    """An input or output of a file as the compiler sees it."""
+    """The description of a file's input or output for the compiler."""
     name = tensor.type.element
     element = stored_element(name, _QUANTISED.get(name), tensor.scale, int(tensor.zero_point), is_input=is_input)
     return TensorInfo(tensor.name, tensor.shape, element, tensor.address)

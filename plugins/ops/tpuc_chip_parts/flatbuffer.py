@@ -1,6 +1,6 @@
-"""FlatBuffers driven by a table of facts: bytes to nested dictionaries and back.
+"""FlatBuffers driven by a schema table: bytes to nested dictionaries and back.
 
-The facts are JSON, `{"types": {NAME: {"kind": "table" or "struct", "fields": [[SLOT, NAME, TYPE, DEFAULT], ...]}}}`;
+The schema is JSON, `{"types": {NAME: {"kind": "table" or "struct", "fields": [[SLOT, NAME, TYPE, DEFAULT], ...]}}}`;
 types are scalars, `string`, other names, and vectors of these in brackets.
 """
 
@@ -20,13 +20,13 @@ from tpuc.api import CorruptFile
 
 Value: TypeAlias = Any
 Builder: TypeAlias = Any
-"""flatbuffers.Builder; the library carries no types."""
+"""flatbuffers.Builder; the library has no type annotations."""
 Record: TypeAlias = dict[str, Any]
 
 _SCALARS = {"uint64": "<Q", "int64": "<q", "uint32": "<I", "int32": "<i", "float32": "<f", "uint8": "<B"}
 _READ_ERRORS = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 _DEPTH_LIMIT = 16
-"""Tables within tables: far more than model files have, but a damaged one may refer to itself."""
+"""Maximum nesting of tables: far more than model files have, but a damaged one may refer to itself."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Schema:
         return Schema(types)
 
     def read(self, data: bytes, root: str) -> Record:
-        """The root table as nested dictionaries; absent fields are left out, structs become tuples.
+        """The root table as nested dictionaries without absent fields; structs become tuples.
 
-        Raises CorruptFile for bytes that are no such table.
+        Raises CorruptFile for other bytes.
         """
         try:
             (offset,) = struct.unpack_from("<I", data)
@@ -85,11 +85,11 @@ class Schema:
         return bytes(builder.Output())
 
     def is_inline(self, type: str) -> bool:
-        """Does a value of this type lie in its table, and not behind an offset?"""
+        """True if a value of this type is stored in its table, not behind an offset."""
         return type in _SCALARS or (type in self.types and self.types[type].is_struct)
 
     def struct_format(self, name: str) -> str:
-        """As the module `struct` spells it."""
+        """The format string for the module `struct`."""
         return "<" + "".join(_SCALARS[field.type][1] for field in self.types[name].fields)
 
     def size_of(self, type: str) -> int:
@@ -100,7 +100,7 @@ class Schema:
 
 
 class _Reader:
-    """Reads tables; the budget of values ends loops over forged vector lengths."""
+    """Reads tables; a budget of values stops loops over forged vector lengths."""
 
     def __init__(self, schema: Schema, data: bytes) -> None:
         self._schema = schema

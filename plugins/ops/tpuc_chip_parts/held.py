@@ -1,4 +1,4 @@
-"""Constants as the numbers of a float type: the one place where a network's numbers become those of a chip."""
+"""Round constants to a chip's float types; no other code does this."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def largest(element: ScalarType) -> float:
 
 
 def held(array: Array, element: ScalarType, *, has_infinity: bool = True) -> Array:
-    """Constants in a float type: the nearest number, halves to even. A finite number beyond the type becomes the
-    type's largest number, never infinite, because 0 times infinity is NaN. Infinities stay where the chip has them;
-    elsewhere they become the largest number, too.
+    """Constants rounded to a float type, half to even. A finite number beyond the type becomes its largest number,
+    never infinite, because 0 times infinity is NaN. Infinities stay where the chip supports them; elsewhere they
+    become the largest number, too.
     """
     limit = largest(element)
     wide = array.astype(np.float32) if array.dtype.kind != "f" or array.dtype.itemsize < 4 else array
@@ -31,5 +31,5 @@ def held(array: Array, element: ScalarType, *, has_infinity: bool = True) -> Arr
 
 
 def held_number(value: float, element: ScalarType, *, has_infinity: bool = True) -> float:
-    """The same for one number, such as an immediate of a command."""
+    """The same for a single number, such as an immediate of a command."""
     return float(held(np.asarray(value, np.float64), element, has_infinity=has_infinity))

@@ -1,4 +1,4 @@
-"""Builds the inner ops of one node of a lowering in one float type."""
+"""Build the inner ops of a node's lowering in one float type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpuc_ops.shapes import broadcast
 
 
 class InnerOps:
-    """Names count up; an op that gives a result of the node is called as that is."""
+    """Inner ops get numbered names; an op that computes a result of the node gets the result's name."""
 
     def __init__(self, node: LoweringNode, build: LoweringBuilder, element: ScalarType) -> None:
         self.node, self.build, self.element = node, build, element
@@ -24,7 +24,7 @@ class InnerOps:
     def do(
         self, op: Op, operands: Sequence[Value], dims: Sequence[int] | None = None, name: str | None = None
     ) -> Value:
-        """An op whose result has the extents `dims`, or those that its operands broadcast to."""
+        """Add an op whose result has the extents `dims`, by default those that its operands broadcast to."""
         shape = tuple(dims) if dims is not None else broadcast(*(value.tensor.dims for value in operands))
         return self.build(op, operands, TensorType(shape, self.element), name or self.name())
 

@@ -1,4 +1,4 @@
-"""Channels across the lanes of a chip: axes of kernels, bytes of constants, long rows."""
+"""Distribution of channels over the lanes of a chip: axes of kernels, bytes of constants, long rows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lanes:
-    """`count` lanes whose commands take extents up to `largest`, pads up to `largest_step`, up to `largest_insert`
-    zeros between taps, and strides of windows up to `largest_stride`.
+    """`count` lanes with commands limited to extents up to `largest`, pads up to `largest_step`, up to `largest_insert`
+    zeros between taps, and window strides up to `largest_stride`.
     """
 
     count: int
@@ -32,8 +32,8 @@ class Lanes:
         return -(-channels // self.count)
 
     def by_lane(self, rows: Array) -> Array:
-        """A row of items per channel `[channels, x]` → bytes per lane `[lanes, slots * x]`, channel c in lane c mod
-        `count`.
+        """Rearrange a row of items per channel `[channels, x]` to bytes per lane `[lanes, slots * x]`; channel c is in
+        lane c mod `count`.
         """
         import numpy as np
 
@@ -45,15 +45,15 @@ class Lanes:
         return padded.reshape(slots, self.count, -1).transpose(1, 0, 2).reshape(self.count, -1)[:lanes].copy()
 
     def rows(self, size: int) -> View | None:
-        """All elements as equal rows for most of the lanes, None when the size does not divide so."""
+        """All elements as equal rows for most of the lanes, None when the size is not divisible so."""
         lanes = next((count for count in range(self.count, self.count // 2, -1) if size % count == 0), None)
         return None if lanes is None else View((1, lanes, 1, size // lanes))
 
     def parallel_axes(
         self, shape: Shape4, order: str = "nchw", *, whole: str = "", limits: Pair | None = None
     ) -> tuple[Axis, ...]:
-        """Parallel axes over a result's dimensions; those in `whole` are never cut. Channels are cut at lane count;
-        `limits`: rows, columns of a tile.
+        """Parallel axes over a result's dimensions; those in `whole` are never split. Channels are split at multiples
+        of the lane count; `limits`: rows, columns of a tile.
         """
         rows, columns = limits or (self.largest, self.largest)
         most = {"h": rows, "w": columns}
@@ -65,9 +65,9 @@ class Lanes:
         return tuple(axes)
 
     def window_refusal(self, window: Window, overhang: Pair = (0, 0)) -> str | None:
-        """The refusal for sliding windows beyond the fields, or with places that see nothing but padding.
+        """The refusal of sliding windows beyond the field limits, or with positions that cover only padding.
 
-        `overhang`: rows and columns that the last windows reach beyond the padding.
+        `overhang`: rows and columns that the last windows extend beyond the padding.
         """
         refused = tiles.window_refusal(window, self.largest_step, overhang, self.largest_insert, self.largest_stride)
         if refused is None and max(window.extents) > self.largest:

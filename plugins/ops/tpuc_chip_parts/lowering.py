@@ -1,4 +1,4 @@
-"""Lowerings that are the same on every chip, and the parts of others that are."""
+"""Lowerings and parts of lowerings that are the same on every chip."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from tpuc_ops.quant.arithmetic import (
 from tpuc_ops.shapes import positive_axis
 
 STEPS = 127
-"""Of signed bytes on both sides of 0."""
+"""Signed byte steps on each side of 0."""
 _UNSIGNED_STEPS = 255
-"""Of unsigned bytes above 0."""
+"""Unsigned byte steps above 0."""
 _POWERS = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
 """Modes of `tpu.Active` by exponent."""
 _GREATEST_SHIFT = 30  # numerators stay below 2**31
@@ -50,7 +50,7 @@ _GREATEST_SHIFT = 30  # numerators stay below 2**31
 
 @dataclass(frozen=True)
 class InnerBuilder(LoweringBuilder):
-    """A builder whose nameless ops are inner ones of the node."""
+    """A builder whose unnamed ops are inner ops of the node."""
 
     inner: LoweringBuilder
     name: str
@@ -68,12 +68,14 @@ class InnerBuilder(LoweringBuilder):
 
 
 def is_stated(node: LoweringNode) -> bool:
-    """Does the network itself say how the result is quantised? Then its runtime's integers are wanted, not a mean."""
+    """True if the network states the quantization of the result. Then the lowering must match the integers of the
+    network's runtime.
+    """
     return isinstance(node.result_type.element, Uniform)
 
 
 def learned_scales(node: LoweringNode) -> Array | None:
-    """The filter's scales that training learned: one, or one per output channel."""
+    """The filter's scales from training: one, or one per output channel."""
     filters = node.operands[1].defining if len(node.operands) > 1 else None
     if filters is None or not isinstance(filters.op, top.Weight) or filters.op.scale is None:
         return None
@@ -91,7 +93,7 @@ def bytes_of(constant: Array) -> tuple[Array, float, str]:
 
 
 def quantised_constant(factors: Array, lowest_shift: int) -> tuple[Array, int]:
-    """Factors as int8 numerators over a common power of two: the greatest shift that keeps all within 127."""
+    """Factors as int8 numerators over a common power of two: the largest shift that keeps all within 127."""
     greatest = float(np.abs(factors).max(initial=0.0))
     shift = _GREATEST_SHIFT
     while shift > lowest_shift and round(greatest * 2.0**shift) > STEPS:
@@ -101,7 +103,7 @@ def quantised_constant(factors: Array, lowest_shift: int) -> tuple[Array, int]:
 
 
 def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
-    """The result as the chip stores it, with or without sign whatever its calibration says."""
+    """The stored result type with the given signedness, whatever its calibration says."""
     plain = node.quantised_result_type()
     element = node.result_type.element
     if plain.storage.is_unsigned == unsigned or not isinstance(element, Calibrated):
@@ -115,8 +117,8 @@ def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
 
 
 def table_of(op: Op, source: TensorType, result: TensorType) -> Array:
-    """What `op` makes of each of the 256 stored bytes of `source`, as `result` stores it; NaN counts as 0. A row for
-    each channel where either side has scales per channel, else one.
+    """The table of `op` over the 256 stored bytes of `source`, as `result` stores it; NaN becomes 0. One row per
+    channel where either side has scales per channel, else one.
     """
     stored = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
     (scale, point), (result_scale, result_point) = (_by_rows(one) for one in (source, result))
@@ -128,14 +130,16 @@ def table_of(op: Op, source: TensorType, result: TensorType) -> Array:
 
 
 def _by_rows(type: TensorType) -> tuple[Any, Any]:
-    """Scale and zero point, as columns when there are several."""
+    """Scale and zero point, as columns if there are several."""
     if isinstance(type.element, UniformPerAxis):
         return np.reshape(type.element.scales, (-1, 1)), np.reshape(type.element.zero_points, (-1, 1))
     return type.uniform.scale, zero_point(type)
 
 
 class FunctionTable(Lowering[Any]):
-    """One table, or one per channel: the exact function of every stored value, rounded half away from zero."""
+    """Lower a unary function to one table, or one per channel: the exact function of every stored value, rounded half
+    away from zero.
+    """
 
     channel_scales = True
 
@@ -152,7 +156,7 @@ class FunctionTable(Lowering[Any]):
 
 
 class FunctionFloat(Lowering[Function]):
-    """Base of functions in floats: the mode of `tpu.Active`, of those that the chip's kernels have."""
+    """Base of unary functions in floats: the mode of `tpu.Active`, for functions that the chip's kernels support."""
 
     modes: ClassVar[Collection[str]]
 
@@ -190,7 +194,7 @@ class PowFloat(Lowering[top.Pow]):
 
 
 class ShapeLowering(Lowering[Any]):
-    """Base: operands as their producers made them, and the first one's element in the result."""
+    """Base: operands keep their types, and the result has the first one's element type."""
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
         return True
@@ -218,7 +222,7 @@ class PermuteAny(ShapeLowering):
 
 
 class Depth2SpaceAny(ShapeLowering):
-    """The dimensions of blocks and channels apart, in another order, and together again."""
+    """Split the dimensions of blocks and channels, permute, and merge again."""
 
     def lower(self, node: LoweringNode[top.Depth2Space], build: LoweringBuilder) -> Sequence[Value]:
         type_ = node.operands[0].tensor
@@ -230,7 +234,7 @@ class Depth2SpaceAny(ShapeLowering):
 
 
 def _block_order(op: top.Depth2Space, dims: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The operand with its blocks as dimensions of their own, and the order in which the result has them."""
+    """The operand with its blocks as separate dimensions, and their order in the result."""
     n, c, h, w = dims
     down, right = op.block_h, op.block_w
     if op.is_inversed:
@@ -264,13 +268,13 @@ class SplitAny(ShapeLowering):
 
 
 def images_refusal(node: LoweringNode) -> str | None:
-    """What an Interp of any chip cannot do."""
+    """Why no chip can compute an Interp."""
     rank = len(node.operand_types[0].dims)
     return f"only images of 4 dimensions, this one has {rank}" if rank != 4 else None
 
 
 def whole_factors(node: LoweringNode[top.Interp]) -> tuple[int, int] | None:
-    """Whole factors between the extents of an Interp, where that is also what the network says."""
+    """Integer factors between the extents of an Interp, if the network's own scales agree."""
     (_, _, h, w), (_, _, rows, columns) = node.operand_types[0].dims, node.result_type.dims
     if node.op.coord_mode == "align_corners" or rows % h or columns % w:
         return None
@@ -282,7 +286,7 @@ def whole_factors(node: LoweringNode[top.Interp]) -> tuple[int, int] | None:
 
 
 def interpolation_matrix(op: top.Interp, extent: int, count: int, scale: float) -> Array:
-    """What one dimension of an Interp does to unit vectors: `[extent, count]`."""
+    """The matrix `[extent, count]` that an Interp applies to one dimension."""
     single = top.Interp(mode=op.mode, coord_mode=op.coord_mode, scale_w=scale)
     units = np.eye(extent, dtype=np.float32)[None, None]
     types = TensorType((1, 1, extent, extent), F32), TensorType((1, 1, extent, count), F32)
@@ -294,8 +298,8 @@ def interpolation_matrix(op: top.Interp, extent: int, count: int, scale: float) 
 
 
 def strip_count(node: LoweringNode, most: int) -> int:
-    """Into how many equal strips the image of a pool over whole images is cut, so that none has more than `most`
-    elements. 1: it has not, the pool is none over whole images, or there is no such number.
+    """The number of equal strips into which a global pool's image is split, so that none has more than `most` elements;
+    1 if it is small enough, not a global pool, or not divisible.
     """
     op, (_, _, *size) = node.op, node.operand_types[0].dims
     count = math.prod(size)
@@ -311,7 +315,9 @@ def pooled_in_strips(
     pool: Callable[[LoweringNode, LoweringBuilder], Value],
     widest: int,
 ) -> Value:
-    """A pool over whole images as `pool` over so many strips of each, with rows of at most `widest`, and over those."""
+    """A global pool as `pool` over that many strips of each image, with rows of at most `widest`, and then over the
+    strips.
+    """
     source, name = node.operands[0], f"{node.name}_strips"
     n, c, *size = source.tensor.dims
     count = math.prod(size) // parts
@@ -341,7 +347,7 @@ def pooled_in_strips(
 
 
 def slope_refusal(node: LoweringNode) -> str | None:
-    """What a PRelu of any chip cannot do; one of a single slope is legalised to a LeakyRelu."""
+    """Why no chip can compute a PRelu; one with a single slope is legalized to a LeakyRelu."""
     slope = node.constants[1]
     if slope is None:
         return "the slope must be a constant"
@@ -354,7 +360,7 @@ def slope_refusal(node: LoweringNode) -> str | None:
 
 
 def pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift: int = 0) -> tpu.Pool2D:
-    """The pooling with the windows of `op`."""
+    """A pool with the windows of `op`."""
     return tpu.Pool2D(
         pool_mode=mode,
         kernel_shape=op.kernel_shape,
@@ -371,7 +377,7 @@ def pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift
 
 
 def stored_value(value: float, type: TensorType) -> float:
-    """What a number is stored as in a quantised type, in others the number."""
+    """The integer for a number in a quantized type; the number itself in other types."""
     if not type.is_quantised:
         return value
     uniform = type.uniform

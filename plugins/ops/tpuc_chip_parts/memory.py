@@ -15,9 +15,10 @@ DTypeOf: TypeAlias = "np.dtype[Any]"
 
 
 class LaneMemory:
-    """Local memory `data: [lanes, bytes of a lane]`: channels go over the lanes, a slot is one channel of each.
+    """Local memory `data: [lanes, bytes of a lane]`: channels are distributed over the lanes; a slot is one channel of
+    each lane.
 
-    The stride of the channels is the step from one slot to the next.
+    The channel stride is the distance between consecutive slots.
     """
 
     def __init__(self, lanes: int, lane_bytes: int) -> None:
@@ -46,7 +47,7 @@ class LaneMemory:
         return view.reshape(n, slots * lanes, h, w)[:, lane : lane + shape[1]]
 
     def store(self, lane: int, offset: int, shape: Shape4, strides: Shape4, values: Array) -> None:
-        """Write `values: [n, c, h, w]`; with strides of 0 the last element stays."""
+        """Write `values: [n, c, h, w]`; with strides of 0 the last element wins."""
         view = self._slots(lane, offset, shape, strides, values.dtype)
         _, slots, lanes, *_ = view.shape
         end = lane + shape[1]
@@ -56,7 +57,7 @@ class LaneMemory:
 
 
 def plain_view(memory: Array, offset: int, shape: Shape4, strides: Shape4, dtype: DTypeOf, where: str) -> Array:
-    """A tensor in a memory without lanes; `where` it is, in the sentence that refuses one beyond the end."""
+    """A tensor in a memory without lanes; `where` names it in the error for access beyond the end."""
     end = _end(offset, shape, strides, dtype)
     if min(shape) < 1 or end > memory.size:
         raise IllegalCommand(

@@ -1,4 +1,4 @@
-"""Lowerings in floats of a tensor beside numbers that commands hold."""
+"""Float lowerings of ops with a tensor and immediate numbers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def immediate(node: LoweringNode, value: float) -> float:
-    """The nearest number of the node's float mode, the largest where it is beyond them."""
+    """The number rounded to the node's float mode, saturated at its largest number."""
     assert node.chip is not None
     return held_number(value, FLOAT_MODES[node.mode], has_infinity=node.chip.has_infinity)
 
 
 def as_sum(op: top.AddConst | top.SubConst) -> tuple[float, float]:
-    """Factor of the operand, and the number that is added."""
+    """The factor of the operand, and the added number."""
     if not isinstance(op, top.SubConst):
         return 1.0, op.const_val
     return (-1.0, op.const_val) if op.is_reverse else (1.0, -op.const_val)
 
 
 class AddConstFloat(Lowering[Any]):
-    """The number is an immediate; the reverse difference is a product with -1 before."""
+    """The number is an immediate; a reversed difference is preceded by a product with -1."""
 
     def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
         factor, constant = as_sum(node.op)
@@ -53,7 +53,7 @@ class MulConstFloat(Lowering[top.MulConst]):
 
 
 class ClipFloat(Lowering[Any]):
-    """Two bounds, of which one may be the end of the f32 numbers."""
+    """Two bounds, either of which may be the largest f32 number."""
 
     def lower(
         self, node: LoweringNode[top.Clip | top.MaxConst | top.MinConst], build: LoweringBuilder

@@ -1,4 +1,4 @@
-"""Runs a compiled file in simulated memories: what is the same for every chip."""
+"""Run a compiled file in simulated memories: the chip-independent part."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Watcher: TypeAlias = Callable[[int, Command], None]
 
 @dataclass(frozen=True)
 class HostStep:
-    """A function of the runtime that the processor computes between commands."""
+    """A function of the runtime that the host processor computes between commands."""
 
     function: str
     arguments: Mapping[str, Any]
@@ -49,10 +49,10 @@ class FileSimulator(ABC):
     """A decoded file with the memories of its chip; `run` may be called many times."""
 
     part_name: ClassVar[str]
-    """What sentences call the commands between two full barriers."""
+    """The word in messages for the commands between two full barriers."""
 
     steps: Sequence[Step]
-    """What runs on the chip, and the functions of the processor, in order."""
+    """The parts on the chip and the functions on the host processor, in order."""
 
     def __init__(self, source: str, machine: Any) -> None:
         self.source, self.machine = source, machine
@@ -60,33 +60,35 @@ class FileSimulator(ABC):
 
     @property
     def parts(self) -> Sequence[DecodedStreams]:
-        """Everything that runs on the chip, in order."""
+        """The parts that run on the chip, in order."""
         return tuple(step for step in self.steps if isinstance(step, DecodedStreams))
 
     @property
     @abstractmethod
     def inputs(self) -> Sequence[FileTensor]:
-        """What `run` takes."""
+        """The inputs of `run`."""
 
     @property
     @abstractmethod
     def outputs(self) -> Sequence[FileTensor]:
-        """What `run` gives."""
+        """The outputs of `run`."""
 
     @abstractmethod
     def _reset(self) -> None:
-        """Forget the last run, so that every run gives the same result."""
+        """Clear memories, so that every run gives the same result."""
 
     @abstractmethod
     def _memory(self, address: int, size: int) -> Array:
-        """`size` bytes of DDR; raises UsageError for those outside the program's memory."""
+        """`size` bytes of DDR; raises UsageError outside the program's memory."""
 
     def show(self, region: Region) -> str:
-        """A region in a sentence."""
+        """A region as text."""
         return show_region(region)
 
     def check(self) -> None:
-        """Illegal commands (IllegalCommand) and unordered conflicts (HazardError), without running; done once."""
+        """Raise IllegalCommand for illegal commands and HazardError for unordered conflicts, without running; done
+        once.
+        """
         if self._checked:
             return
         for index, part in enumerate(self.parts):
@@ -106,7 +108,7 @@ class FileSimulator(ABC):
         return {tensor.name: self.tensor(tensor).copy() for tensor in self.outputs}
 
     def _computed(self, step: HostStep, inputs: Sequence[Array]) -> Sequence[Array]:
-        """What a function of the runtime gives; for chips whose files have such."""
+        """The results of a runtime function; for chips whose files have such."""
         raise NotImplementedError
 
     def _execute(self, watch: Watcher | None) -> None:
@@ -144,15 +146,15 @@ class FileSimulator(ABC):
         return f"{self.source}: {self.part_name} {index}"
 
     def tensor(self, tensor: FileTensor) -> Array:
-        """A tensor of the file where it lies, to read or to write."""
+        """A view of a tensor of the file in memory, for reading and writing."""
         return self._memory(tensor.address, tensor.bytes).view(tensor.type.numpy).reshape(tensor.shape)
 
     def read(self, address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """A dense tensor in DDR as the last run left it."""
+        """A dense tensor from DDR, as the last run left it."""
         return self._memory(address, math.prod(shape) * dtype.itemsize).view(dtype).reshape(tuple(shape)).copy()
 
     def _written(self) -> Iterator[Region]:
-        """What transfers write."""
+        """The regions written by transfers."""
         for part in self.parts:
             for command in part.dma:
                 yield from command.instruction.writes()
@@ -164,7 +166,7 @@ def call_function(
     arguments: Mapping[str, HostArgument],
     outputs: Iterable[FileTensor],
 ) -> Sequence[Array]:
-    """What a function that a package offers gives; raises CorruptFile for arguments that mean nothing."""
+    """The results of a function from a package; raises CorruptFile for invalid arguments."""
     try:
         return function.run(inputs, arguments, [output.shape for output in outputs])
     except KeyError as error:
@@ -175,7 +177,7 @@ def call_function(
 
 
 def host_calls(steps: Iterable[Step]) -> Iterator[HostCall]:
-    """The functions of the processor, as the compiler sees them; positions count all commands."""
+    """The functions on the host processor, for the compiler; positions count all commands."""
     position = 0
     for step in steps:
         if not isinstance(step, HostStep):

@@ -1,4 +1,4 @@
-"""Which part of an operand a tile of the result needs: sliding windows, transposed ones, pads."""
+"""Compute the operand part that a result tile needs: sliding windows, transposed ones, pads."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Ranges: TypeAlias = "list[Pair]"
 
 
 def tile_shape(tile: Tile) -> Shape4:
-    """Extents of a result's part."""
+    """Extents of a result tile."""
     return (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
 
 
 def window_refusal(window: Window, most: int, overhang: Pair, most_zeros: int, most_stride: int) -> str | None:
-    """The refusal for sliding windows beyond fields that hold pads up to `most`, up to `most_zeros` between taps and
-    strides up to `most_stride`, or with places that see only padding.
+    """The refusal of sliding windows beyond fields for pads up to `most`, up to `most_zeros` between taps and strides
+    up to `most_stride`, or with positions that cover only padding.
 
-    `overhang`: rows and columns that the last windows reach beyond the padding.
+    `overhang`: rows and columns that the last windows extend beyond the padding.
     """
     farthest = most_zeros + 1
     top, left, bottom, right = window.pads
@@ -69,7 +69,7 @@ def window_box(
 
 @dataclass(frozen=True)
 class Product:
-    """A convolution, or what a chip computes as one: a transposed convolution, a matrix product of 1×1 windows."""
+    """A convolution, or an op computed as one: a transposed convolution, or a matrix product as 1×1 windows."""
 
     input: View
     output: View
@@ -83,7 +83,7 @@ class Product:
     scales: tuple[float, ...] = ()
     """Float factors instead of multipliers and shifts."""
     inserts: Pair = (0, 0)
-    """Zeros between the input's rows and columns."""
+    """Zeros inserted between the input's rows and columns."""
 
     @classmethod
     def of_convolution(cls, node: Node, **more: Any) -> Self:
@@ -92,7 +92,7 @@ class Product:
 
     @classmethod
     def of_transposed(cls, node: Node, **more: Any) -> Self:
-        """A `tpu.Deconv` as the convolution of what has zeros inserted, by the turned filter."""
+        """A `tpu.Deconv` as the convolution of its zero-inserted input with the rotated filter."""
         geometry: Window = node.op.window()
         around = tuple(extent - 1 - pad for extent, pad in zip(geometry.extents * 2, geometry.pads, strict=True))
         inserts = (geometry.strides[0] - 1, geometry.strides[1] - 1)
@@ -113,7 +113,7 @@ class Product:
         )
 
     def requantisation(self, channels: Pair) -> tuple[Sequence[int], Sequence[int]]:
-        """Multipliers and right shifts of a range of output channels; one of each may serve all."""
+        """Multipliers and right shifts of a range of output channels; a single one may serve all."""
         first, end = channels
         count = self.output.shape[1]
         multipliers = self.multipliers * (count // len(self.multipliers))
@@ -121,7 +121,7 @@ class Product:
 
     @property
     def requantises(self) -> bool:
-        """Do integer sums become bytes?"""
+        """True if integer sums become bytes."""
         return bool(self.multipliers or self.scales)
 
     def factors(self, channels: Pair) -> Sequence[float]:
@@ -135,7 +135,7 @@ class Product:
         return ((self.kernel[0] - 1) * self.dilations[0] + 1, (self.kernel[1] - 1) * self.dilations[1] + 1)
 
     def box(self, tile: Tile, channels: Pair) -> Box:
-        """The input part that a tile reads; with inserts, the padding is what remains around the inserted form."""
+        """The input part that a tile reads; with inserts, the padding is relative to the zero-inserted input."""
         if not any(self.inserts):
             return window_box(tile, self.input, channels, self.extent, self.strides, self.pads)
         n0, n1 = tile.range("n")
@@ -162,13 +162,13 @@ class Product:
 
 @dataclass(frozen=True)
 class ProductSpace(Space):
-    """The iteration space, with the product that it belongs to."""
+    """The iteration space with its product."""
 
     product: Product
 
 
 class WindowKernel(TileKernel[Any, AssemblerT]):
-    """Base of kernels that see their node as a convolution: only the input is a tensor in local memory."""
+    """Base of kernels that compute their node as a convolution: only the input is a tensor in local memory."""
 
     def product(self, node: Node) -> Product:
         """The node as a convolution."""
@@ -207,7 +207,7 @@ class PerChannelKernel(WindowKernel[AssemblerT]):
 
 
 class RowsFilter:
-    """Mixin of kernels for matrix products: the columns of the constant matrix as filters of 1×1 windows."""
+    """Mixin of kernels for matrix products: the columns of the constant matrix become filters of 1×1 windows."""
 
     def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
         """The matrix as `[columns, depth, 1, 1]`."""
@@ -217,7 +217,7 @@ class RowsFilter:
 
 
 def transposed_refusal(node: Node, largest_step: int) -> str | None:
-    """The refusal of transposed convolutions that convolving what has zeros inserted cannot compute."""
+    """The refusal of transposed convolutions that are not a convolution of the zero-inserted input."""
     window = node.op.window()
     if max(window.dilations) > largest_step + 1:
         return f"dilation at most {largest_step + 1}, this one is {max(window.dilations)}"
@@ -233,19 +233,19 @@ def transposed_refusal(node: Node, largest_step: int) -> str | None:
 
 
 class TurnedFilter:
-    """Mixin of kernels for transposed convolutions: the filter as that of the convolution."""
+    """Mixin of kernels for transposed convolutions: the filter of the equivalent convolution."""
 
     def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        """The filter as `[oc, ic, kh, kw]`, rows and columns turned."""
+        """The filter as `[oc, ic, kh, kw]`, rotated by 180 degrees."""
         filters = arrays[1]
         assert filters is not None, "the filter is a constant"
         return node.op.turned(filters)
 
 
 def padded_box(node: Node, tile: Tile) -> Box:
-    """The operand's part of a tile of a Pad around images.
+    """The operand part that a tile of an image Pad reads.
 
-    A tile that lies in the padding alone still reads something, which keeps the shapes legal.
+    A tile within the padding still reads something, which keeps the shapes legal.
     """
     starts: list[int] = []
     sizes: list[int] = []
@@ -256,7 +256,7 @@ def padded_box(node: Node, tile: Tile) -> Box:
 
 
 def kept_part(node: Node, tile: Tile) -> tuple[Shape4, Shape4] | None:
-    """Where the operand of a Pad begins in a tile, and its extents there; None where there is only padding."""
+    """The position of the operand of a Pad in a tile, and its extents there; None where there is only padding."""
     parts = _sources(node, tile)
     if any(stop <= start for start, stop in parts):
         return None
@@ -266,7 +266,7 @@ def kept_part(node: Node, tile: Tile) -> tuple[Shape4, Shape4] | None:
 
 
 def _sources(node: Node, tile: Tile) -> Ranges:
-    """The operand's part of a tile of a Pad along each axis; empty where there is only padding."""
+    """The operand part of a Pad's tile along each axis; empty where there is only padding."""
     parts: Ranges = []
     for axis, (before, extent) in enumerate(zip(node.op.paddings[:4], node.operand_types[0].dims, strict=True)):
         start, stop = tile.range("nchw"[axis])

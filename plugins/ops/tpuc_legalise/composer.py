@@ -1,4 +1,4 @@
-"""Composes an op of the network of others, in the float type in which the chip computes compositions."""
+"""Compose an op of the network from others, in the chip's float type for compositions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Part: TypeAlias = "Value | Array | float | None"
 """A computed value, a constant, or an absent operand."""
 
 MOVES = (top.Permute, top.Reshape, top.Slice)
-"""Ops that every composition may have."""
+"""Ops allowed in every composition."""
 _WIDEST = 2048
-"""Elements beside each other that windows of chips reach over."""
+"""Widest row that windows of all chips cover."""
 MANTISSA_BITS = {"f32": 24, "f16": 11, "bf16": 8}
 
 
 class Composer:
-    """Builds the inner ops of one node. Names count up; an op that gives a result of the node is made with `last`, or
-    with `name` where there are several results.
+    """Builds the inner ops of one node. Names are numbered; an op that computes a result of the node is made with
+    `last`, or with `name` where there are several results.
     """
 
     def __init__(self, node: LoweringNode, build: LegalisationBuilder) -> None:
@@ -39,7 +39,7 @@ class Composer:
     def __call__(
         self, op: Op, *parts: Part, dims: Sequence[int] | None = None, last: bool = False, name: str | None = None
     ) -> Value:
-        """The first result of `op`; `dims` where the op does not tell its extents from its operands'."""
+        """The first result of `op`; `dims` where the op cannot infer its extents from its operands'."""
         self._count += 1
         own = self.node.name if last else name or f"{self.node.name}_part{self._count}"
         shape = tuple(dims) if dims is not None else self._inferred(op, parts)
@@ -98,8 +98,8 @@ def _array(part: Array | float) -> Array:
 
 
 def rows_of(node: LoweringNode, count: int) -> tuple[int, ...]:
-    """The first operand as `count` rows in channels of their own: `[1, rows, a, b]`, b as long as windows may be; where
-    the chip has no use for the width, what is of three dimensions or more stays so.
+    """The first operand as `count` rows in channels of their own: `[1, rows, a, b]`, with b as large as windows allow;
+    for three or more dimensions unchanged where the chip does not profit from the width.
     """
     assert node.chip is not None
     type_ = node.operand_types[0]
@@ -111,13 +111,13 @@ def rows_of(node: LoweringNode, count: int) -> tuple[int, ...]:
 
 
 def compute_type(node: LoweringNode) -> str:
-    """The float mode in which the node's chip computes compositions."""
+    """The float mode for compositions on the node's chip."""
     assert node.chip is not None
     return node.chip.compute_type
 
 
 def largest_whole(node: LoweringNode) -> int:
-    """Up to here every whole number is exact in compositions."""
+    """Integers up to this are exact in compositions."""
     return 1 << MANTISSA_BITS[compute_type(node)]
 
 

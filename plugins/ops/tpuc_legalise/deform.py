@@ -1,4 +1,4 @@
-"""Convolution with movable taps: the taps are sampled first, then a plain convolution sums them."""
+"""Deformable convolution: sample the taps first, then sum them by a plain convolution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_legalise.table import TABLE
 
 @TABLE.legalises(top.DeformConv2D)
 class DeformConvAny(Sampled[top.DeformConv2D]):
-    """Taps lie along the rows of an image whose columns are the places of the result."""
+    """Taps lie along the rows of an image whose columns are the positions of the result."""
 
     into = (*MOVES, top.Add, top.Concat, top.Conv, top.Gather, top.Mul, *AXES)
 
@@ -56,7 +56,7 @@ class DeformConvAny(Sampled[top.DeformConv2D]):
         return [do.reshape(result, *node.result_type.dims, last=True)]
 
     def _places(self, do: Composer, op: top.DeformConv2D, moves: Value, way: int, size: tuple[int, int]) -> Value:
-        """`[n, taps * places]`: rows (0) or columns (1) of the taps, moved."""
+        """`[n, taps * places]`: rows (0) or columns (1) of the taps, with their offsets."""
         n, _, _, count = moves.tensor.dims
         window, (oh, ow) = op.window(), size
         taps = window.taps

@@ -11,17 +11,17 @@ from tpuc_legalise.composer import MOVES, Composed, Composer, Part
 from tpuc_legalise.table import TABLE
 
 _LARGEST = 5
-"""Minors grow as powers of two."""
+"""The number of minors grows as a power of two."""
 
 
 @TABLE.legalises(top.Det)
 class DetAny(Composed[top.Det]):
-    """Expanded along the first row; a minor that several others contain is made once."""
+    """Laplace expansion along the first row; shared minors are computed once."""
 
     into = (*MOVES, top.Add, top.Mul, top.Sub)
 
     def fits(self, chip: ChipDescription) -> bool:
-        """Differences of products cancel digits that short floats do not have."""
+        """Differences of products cancel digits that narrow floats do not have."""
         return chip.compute_type == "f32"
 
     def refuse(self, node: LoweringNode) -> str | None:

@@ -1,4 +1,4 @@
-"""Normalisations by means and deviations of rows: LayerNorm, RMSNorm, InstanceNorm, GroupNorm."""
+"""Normalizations by means and deviations of rows: LayerNorm, RMSNorm, InstanceNorm, GroupNorm."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tpuc_legalise.composer import MOVES, Composed, Composer, Part, compute_type
 from tpuc_legalise.table import TABLE
 
 _LONG = 1 << 11
-"""Elements of a row that one lane works on alone."""
+"""Elements of a row that a single lane should process."""
 _INTO = (*MOVES, top.Add, top.AddConst, top.Mul, top.Pow, top.Reduce, top.Sub)
 
 
 def _normalised(do: Composer, value: Value, first: int, eps: float, *, centred: bool) -> Value:
-    """``(x - mean) / sqrt(variance + eps)`` from dimension `first` on, or without the mean."""
+    """``(x - mean) / sqrt(variance + eps)`` over the dimensions from `first` on; optionally without the mean."""
     axes = tuple(range(first, value.tensor.rank))
     # A short mean is rounded as the values are: what is left of it goes in a second step.
     for _ in range((1 if compute_type(do.node) == "f32" else 2) if centred else 0):
@@ -29,7 +29,7 @@ def _normalised(do: Composer, value: Value, first: int, eps: float, *, centred: 
 
 
 def _affine(do: Composer, value: Value, parts: Sequence[Part], shape: Sequence[int]) -> list[Value]:
-    """Times the weight, plus the bias, as far as they are there, in the result's extents."""
+    """Times the weight, plus the bias, if present, broadcast to the result's extents."""
     dims = do.node.result_type.dims
     given = [(op, part) for op, part in zip((top.Mul(), top.Add()), parts, strict=False) if part is not None]
     for index, (op, part) in enumerate(given):
@@ -55,7 +55,7 @@ class LastDimensions(Composed[top.LayerNorm]):
 
 @TABLE.legalises(top.InstanceNorm, top.GroupNorm)
 class PerChannel(Composed[top.GroupNorm]):
-    """Over groups of channels, seen as rows; weight and bias are per channel."""
+    """Over groups of channels as rows; weight and bias are per channel."""
 
     into = _INTO
 
@@ -75,7 +75,7 @@ class PerChannel(Composed[top.GroupNorm]):
 
 
 def _spread(node: LoweringNode, rows: int) -> tuple[int, ...] | None:
-    """`[rows, parts, extent]` of rows that are long and would leave more than half of the chip's lanes empty."""
+    """`[rows, parts, extent]` from long rows that would leave more than half of the chip's lanes empty."""
     assert node.chip is not None
     lanes, extent = node.chip.lanes, node.operand_types[0].size // rows
     if rows >= lanes // 2 or extent <= _LONG:

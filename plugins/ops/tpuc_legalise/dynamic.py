@@ -1,4 +1,4 @@
-"""Quantisation by the range that the operand turns out to have: whole numbers in floats."""
+"""Dynamic quantization by the range of the operand: integers stored as floats."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from tpuc_legalise.composer import MANTISSA_BITS, MOVES, Composed, Composer, Par
 from tpuc_legalise.table import TABLE
 
 _LEAST = 2.0**-100
-"""A range that is not empty has a scale of at least this."""
+"""Smallest scale of a nonempty range."""
 _HALVES = 1.5 * 2.0**22
-"""Added to a small float32 number and taken off, it leaves the nearest multiple of a half."""
+"""Adding it to a small float32 number and subtracting it again rounds to a multiple of one half."""
 
 
 @TABLE.legalises(top.DynamicQuantizeLinear)
 class DynamicQuantizeLinearAny(Composed[top.DynamicQuantizeLinear]):
-    """The extremes give the scale. Quotients are those of float32, rounded once, where compositions are of float32."""
+    """The extremes determine the scale. Quotients are those of float32, rounded once, where compositions use
+    float32.
+    """
 
     into = (
         *MOVES,
@@ -62,7 +64,7 @@ class DynamicQuantizeLinearAny(Composed[top.DynamicQuantizeLinear]):
 
 
 def is_never_negative(value: Value) -> bool:
-    """Is it what a relu leaves, moved perhaps?"""
+    """True for the result of a relu, possibly moved."""
     producer = value.defining
     if producer is None:
         return False
@@ -77,7 +79,7 @@ def is_never_negative(value: Value) -> bool:
 
 
 def _greatest(do: Composer, x: Value) -> Value:
-    """Of all elements; of images that of every channel first, which stays where the image is."""
+    """The largest element; for images that of every channel first, which stays where the image is."""
     rank = x.tensor.rank
     if rank == 4 and x.tensor.dims[0] == 1 and x.tensor.dims[1] > 3:
         _, _, h, w = x.tensor.dims
@@ -91,7 +93,7 @@ def _greatest(do: Composer, x: Value) -> Value:
 
 
 def _steps_of(do: Composer, span: Value) -> Value:
-    """The range over the number of its steps, rounded once."""
+    """The range divided by the number of steps, rounded once."""
     span = do(top.MaxConst(const_val=STEPS * _LEAST), span)
     if not _is_single(do):  # 1 / 255 is nearly 1 / 256 + 1 / 65536, which short floats hold
         return do(top.Add(), *(do(top.MulConst(const_val=1 / parts), span) for parts in (2**8, 2**16)))
@@ -103,22 +105,22 @@ def _steps_of(do: Composer, span: Value) -> Value:
 
 
 def _is_single(do: Composer) -> bool:
-    """Are compositions computed in float32?"""
+    """True if compositions are computed in float32."""
     return MANTISSA_BITS[compute_type(do.node)] == 24
 
 
 def _halves(do: Composer, value: Value) -> tuple[Value, Value]:
-    """Two numbers of 12 bits each whose sum it is: products with numbers of 12 bits are exact."""
+    """Two numbers of 12 bits each with the given sum: products with 12-bit numbers are exact."""
     far = do(top.MulConst(const_val=float(2**12 + 1)), value)
     upper = do(top.Sub(), far, do(top.Sub(), far, value))
     return upper, do(top.Sub(), value, upper)
 
 
 class _Divider:
-    """Quotients by a computed number, rounded to whole ones.
+    """Quotients by a computed number, rounded to integers.
 
-    The product with the reciprocal is a little off, which matters beside halves. In float32 the multiple of a half that
-    is nearest to it is taken off exactly; what is left is small, so that the sum of both is the quotient, rounded once.
+    The product with the reciprocal is slightly off, which matters near halves. In float32 the nearest multiple of one
+    half is subtracted exactly; the remainder is small, so that the sum of both is the quotient, rounded once.
     """
 
     def __init__(self, do: Composer, scale: Value) -> None:

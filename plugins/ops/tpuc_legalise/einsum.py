@@ -1,4 +1,4 @@
-"""Einstein's sums as products of matrices, one operand after the other."""
+"""Einstein summation as matrix products, one operand after the other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class _Term:
 
 @TABLE.legalises(top.Einsum)
 class EinsumAny(Composed[top.Einsum]):
-    """Labels of both operands that are still needed are batches, others of both are summed by the product."""
+    """Labels of both operands that are still needed are batch dimensions; other common ones are summed by the
+    product.
+    """
 
     into = (*MOVES, top.MatMul, top.Reduce)
 
@@ -58,7 +60,7 @@ def _dims(value: Value | Array) -> tuple[int, ...]:
 
 
 def _summed(do: Composer, term: _Term, needed: set[str]) -> _Term:
-    """Without the labels that nobody needs."""
+    """Sum over the labels that are not needed any more."""
     for label in [label for label in term.labels if label not in needed]:
         axis = term.labels.index(label)
         labels = term.labels.replace(label, "")

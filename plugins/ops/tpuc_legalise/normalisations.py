@@ -1,4 +1,4 @@
-"""Normalisations by sums over channels, which are convolutions: Normalize, LRN; BatchNorm with statistics as given."""
+"""Normalizations by sums over channels, computed as convolutions: Normalize, LRN; BatchNorm with given statistics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _images(dims: Sequence[int]) -> tuple[int, int, int, int]:
 
 @TABLE.legalises(top.Normalize)
 class NormalizeAny(Composed[top.Normalize]):
-    """Squares, their sum by a convolution with ones or over whole samples, and the reciprocal root."""
+    """Squares, their sum by a convolution with ones or over whole samples, and the reciprocal square root."""
 
     into = (*MOVES, top.AddConst, top.Conv, top.Mul, top.Pow, top.Reduce)
 
@@ -54,7 +54,7 @@ class NormalizeAny(Composed[top.Normalize]):
 
 @TABLE.legalises(top.LRN)
 class LRNAny(Composed[top.LRN]):
-    """Squares of neighbouring channels are summed by a convolution whose filter is a band of ones."""
+    """Squares of neighboring channels are summed by a convolution whose filter is a band of ones."""
 
     into = (*MOVES, top.Conv, top.Mul, top.Pow)
 
@@ -85,7 +85,7 @@ def _band(channels: int, size: int) -> Array:
 
 @TABLE.legalises(top.BatchNorm)
 class BatchNormAny(Composed[top.BatchNorm]):
-    """By differences and products: statistics that are constant became a Scale or part of a convolution before."""
+    """Differences and products: constant statistics have become a Scale or part of a convolution before."""
 
     into = (*MOVES, top.Add, top.AddConst, top.Mul, top.Pow, top.Relu, top.Sub)
 

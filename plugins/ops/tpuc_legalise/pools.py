@@ -1,6 +1,6 @@
-"""Pooling over one dimension or three as pooling over images, in one step where that is possible, else in two.
+"""Pools over one or three dimensions as image pools, in one step where possible, else in two.
 
-Where the result goes without the pooled dimensions, they are taken off behind.
+Pooled dimensions that the result does not keep are removed afterwards.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class _Axis:
 
     @property
     def is_whole(self) -> bool:
-        """Is there one window, which covers all of it?"""
+        """True if one window covers all of it."""
         return self.kernel == self.size and not self.before and not self.after
 
     @property
     def is_single(self) -> bool:
-        """Is every element a window of its own?"""
+        """True if every element is a window of its own."""
         return self.kernel == self.stride == 1 and not self.before and not self.after
 
     def joined(self, inner: _Axis) -> _Axis | None:
-        """This dimension and the next as one; None where windows over it would not be those over both."""
+        """This dimension merged with the next; None where windows over it would differ from windows over both."""
         size = self.size * inner.size
         if self.is_whole and inner.is_whole:
             return _Axis(size, size, 1, 0, 0)
@@ -54,7 +54,7 @@ _ROW = _Axis(1, 1, 1, 0, 0)
 
 @dataclass(frozen=True)
 class _Pools(Generic[PoolT]):
-    """Builds what takes the place of one node."""
+    """Builds the replacement of one node."""
 
     node: LoweringNode[PoolT]
     build: LegalisationBuilder
@@ -69,7 +69,7 @@ class _Pools(Generic[PoolT]):
     def pooled(
         self, value: Value, down: _Axis, across: _Axis, result: TensorType, name: str, mode: str | None, *, last: bool
     ) -> Value:
-        """Over all images of `value`, whose channels are what the two dimensions leave; `result`: the element."""
+        """Pool all images of `value`, with the two other dimensions as channels; `result`: the element type."""
         node = self.node
         n, size = node.operand_types[0].dims[0], down.size * across.size
         images = (n, value.tensor.size // (n * size), down.size, across.size)
@@ -87,10 +87,10 @@ class _Pools(Generic[PoolT]):
 
 
 class VolumePool(Legalisation[PoolT]):
-    """Base: over rows and columns first, then over the depth, where a row of windows is as long as an image.
+    """Base: pool over rows and columns first, then over the depth, with windows over images of one row.
 
-    Windows over two dimensions can be those over three: where all elements of one are windows of their own, or where
-    two neighbours are covered whole. Such a pool keeps the node's mode.
+    A two-dimensional pool can replace a three-dimensional one where all elements along one dimension are windows of
+    their own, or where two adjacent dimensions are covered whole. Such a pool keeps the node's mode.
     """
 
     def refuse(self, node: LoweringNode[PoolT]) -> str | None:
@@ -125,7 +125,7 @@ class VolumePool(Legalisation[PoolT]):
 
 @TABLE.legalises(top.MaxPool)
 class MaxVolumes(VolumePool[top.MaxPool]):
-    """Maxima are values of the operand, whatever its type."""
+    """Maxima are values of the operand, with its type."""
 
     into = (top.MaxPool, top.Reshape)
 
@@ -135,8 +135,8 @@ class MaxVolumes(VolumePool[top.MaxPool]):
 
 @TABLE.legalises(top.AvgPool)
 class MeanVolumes(VolumePool[top.AvgPool]):
-    """Means of means: how many elements of a window count is a product of numbers along each dimension, also beside
-    padding. Two steps are computed in floats, so that integers are rounded once; a chip without floats rounds twice.
+    """Means of means: the number of counted elements in a window is a product over the dimensions, also at the padding.
+    Two steps are computed in floats, so that integers are rounded once; a chip without floats rounds twice.
     """
 
     into = (top.AvgPool, top.Reshape)

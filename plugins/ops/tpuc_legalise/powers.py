@@ -1,4 +1,4 @@
-"""Powers, quotients and functions that are made of others."""
+"""Powers, quotients and functions composed of others."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tpuc_legalise.composer import MOVES, Composed, Composer, Part
 from tpuc_legalise.table import TABLE
 
 _MOST_FACTORS = 8
-"""Magnitudes of whole exponents up to here are products; those of more factors lose more than a logarithm does."""
+"""Integer exponents up to this are products; with more factors these lose more precision than a logarithm."""
 _LEAST = 2.0**-126
-"""The least normal number: its logarithm is finite."""
+"""The smallest normal number: its logarithm is finite."""
 _GREATEST = 255 * 2.0**120
-"""The greatest number of bf16, instead of infinity."""
+"""The largest number of bf16, in place of infinity."""
 
 
 @TABLE.legalises(top.Reciprocal)
 class ReciprocalAny(Composed[top.Reciprocal]):
-    """The quotient of a number."""
+    """The quotient of a number and the operand."""
 
     into = (*MOVES, top.Div)
 
@@ -38,8 +38,8 @@ class ReciprocalAny(Composed[top.Reciprocal]):
 
 @TABLE.legalises(top.Pow)
 class PowAny(Composed[top.Pow]):
-    """1 for exponent 0, products for small whole exponents, else ``e**(exponent * log x)``: of magnitudes where the
-    exponent is whole, with the sign of x where it is odd, and of positive x where it is not whole.
+    """1 for exponent 0, products for small integer exponents, else ``e**(exponent * log x)``: of magnitudes for integer
+    exponents, with the sign of x for odd ones, and of positive x for other exponents.
     """
 
     into = (*MOVES, top.Abs, top.Clip, top.Div, top.Exp, top.Log, top.Mul, top.MulConst)
@@ -69,7 +69,7 @@ def _exponential(do: Composer, exponent: float, x: Value, *, last: bool) -> Valu
 
 
 def _product(do: Composer, x: Value, count: int, *, last: bool = False) -> Value:
-    """`x` times itself, with as few products as halving takes."""
+    """A power of `x` by repeated squaring."""
     if count == 1:
         return x
     half = _product(do, x, count // 2)
@@ -79,8 +79,10 @@ def _product(do: Composer, x: Value, count: int, *, last: bool = False) -> Value
 
 @TABLE.legalises(top.Pow2, top.Pow3)
 class Pow3Any(Composed[Op]):
-    """``e**(exponent * log |base|)``, with the sign of the base where the exponent is odd; 0 is 1 by exponent 0, 0 by
-    those above and infinite by those below. Bases below 0 take whole exponents.
+    """``e**(exponent * log
+    base
+    )``, with the sign of the base for odd exponents; 0 to the power 0 is 1, to positive powers 0 and to negative powers
+    infinite. Negative bases require integer exponents.
     """
 
     into = (
@@ -101,8 +103,8 @@ class Pow3Any(Composed[Op]):
 
 
 class _Power:
-    """One power of a base and an exponent; what is constant is computed here, and steps that it makes needless are
-    left out.
+    """One power of a base and an exponent; constants are computed here, and steps that they make unnecessary are
+    omitted.
     """
 
     def __init__(self, do: Composer, base: Value | Array, exponent: Value | Array) -> None:
@@ -123,26 +125,26 @@ class _Power:
         return power
 
     def _base(self, test: Callable[[Array], Array], mode: str) -> Value | Array:
-        """Where the base compares so to 0, as 1 and 0."""
+        """A comparison of the base with 0, as 1 and 0."""
         if isinstance(self.base, Value):
             return self.do(top.CompareConst(mode=mode, const_val=0.0), self.base)
         return test(self.base).astype(np.float32)
 
     def _logarithm(self) -> Value | Array:
-        """Of the magnitude, which counts as the least number where it is 0."""
+        """The logarithm of the magnitude, with the smallest number in place of 0."""
         if isinstance(self.base, Value):
             return self.do(top.Log(), self.do(top.MaxConst(const_val=_LEAST), self.do(top.Abs(), self.base)))
         return elementary.log(np.maximum(np.abs(self.base.astype(np.float64)), _LEAST)).astype(np.float32)
 
     def _odd(self) -> Value | Array:
-        """1 where the exponent is an odd number, 0 where it is even."""
+        """1 where the exponent is an odd integer, 0 where it is even."""
         if not isinstance(self.exponent, Value):
             return np.mod(self.exponent, np.float32(2))
         halves = self.do(top.Floor(), self.do(top.MulConst(const_val=0.5), self.exponent))
         return self.do(top.Sub(), self.exponent, self.do(top.MulConst(const_val=2.0), halves))
 
     def _of_zero(self) -> Value | Array:
-        """0 to the exponent."""
+        """0 to the power of the exponent."""
         do, exponent = self.do, self.exponent
         assert do.node.chip is not None
         infinite = np.float32(np.inf if do.node.chip.has_infinity else _GREATEST)
@@ -155,7 +157,7 @@ class _Power:
 
 
 def _ranked(do: Composer, part: Part) -> Value | Array:
-    """A value without dimensions as one element along one."""
+    """A scalar as one element along one dimension."""
     if isinstance(part, Value):
         return part if part.tensor.rank else do.reshape(part, 1)
     return np.atleast_1d(np.asarray(part, np.float32))

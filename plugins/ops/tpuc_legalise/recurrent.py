@@ -1,4 +1,4 @@
-"""Recurrent layers step by step: the inputs' gates of all steps in one product, then one set of ops per step."""
+"""Recurrent layers step by step: the input gates of all steps in one product, then one set of ops per step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_legalise.composer import MOVES, Composed, Composer, Part
 from tpuc_legalise.table import TABLE
 
 MOST_STEPS = 128
-"""Each is a dozen ops."""
+"""Each step is a dozen ops."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class _Way:
     c: Value | None
 
     def run(self, gates: Sequence[Value]) -> tuple[list[Value], Value | None]:
-        """Every h in the order of the steps, and the last c."""
+        """Every h in step order, and the last c."""
         h, c = self.h, self.c
         outputs: list[Value] = []
         for of_x in gates:
@@ -63,7 +63,7 @@ class _Way:
         return do(top.Mul(), o, do(top.Tanh(), cell)), cell
 
     def _gru(self, of_x: Value, h: Value | None) -> Value:
-        """Gates in the order update, reset, hidden; `bias` is what the recurrence adds to the hidden one."""
+        """Gates in the order update, reset, hidden; `bias` is added to the recurrent part of the hidden gate."""
         assert isinstance(self.op, top.GRU)
         do, hidden = self.do, self.op.hidden_size
         of_h = None if h is None else self._product(h, self.recurrence[: 2 * hidden])
@@ -133,7 +133,7 @@ class RecurrentAny(Composed[top.LSTM]):
         number: int,
         x: Value,
     ) -> tuple[_Way, Value]:
-        """One direction, and the inputs' gates of all steps."""
+        """One direction, and the input gates of all steps."""
         op = node.op
         weight, recurrence = np.asarray(parts[1]), np.asarray(parts[2])
         rows, hidden = weight.shape[1], op.hidden_size

@@ -1,4 +1,4 @@
-"""Regions of images: bilinear samples along rows and columns are products with matrices of computed weights."""
+"""Regions of images: bilinear samples along rows and columns as products with computed weight matrices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_legalise.table import TABLE
 
 @TABLE.legalises(top.RoiAlign)
 class RoiAlignAny(Sampled[top.RoiAlign]):
-    """Means of cells: weights of rows, and those of columns, each averaged over the samples of a cell."""
+    """Means of cells: weights of rows, and of columns, each averaged over the samples of a cell."""
 
     into = (
         *MOVES,
@@ -75,7 +75,7 @@ class RoiAlignAny(Sampled[top.RoiAlign]):
         return [do.permute(cells, 0, 2, 1, 3, last=True)]
 
     def _weights(self, do: Composer, op: top.RoiAlign, start: Value, end: Value, cells: int, extent: int) -> Value:
-        """`[regions, cells, extent]`: what each element adds to the mean of a cell."""
+        """`[regions, cells, extent]`: the weight of each element in the mean of a cell."""
         count, samples = start.tensor.dims[0], op.sampling_ratio
         span = do(top.Sub(), end, start)
         if not op.align_corners:

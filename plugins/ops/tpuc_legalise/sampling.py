@@ -1,4 +1,4 @@
-"""Values of images at computed places: gathered rows of all channels, weighted; regions as products of matrices."""
+"""Sample images at computed positions: gathered rows of all channels, weighted; regions as matrix products."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ AXES = (
     top.Sub,
     top.SubConst,
 )
-"""What places along an axis are computed with."""
+"""How positions along an axis are computed."""
 
 
 @dataclass(frozen=True)
 class _Tap:
-    """Whole-numbered places along one dimension, and what they weigh (None: 1)."""
+    """Integer positions along one dimension, and their weights (None: 1)."""
 
     place: Value
     weight: Value | None
@@ -44,7 +44,7 @@ class _Tap:
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension of the images: how places along it are made and kept within it."""
+    """One dimension of the images: how positions along it are computed and limited."""
 
     do: Composer
     size: int
@@ -52,13 +52,13 @@ class Axis:
     align_corners: bool
 
     def place(self, grid: Value) -> Value:
-        """From -1 .. 1 to elements."""
+        """Convert from -1 .. 1 to elements."""
         span = self.size - 1 if self.align_corners else self.size
         scaled = self.do(top.MulConst(const_val=span / 2), grid)
         return self.do(top.AddConst(const_val=(self.size - 1) / 2), scaled)
 
     def folded(self, place: Value) -> Value:
-        """Within the image, unless zeros are outside."""
+        """Move positions into the image, unless zeros are outside."""
         do, last = self.do, self.size - 1
         if self.padding_mode == "reflection":
             low, high = (0.0, float(last)) if self.align_corners else (-0.5, last + 0.5)
@@ -75,7 +75,7 @@ class Axis:
         return place
 
     def within(self, tap: _Tap) -> _Tap:
-        """A place of the image; outside it weighs nothing."""
+        """Limit a position to the image; outside its weight is 0."""
         do = self.do
         place = do(top.Clip(min=0.0, max=float(self.size - 1)), tap.place)
         if self.padding_mode != "zeros":
@@ -84,11 +84,11 @@ class Axis:
         return _Tap(place, inside if tap.weight is None else do(top.Mul(), tap.weight, inside))
 
     def _rounded(self, place: Value) -> Value:
-        """The nearest whole number; the chip takes -0 for another number than 0, and -0 + 0 is 0."""
+        """The nearest integer; the chip distinguishes -0 from 0, and -0 + 0 is 0."""
         return self.do(top.AddConst(const_val=0.0), self.do(top.Round(), place))
 
     def taps(self, mode: str, place: Value) -> list[_Tap]:
-        """The elements that a place is made of."""
+        """The elements that contribute to a position."""
         do = self.do
         if mode == "nearest":
             return [self.within(_Tap(self._rounded(self.folded(place)), None))]
@@ -151,7 +151,7 @@ def table_of_places(do: Composer, x: Value) -> Value:
 
 
 class Sampled(Composed[OpT]):
-    """Base: places between elements, of which a short float keeps too few digits."""
+    """Base: positions between elements, for which narrow floats have too few digits."""
 
     def fits(self, chip: ChipDescription) -> bool:
         return chip.compute_type == "f32"
@@ -159,7 +159,7 @@ class Sampled(Composed[OpT]):
 
 @TABLE.legalises(top.GridSampler)
 class GridSamplerAny(Sampled[top.GridSampler]):
-    """Every tap is a gather of rows of channels; what lies outside weighs nothing."""
+    """Every tap is a gather of channel rows; outside its weight is 0."""
 
     into = (*MOVES, top.Add, top.Gather, top.Mul, *AXES)
 
@@ -191,7 +191,7 @@ class GridSamplerAny(Sampled[top.GridSampler]):
 
 @TABLE.legalises(top.MaxPoolWithMask)
 class MaxPoolWithMaskAny(Composed[top.MaxPoolWithMask]):
-    """The maximum, then from the last tap to the first: where the tap is the maximum, its place."""
+    """The maximum, then the taps in reverse order: where a tap equals the maximum, its position."""
 
     into = (*MOVES, top.Compare, top.MaxPool, top.Pad, top.Where)
 

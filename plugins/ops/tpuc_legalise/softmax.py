@@ -15,7 +15,7 @@ from tpuc_legalise.table import TABLE
 
 @TABLE.legalises(top.Softmax)
 class SoftmaxAny(Composed[top.Softmax]):
-    """Exponentials of what is left below the maximum, over their sum."""
+    """Exponentials of the differences from the maximum, divided by their sum."""
 
     into = (*MOVES, top.Div, top.Exp, top.Log, top.MulConst, top.Reduce, top.Sub)
 

@@ -1,4 +1,4 @@
-"""Quantisation that a network states where no pass could make types of it: whole numbers in floats."""
+"""QuantizeLinear and DequantizeLinear that no pass could absorb into types: integers stored as floats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_legalise.table import TABLE
 
 @TABLE.legalises(top.QuantizeLinear)
 class QuantizeLinearAny(Composed[top.QuantizeLinear]):
-    """A product with the reciprocal scale, rounded, moved by the zero point and cut off."""
+    """A product with the reciprocal scale, rounded, plus the zero point, saturated."""
 
     into = (top.Add, top.AddConst, top.Clip, top.Mul, top.MulConst, top.Round)
 
@@ -31,7 +31,7 @@ class QuantizeLinearAny(Composed[top.QuantizeLinear]):
 
 @TABLE.legalises(top.DequantizeLinear)
 class DequantizeLinearAny(Composed[top.DequantizeLinear]):
-    """The distance to the zero point times the scale."""
+    """The difference from the zero point times the scale."""
 
     into = (top.Add, top.AddConst, top.Mul, top.MulConst)
 

@@ -1,4 +1,4 @@
-"""Windows over one dimension: the same op over images of one row."""
+"""Windows over one dimension as the same op over images with one row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_ops import top
 from tpuc_legalise.table import TABLE
 
 _OF_A_ROW = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "inserts": 0}
-"""Attributes of one number per dimension, and what rows have."""
+"""Attributes with one number per dimension, and their values for the row dimension."""
 _RANK = 3
 
 

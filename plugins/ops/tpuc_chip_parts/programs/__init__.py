@@ -1,4 +1,4 @@
-"""What programs in C++ and Python need to know of one network: `network.hpp` and `network.py`.
+"""Generate the description of a network for programs in C++ and Python: `network.hpp` and `network.py`.
 
 A chip adds `run.cpp` and `run.py`, which are the same for every network: they call its runtime.
 """
@@ -16,20 +16,18 @@ from tpuc.api import LoadedModel, ScalarType, TensorInfo, Uniform
 from tpuc.api.boundary import Preprocess
 
 PIXELS, VALUES, STORED = "pixels", "values", "stored"
-"""What the file for an input holds: bytes of decoded pixels, floats as the network means them, or what is stored."""
+"""The contents of an input file: decoded pixels as bytes, the network's real values as floats, or stored values."""
 COLOURS = ("rgb", "bgr", "gray")
 RANK, ROW = 4, 7
 PROGRAMS = ("run.cpp", "run.py")
-"""What a chip's package brings."""
+"""The files in a chip's package."""
 COMMON = ("picture.hpp", "riscv64-musl.cmake", "aarch64.cmake")
-"""The same for all networks and chips."""
+"""The files for all networks and chips."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """The vendor's runtime as the files that build the program name it: where it usually is, a header of it, and the
-    libraries to link.
-    """
+    """The vendor's runtime for build files: its usual location, one of its headers, and the libraries to link."""
 
     folder: str
     header: str
@@ -38,17 +36,17 @@ class Runtime:
 
 @dataclass(frozen=True)
 class Input:
-    """What the programs know of an input."""
+    """The description of an input for the programs."""
 
     info: TensorInfo
     form: str
     preprocess: Preprocess
     shows: bool = False
-    """Can a picture be given?"""
+    """True if the input accepts pictures."""
 
     @staticmethod
     def of(info: TensorInfo, preprocess: Preprocess | None) -> Input:
-        """Pixels where somebody described them and the file computes with what they become."""
+        """Pixels where preprocessing is described and the file takes its results."""
         if preprocess is not None and _has_colors(info, preprocess):
             if _takes_values(info):
                 return Input(info, PIXELS, preprocess, shows=True)
@@ -58,17 +56,17 @@ class Input:
 
     @property
     def channels(self) -> int:
-        """Of a pixel."""
+        """Number of channels per pixel."""
         return self.info.shape[1 if self.is_planar else 3] if self.shows else 1
 
     @property
     def is_planar(self) -> bool:
-        """Do the channels lie in planes in the input?"""
+        """True for planar channels."""
         return self.shows and self.preprocess.layout == "nchw"
 
     @property
     def is_turned(self) -> bool:
-        """Does the network take blue first? The files have red first."""
+        """True if the network takes blue first; the files have red first."""
         return self.shows and self.preprocess.pixel_format == "bgr" and self.channels > 1
 
     @property
@@ -78,7 +76,7 @@ class Input:
         return rows, columns
 
     def per_channel(self, values: tuple[float, ...]) -> tuple[float, ...]:
-        """Means or scales, one for each channel; one for all is repeated."""
+        """Means or scales, one per channel; a single one is repeated."""
         return tuple(values[index % len(values)] for index in range(self.channels))
 
 
@@ -90,7 +88,7 @@ def programs(
     described: Mapping[str, Preprocess],
     labels: Sequence[str],
 ) -> Mapping[str, str]:
-    """The texts of all files by their names; `package` holds those of the chip, `run.cpp` and `run.py`."""
+    """The text of all files by name; `package` contains the chip's `run.cpp` and `run.py`."""
     inputs = [Input.of(info, described.get(info.name)) for info in loaded.inputs]
     about = [f"{place}. {_about(one)}" for place, one in enumerate(inputs, 1)]
     cpp = {
@@ -138,12 +136,12 @@ def _has_colors(info: TensorInfo, preprocess: Preprocess) -> bool:
 
 
 def _takes_bytes(info: TensorInfo) -> bool:
-    """Is what is stored the bytes of pixels, which the file normalizes?"""
+    """True if the stored values are pixel bytes, which the file normalizes."""
     return info.frame is None and _type(info) == "u8" and _quantisation(info) == (1.0, 0)
 
 
 def _takes_values(info: TensorInfo) -> bool:
-    """Can floats be given? Images of cameras, and integers that mean themselves, are given as they are."""
+    """True if floats are accepted. Camera images and unscaled integers must be stored ones."""
     if info.frame is not None:
         return False
     if isinstance(info.element, Uniform):
@@ -152,7 +150,7 @@ def _takes_values(info: TensorInfo) -> bool:
 
 
 def _has_rows(info: TensorInfo) -> bool:
-    """Are these rows of objects or classes, as `DetectionOutput` gives them?"""
+    """True for rows of detections or classes, as from `DetectionOutput`."""
     return len(info.shape) == RANK and info.shape[1] == 1 and info.shape[3] == ROW and _type(info) == "f32"
 
 
@@ -175,7 +173,7 @@ def _bounds(info: TensorInfo) -> tuple[int, int]:
 
 
 def _type(info: TensorInfo) -> str:
-    """The name of the stored type; bits that mean themselves and indices are integers too."""
+    """The name of the stored type; raw bits and indices are integers, too."""
     element = info.element
     if isinstance(element, Uniform):
         return f"{'i' if element.bounds[0] < 0 else 'u'}{element.storage.bits}"
@@ -256,7 +254,7 @@ def _python_tensor(info: TensorInfo) -> dict[str, Any]:
 
 
 def _c_string(text: str) -> str:
-    """A literal of C++ with the bytes of UTF-8 or of a file's name, and without trigraphs."""
+    """A C++ string literal with the bytes of UTF-8 or of a file name, without trigraphs."""
     plain = (
         chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
         for byte in text.encode("utf-8", errors="surrogateescape")
