@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -30,6 +29,7 @@ from tests import nightly
 from tests.models import resnet8
 from tests.models.networks import network  # a fixture
 from tests.name_index import NameIndex
+from tests.vendor_runs import VendorRunError, VendorRuns
 
 __all__ = ["network"]
 
@@ -320,12 +320,20 @@ def sample_bmodel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(scope="session")
-def oracle_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of oracle tools, after one real run of the vendor's runtime on a sample."""
+def vendor_runs(request: pytest.FixtureRequest) -> Iterator[VendorRuns]:
+    """The processes that run compiled files on the vendor's runtime."""
     folder: Path | None = request.config.getoption("--oracle")
     if folder is None:
         pytest.skip("needs --oracle DIR")
-    folder = folder.resolve()
+    runs = VendorRuns(folder)
+    yield runs
+    runs.close()
+
+
+@pytest.fixture(scope="session")
+def oracle_dir(request: pytest.FixtureRequest, vendor_runs: VendorRuns) -> Path:
+    """The folder of oracle tools, after one real run of the vendor's runtime on a sample."""
+    folder = vendor_runs.tools
     environment = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer")
     if not (environment / "bin" / "python").exists():
         pytest.skip(f"no vendor environment at {environment}: run {folder.name}/setup.sh or set PEER")
@@ -333,7 +341,7 @@ def oracle_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         x, y = sample["x"], sample["y"]
     path: Path = request.getfixturevalue("sample_bmodel")
     try:
-        result = run_file(folder, tmp_path_factory.mktemp("vendor"), path, {"x": x})
+        result = vendor_runs.run(path, {"x": x})
     except VendorRunError as error:
         pytest.skip(f"the vendor environment at {environment} does not work: {error}")
     if not np.array_equal(result["y"], y):
@@ -342,14 +350,14 @@ def oracle_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture
-def run_vendor(oracle_dir: Path, tmp_path: Path) -> RunVendor:
-    """The vendor's runtime in a child process; a refusal, an abort or a hang fails the test with its last words."""
+def run_vendor(oracle_dir: Path, vendor_runs: VendorRuns) -> RunVendor:
+    """The vendor's runtime; a refusal, an abort or a hang fails the test with the last words of the run."""
 
     def run(
         path: Path, inputs: Mapping[str, NDArray[Any]], *, all_tensors: bool = False, timeout: float = 300.0
     ) -> dict[str, NDArray[Any]]:
         try:
-            return run_file(oracle_dir, tmp_path, path, inputs, all_tensors=all_tensors, timeout=timeout)
+            return vendor_runs.run(path, inputs, all_tensors=all_tensors, timeout=timeout)
         except VendorRunError as error:
             pytest.fail(f"the vendor's runtime on {path.name}: {error}")
 
@@ -374,28 +382,3 @@ def resnet8_onnx(model_data: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     path = tmp_path_factory.mktemp("resnet8") / "resnet8.onnx"
     path.write_bytes(resnet8.from_tflite(model_data / resnet8.SOURCE).SerializeToString())
     return path
-
-
-class VendorRunError(Exception):
-    """The vendor's runtime gave no result."""
-
-
-def run_file(
-    oracle: Path,
-    work: Path,
-    path: Path,
-    inputs: Mapping[str, NDArray[Any]],
-    *,
-    all_tensors: bool = False,
-    timeout: float = 300.0,
-) -> dict[str, NDArray[Any]]:
-    source, target = work / "vendor_in.npz", work / "vendor_out.npz"
-    target.unlink(missing_ok=True)
-    np.savez(source, **inputs)
-    command = [sys.executable, str(oracle / "run_file.py"), str(path), str(source), str(target)]
-    command += ["--timeout", str(timeout), *(["--all"] if all_tensors else [])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode or not target.exists():
-        raise VendorRunError((done.stderr or done.stdout).strip()[-2000:] or f"exit status {done.returncode}")
-    with np.load(target) as arrays:
-        return dict(arrays)

@@ -30,7 +30,7 @@ def main() -> None:
         asked = json.loads(line)
         runs = [(chip, mode) for chip, mode in asked["runs"]]
         with tempfile.TemporaryDirectory() as folder:
-            run_vendor = vendor_of(Path(asked["oracle"]), Path(folder)) if asked["oracle"] else None
+            run_vendor = vendor_of(Path(asked["oracle"])) if asked["oracle"] else None
             for verdict in verdicts(asked["seed"], runs, Path(folder), run_vendor):
                 print(json.dumps([verdict.kind, verdict.cause, verdict.said[-3000:]]), file=answers, flush=True)
 

@@ -38,7 +38,7 @@ def main() -> int:
         subject = Subject(model, _samples(model, arguments.values), Path(folder))
         verdict = judged(partial(check_import, subject), subject)
         if arguments.chip and subject.module is not None:
-            run = vendor_of(arguments.oracle, Path(folder)) if arguments.oracle else None
+            run = vendor_of(arguments.oracle) if arguments.oracle else None
             verdict = judged(partial(check_chip, subject, arguments.chip, arguments.quantize, run), subject)
     click.echo(f"tpuc: {verdict.kind}: {verdict.cause}", err=True)
     click.echo(verdict.said, err=True)

@@ -10,7 +10,7 @@ import pytest
 from tests.chips.bm1684x.oracle_runner import OracleRunner
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runner(oracle_dir: Path) -> Iterator[OracleRunner]:
     """The vendor's model, which instructions are given to one by one."""
     with OracleRunner(oracle_dir) as runner:

@@ -11,7 +11,7 @@ from tpuc_cv183x.chip import CV183X
 from tests.chips.cv18.oracle_runner import OracleRunner
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runner(oracle_dir: Path) -> Iterator[OracleRunner]:
     """The vendor's model, which instructions are given to one by one."""
     with OracleRunner(oracle_dir, CV183X) as runner:

@@ -20,8 +20,9 @@ from tpuc_driver.session import Session
 
 from tests.chips.cv18.networks import MODES, build
 from tests.chips.cv18xx import NAMES, TARGETS
-from tests.conftest import RunVendor, VendorRunError, run_file
+from tests.conftest import RunVendor
 from tests.models.networks import Network
+from tests.vendor_runs import VendorRunError, VendorRuns
 
 pytestmark = pytest.mark.interop
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits"
@@ -48,7 +49,7 @@ def test_the_runtime_takes_files_for_itself_and_for_older_ones(
 @pytest.mark.parametrize("target", TARGETS, ids=NAMES)
 @pytest.mark.parametrize("version", [*TAKEN, (1, 5, 0), (1, 255, 0), (2, 5, 0)], ids=str)
 def test_the_runtime_refuses_what_is_refused_here(
-    target: Target, version: Version, oracle_dir: Path, tmp_path: Path
+    target: Target, version: Version, oracle_dir: Path, vendor_runs: VendorRuns, tmp_path: Path
 ) -> None:
     path = _compiled(target.name, "1.4", tmp_path / "net.cvimodel")
     model = CviModel.from_bytes(path.read_bytes(), target)
@@ -57,7 +58,7 @@ def test_the_runtime_refuses_what_is_refused_here(
     assert (refused is None) == (version in TAKEN)
     told = nullcontext() if refused is None else pytest.raises(VendorRunError, match=re.escape(refused))
     with told:
-        run_file(oracle_dir, tmp_path, path, {"image": np.zeros((1, 1, 8, 8), np.float32)})
+        vendor_runs.run(path, {"image": np.zeros((1, 1, 8, 8), np.float32)})
 
 
 @pytest.mark.parametrize("mode", MODES)
