@@ -252,6 +252,19 @@ def _resize(draw: Draw, x: Sequence[str]) -> str | None:
     return draw.do("Resize", [x[0], "", scales], **kind)
 
 
+def _resample(draw: Draw, x: Sequence[str]) -> str | None:
+    """To any extents: up, down, or one and the other."""
+    if len(draw.dims) != 4:
+        return None
+    sizes = draw.integers("sizes", [*draw.dims[:2], *(int(draw.rng.integers(1, 3 * one)) for one in draw.dims[2:])])
+    kind = {"coordinate_transformation_mode": draw.pick("half_pixel", "asymmetric", "align_corners")}
+    if draw.pick(False, False, True):
+        kind |= {"mode": "nearest", "nearest_mode": draw.pick("floor", "round_prefer_floor", "ceil")}
+    else:
+        kind["mode"] = "linear"
+    return draw.do("Resize", [x[0], "", "", sizes], **kind)
+
+
 def _transpose(draw: Draw, x: Sequence[str]) -> str:
     return draw.do("Transpose", x[:1], perm=[0, *(int(axis) + 1 for axis in draw.rng.permutation(len(draw.dims) - 1))])
 
@@ -298,6 +311,7 @@ MAKERS: Mapping[str, Maker] = {
     **{op: _reduce(op) for op in ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum")},
     "Reduce to a number": _number,
     "Resize": _resize,
+    "Resize to any extents": _resample,
     "Transpose": _transpose,
     "Reshape": _reshape,
     "Unsqueeze": _unsqueeze,

@@ -74,8 +74,9 @@ def _lean(node: LoweringNode[top.AvgPool]) -> int:
 
 def _strides(node: LoweringNode[top.AvgPool]) -> tuple[int, ...]:
     """1 where there is no second place."""
-    sizes = zip(node.operand_types[0].dims[2:], node.op.kernel_shape, node.op.strides, strict=True)
-    return tuple(1 if size == kernel else step for size, kernel, step in sizes)
+    extents = (node.operand_types[0].dims[2:], node.result_type.dims[2:])
+    sides = zip(*extents, node.op.kernel_shape, node.op.strides, strict=True)
+    return tuple(1 if size == kernel and places == 1 else step for size, places, kernel, step in sides)
 
 
 def product_of_ones(node: LoweringNode[top.AvgPool], build: LoweringBuilder, taps: int) -> Value:

@@ -15,6 +15,7 @@ from tpuc_ops.integers import without_point, zero_point
 
 from tpuc_cv18.lowerings.common import Array, as_bf16
 from tpuc_cv18.lowerings.qdm import QdmProduct, quantise_qdm, stored_qdm
+from tpuc_cv18.lowerings.stated_resizing import FINE, in_steps
 from tpuc_cv18.lowerings.table import TABLE
 
 Pair = tuple[int, int]
@@ -31,13 +32,14 @@ _LARGEST_FACTOR = 8
 @TABLE.lowers(top.Interp, "bf16", "int8")
 class InterpAny(Lowering[top.Interp]):
     """Nearest places of a whole factor are repeated as stored. Linear ones of a whole factor are a depthwise transposed
-    convolution with a triangle, between borders that repeat. Everything else: a product with a matrix per dimension.
+    convolution with a triangle, between borders that repeat. Everything else: a product with a matrix per dimension, of
+    bf16 where bytes are stated or the result's steps are finer than the operand's.
 
-    Shares add up to 1: bytes with a zero point are averaged as if it were 0, and then have it still.
+    Shares add up to 1: bytes with a zero point are moved as if it were 0, and then have it still.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
-        return is_stated(node) and images_refusal(node) is None and _has_whole_shares(node)
+        return is_stated(node) and images_refusal(node) is None
 
     def refuse(self, node: LoweringNode) -> str | None:
         return images_refusal(node)
@@ -48,20 +50,9 @@ class InterpAny(Lowering[top.Interp]):
         if factors is not None:
             lowered = tpu.Upsample(scale_h=factors[0], scale_w=factors[1])
             return [build(lowered, [value], value.tensor.with_shape(dims).at(None))]
-        if node.mode == "int8" and (zero_point(value.tensor) or zero_point(node.quantised_result_type())):
-            return [_without_points(node, build)]
+        if node.mode == "int8" and (is_stated(node) or zero_point(value.tensor) or _is_finer(node)):
+            return [_stated(node, build)]
         return _Resampling(node, build).value()
-
-
-def _has_whole_shares(node: LoweringNode[top.Interp]) -> bool:
-    """Are all shares parts of 1 that bytes count? Others are rounded, and no longer add up to it."""
-    if _repeats(node) is not None:
-        return True
-    op, (_, _, h, w), (_, _, rows, columns) = node.op, node.operand_types[0].dims, node.result_type.dims
-    if _triangles(node) is not None:
-        return _parts_of(_triangle_shares(node)) > 0
-    sides = ((h, rows, op.scale_h), (w, columns, op.scale_w))
-    return all(_parts_of(interpolation_matrix(op, *side)) > 0 for side in sides if side[0] != side[1])
 
 
 def _parts_of(shares: Array) -> int:
@@ -77,21 +68,37 @@ def _reaches(shares: Array, source: Uniform, result: Uniform) -> bool:
     return source.scale < result.scale * parts * room * _NEARLY
 
 
-def _without_points(node: LoweringNode, build: LoweringBuilder) -> Value:
-    """With triangles in the result's type, its zero point and the operand's in the bias; else in the operand's type."""
+def _is_finer(node: LoweringNode) -> bool:
+    """Are steps of the result so much smaller that those of the operand, which averages are rounded to, show?"""
+    element = node.operands[0].tensor.element
+    return isinstance(element, Uniform) and element.scale > FINE * node.quantised_result_type().uniform.scale
+
+
+def _stated(node: LoweringNode[top.Interp], build: LoweringBuilder) -> Value:
+    """Nearest places in the operand's type. Triangles in the result's type where bytes have room for them, its zero
+    point and the operand's in the bias.
+    """
     (value,) = node.operands
     source, wanted = value.tensor, node.quantised_result_type()
+    moves = node.op.mode == "nearest" and source.is_quantised
+    if not (moves or _is_triangular(node, source, wanted)):
+        return in_steps(node, build)
     plain = without_point(source).at(None)
     name = f"{node.name}_shares"
     moved = build(tpu.Reshape(shape=plain.dims), [value], plain, f"{node.name}_bytes")
-    factors = _triangles(node)
-    at_once = factors is not None and _reaches(_triangle_shares(node), source.uniform, wanted.uniform)
-    result = without_point(wanted if at_once else source).with_shape(node.result_type.dims).at(None)
+    result = without_point(source if moves else wanted).with_shape(node.result_type.dims).at(None)
     inner = dataclasses.replace(node, operands=(moved,), operand_types=(plain,), result_types=(result,), name=name)
-    points = (zero_point(source), zero_point(wanted)) if at_once else (0, 0)
+    points = (0, 0) if moves else (zero_point(source), zero_point(wanted))
     (shares,) = _Resampling(inner, InnerBuilder(build, name), points).value()
-    stated = wanted if at_once else source.with_shape(result.dims).at(None)
+    stated = source.with_shape(result.dims).at(None) if moves else wanted
     return build(tpu.Reshape(shape=result.dims), [shares], stated)
+
+
+def _is_triangular(node: LoweringNode[top.Interp], source: TensorType, wanted: TensorType) -> bool:
+    if _triangles(node) is None or not isinstance(source.element, Uniform):
+        return False
+    shares = _triangle_shares(node)
+    return _parts_of(shares) > 0 and _reaches(shares, source.element, wanted.uniform)
 
 
 def _triangles(node: LoweringNode[top.Interp]) -> Pair | None:
