@@ -28,6 +28,7 @@ TABLES: Mapping[type, str] = {
     t.MovesElements: f"{MOVES} Gather",
     t.NoLarger: f"{RESHAPES} AvgPool Concat Depth2Space MaxPool Permute Relu Slice Split Tile Upsample",
     t.PicksElements: f"{MOVES} Gather MaxPool",
+    t.ReadsIndices: "Gather GatherElements GatherND ScatterElements ScatterND",
     t.Rearranges: MOVES,
     t.Reorders: f"{RESHAPES} Permute",
     t.Repeats: "Tile",

@@ -96,6 +96,8 @@ VOLUMES = (2, 3, 5, 6, 7)
 MAXIMA = top.MaxPool(kernel_shape=(2, 3, 2), strides=(1, 1, 1), pads=(1, 1, 0, 0, 2, 1))
 MEANS = top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0, 2, 1))
 CASES: dict[str, Case] = {
+    "gather_nd": Case(top.GatherND(batch_dims=1), ((2, 5, 4),), (np.array([[[1], [-1]], [[0], [4]]], np.float32),)),
+    "gather_elements": Case(top.GatherElements(axis=1), ((2, 5, 4),), (np.array([[[1, -1]], [[0, 4]]], np.float32),)),
     "softmax": Case(top.Softmax(axis=1), ((3, 7),)),
     "softmax_log": Case(top.Softmax(axis=-1, log=True, beta=2.0), ((2, 3, 7),)),
     "layer_norm": Case(top.LayerNorm(axis=-1), ((3, 4, 8),), (filters(8), filters(8, seed=6))),

@@ -76,6 +76,10 @@ class ChoosesElements:
     """Each element of its result is one of some operand, so that they all share one threshold."""
 
 
+class ReadsIndices:
+    """Its second operand holds whole numbers that choose places."""
+
+
 class Concatenates(ChoosesElements):
     """Its result has all elements of all operands, each once."""
 

@@ -8,13 +8,15 @@ from tpuc.api import Module, Pass, PassContext
 
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.lowering.legalizer import Legaliser
+from tpuc_lower.lowering.tables import tabulate
 from tpuc_lower.target.results import FLOAT_SUMS
 
 
 @dataclass(frozen=True)
 class Legalise(Pass):
     """Rewrite, TOP to TOP, every op that has no lowering on the chip, or whose lowering refuses the node, by its
-    legalization; the result may be legalized again. Ops without a legalization stay.
+    legalization; the result may be legalized again. Ops without a legalization stay. Before that, whatever
+    is computed of numbers that only the runtime reads becomes tables (`tables.py`).
 
     Values within a composition have no calibration. They are moved values of a known range, or floats: their ops carry
     `compute_type` and are lowered in that mode, also in an integer network. `mode` as for `convert-top-to-tpu`.
@@ -27,7 +29,9 @@ class Legalise(Pass):
         """See Pass; raises Unsupported with all refusals at once, including ops without any lowering, and UsageError as
         `convert-top-to-tpu`.
         """
-        legaliser = Legaliser(module, Cells.of(context, self.name, self.mode))
+        cells = Cells.of(context, self.name, self.mode)
+        has_tables = tabulate(module, cells)
+        legaliser = Legaliser(module, cells)
         legaliser.run()
         context.leave(FLOAT_SUMS, frozenset(legaliser.float_sums))
-        return legaliser.has_changed
+        return has_tables or legaliser.has_changed

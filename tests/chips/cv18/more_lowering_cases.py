@@ -244,6 +244,19 @@ CHOICES = {
         0,
         **FLOATS,
     ),
+    "gather_columns": LayerCase(
+        top.Gather(axis=1), [Fixed(uniform(5, 9, 3, seed=4)), np.array([8, 0, -2], np.float32)], 0, **FLOATS
+    ),
+    "gather_both": LayerCase(top.Gather(axis=1), [uniform(5, 9, 3, seed=4), np.array([8, 0, -2], np.float32)]),
+    "gather_nd": LayerCase(
+        top.GatherND(), [uniform(5, 9, 3, seed=5), np.array([[4, 0], [1, -3]], np.float32)], result=(2, 3)
+    ),
+    "gather_nd_shared": LayerCase(
+        top.GatherND(batch_dims=1), [uniform(2, 9, 3, seed=5), np.array([[[8], [0]], [[-1], [3]]], np.float32)]
+    ),
+    "gather_elements": LayerCase(
+        top.GatherElements(axis=1), [uniform(2, 9, 3, seed=6), np.array([[[8, 0, -2]], [[1, 2, 3]]], np.float32)]
+    ),
 }
 
 

@@ -185,15 +185,16 @@ def test_parts_by_constant_indices(tmp_path: Path) -> None:
     assert (weight.name, weight.shape, weight.type.name) == ("places", (3, 1, 1, 1), "INT32")
 
 
-def test_indices_from_the_end_are_not_left_to_the_runtime(tmp_path: Path) -> None:
+def test_indices_from_the_end_are_left_to_the_chip(tmp_path: Path) -> None:
     net = Net()
     net.op("GatherND", ["x", net.constant("places", np.array([[-1]]))], "y")
-    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("all",))
-    module = session.transform(net.save(tmp_path / "net.onnx", {"x": (2, 3)}, ["y"]))
-    with pytest.raises(
-        Unsupported, match=r"'gathernd_tf' .* either: its indices must be constants from 0 on\). Change"
-    ):
-        session.build(module)
+    session = Session(chip="cv183x", quantize="bf16", cpu_ops=("GatherND",))
+    loaded = session.chip.load(
+        session.build(session.transform(net.save(tmp_path / "net.onnx", {"x": (2, 3)}, ["y"]))).data
+    )
+    (y,) = loaded.run({"x": np.arange(6, dtype=np.float32).reshape(2, 3)}).values()
+    assert y.reshape(-1).tolist() == [3, 4, 5]
+    assert not loaded.host_calls
 
 
 def test_ops_that_the_runtime_has_no_function_for_are_refused() -> None:

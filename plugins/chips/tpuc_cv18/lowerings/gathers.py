@@ -20,12 +20,12 @@ _MOST_ROWS, _MOST_RUNS = 256, 256
 
 @TABLE.lowers(top.Gather, "bf16", "int8")
 class GatherAny(Lowering[top.Gather]):
-    """Known indices are runs, each a slice. Computed ones choose rows of a constant matrix of bf16: which of the row
-    numbers equals each index is 1 or 0, and that times the matrix is the row.
+    """Known indices are runs, each a slice. Computed ones choose rows of a matrix of bf16: which of the row numbers
+    equals each index is 1 or 0, and that times the matrix is the row.
     """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.AS_IS,) * len(node.operand_types)
+        return (Wants.AS_IS, Wants.EXACT, *(Wants.AS_IS,) * (len(node.operand_types) - 2))
 
     def refuse(self, node: LoweringNode) -> str | None:
         rows, indices = node.constants[:2]
@@ -34,14 +34,11 @@ class GatherAny(Lowering[top.Gather]):
                 return "all operands are constants; fold it into the network"
             runs = len(_runs(_places(node)))
             return None if runs <= _MOST_RUNS else f"indices of at most {_MOST_RUNS} runs, these have {runs}"
-        if rows is None:
-            return "rows and indices are both computed; one of them must be a constant"
-        if positive_axis(node.op.axis, rows.ndim) != 0:
-            return "computed indices choose along the first dimension only; permute the constant"
-        if rows.shape[0] > _MOST_ROWS:
+        extent = node.operand_types[0].dims[positive_axis(node.op.axis, node.operand_types[0].rank)]
+        if extent > _MOST_ROWS:
             return (
-                f"computed indices choose from at most {_MOST_ROWS} rows, here {rows.shape[0]}; look the rows up "
-                "outside and make them an input"
+                f"computed indices choose from at most {_MOST_ROWS} rows, here {extent}; look the rows up outside and "
+                "make them an input"
             )
         return None
 
@@ -96,9 +93,10 @@ def _runs(places: Sequence[int]) -> list[tuple[int, int, int]]:
 
 
 def _chosen(node: LoweringNode, steps: Bf16Composer) -> list[Value]:
-    rows = node.constants[0]
-    assert rows is not None
-    count = rows.shape[0]
+    """Rows by computed indices: the chosen dimension goes first, the others are columns, and come back."""
+    dims = node.operand_types[0].dims
+    axis = positive_axis(node.op.axis, len(dims))
+    before, count, behind = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
     number = math.prod(node.operand_types[1].dims)
     index = steps.reshape(steps.operand(1), (number, 1))
     below = steps.times(steps.is_positive(steps.times(index, -1.0)), count)
@@ -106,10 +104,26 @@ def _chosen(node: LoweringNode, steps: Bf16Composer) -> list[Value]:
         tpu.Sub(), [steps.do(tpu.Sub(), [index, steps.times(below, -1.0)]), _numbers(steps, number, count)]
     )
     is_other = steps.is_positive(steps.function("ABSVAL", places))
-    matrix = steps.build.weight("rows_bf16", as_bf16(rows.reshape(count, -1)), "bf16")
     absent = [steps.build.none() for _ in range(3)]
-    dims = (number, rows[0].size)
-    return steps.last(steps.do(tpu.MatMul(), [steps.inverted(is_other), matrix, *absent], dims))
+    matrix = _matrix(node, steps, (before, count, behind))
+    batch = (1,) * (matrix.tensor.rank - 2)
+    marks = steps.reshape(steps.inverted(is_other), (*batch, number, count))
+    chosen = steps.do(tpu.MatMul(), [marks, matrix, *absent], (*batch, number, before * behind))
+    if before > 1:
+        chosen = steps.permute(steps.reshape(chosen, (number, before, behind)), (1, 0, 2))
+    return steps.last(chosen)
+
+
+def _matrix(node: LoweringNode, steps: Bf16Composer, view: tuple[int, int, int]) -> Value:
+    """The rows to choose from, seen as (before, rows, behind), as a matrix; a computed one has a batch."""
+    before, count, behind = view
+    if node.constants[0] is not None:
+        array = node.constants[0].reshape(view).transpose(1, 0, 2).reshape(count, -1)
+        return steps.build.weight("rows_bf16", as_bf16(array), "bf16")
+    value = steps.operand(0)
+    if before > 1:
+        value = steps.permute(steps.reshape(value, view), (1, 0, 2))
+    return steps.reshape(value, (1, count, before * behind))
 
 
 def _numbers(steps: Bf16Composer, number: int, count: int) -> Value:

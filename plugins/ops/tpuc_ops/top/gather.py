@@ -10,11 +10,11 @@ from tpuc.api import SI32, Bool, Node, Op, Types
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import positive_axis
-from tpuc_ops.traits import ComputedInFloat, MovesElements
+from tpuc_ops.traits import ComputedInFloat, MovesElements, ReadsIndices
 
 
 @dataclass(frozen=True)
-class Gather(Op, MovesElements, ComputedInFloat):
+class Gather(Op, MovesElements, ComputedInFloat, ReadsIndices):
     """`x` at the given indices along `axis`: the index's shape takes the place of that dimension.
 
     Indices are whole numbers of any type, those below 0 count from the end. Without `keepdims` an index of one element

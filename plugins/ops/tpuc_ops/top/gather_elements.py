@@ -10,10 +10,11 @@ from tpuc.api import I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import positive_axis, show
+from tpuc_ops.traits import ReadsIndices
 
 
 @dataclass(frozen=True)
-class GatherElements(Op):
+class GatherElements(Op, ReadsIndices):
     """For each index, the element of x at that index along `axis` and at the index's own place elsewhere.
 
     Indices below 0 count from the end.

@@ -11,10 +11,11 @@ from tpuc.api import I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import show
+from tpuc_ops.traits import ReadsIndices
 
 
 @dataclass(frozen=True)
-class GatherND(Op):
+class GatherND(Op, ReadsIndices):
     """The last dimension of the indices holds an index for each leading dimension of x, after `batch_dims` shared ones.
 
     Indices below 0 count from the end.

@@ -13,10 +13,11 @@ from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import Reduction
 from tpuc_ops.scatter import check_reduction, scatter
 from tpuc_ops.shapes import positive_axis, show
+from tpuc_ops.traits import ReadsIndices
 
 
 @dataclass(frozen=True)
-class ScatterElements(Op):
+class ScatterElements(Op, ReadsIndices):
     """x with each update at its index along `axis` and at its own place elsewhere; operands x, indices, updates.
 
     `reduction`: none replaces (the last of several wins), add, mul, max and min combine with what is there.

@@ -12,10 +12,11 @@ from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import Reduction32
 from tpuc_ops.scatter import check_reduction, scatter
 from tpuc_ops.shapes import show
+from tpuc_ops.traits import ReadsIndices
 
 
 @dataclass(frozen=True)
-class ScatterND(Op):
+class ScatterND(Op, ReadsIndices):
     """x with each update at the leading indices in the last dimension of `indices`; operands x, indices, updates.
 
     `reduction`: none replaces (the last of several wins), add, mul, max and min combine with what is there.

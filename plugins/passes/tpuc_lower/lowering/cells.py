@@ -94,12 +94,47 @@ class Cells:
         """The function of the chip's runtime for such ops."""
         return cpu_function(self.registry, self.chip.owners, operation.op.name)
 
+    def is_named(self, operation: Operation) -> bool:
+        """Does `--cpu-ops` name its op, and not all of them?"""
+        return _word(operation) in self.cpu_ops
+
     def goes_to_cpu(self, module: Module, operation: Operation) -> bool:
         """True if the runtime computes the node when the chip does not."""
         function = self.cpu_function(operation)
         named = {_word(operation), ALL_OPS} & set(self.cpu_ops)
         allowed = function is not None and (function.is_usual or is_postprocess(operation) or bool(named))
         return allowed and function is not None and _cpu_refusal(function, module, operation) is None
+
+    def index_inputs(self, module: Module) -> dict[Operation, int]:
+        """The inputs of the network that functions of the runtime read as indices, since the chip does not compute what
+        they choose, and from how many elements the smallest of these chooses.
+        """
+        found: dict[Operation, int] = {}
+        for operation in module.main.operations[:-1]:
+            function = self.cpu_function(operation)
+            if function is None or not function.index_inputs or not self._is_left(module, operation, function):
+                continue
+            for index in function.index_inputs:
+                source = input_behind(operation.operands[index])
+                assert source is not None
+                least = min(one.tensor.dims[0] for at, one in enumerate(operation.operands) if at != index)
+                found[source] = min(found.get(source, least), least)
+        return found
+
+    def _is_left(self, module: Module, operation: Operation, function: CpuFunction[Any]) -> bool:
+        """Does the chip refuse it, and may the runtime compute it, whatever else reads its indices?"""
+        named = {_word(operation), ALL_OPS} & set(self.cpu_ops)
+        if not (function.is_usual or named) or _cpu_refusal(function, module, operation, alone=False) is not None:
+            return False
+        mode = self.mode_of(operation)
+        cell = self.lowering(operation.op, mode)
+        return cell is None or cell.refuse(self.node(module, operation, mode)) is not None
+
+    def reads_as_index(self, operation: Operation, place: int | None, inputs: Collection[Operation]) -> bool:
+        """Does it choose by one of these inputs, at a place or any, through a function of the runtime?"""
+        function = self.cpu_function(operation)
+        places = function.index_inputs if function is not None else ()
+        return any(input_behind(operation.operands[one]) in inputs for one in places if place in (one, None))
 
     def cpu_way_out(self, module: Module, operation: Operation) -> str:
         """The advice after the refusal of a node: that the runtime could compute it and at what cost, or why not."""
@@ -162,19 +197,25 @@ def _word(operation: Operation) -> str:
     return operation.op.name.partition(".")[2]
 
 
-def _cpu_refusal(function: CpuFunction[Any], module: Module, operation: Operation) -> str | None:
-    """Why the runtime's function cannot compute a node."""
+def input_behind(value: Value) -> Operation | None:
+    """The input of the network that a value is, maybe reshaped."""
+    source = value.defining
+    while source is not None and isinstance(source.op, ShapeOnly):
+        source = source.operands[0].defining
+    return source if source is not None and isinstance(source.op, NetworkInput) else None
+
+
+def _cpu_refusal(function: CpuFunction[Any], module: Module, operation: Operation, *, alone: bool = True) -> str | None:
+    """Why the runtime's function cannot compute a node; with `alone` nothing else may read its indices."""
     for index in function.integers:
         constant = module.constant(operation.operands[index])
         if constant is None or (constant < 0).any():
             return "its indices must be constants from 0 on"
     for index in function.index_inputs:
-        source = operation.operands[index].defining
-        while source is not None and isinstance(source.op, ShapeOnly):
-            source = source.operands[0].defining
-        if source is None or not isinstance(source.op, NetworkInput):
+        source = input_behind(operation.operands[index])
+        if source is None:
             return "its indices must be an input of the network"
-        if any(user.op.name != operation.op.name or place != index for user, place in uses_of(source.result)):
+        if alone and any(user.op.name != operation.op.name or place != index for user, place in uses_of(source.result)):
             return "other ops read the input of its indices too"
     given = function.results
     if any(result.uses for result in operation.results[given:]):

@@ -121,11 +121,10 @@ class Lowerer:
     def _gives_indices(self, operation: Operation, choices: Mapping[Operation, Choice]) -> bool:
         """True for an input that only functions of the runtime read, as indices."""
         uses = [*uses_of(operation.result)] if isinstance(operation.op, NetworkInput) else []
-        return bool(uses) and all(self._is_index(user, place, choices.get(user)) for user, place in uses)
-
-    def _is_index(self, user: Operation, place: int, choice: Choice | None) -> bool:
-        function = self.cells.cpu_function(user) if choice is not None and choice.cell is None else None
-        return function is not None and place in function.index_inputs
+        left = {user for user, _ in uses if user in choices and choices[user].cell is None}
+        return bool(uses) and all(
+            user in left and self.cells.reads_as_index(user, place, {operation}) for user, place in uses
+        )
 
     def _as_indices(self, value: Value) -> None:
         """Lower the input as 32-bit integers."""
@@ -137,7 +136,7 @@ class Lowerer:
     def _choose(self) -> dict[Operation, Choice]:
         choices: dict[Operation, Choice] = {}
         refusals: list[str] = []
-        leads_to_index = self._leads_to_index()
+        leads_to_index, indices = self._leads_to_index(), self.cells.index_inputs(self.module)
         for operation in self.module.main.operations[:-1]:
             if is_kept(operation) or isinstance(operation.op, (Quantise, Dequantise)):
                 continue
@@ -145,6 +144,8 @@ class Lowerer:
             mode = self.cells.mode_of(operation, usual)
             cell = self.cells.lowering(operation.op, mode)
             reason = NO_LOWERING if cell is None else cell.refuse(self._node(operation, (), mode))
+            if reason is None and self.cells.reads_as_index(operation, None, indices):
+                cell = None
             if reason is None or self.cells.goes_to_cpu(self.module, operation):
                 choices[operation] = Choice(operation, mode, cell if reason is None else None)
             else:

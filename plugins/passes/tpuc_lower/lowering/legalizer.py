@@ -63,6 +63,8 @@ class Legaliser:
         if reason is None:
             return
         legalisation = self.cells.legalisation(operation.op)
+        if self.cells.is_named(operation) and self.cells.goes_to_cpu(self.module, operation):
+            return
         if legalisation is not None:
             other = legalisation.refuse(node)
             reason = other if cell is None or other is None else reason

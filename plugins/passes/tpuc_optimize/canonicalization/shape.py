@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tpuc.api import Operation, Pattern, Rewriter
+from tpuc.api import Operation, Pattern, Rewriter, TensorType
 from tpuc_ops import top
 
 from tpuc_optimize.canonicalization.common import bypass
@@ -65,7 +65,11 @@ class TileBeforeBroadcast(Pattern):
                 continue
             source = before.operands[0]
             repeated = [extent for extent, count in zip(source.tensor.dims, before.op.tile, strict=True) if count > 1]
-            others = [other.tensor.dims for index, other in enumerate(operation.operands) if index != place]
+            others = [
+                other.tensor.dims
+                for index, other in enumerate(operation.operands)
+                if index != place and isinstance(other.type, TensorType)
+            ]
             if (
                 set(repeated) == {1}
                 and np.broadcast_shapes(source.tensor.dims, *others) == operation.result.tensor.dims

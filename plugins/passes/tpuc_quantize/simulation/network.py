@@ -24,6 +24,7 @@ from tpuc_driver.api.host import Pool, shares
 from tpuc_ops.convolution import exact_dtype
 from tpuc_ops.quantised import Product
 from tpuc_ops.traits import ComputedInFloat, KeepsGrid, states
+from tpuc_optimize.canonicalization.indices import exact_numbers
 from tpuc_optimize.canonicalization.masks import masked_scores
 
 from tpuc_quantize.simulation.batching import most_together, node_together
@@ -90,6 +91,8 @@ class FakeNetwork:
     """The slots of weights."""
     masked: frozenset[Operation] = field(init=False, default_factory=frozenset[Operation])
     """Ops that make masks and read masked scores: floats in every mode."""
+    exact: frozenset[Operation] = field(init=False, default_factory=frozenset[Operation])
+    """What computes indices: whole numbers in every mode."""
     _tensor_grids: dict[int, Grid | None] = field(init=False, default_factory=dict[int, "Grid | None"])
     _base: list[Array | None] = field(init=False, default_factory=list["Array | None"])
     _biases: dict[int, Array] = field(init=False, default_factory=dict[int, Array])
@@ -104,7 +107,7 @@ class FakeNetwork:
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.module)
-        self.masked = masked_scores(self.module)
+        self.masked, self.exact = masked_scores(self.module), exact_numbers(self.module)
         self.constants = frozenset(slot for slot, _ in self.plan.constants)
         self._base = [None] * self.plan.slots
         self._base[0] = np.zeros((0,), np.float32)
@@ -147,7 +150,11 @@ class FakeNetwork:
     def can_be_integer(self, step: Step) -> bool:
         """True if the chip computes this op on integers, unless the quantize table says otherwise."""
         op = step.operation.op
-        if isinstance(op, (ComputedInFloat, NetworkInput)) or step.operation in self.masked:
+        if (
+            isinstance(op, (ComputedInFloat, NetworkInput))
+            or step.operation in self.masked
+            or step.operation in self.exact
+        ):
             return False
         return any(self.grids.get(slot) is not None for slot in (*step.operands, *step.results))
 
