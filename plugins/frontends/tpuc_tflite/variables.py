@@ -18,8 +18,9 @@ _VARIABLES = _WRITES | {"READ_VARIABLE", "VAR_HANDLE"}
 
 def without_variables(graph: Graph, output_names: Sequence[str] = ()) -> Graph:
     """A variable that is read before it is written is one more input of its name, and what is written to it one more
-    output, `NAME_next`, if the outputs (those of the file, or `output_names`) depend on it. Raises Unsupported for
-    variables that do not start at 0, and where branches write them.
+    output, `NAME_next`, if the outputs (those of the file, or `output_names`) depend on it. The first run is given
+    zeros: where floats start at other values, inputs and outputs are differences from these. Raises Unsupported for
+    integers that do, and where branches write variables.
     """
     inner = {index: _checked(sub) for index, sub in graph.subgraphs.items() if index not in _starting(graph)}
     if not any(node.op_type in _VARIABLES and not node.domain for node in graph.nodes):
@@ -61,6 +62,8 @@ class _Walk:
         self._values: dict[str, str] = {}  # the tensor that a variable holds now
         self._renamed: dict[str, str] = {}
         self._states: dict[str, str] = {}  # the input of each variable that is one
+        self._first: dict[str, str] = {}  # the tensor that each of them holds when it is read first
+        self._from: dict[str, Array] = {}  # what they start at, where this is not 0
 
     def step(self, node: ForeignNode) -> None:
         """Take one node, with other names for what variables hold."""
@@ -96,14 +99,28 @@ class _Walk:
         """A new input; the quantization is that of the tensor into which the variable is read."""
         start = self._starts.get(variable, np.zeros(0))
         zero = entry.quantisation.zero_points[0] if entry.is_quantised and entry.quantisation is not None else 0
-        if start is None or (start != zero).any():
-            raise Unsupported(
-                f"{self._graph.source}: variable '{variable}' starts at values other than 0, which nothing would give "
-                "to the first run of the compiled network. Make it an input of the network."
-            )
         name = self._free(variable)
         self._tensors[name] = dataclasses.replace(entry, name=name)
         self._states[variable] = self._values[variable] = name
+        if start is None or (start != zero).any():
+            if start is None or entry.kind != "FLOAT32":
+                kind = "computed values" if start is None else "integers other than 0"
+                raise Unsupported(
+                    f"{self._graph.source}: variable '{variable}' starts at {kind}, which nothing would give to the "
+                    "first run of the compiled network. Make it an input of the network."
+                )
+            self._from[variable] = start.astype(np.float32).reshape(entry.shape)
+            self._values[variable] = self._shifted(variable, name, "ADD", self._free(f"{name}_value"))
+        self._first[variable] = self._values[variable]
+        return self._values[variable]
+
+    def _shifted(self, variable: str, value: str, kind: str, name: str) -> str:
+        """A tensor plus or minus what a variable starts at."""
+        start, entry = self._from[variable], self._tensors[value]
+        other = self._free(f"{name}_start")
+        self._tensors[other] = dataclasses.replace(entry, name=other, data=start)
+        self._tensors[name] = dataclasses.replace(entry, name=name, data=None)
+        self._nodes.append(ForeignNode(kind, name, (value, other), (name,), {}, source=self._graph.source))
         return name
 
     def _free(self, name: str) -> str:
@@ -119,8 +136,11 @@ class _Walk:
         ends = [self._renamed.get(name, name) for name in output_names] or [*outputs]
         for variable, state in self._needed(ends):
             inputs.append(state)
-            if self._values[variable] != state:
-                outputs.append(self._following(state, self._values[variable]))
+            if self._values[variable] != self._first[variable]:
+                value = self._values[variable]
+                if variable in self._from:
+                    value = self._shifted(variable, value, "SUB", self._free(f"{state}_change"))
+                outputs.append(self._following(state, value))
         nodes = needed(self._nodes, [*ends, *outputs], lambda node: node.outputs, lambda node: node.inputs)
         return dataclasses.replace(
             graph, tensors=self._tensors, nodes=tuple(nodes), inputs=tuple(inputs), outputs=tuple(outputs)

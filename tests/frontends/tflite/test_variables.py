@@ -100,9 +100,10 @@ def by_litert(content: bytes, samples: list[Array]) -> list[list[Array]]:
     return found
 
 
-@pytest.mark.parametrize(("kind", "zero"), [("FLOAT32", 0), ("INT8", -3)])
-def test_a_hundred_frames_as_litert(kind: str, zero: int, tmp_path: Path) -> None:
-    content, samples = streaming(kind, zero), frames(kind)
+@pytest.mark.parametrize(("kind", "zero", "start"), [("FLOAT32", 0, 0.0), ("FLOAT32", 0, 1.5), ("INT8", -3, 0.0)])
+def test_a_hundred_frames_as_litert(kind: str, zero: int, start: float, tmp_path: Path) -> None:
+    """From zeros on, whatever the variables start at."""
+    content, samples = streaming(kind, zero, start), frames(kind)
     interpreter = Interpreter(read(content, tmp_path))
     assert [*interpreter.inputs] == ["x", "ring", "count"]
     assert [*interpreter.output_names] == ["mean", "total", "ring_next", "count_next"]
@@ -132,9 +133,9 @@ def test_a_compiled_file_frame_by_frame(tmp_path: Path) -> None:
         states = {name: got[f"{name}_next"].reshape(states[name].shape) for name in states}
 
 
-def test_other_starts(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match="variable 'ring' starts at values other than 0, which nothing would give"):
-        read(streaming(start=1.0), tmp_path)
+def test_integers_with_other_starts(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="variable 'ring' starts at integers other than 0, which nothing would give"):
+        read(streaming("INT8", -3, start=1.0), tmp_path)
 
 
 def test_a_variable_that_a_branch_writes(tmp_path: Path) -> None:

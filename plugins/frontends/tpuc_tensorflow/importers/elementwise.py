@@ -115,6 +115,12 @@ def expm1(node: ForeignNode, build: TensorflowBuilder) -> Results:
     return in_order(node, build, [top.Exp(), top.AddConst(const_val=-1.0)])
 
 
+@TABLE.imports("Erfc")
+def erfc(node: ForeignNode, build: TensorflowBuilder) -> Results:
+    """What the error function leaves of 1."""
+    return in_order(node, build, [top.Erf(), top.MulConst(const_val=-1.0), top.AddConst(const_val=1.0)])
+
+
 @TABLE.imports("Log1p")
 def log1p(node: ForeignNode, build: TensorflowBuilder) -> Results:
     """The logarithm of one more."""
@@ -132,10 +138,17 @@ def clip(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("DivNoNan")
 def div_no_nan(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """By a constant without zeros it is a quotient."""
-    if not np.all(required_constant(node, build, 1, "the divisor")):
-        raise build.refuse(node, "its divisor has zeros")
-    return build.through("DIV", node)
+    """The quotient, and 0 where the divisor is 0."""
+    divisor = build.constant(node.inputs[1])
+    if divisor is not None and np.all(divisor):
+        return build.through("DIV", node)
+    zero, one = (
+        build.constant_tensor(node, np.array(number, np.float32), word) for number, word in ((0, "zero"), (1, "one"))
+    )
+    is_zero = build.inner("EQUAL", node, (node.inputs[1], zero), "is_zero")
+    safe = build.inner("SELECT_V2", node, (is_zero, one, node.inputs[1]), "safe")
+    quotient = build.inner("DIV", node, (node.inputs[0], safe), "quotient")
+    return build.through("SELECT_V2", node, (is_zero, zero, quotient))
 
 
 @TABLE.imports(
