@@ -172,6 +172,25 @@ def test_windows_of_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(got[1], np.arange(4, 24)[None])
 
 
+def test_networks_of_several_inputs_find_arrays_by_name(tmp_path: Path) -> None:
+    """Token numbers, a mask and a scalar of each sample."""
+    arrays = {"ids": np.arange(12).reshape(3, 4), "mask": np.ones((3, 4), bool), "rate": np.array([8, 16, 8])}
+    data = tmp_path / "text.npz"
+    np.savez(data, **arrays, y=np.array([0, 1, 0]))
+    found = Arrays().open(DataRequest(data), Heard())
+    inputs = [SampleInput("rate", (), dtype="int64"), SampleInput("ids", (1, 4)), SampleInput("mask", (1, 4))]
+    (row,) = found.read(1, inputs).rows
+    assert {name: array.tolist() for name, array in row.items()} == {
+        "ids": [[4, 5, 6, 7]],
+        "mask": [[1, 1, 1, 1]],
+        "rate": 16,
+    }
+    with pytest.raises(TpucError, match="no array 'types' with one entry per sample for input 'types'; there"):
+        found.read(0, [*inputs, SampleInput("types", (1, 4))])
+    with pytest.raises(TpucError, match="windows are of one input, the network has 3"):
+        Arrays(window=2).open(DataRequest(data), Heard()).read(0, inputs)
+
+
 @each(
     ("arrays", "sentence"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,8 @@ PIXEL_CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True)
 class Arrays(DatasetType):
-    """`inputs` names the array of samples, `labels` that of class indices; the first axis of both counts samples.
+    """`inputs` names the array of samples, `labels` that of class indices; the first axis of both counts samples. A
+    network of several inputs finds each in the array of its name.
 
     Bytes shaped like images are pixels, channels first or last in the order that the network wants: they get its mean
     and scale. Everything else is taken as it is. `window` > 0: each sample gives one input per window of so many
@@ -38,9 +39,14 @@ class Arrays(DatasetType):
         if request.path.is_dir():
             raise UsageError(f"{request.path}: is a folder. Give the npz file with the arrays as --dataset.")
         arrays = read_npz(request.path)
-        samples, labels = self._array(arrays, self.inputs, request.path), self._labels(arrays, request)
+        labels = self._labels(arrays, request)
+        others = {
+            name: one for name, one in arrays.items() if name != self.labels and one.shape[:1] == labels.shape[:1]
+        }
+        inputs = self.inputs if self.inputs in arrays else next(iter(others), self.inputs)
+        samples = self._array(arrays, inputs, request.path)
         if len(samples) == 0:
-            raise CalibrationError(f"{request.path}: no samples in it: array {self.inputs!r} is {samples.shape}.")
+            raise CalibrationError(f"{request.path}: no samples in it: array {inputs!r} is {samples.shape}.")
         if labels.shape != samples.shape[:1]:
             raise CalibrationError(
                 f"{request.path}: {samples.shape[0]} samples but labels of shape {labels.shape}. Give one label per "
@@ -54,7 +60,8 @@ class Arrays(DatasetType):
         count = request.count or None
         numbers = tuple(int(label) + request.label_offset for label in labels[:count])
         indices = index_range(request.path, map(int, labels), request.label_offset)
-        return LabelledArrays(request.path, samples[:count], numbers, indices, self.window)
+        is_named = inputs == self.inputs
+        return LabelledArrays(request.path, samples[:count], numbers, indices, self.window, others, is_named)
 
     def _labels(self, arrays: Mapping[str, Array], request: DataRequest) -> Array:
         if request.label_file is not None and self.labels not in arrays:
@@ -83,6 +90,9 @@ class LabelledArrays(LabelledSamples):
     labels: tuple[int, ...]
     indices: IndexRange
     window: int = 0
+    others: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    is_named: bool = True
+    """Is `samples` the array that the user, or the default, names? Else it only counts."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -91,17 +101,28 @@ class LabelledArrays(LabelledSamples):
         return f"{self.path}[{index}]"
 
     def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
-        if len(inputs) != 1:
-            names = ", ".join(one.name for one in inputs)
-            raise CalibrationError(
-                f"{self.path}: one array for {len(inputs)} inputs ({names}). Cut the network to one input."
-            )
         source, row = Path(self.name(index)), self.samples[index]
+        if len(inputs) != 1 or not self.is_named:
+            return self._by_name(index, inputs, source)
         parts = [row]
         if self.window:
             parts = [row[start : start + self.window] for start in range(len(row) - self.window + 1)]
         rows = tuple({inputs[0].name: _as_input(inputs[0], part, source, flat=self.window > 0)} for part in parts)
         return Sample(rows, given=tuple(parts))
+
+    def _by_name(self, index: int, inputs: Sequence[SampleInput], source: Path) -> Sample:
+        """A sample of each input in the array of its name."""
+        missing = [one.name for one in inputs if one.name not in self.others]
+        if missing:
+            raise CalibrationError(
+                f"{self.path}: no array {missing[0]!r} with one entry per sample for input {missing[0]!r}; there are "
+                f"{', '.join(self.others) or 'none'}. Name each array as its input; with one input, name it by "
+                "--dataset-type arrays{inputs=NAME}."
+            )
+        if self.window:
+            raise UsageError(f"{self.path}: windows are of one input, the network has {len(inputs)}. Leave out window.")
+        rows = {one.name: _as_input(one, self.others[one.name][index], source, flat=False) for one in inputs}
+        return Sample((rows,), given=tuple(self.others[one.name][index] for one in inputs[:1]))
 
     def fingerprint(self, index: int) -> str:
         return fingerprint(self.samples[index])
