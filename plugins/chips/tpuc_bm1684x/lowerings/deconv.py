@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value
 from tpuc_chip_parts.lowering import is_stated, learned_scales
+from tpuc_chip_parts.transposed import reaching
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.products import quantise_product
 
@@ -32,8 +33,9 @@ class DeconvAny(Lowering[top.Deconv]):
         return None
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op, filters, bias = node.op, node.constants[1], node.constants[2]
-        assert filters is not None
+        given, bias = node.constants[1], node.constants[2]
+        assert given is not None
+        op, filters = reaching(node.op, given)
         lowered = tpu.Deconv(
             kernel_shape=op.kernel_shape,
             strides=op.strides,
@@ -52,7 +54,7 @@ class DeconvAny(Lowering[top.Deconv]):
             source = build(tpu.Cast(with_scale=True), [source], wide, f"{node.name}_f32")
         if not source.tensor.is_quantised:
             operands = [source, *node.operands[1:]]
-            if source.tensor.storage.name != "f32":
+            if source.tensor.storage.name != "f32" or op is not node.op:
                 operands[1] = float_weight(build, "filter", filters, source.tensor.storage.name)
             return [build(lowered, operands, node.float_result_type())]
         result = node.quantised_result_type()

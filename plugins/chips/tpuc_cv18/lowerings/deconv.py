@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, NoneType, TensorType, Value
 from tpuc_chip_parts.lowering import is_stated, learned_scales
+from tpuc_chip_parts.transposed import reaching
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
@@ -37,26 +38,6 @@ def _plain_groups(op: top.Deconv, filters: Array, *, always: bool) -> tuple[Arra
     return whole.reshape(groups * outputs, *filters.shape[1:]), 1
 
 
-def _near(op: top.Deconv, filters: Array) -> tuple[top.Deconv, Array]:
-    """The op with a window of at least the stride and padding of at least the output padding, by zeros in the filter
-    behind which as much is cut off.
-    """
-    window = op.window()
-    extra = tuple(op.output_padding or (0, 0))
-    added, pads = [0, 0], list(op.pads)
-    for axis in (0, 1):
-        extent, step = window.extents[axis], window.dilations[axis]
-        missing = max(window.strides[axis] - extent, extra[axis] - pads[axis + 2], 0)
-        added[axis] = -(-missing // step)
-        pads[axis + 2] += added[axis] * step
-    if not any(added):
-        return op, filters
-    kernel = (op.kernel_shape[0] + added[0], op.kernel_shape[1] + added[1])
-    wide = np.zeros((*filters.shape[:2], *kernel), filters.dtype)
-    wide[:, :, : op.kernel_shape[0], : op.kernel_shape[1]] = filters
-    return dataclasses.replace(op, kernel_shape=kernel, pads=tuple(pads)), wide
-
-
 def _deconv(op: top.Deconv, group: int, *, with_bias: bool) -> tpu.Deconv:
     return tpu.Deconv(
         kernel_shape=op.kernel_shape,
@@ -78,7 +59,7 @@ def _refusal(node: LoweringNode) -> str | None:
         return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
     if max(node.op.dilations) > 1 and loses_dilation(node):
         return "the chip has no dilation of filters per channel in int8"
-    near, _ = _near(node.op, node.constants[1])
+    near, _ = reaching(node.op, node.constants[1])
     return phases_refusal(near) if _is_far(near, most_zeros(node)) else None
 
 
@@ -100,7 +81,7 @@ class _Deconvolution:
         constant = node.constants[1]
         assert constant is not None
         self.node, self.build = node, build
-        self.near, constant = _near(node.op, constant)
+        self.near, constant = reaching(node.op, constant)
         self.is_far = in_phases or _is_far(self.near, most_zeros(node))
         self.filters, self.group = _plain_groups(self.near, constant, always=self.is_far)
 
@@ -155,7 +136,7 @@ class DeconvInt8(Lowering[top.Deconv]):
         op, filters = node.op, node.constants[1]
         if not is_stated(node) or learned_scales(node) is None or filters is None:
             return False
-        return phases_refusal(_near(op, filters)[0]) is None
+        return phases_refusal(reaching(op, filters)[0]) is None
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)
