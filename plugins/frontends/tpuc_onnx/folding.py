@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,11 +85,29 @@ def _has_subgraph(node: onnx.NodeProto) -> bool:
     return any(attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for attribute in node.attribute)
 
 
+def _gather_elements(node: ForeignNode, x: Array, indices: Array) -> Array:
+    """For each index the element there along the axis, and at the index's own place elsewhere."""
+    places: list[Array] = list(np.indices(indices.shape, sparse=True))
+    places[node.attributes.get("axis", 0)] = indices
+    return x[tuple(places)]
+
+
+OWN: Mapping[str, Callable[..., Array]] = {"GatherElements": _gather_elements}
+"""What onnx's own reference computes for some shapes only: it wants as many indices as elements on the other axes, and
+at most 64 elements along the axis, or 32 with old versions of numpy.
+"""
+
+
 def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | None:
     """The results by onnx's own reference; None when it does not know the operator."""
     from onnx.reference import ReferenceEvaluator  # few networks need it, and it loads slowly
 
     foreign = node.foreign
+    if (own := OWN.get(foreign.op_type)) is not None:
+        try:
+            return [own(foreign, *(operands[name] for name in foreign.inputs))]
+        except (IndexError, TypeError, ValueError) as error:
+            raise _not_computable(foreign, error) from error
     inputs = [onnx.ValueInfoProto(name=name) for name in operands]
     results = [onnx.ValueInfoProto(name=name) for name in foreign.outputs if name]
     graph = helper.make_graph([node.proto], "folding", inputs, results)
