@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,9 @@ CELLS = (("bm1684x", "f16"), ("bm1684x", "int8"), ("cv181x", "bf16"), ("cv181x",
 C_BYTES = 2_000_000
 """Larger files are not tried in C: their weights do not fit where such networks run."""
 SECONDS = 300
-"""Limit of one compilation with its simulation."""
+"""Of processor time: the limit of one compilation with its simulation."""
+SILENT_SECONDS = 1800
+"""After which a child that says nothing is ended, however little of the processor it got."""
 MEMORY_BYTES = 10 << 30
 EXPORT_SECONDS = 240
 
@@ -79,7 +82,7 @@ def lines_of(process: subprocess.Popen[str]) -> Iterator[str | None]:
     Thread(target=read, daemon=True).start()
     while True:
         try:
-            line = queue.get(timeout=SECONDS)
+            line = queue.get(timeout=SILENT_SECONDS)
         except Empty:
             yield None
             return
@@ -107,12 +110,12 @@ def measured(row: Architecture, file: Path) -> dict[str, Any]:
                 found[told.pop("step")] = told
         process.kill()
         why = process.stderr.read().strip().splitlines()[-1:] if process.stderr else []
-        process.wait()
+        stopped |= process.wait() == -signal.SIGXCPU
         left = [cell for cell in left if cell not in found]
-        if found.get("import", {}).get("result") == "refused":
+        if found.get("import", {}).get("result") in ("refused", "failed", "memory"):
             break
         if left:
-            result = {"result": "timeout", "why": f"no result after {SECONDS} s"}
+            result = {"result": "timeout", "why": f"no result after {SECONDS} s of processor time"}
             found[left[0]] = result if stopped else {"result": "failed", "why": "".join(why)[:300] or "it died"}
             left = [] if left[0] == "import" else left[1:]
     return found
@@ -191,7 +194,7 @@ def child(arguments: Sequence[str]) -> None:
 
     file, name, *steps = arguments
     row = next(row for row in ARCHITECTURES if row.name == name)
-    for step, result in measure(Path(file), row.inputs, steps, MEMORY_BYTES):
+    for step, result in measure(Path(file), row.inputs, steps, MEMORY_BYTES, SECONDS):
         print(json.dumps({"step": step, **result}), flush=True)
 
 
