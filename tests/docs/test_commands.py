@@ -200,8 +200,22 @@ NAMES = [
 ]
 
 
+def quick_pages() -> set[str]:
+    """README, and pages with few commands until every subcommand of all pages is among them."""
+    quick, known = {"README.md"}, set[str]()
+    for name in sorted(NAMES, key=lambda name: (name not in quick, "tutorials" in name, len([*commands(ROOT / name)]))):
+        given = {command.split()[1] for command in commands(ROOT / name)}
+        if not given <= known:
+            known |= given
+            quick.add(name)
+    return quick
+
+
+QUICK = quick_pages()
+
+
 @pytest.mark.chip("bm1684x")
-@each("page", NAMES)
+@each("page", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in NAMES])
 def test_the_commands_of_a_page_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
