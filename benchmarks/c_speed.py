@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc_driver.session import Session
+from tpuc_driver.session import Boundary, Session
 
 SHAPE = (1, 3, 224, 224)
 SAMPLES, TIMES = 20, 3
@@ -46,7 +46,7 @@ def fastest(action: Callable[[], float]) -> float:
 def c_milliseconds(network: Path, folder: Path, flags: list[str]) -> float:
     """Of the program that a folder of C comes with, as gcc -O3 makes it."""
     session = Session(chip="c")
-    session.compile(network, folder / "net")
+    session.compile(network, folder / "net", boundary=Boundary(float_input=True, float_output=True))
     (lib,), (operators,) = (folder / "net").glob("*_lib0.c"), (folder / "net").glob("*_operators.c")
     sources = [lib.name, operators.name, "main.c"]
     command = ["gcc", "-std=c99", "-O3", *flags, "-o", "program", *sources, "-lm"]

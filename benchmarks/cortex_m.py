@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from tpuc_driver.session import Session
+from tpuc_driver.session import Boundary, Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -30,6 +30,7 @@ class Row(NamedTuple):
     arena: int
 
 
+FLOATS = Boundary(float_input=True, float_output=True)
 ROWS = (Row("ad01", 10), Row("resnet8", 100), Row("kws", 200), Row("vww", 200))
 
 
@@ -37,8 +38,9 @@ def measure(row: Row, data: Path, count: int, folder: Path) -> str:
     """A line of the table; ends the program where the board and this machine differ."""
     subject = SUBJECTS[row.name]
     session = Session(chip="c")
-    plan = session.build(session.transform(data / subject.path))
+    plan = session.build(session.transform(data / subject.path), boundary=FLOATS)
     for name, content in session.chip.files(plan.data).items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     small, fast = cortex_m.sizes(folder, "-Os"), cortex_m.sizes(folder, "-O3")
     sources = sorted(path.name for path in folder.glob("*.c"))

@@ -144,6 +144,8 @@ class FunctionChip(Chip):
     pipelines: ClassVar[Mapping[str, Sequence[str]]] = {"finalize": ("plan-functions",)}
     alignment: int = 16
     """Alignment of every buffer, in bytes."""
+    keeps_integers: bool = False
+    """Do inputs and outputs that are quantized integers in the network's file stay so, unless floats are asked for?"""
 
     @abstractmethod
     def strides(self, type: TensorType, at_border: bool) -> tuple[int, ...]:

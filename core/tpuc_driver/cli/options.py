@@ -95,6 +95,9 @@ _BOUNDARY = {
     "float_input": click.option(
         "--float-input", is_flag=True, help="Take floats even if the network's runtime quantizes its inputs."
     ),
+    "float_output": click.option(
+        "--float-output", is_flag=True, help="Give floats even if the network gives quantized integers (chip c)."
+    ),
     "quant_output": click.option(
         "--quant-output", is_flag=True, help="Give outputs as they are stored; bytes in the int8 modes."
     ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tpuc.errors import UsageError
+from tpuc.ir import Module, Value
+from tpuc.ir.traits import NetworkInput
 from tpuc.registry import Registry
 from tpuc.schedule import Pass
 from tpuc.schedule.results import STORED_INPUTS, STORED_OUTPUTS, ResultKey
@@ -19,8 +21,8 @@ class Boundary:
 
     `fuse_preprocess`: images go in as bytes, in `customization_format` if that is given; with `aligned_input` they lie
     as a camera's hardware leaves them. `quant_input` and `quant_output`: values go in and come out as they are stored,
-    all or those at the positions in the lists, counted from 1. `float_input`: floats go in, however the runtime
-    quantises them.
+    all or those at the positions in the lists, counted from 1. `float_input` and `float_output`: floats go in and
+    come out, whatever the network's file has.
     """
 
     fuse_preprocess: bool = False
@@ -31,6 +33,7 @@ class Boundary:
     quant_input_list: tuple[int, ...] = ()
     quant_output_list: tuple[int, ...] = ()
     float_input: bool = False
+    float_output: bool = False
 
     def __post_init__(self) -> None:
         for option, needed, is_given, has_it in (
@@ -43,6 +46,20 @@ class Boundary:
                 raise UsageError(f"{option} has no effect without {needed}; add {needed}.")
         if self.float_input and self.quant_input:
             raise UsageError("--float-input and --quant-input contradict each other; give one of them.")
+        if self.float_output and self.quant_output:
+            raise UsageError("--float-output and --quant-output contradict each other; give one of them.")
+
+    def keeping_integers(self, module: Module) -> Boundary:
+        """The same where inputs and outputs that are quantized in a network's file stay integers; what was chosen for
+        either holds.
+        """
+        inputs = [one.result for one in module.main.operations if isinstance(one.op, NetworkInput)]
+        found = self
+        if not (self.quant_input or self.float_input or self.fuse_preprocess) and (given := _quantized(inputs)):
+            found = replace(found, quant_input=True, quant_input_list=given)
+        if not (self.quant_output or self.float_output) and (given := _quantized(module.main.outputs)):
+            found = replace(found, quant_output=True, quant_output_list=given)
+        return found
 
     def wishes(self, count: int) -> dict[ResultKey[Any], Any]:
         """What passes should know before the module is lowered, as results of a run: in `stored_outputs` which of
@@ -73,3 +90,8 @@ class Boundary:
                 )
             )
         return passes
+
+
+def _quantized(values: Sequence[Value]) -> tuple[int, ...]:
+    """The positions of quantized integers, counted from 1."""
+    return tuple(number for number, value in enumerate(values, 1) if value.tensor.is_quantised)

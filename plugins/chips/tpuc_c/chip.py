@@ -28,6 +28,7 @@ class HostC(FunctionChip):
     """Functions of C99 on tensors in memory; images lie with their channels last."""
 
     description = DESCRIPTION
+    keeps_integers = True
 
     def strides(self, type: TensorType, at_border: bool) -> tuple[int, ...]:
         """Rows as the network has them, but images inside it as batch, row, column, channel."""

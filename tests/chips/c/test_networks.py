@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import tflite
 from PIL import Image
-from tpuc.api import Module
+from tpuc.api import Module, Uniform
 from tpuc.interpreter import Interpreter
-from tpuc_driver.session import Session
+from tpuc_driver.session import Boundary, Session
 
 from tests.chips.c.programs import needs_compiler, needs_lowerings
 from tests.families import each
@@ -86,6 +87,9 @@ SUBJECTS = {
 }
 
 
+FLOAT_ENDS = Boundary(float_input=True, float_output=True)
+
+
 def table_of(session: Session, module: Module, rows: Array, folder: Path) -> Any:
     """Ranges of the first samples, where the network states none."""
     if session.mode is None:
@@ -103,7 +107,7 @@ def test_outputs_are_those_of_the_evaluation(name: str, model_data: Path, tmp_pa
     weights = None if subject.weights is None else model_data / subject.weights
     module = session.transform(model_data / subject.path, model_data=weights)
     x = np.ascontiguousarray(subject.samples(model_data / "data"))
-    plan = session.build(module, table_of(session, module, x[:4], tmp_path))
+    plan = session.build(module, table_of(session, module, x[:4], tmp_path), boundary=FLOAT_ENDS)
     assert plan.memory_plan is not None
     assert [pool.peak_bytes for pool in plan.memory_plan.pools] == [p.bound_bytes for p in plan.memory_plan.pools]
     loaded = session.chip.load(plan.data, name)
@@ -114,3 +118,34 @@ def test_outputs_are_those_of_the_evaluation(name: str, model_data: Path, tmp_pa
         for output, array in wanted.items():
             bound = 0.0 if subject.exact else FLOATS * float(np.abs(array).max())
             assert np.abs(got[output] - array).max() <= bound, (name, output)
+
+
+@each("name", [name for name, subject in SUBJECTS.items() if subject.exact])
+def test_integers_of_a_file_stay_integers(name: str, model_data: Path) -> None:
+    """Those of the file itself, as a reader of its own says; what they mean is what a network with float ends gives."""
+    subject = SUBJECTS[name]
+    graph = tflite.Model.GetRootAsModel((model_data / subject.path).read_bytes(), 0).Subgraphs(0)
+    session = Session(chip="c")
+    module = session.transform(model_data / subject.path)
+    row = np.ascontiguousarray(subject.samples(model_data / "data"))[:1]
+    loaded, floats = (
+        session.chip.load(session.build(module, boundary=boundary).data, name) for boundary in (None, FLOAT_ENDS)
+    )
+    for info, number in ((loaded.inputs[0], graph.Inputs(0)), (loaded.outputs[0], graph.Outputs(0))):
+        stated, element = graph.Tensors(number), info.element
+        assert isinstance(element, Uniform)
+        kind = {tflite.TensorType.INT8: "i8", tflite.TensorType.UINT8: "u8"}[stated.Type()]
+        quantization = stated.Quantization()
+        assert (f"{element.storage}", element.zero_point) == (kind, quantization.ZeroPoint(0))
+        assert np.float32(element.scale) == np.float32(quantization.Scale(0))
+    given, out = loaded.inputs[0].element, loaded.outputs[0].element
+    assert isinstance(given, Uniform)
+    assert isinstance(out, Uniform)
+    dtype = np.dtype(np.uint8 if given.storage.is_unsigned else np.int8)
+    limits = np.iinfo(dtype)
+    stored = np.clip(np.rint(row / given.scale) + given.zero_point, limits.min, limits.max).astype(dtype)
+    meant = ((stored.astype(np.float32) - given.zero_point) * np.float32(given.scale)).reshape(loaded.inputs[0].shape)
+    (got,) = loaded.run({loaded.inputs[0].name: stored.reshape(loaded.inputs[0].shape)}).values()
+    (wanted,) = floats.run({floats.inputs[0].name: meant}).values()
+    assert got.dtype.kind in "iu"
+    assert ((got.astype(np.float32) - out.zero_point) * np.float32(out.scale)).tolist() == wanted.tolist()

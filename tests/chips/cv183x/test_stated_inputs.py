@@ -78,3 +78,6 @@ def test_floats_and_integers_exclude_each_other() -> None:
     with pytest.raises(UsageError) as error:
         Boundary(float_input=True, quant_input=True)
     assert str(error.value) == "--float-input and --quant-input contradict each other; give one of them."
+    with pytest.raises(UsageError) as error:
+        Boundary(float_output=True, quant_output=True)
+    assert str(error.value) == "--float-output and --quant-output contradict each other; give one of them."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tpuc.api.function import FunctionChip
@@ -12,6 +13,7 @@ from tpuc.schedule import PassManager
 from tpuc.schedule.results import CALIBRATION_TABLE, QUANTISE_TABLE
 
 from tpuc_driver.session.border import name_outputs
+from tpuc_driver.session.boundary import Boundary
 from tpuc_driver.session.configuration import Configuration
 from tpuc_driver.session.modes import needs_calibration, takes_calibration
 from tpuc_driver.session.values import Recipe, Staged
@@ -21,7 +23,9 @@ def lower(configuration: Configuration, top: Module, recipe: Recipe) -> Staged:
     """The TPU module of a TOP module, which stays as it is; with ranges where the mode takes them."""
     configuration.chip.description.check_states(top)
     module, mode = top.clone(), configuration.mode_for(top)
-    boundary = recipe.boundary
+    chip, boundary = configuration.chip, recipe.boundary
+    if isinstance(chip, FunctionChip) and chip.keeps_integers:
+        boundary = (boundary or Boundary()).keeping_integers(top)
     context = configuration.context(None if boundary is None else boundary.wishes(len(module.main.outputs)), mode)
     manager = configuration.manager(context)
     needed = needs_calibration(mode, module)
@@ -37,7 +41,7 @@ def lower(configuration: Configuration, top: Module, recipe: Recipe) -> Staged:
     if isinstance(recipe.quantize_table, Mapping):
         context.leave(QUANTISE_TABLE, recipe.quantize_table)
     with configuration.clock.timed("lower"):
-        _run(configuration, manager, module, recipe)
+        _run(configuration, manager, module, replace(recipe, boundary=boundary))
     return Staged(module, mode, context.results)
 
 
