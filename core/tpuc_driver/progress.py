@@ -15,6 +15,8 @@ from tpuc.errors import visible
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from tpuc_driver.notebook import NotebookBars
+
 T = TypeVar("T")
 
 
@@ -22,7 +24,7 @@ class Display:
     """A bar that is there while something runs, and gone afterwards."""
 
     def __init__(self) -> None:
-        self._bar: Progress | None = None
+        self._bar: Progress | NotebookBars | None = None
         self._users = 0
 
     def __call__(self, items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
@@ -69,7 +71,7 @@ class Display:
                 bar.start()
 
     @contextmanager
-    def _shown(self) -> Generator[Progress | None]:
+    def _shown(self) -> Generator[Progress | NotebookBars | None]:
         """The bars, where somebody looks; they go when the last user does."""
         if self._bar is None and not _is_watched():
             yield None
@@ -89,22 +91,26 @@ class Display:
 
 
 def _is_watched() -> bool:
-    return sys.stderr.isatty() or _in_notebook()
+    return sys.stderr.isatty() or _notebook() is not None
 
 
-def _in_notebook() -> bool:
-    """Does a kernel of Jupyter run this?"""
+def _notebook() -> Any:
+    """The shell of the kernel of Jupyter that runs this; None elsewhere."""
     ipython: Any = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    return shell if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 
-def _bars() -> Progress:
+def _bars() -> Progress | NotebookBars:
+    shell = _notebook()
+    if shell is not None:
+        from tpuc_driver.notebook import NotebookBars
+
+        return NotebookBars(shell)
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    stream = getattr(sys.stderr, "raw", sys.stderr)  # a bar moves the cursor, which names may not
-    console = Console() if _in_notebook() else Console(file=stream)
+    console = Console(file=getattr(sys.stderr, "raw", sys.stderr))  # a bar moves the cursor, which names may not
     parts = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
     rest = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     return Progress(*parts, *rest, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)

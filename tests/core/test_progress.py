@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from tpuc_driver.progress import Display
@@ -83,3 +86,47 @@ def test_stages_that_run_again_keep_the_number() -> None:
         *("importing", "nobody", "step 1 of 2: lowering", "step 2 of 2: planning"),
         *("step 2 of 2: lowering", "step 2 of 2: search"),
     ]
+
+
+class Handle:
+    """Stands in for IPython's output whose contents can be replaced."""
+
+    made: ClassVar[list[Handle]] = []
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.made.append(self)
+
+    def display(self, data: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.texts.append(data["text/plain"])
+
+    update = display
+
+
+class ZMQInteractiveShell:
+    """Stands in for the shell of a kernel."""
+
+    execution_count = 1
+
+
+def test_a_notebook_shows_one_line_per_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a warning about ipywidgets and an empty output per stage."""
+    shell = ZMQInteractiveShell()
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(DisplayHandle=Handle))
+    monkeypatch.setattr(Handle, "made", [])
+    monkeypatch.setattr("tpuc_driver.notebook.PAUSE_SECONDS", 0)
+    display = Display()
+    for _ in range(2):
+        with display.step("step 1 of 1: counting"):
+            assert list(display("ab", "letters")) == ["a", "b"]
+    (cell,) = Handle.made
+    assert cell.texts[-1] == ""
+    assert "step 1 of 1: counting; letters 1 of 2" in cell.texts
+    assert written.getvalue() == ""
+    shell.execution_count += 1
+    with display.step("step 1 of 1: counting"):
+        assert len(Handle.made) == 2
