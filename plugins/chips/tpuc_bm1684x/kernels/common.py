@@ -26,6 +26,8 @@ from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.operands import MAX_EXTENT
 
 _SMALL_PLANE = 16  # a lane works on 16 to 64 elements at once; transfers to it cost by the row
+SHORT_RUN = 128  # bytes; half of what a run costs at least
+FEW_LANES = 16  # so few take longer to compute in than transfers take
 MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
 ACROSS_LANES = Lanes(LANES, MAX_EXTENT, MAX_WINDOW_STEP, MAX_WINDOW_STEP, MAX_WINDOW_STEP)
 parallel_axes, window_refusal, window_limits = (

@@ -41,6 +41,20 @@ def moves_of(copy: Copy, element: ScalarType) -> Iterator[Move]:
             yield Move(copy.operand, four(inner, 0), source, four(inner, 1), target, four(inner, 2), copy.fill)
 
 
+def copy_cycles(copy: Copy, element: ScalarType) -> int:
+    """Cycles of all moves of a copy, one after the other."""
+    item = element.bits // 8
+    return sum(
+        cycles(
+            fastest_move(
+                DdrTensor(DDR_BASE + move.target_offset * item, move.shape, move.target_strides, element),
+                DdrTensor(DDR_BASE + move.source_offset * item, move.shape, move.source_strides, element),
+            )
+        )
+        for move in moves_of(copy, element)
+    )
+
+
 @lru_cache(maxsize=4096)
 def _fastest(axes: tuple[_Axis, ...], offsets: tuple[int, int] | None, element: ScalarType) -> tuple[Axes, Axes]:
     """Four axes in the order that takes least time, and those of which every place is a move of its own.

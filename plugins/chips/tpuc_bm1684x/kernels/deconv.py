@@ -11,6 +11,7 @@ from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, zero_point_refusal
+from tpuc_bm1684x.kernels.depthwise import DepthwiseConvKernel
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.product import Product, ProductKernel
 
@@ -47,11 +48,19 @@ class GroupedDeconvKernel(_Transposed, GroupedConvKernel):
     """With groups, as the grouped convolution."""
 
 
+class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
+    """With one filter per channel, as the depthwise convolution."""
+
+
 class DeconvKernel(KernelChoice[tpu.Deconv]):
-    """Full or grouped."""
+    """Full, depthwise or grouped."""
 
     def __init__(self) -> None:
-        self._full, self._grouped = FullDeconvKernel(), GroupedDeconvKernel()
+        self._full, self._depthwise, self._grouped = FullDeconvKernel(), DepthwiseDeconvKernel(), GroupedDeconvKernel()
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
-        return self._full if node.op.group == 1 else self._grouped
+        if node.op.group == 1:
+            return self._full
+        channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
+        is_narrow = node.operand_types[1].storage.name in ("f16", "bf16")
+        return self._depthwise if channels == (node.op.group, node.op.group) and not is_narrow else self._grouped

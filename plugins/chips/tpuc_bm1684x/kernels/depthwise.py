@@ -26,7 +26,6 @@ from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.window import pair
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import (
@@ -76,7 +75,8 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = View(elementwise_view(node.operand_types[0].dims))
         result = View(elementwise_view(node.result_type.dims))
-        limits = window_limits(pair(node.op.window().extents), node.op.window().strides)
+        product = self.product(node)
+        limits = window_limits(product.extent, product.strides)
         return Space(parallel_axes(result.shape, "cnhw", limits=limits), tuple(operands), (result,))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
@@ -100,7 +100,7 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         channels = node.result_type.dims[1]
         if name == "requantise":
             return self.product(node).records((c0, c1), zero_point(node.result_type))
-        array = arrays[2 if name == "bias" else 1]
+        array = arrays[2] if name == "bias" else self.filter_array(node, arrays)
         assert array is not None
         if _is_wide(node) and name != "bias":
             near = array.clip(-128, 127)
@@ -128,26 +128,28 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         asm.record(Arithmetic(operation=operation, shape=sums.shape, result=whole, left=sums.result, right=rest))
         return whole
 
-    def emit(self, node: Node[tpu.Conv2D], placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        op, product = node.op, self.product(node)
+    def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
+        product = self.product(node)
         x, result = placed.operand(0), placed.result
         wide = Widened.of(placed, asm)
         target = Operand(placed.scratch["sum"].address, DType.INT32) if product.requantises else wide.result
         bias = placed.constants.get("bias")
         kind = DType.INT8 if _is_wide(node) else dtype_of(node.operand_types[1].storage)
+        is_padded = any((*product.pads, *product.inserts))
         sums = PoolOrDepthwise(
             operation=PoolOp.DEPTHWISE,
             result=target,
             shape=result.shape,
             input=wide.input,
             input_size=(x.shape[2], x.shape[3]),
-            kernel=pair(op.window().kernel),
-            stride=pair(op.window().strides),
+            kernel=product.kernel,
+            stride=product.strides,
             pads=x.padding,
-            dilation=pair(op.window().dilations),
+            dilation=product.dilations,
+            insert=product.inserts,
             weight=Operand(placed.constants["filter"].address, kind, Layout.COMPACT),
             bias=Operand(bias.address, _bias_dtype(node), Layout.COMPACT) if bias else None,
-            pad_value=Scalar.of(zero_point(node.operand_types[0]), wide.input.dtype) if any(op.pads) else None,
+            pad_value=Scalar.of(zero_point(node.operand_types[0]), wide.input.dtype) if is_padded else None,
         )
         asm.record(sums)
         if _is_wide(node):

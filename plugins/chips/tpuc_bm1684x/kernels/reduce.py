@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import Box, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc.api import Box, Candidate, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer, zero_point
 
@@ -12,7 +12,16 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.binary import emit_requantise
-from tpuc_bm1684x.kernels.common import apart_refusal, matrices_view, parallel_axes, reduced_axes, reduced_extents
+from tpuc_bm1684x.kernels.common import (
+    FEW_LANES,
+    SHORT_RUN,
+    apart_refusal,
+    in_spaces,
+    matrices_view,
+    parallel_axes,
+    reduced_axes,
+    reduced_extents,
+)
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import emit_square_root
 from tpuc_bm1684x.kernels.pool import lowest
@@ -36,19 +45,27 @@ class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
         _, _, width = reduced_extents(node)
         return f"at most {MAX_EXTENT} values along the axes, there are {width}" if width > MAX_EXTENT else None
 
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        return in_spaces(self, self._spaces(node))
+
     def space(self, node: Node) -> Space:
+        return self._spaces(node)[0]
+
+    def _spaces(self, node: Node) -> Sequence[Space]:
+        """Several where what is in front of the axes may lie over the lanes as well as what is behind them."""
         outer, inner, width = reduced_extents(node)
         dims, axes = node.operand_types[0].dims, reduced_axes(node)
         if axes == [len(dims) - 1] and len(dims) > 1 and dims[-2] >= min(outer, LANES):
             n, rows, *_ = matrices_view(dims)
-            source, result = View((n, rows, width, 1)), View((n, rows, 1, 1))
-        elif min(inner, LANES) > outer:  # more lanes have something to do
-            rows, row = _rows_and_row(inner)
-            source = View((outer, rows, width, row), (width * inner, row, inner, 1))
-            result = View((outer, rows, 1, row))
-        else:
-            source, result = View((1, outer, width, inner)), View((1, outer, 1, inner))
-        return Space(parallel_axes(result.shape), (source,), (result,))
+            return (_space(View((n, rows, width, 1)), View((n, rows, 1, 1))),)
+        whole = _space(View((1, outer, width, inner)), View((1, outer, 1, inner)))
+        if min(inner, LANES) <= outer:
+            return (whole,)
+        rows, row = _rows_and_row(inner)  # more lanes have something to do
+        source = View((outer, rows, width, row), (width * inner, row, inner, 1))
+        spread = _space(source, View((outer, rows, 1, row)))
+        is_short = row * node.operand_types[0].storage.bits // 8 < SHORT_RUN
+        return (whole, spread) if outer >= FEW_LANES and is_short else (spread, whole)
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (n0, n1), (c0, c1), (w0, w1) = (tile.range(name) for name in "ncw")
@@ -135,6 +152,10 @@ class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
         if node.op.mode == "ReduceL2":
             emit_square_root(asm, shape, prepared, result)
             arithmetic(asm, ArithmeticOp.COPY, shape, result, prepared)
+
+
+def _space(source: View, result: View) -> Space:
+    return Space(parallel_axes(result.shape), (source,), (result,))
 
 
 def _rows_and_row(extent: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tpuc.api import Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
+from tpuc.api import Candidate, Node, PackedConstant, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
@@ -14,7 +14,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.binary import DIVISION_STEPS
-from tpuc_bm1684x.kernels.common import matrices_view, parallel_axes, row_blocks
+from tpuc_bm1684x.kernels.common import FEW_LANES, SHORT_RUN, in_spaces, matrices_view, parallel_axes, row_blocks
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,
@@ -42,31 +42,45 @@ class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
         return None
 
     def _view(self, node: Node[tpu.Softmax]) -> View:
+        return self._views(node)[0]
+
+    def _views(self, node: Node[tpu.Softmax]) -> Sequence[View]:
+        """Several where what is in front of the axis may lie over the lanes as well as what is behind it."""
         dims = node.operand_types[0].dims
         axis = node.op.axis % len(dims)
         blocks = row_blocks(dims) if axis == len(dims) - 1 else None
         if blocks is not None:
-            return blocks
+            return (blocks,)
         if axis == len(dims) - 1 and len(dims) > 1 and dims[-2] >= min(math.prod(dims[:-1]), LANES):
-            return View(matrices_view(dims))
+            return (View(matrices_view(dims)),)
         outer, width, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
+        if inner == 1:
+            return (View((1, outer, 1, width), (outer * width, width, 1, 1)),)
+        whole = View((1, outer, width, inner))
         lanes = max(size for size in range(1, LANES + 1) if inner % size == 0)
-        if lanes > 1 and lanes >= min(outer, LANES):
-            return View((outer, lanes, width, inner // lanes), (width * inner, inner // lanes, inner, 1))
-        return View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
+        if lanes == 1 or lanes < min(outer, LANES):
+            return (whole,)
+        spread = View((outer, lanes, width, inner // lanes), (width * inner, inner // lanes, inner, 1))
+        return (whole, spread) if outer >= FEW_LANES and inner // lanes < SHORT_RUN // 4 else (spread, whole)
 
-    def _is_along_h(self, view: View) -> bool:
-        """Do rows of the axis lie below each other, with what is behind it along w and over the lanes?"""
-        return bool(view.strides) and view.strides[2] != 1
+    def kernels(self, node: Node) -> Sequence[Candidate]:
+        return in_spaces(self, [self._space(node, view) for view in self._views(node)])
 
-    def _is_matrix(self, view: View, node: Node) -> bool:
+    def _is_along_h(self, node: Node) -> bool:
+        """Do rows of the axis lie below each other, with what is behind it along w?"""
+        dims = node.operand_types[0].dims
+        return math.prod(dims[node.op.axis % len(dims) + 1 :]) > 1
+
+    def _is_matrix(self, node: Node) -> bool:
         """Does the axis lie along h of a plane of one column, which is a plane of one row?"""
-        return not view.strides and view != row_blocks(node.operand_types[0].dims)
+        return not self._is_along_h(node) and self._view(node) == View(matrices_view(node.operand_types[0].dims))
 
     def space(self, node: Node) -> Space:
-        view = self._view(node)
+        return self._space(node, self._view(node))
+
+    def _space(self, node: Node, view: View) -> Space:
         operands = (view, *(None for _ in node.operand_types[1:]))
-        whole = "h" if self._is_along_h(view) or self._is_matrix(view, node) else "w"
+        whole = "h" if self._is_along_h(node) or self._is_matrix(node) else "w"
         return Space(parallel_axes(view.shape, whole=whole), operands, (view,))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
@@ -86,12 +100,12 @@ class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
     def _rows(self, node: Node, shape: Shape4) -> Shape4:
         """The extents with the axis along w, or along h with what is behind it along w."""
         n, c, h, w = shape
-        return (n, c, w, h) if self._is_matrix(self._view(node), node) else shape
+        return (n, c, w, h) if self._is_matrix(node) else shape
 
     def _column(self, node: Node, shape: Shape4) -> Shape4:
         """What is left of `shape` without the axis."""
         n, c, h, w = shape
-        return (n, c, 1, w) if self._is_along_h(self._view(node)) else (n, c, h, 1)
+        return (n, c, 1, w) if self._is_along_h(node) else (n, c, h, 1)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape = self._rows(node, placed.result.shape)

@@ -54,8 +54,10 @@ class DeconvAny(Lowering[top.Deconv]):
             source = build(tpu.Cast(with_scale=True), [source], wide, f"{node.name}_f32")
         if not source.tensor.is_quantised:
             operands = [source, *node.operands[1:]]
-            if source.tensor.storage.name != "f32" or op is not node.op:
-                operands[1] = float_weight(build, "filter", filters, source.tensor.storage.name)
+            depthwise = filters.shape[:2] == (1, op.group) and op.group > 1
+            element = "f32" if depthwise else source.tensor.storage.name  # depthwise the chip computes in f32
+            if element != "f32" or op is not node.op:
+                operands[1] = float_weight(build, "filter", filters, element)
             return [build(lowered, operands, node.float_result_type())]
         result = node.quantised_result_type()
         product = quantise_product(op.turned(filters), bias, source.tensor.uniform, result.uniform, learned=learned)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from tpuc_bm1684x.lowerings.places import reshaped
 from tpuc_bm1684x.lowerings.reductions import reduced
 from tpuc_bm1684x.lowerings.selection import best_of
 from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_bm1684x.lowerings.turning import is_scattered, turned, turned_back
 
 LOWEST = -1e30
 """A threshold that every score is above."""
@@ -36,7 +38,15 @@ class ArgAny(Lowering[top.Arg]):
         op = node.op
         (value,) = node.operands
         lowered = tpu.Arg(axis=op.axis, keepdims=op.keepdims, mode=op.mode, select_last_index=op.select_last_index)
-        results = [build(lowered, [value], node.result_type.with_element(F32), node.result_names[0])]
+        axis, result = positive_axis(op.axis, value.tensor.rank), node.result_type.with_element(F32)
+        if is_scattered(value, axis):
+            rows = turned(build, value, axis, node.name)
+            lowered = dataclasses.replace(lowered, axis=rows.tensor.rank - 1, keepdims=False)
+            found = result.with_shape(rows.tensor.dims[:-1]).at(None)
+            places = build(lowered, [rows], found, f"{node.name}_rows")
+            results = [_renamed(build, places, result.dims, node.result_names[0])]
+        else:
+            results = [build(lowered, [value], result, node.result_names[0])]
         if len(node.result_names) > 1:
             mode = "ReduceMax" if op.mode == "ArgMax" else "ReduceMin"
             extreme = tpu.Reduce(axes=(op.axis,), mode=mode, keepdims=op.keepdims)
@@ -147,4 +157,11 @@ class RunningFloat(Lowering[Any]):
         if not value.tensor.storage.is_float:
             wide = value.tensor.with_element(F32).at(None)
             value = build(tpu.Cast(with_scale=True), [value], wide, f"{node.name}_float")
-        return [build(scan, [value], node.result_type.with_element(value.tensor.element))]
+        axis = positive_axis(op.axis, value.tensor.rank)
+        result = node.result_type.with_element(value.tensor.element)
+        if not is_scattered(value, axis):
+            return [build(scan, [value], result)]
+        rows = turned(build, value, axis, node.name)
+        scan = dataclasses.replace(scan, axis=rows.tensor.rank - 1)
+        rows = build(scan, [rows], result.with_shape(rows.tensor.dims).at(None), f"{node.name}_rows")
+        return [turned_back(build, rows, axis, node.name)]

@@ -14,6 +14,7 @@ from tpuc_ops.shapes import positive_axis
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS
 from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_bm1684x.lowerings.turning import is_scattered
 from tpuc_bm1684x.operands import MAX_EXTENT
 
 _INTEGER_MODES = ("ReduceMean", "ReduceSum", "ReduceMax")
@@ -54,7 +55,7 @@ def parts_of(count: int) -> int:
 
 @TABLE.lowers(top.Reduce, *ALL)
 class ReduceAny(Lowering[top.Reduce]):
-    """Neighbouring dimensions as they are; others are brought to the end first.
+    """Neighbouring dimensions as they are where lanes read them in long runs; others are brought to the end first.
 
     int8: maxima pass through; sums and means times Sx / Sy (over the count) as a multiplier and a shift. The other
     modes stay f32.
@@ -70,7 +71,8 @@ class ReduceAny(Lowering[top.Reduce]):
         type_ = value.tensor
         axes = _axes(node)
         lowered, result = _reduction(node, _count(node))
-        if axes == list(range(axes[0], axes[0] + len(axes))):
+        together = axes == list(range(axes[0], axes[0] + len(axes)))
+        if together and not is_scattered(value, axes[0], axes[-1] + 1):
             lowered = dataclasses.replace(lowered, axes=tuple(axes), keepdims=node.op.keepdims)
             return [reduced(build, lowered, value, result, node.name)]
         kept = [axis for axis in range(type_.rank) if axis not in axes]

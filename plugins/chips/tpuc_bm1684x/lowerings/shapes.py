@@ -4,21 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import LoweringBuilder, LoweringNode, Value
+from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, Value
+from tpuc_chip_parts.copies import Copy, dense_strides
 from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, stored_value
 from tpuc_ops import top, tpu
 
+from tpuc_bm1684x.kernels.copies import copy_cycles
 from tpuc_bm1684x.lowerings.borders import bordered, is_far_backwards, taken_backwards
 from tpuc_bm1684x.lowerings.common import ALL
 from tpuc_bm1684x.lowerings.places import as_element, common_element
 from tpuc_bm1684x.lowerings.table import TABLE
 
+_SHORT_RUN_BYTES = 64
+"""Of runs that are moved as columns rather than as lines of 256 bytes."""
+
 TABLE.lowers(top.Reshape, *ALL)(ReshapeAny)
 TABLE.lowers(top.Flatten, *ALL)(ReshapeAny)
 TABLE.lowers(top.Squeeze, *ALL)(ReshapeAny)
 TABLE.lowers(top.Unsqueeze, *ALL)(ReshapeAny)
-TABLE.lowers(top.Permute, *ALL)(PermuteAny)
 TABLE.lowers(top.Depth2Space, *ALL)(Depth2SpaceAny)
+
+
+@TABLE.lowers(top.Permute, *ALL)
+class PermuteRuns(PermuteAny):
+    """Short runs that stay runs are copied a line each; to transpose twice may take less time."""
+
+    def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        value = node.operands[0]
+        type_, order = value.tensor, tuple(node.op.order)
+        if not _pays_twice(type_.dims, order, type_.storage):
+            return super().lower(node, build)
+        last = type_.rank - 1
+        first = (last, *range(last))
+        dims = tuple(type_.dims[axis] for axis in first)
+        value = build(tpu.Permute(order=first), [value], type_.with_shape(dims).at(None), f"{node.name}_runs")
+        second = tuple(first.index(axis) for axis in order)
+        return [build(tpu.Permute(order=second), [value], self.result(node))]
+
+
+def _pays_twice(dims: tuple[int, ...], order: tuple[int, ...], element: ScalarType) -> bool:
+    """Is the last dimension a short run that stays one, and do two transpositions take much less time than copies?"""
+    last = len(dims) - 1
+    if order[last] != last or not 1 < dims[last] <= _SHORT_RUN_BYTES * 8 // element.bits:
+        return False
+    first = (last, *range(last))
+    between = tuple(dims[axis] for axis in first)
+    second = tuple(first.index(axis) for axis in order)
+    twice = _permutation_cycles(dims, first, element) + _permutation_cycles(between, second, element)
+    return 1.5 * twice < _permutation_cycles(dims, order, element)
+
+
+def _permutation_cycles(dims: tuple[int, ...], order: tuple[int, ...], element: ScalarType) -> int:
+    strides, result = dense_strides(dims), tuple(dims[axis] for axis in order)
+    copy = Copy(0, result, 0, tuple(strides[axis] for axis in order), 0, dense_strides(result))
+    return copy_cycles(copy, element)
 
 
 @TABLE.lowers(top.Slice, *ALL)

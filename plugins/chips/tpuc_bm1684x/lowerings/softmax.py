@@ -12,6 +12,7 @@ from tpuc_bm1684x.lowerings.common import (
     f32_result,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
+from tpuc_bm1684x.lowerings.turning import is_scattered, turned, turned_back
 
 
 @TABLE.lowers(top.Softmax, *ALL)
@@ -25,5 +26,12 @@ class SoftmaxFloat(Lowering[top.Softmax]):
         return (Wants.FLOAT,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Sequence[Value]:
-        softmax = tpu.Softmax(axis=node.op.axis, beta=node.op.beta)
-        return [build(softmax, node.operands, f32_result(node))]
+        (value, *others), result = node.operands, f32_result(node)
+        axis = node.op.axis % value.tensor.rank
+        if not is_scattered(value, axis):
+            return [build(tpu.Softmax(axis=node.op.axis, beta=node.op.beta), node.operands, result)]
+        rows = turned(build, value, axis, node.name)
+        softmax = tpu.Softmax(axis=rows.tensor.rank - 1, beta=node.op.beta)
+        type_ = result.with_shape(rows.tensor.dims).at(None)
+        rows = build(softmax, [rows, *others], type_, f"{node.name}_rows")
+        return [turned_back(build, rows, axis, node.name)]

@@ -1,4 +1,4 @@
-"""Samples of integer products that give their int32 sums, without multipliers."""
+"""Samples of integer products, most of which give their int32 sums, without multipliers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpuc_ops import tpu
 from tpuc_testing import integers
 from tpuc_testing.kernel_conformance import Fixed, Sample
 
-from tests.chips.bm1684x.kernels.samples import conv_int8, i8, u8
+from tests.chips.bm1684x.kernels.samples import I8, conv_int8, i8, scales, u8
 
 I32 = ScalarType("i32")
 _PAD1 = (1, 1, 1, 1)
@@ -44,6 +44,29 @@ PRODUCTS = {
         conv_int8(u8(1, 3, 20, 20), 40, (3, 3))[1],
         I32,
         ({"h": 7},),
+    ),
+    "deconv_depthwise_i8": Sample(
+        tpu.Deconv(
+            kernel_shape=(3, 4),
+            strides=(3, 2),
+            pads=(1, 1, 0, 2),
+            group=70,
+            multiplier=scales(70)[0],
+            rshift=scales(70)[1],
+        ),
+        [
+            u8(2, 70, 5, 4),
+            Fixed(integers(1, 70, 3, 4, seed=1), "si8"),
+            Fixed(integers(70, dtype="int32", seed=2) >> 12),
+        ],
+        I8,
+        ({"n": 1, "c": 64, "h": 1, "w": 3}, {"h": 4}),
+    ),
+    "deconv_depthwise_i8_sums": Sample(
+        tpu.Deconv(kernel_shape=(3, 2), strides=(2, 2), pads=(0, 1, 1, 0), group=70),
+        [i8(2, 70, 5, 4), Fixed(integers(1, 70, 3, 2, seed=1), "si8"), None],
+        I32,
+        ({"n": 1, "c": 64, "h": 3, "w": 5},),
     ),
     "deconv_i8_sums": Sample(
         tpu.Deconv(kernel_shape=(4, 3), strides=(2, 3), pads=(1, 1, 1, 1)),

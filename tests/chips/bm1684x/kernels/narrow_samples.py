@@ -58,8 +58,9 @@ def _stays_f32(sample: Sample, index: int) -> bool:
     if not isinstance(sample.op, (tpu.Conv2D, tpu.Deconv, tpu.MatMul)):
         return False
     filters = sample.operands[1]
+    outputs = 0 if isinstance(sample.op, tpu.Deconv) else 1  # the dimension with the outputs of a group
     return index == 2 or (
-        isinstance(filters, Fixed) and sample.op.__class__ is tpu.Conv2D and filters.array.shape[1] == 1
+        isinstance(filters, Fixed) and not isinstance(sample.op, tpu.MatMul) and filters.array.shape[outputs] == 1
     )
 
 

@@ -373,7 +373,7 @@ ACTIVATIONS = {
     "tanh_extremes": Sample(tpu.Active(mode="TANH"), [row(-1e30, -50, -9, 0, 9, 50, 1e30)]),
     "exp_low": Sample(tpu.Active(mode="EXP"), [row(-1e30, -200, -87, -50, -1, 0)]),
     "exp_high": Sample(tpu.Active(mode="EXP"), [row(80, 87, 88, 88.5, 88.7)]),
-    "softmax": Sample(tpu.Softmax(axis=1), [f32(9, 70, 5), *(None,) * 5], None, ({"c": 1, "h": 2},)),
+    "softmax": Sample(tpu.Softmax(axis=1), [f32(9, 70, 5), *(None,) * 5], None, ({"c": 1, "w": 2},)),
     "softmax_below": Sample(tpu.Softmax(axis=1), [f32(2, 17, 6, 26), *(None,) * 5], None, ({"n": 1, "w": 1},)),
     "softmax_between": Sample(tpu.Softmax(axis=2, beta=0.5), [f32(1, 4, 16, 128), *(None,) * 5], None, ({"n": 3},)),
     "softmax_last": Sample(tpu.Softmax(axis=-1), [f32(3, 1000, low=-30, high=30), *(None,) * 5]),
