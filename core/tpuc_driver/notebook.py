@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 PAUSE_SECONDS = 0.1
@@ -40,9 +41,8 @@ class NotebookBars:
     def start(self) -> None:
         """Show the line."""
         if NotebookBars._handle is None or NotebookBars._cell != self._shell.execution_count:
-            from IPython.display import DisplayHandle  # pyright: ignore[reportMissingImports]
-
-            NotebookBars._handle, NotebookBars._cell = DisplayHandle(), self._shell.execution_count
+            display: Any = import_module("IPython.display")
+            NotebookBars._handle, NotebookBars._cell = display.DisplayHandle(), self._shell.execution_count
             NotebookBars._handle.display({"text/plain": ""}, raw=True)
         self._show(self._text())
 

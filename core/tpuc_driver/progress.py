@@ -8,23 +8,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tpuc.errors import visible
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from tpuc_driver.notebook import NotebookBars
-
 T = TypeVar("T")
+
+
+class Bars(Protocol):
+    """What shows tasks: `rich.progress.Progress`, or a line in a notebook."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def add_task(self, description: str, *, total: float | None) -> Any: ...
+
+    def advance(self, task: Any, /) -> None: ...
+
+    def remove_task(self, task: Any, /) -> None: ...
 
 
 class Display:
     """A bar that is there while something runs, and gone afterwards."""
 
     def __init__(self) -> None:
-        self._bar: Progress | NotebookBars | None = None
+        self._bar: Bars | None = None
         self._users = 0
 
     def __call__(self, items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
@@ -71,7 +80,7 @@ class Display:
                 bar.start()
 
     @contextmanager
-    def _shown(self) -> Generator[Progress | NotebookBars | None]:
+    def _shown(self) -> Generator[Bars | None]:
         """The bars, where somebody looks; they go when the last user does."""
         if self._bar is None and not _is_watched():
             yield None
@@ -101,7 +110,7 @@ def _notebook() -> Any:
     return shell if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 
-def _bars() -> Progress | NotebookBars:
+def _bars() -> Bars:
     shell = _notebook()
     if shell is not None:
         from tpuc_driver.notebook import NotebookBars
