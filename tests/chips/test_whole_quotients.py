@@ -12,6 +12,7 @@ from onnx import helper
 from tpuc_driver.session import Session
 
 from tests.families import each
+from tests.frontends.tflite.files import Node, Tensor, tflite_file
 
 KINDS = ("uint8", "int8", "int16", "int32", "uint32", "int64")
 RUNS = [("bm1684x", "f32"), ("bm1684x", "f16"), ("cv181x", "bf16"), ("c", "f32")]
@@ -43,3 +44,28 @@ def test_integers_are_divided_as_onnx_runtime_does(chip: str, mode: str, tmp_pat
         off = int((got.reshape(wanted.shape) != wanted).sum())
         wrong += [f"{kind}: {off} of {wanted.size}"] if off else []
     assert not wrong, wrong
+
+
+@each(("chip", "mode"), [pytest.param(*run, marks=pytest.mark.chip(run[0])) for run in RUNS])
+def test_integers_are_divided_downwards_as_tflite_does(chip: str, mode: str, tmp_path: Path) -> None:
+    random, wrong = np.random.default_rng(9), list[str]()
+    right = random.integers(1, 30, (12, 16))
+    left = np.minimum(right * random.integers(0, LARGEST[mode] // 30, right.shape), LARGEST[mode] - 1)
+    left += random.integers(0, 2, right.shape)
+    inputs = {"a": left * random.choice([-1, 1], left.shape), "b": right * random.choice([-1, 1], left.shape)}
+    for op, wanted in {"FLOOR_DIV": inputs["a"] // inputs["b"], "FLOOR_MOD": inputs["a"] % inputs["b"]}.items():
+        path = tmp_path / f"{op}.tflite"
+        tensors = [Tensor(name, left.shape, "INT32") for name in "aby"]
+        path.write_bytes(
+            tflite_file(tensors, [Node(op, ["a", "b"], ["y"], (f"{_camel(op)}Options", {}))], ["a", "b"], ["y"])
+        )
+        session = Session(chip=chip, quantize=mode)
+        loaded = session.chip.load(session.build(session.transform(path)).data)
+        (got,) = loaded.run({name: array.astype(np.float32) for name, array in inputs.items()}).values()
+        off = int((got.reshape(wanted.shape) != wanted).sum())
+        wrong += [f"{op}: {off} of {wanted.size}"] if off else []
+    assert not wrong, wrong
+
+
+def _camel(op: str) -> str:
+    return "".join(word.capitalize() for word in op.split("_"))

@@ -73,3 +73,20 @@ def chain(build: ImportBuilder, value: Value, ops: Sequence[Op], name: str) -> V
         inner = name if index == len(ops) - 1 else f"{name}_{op.name.rpartition('.')[2].lower()}"
         value = build.build(op, [value], inner)
     return value
+
+
+def floor_quotient(left: Value, right: Value, name: str, build: ImportBuilder) -> Value:
+    """The quotient of whole numbers, rounded down, with the divisor's sign moved to the dividend.
+
+    Chips that divide by a reciprocal give 2.9999998 for 6 / 2, so half a unit is added to the dividend: the nearest
+    quotient that is another whole number is twice as far away.
+    """
+    sign, size = build.build(top.Sign(), [right], f"{name}_sign"), build.build(top.Abs(), [right], f"{name}_size")
+    signed = build.build(top.Mul(), [left, sign], f"{name}_signed")
+    return unsigned_quotient(signed, size, name, build)
+
+
+def unsigned_quotient(left: Value, right: Value, name: str, build: ImportBuilder) -> Value:
+    """As `floor_quotient`, by divisors above 0."""
+    raised = build.build(top.AddConst(const_val=0.5), [left], f"{name}_raised")
+    return build.build(top.Floor(), [build.build(top.Div(), [raised, right], f"{name}_quotient")], name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Op, Value
-from tpuc_importing.operands import constant_input, integers, reshape
+from tpuc_importing.operands import constant_input, integers, reshape, unsigned_quotient
 from tpuc_ops import top
 
 Shape: TypeAlias = tuple[int, ...]
@@ -45,17 +45,10 @@ def is_integer(elem_type: str) -> bool:
 
 
 def whole_quotient(left: Value, right: Value, name: str, elem_type: str, build: ImportBuilder) -> Value:
-    """The quotient of integers of `elem_type`, cut towards 0.
-
-    Chips that divide by a reciprocal give 2.9999998 for 6 / 2, so half a unit is added to the dividend: the nearest
-    quotient that is another whole number is twice as far away.
-    """
+    """The quotient of integers of `elem_type`, cut towards 0."""
     if elem_type.startswith("u"):
-        raised = build.build(top.AddConst(const_val=0.5), [left], f"{name}_raised")
-        return build.build(top.Floor(), [build.build(top.Div(), [raised, right], f"{name}_quotient")], name)
+        return unsigned_quotient(left, right, name, build)
     signs = [build.build(top.Sign(), [one], f"{name}_sign{index}") for index, one in enumerate((left, right))]
     sizes = [build.build(top.Abs(), [one], f"{name}_size{index}") for index, one in enumerate((left, right))]
-    raised = build.build(top.AddConst(const_val=0.5), sizes[:1], f"{name}_raised")
-    quotient = build.build(top.Div(), [raised, sizes[1]], f"{name}_quotient")
-    whole = build.build(top.Floor(), [quotient], f"{name}_whole")
+    whole = unsigned_quotient(*sizes, f"{name}_whole", build)
     return build.build(top.Mul(), [whole, build.build(top.Mul(), signs, f"{name}_sign")], name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, Op, Uniform, Value
+from tpuc_importing.operands import floor_quotient
 from tpuc_ops import top
 from tpuc_ops.elementwise import broadcast_type
 from tpuc_ops.quant.tflite import wide_difference
@@ -89,6 +90,8 @@ def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     float_only(node, build)
     operands, order = aligned(node, build, (0, 1))
     name = node.outputs[0]
+    if _is_whole(node, build):
+        return Arranged(floor_quotient(*operands, name, build), order)
     return Arranged(build.build(top.Floor(), [build.build(top.Div(), operands, f"{name}_quotient")], name), order)
 
 
@@ -96,7 +99,17 @@ def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 def floor_mod(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """The remainder with the divisor's sign."""
     float_only(node, build)
-    return _together(node, build, top.Mod())
+    if not _is_whole(node, build):
+        return _together(node, build, top.Mod())
+    (left, right), order = aligned(node, build, (0, 1))
+    name = node.outputs[0]
+    times = build.build(top.Mul(), [floor_quotient(left, right, f"{name}_whole", build), right], f"{name}_times")
+    return Arranged(build.build(top.Sub(), [left, times], name), order)
+
+
+def _is_whole(node: ForeignNode, build: TfliteBuilder) -> bool:
+    entry = build.entries.get(node.inputs[0])
+    return entry is not None and entry.kind.startswith(("INT", "UINT"))
 
 
 @TABLE.imports("POW")
