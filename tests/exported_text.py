@@ -213,6 +213,8 @@ def bert(path: Path, *, opset: int = 14, pooled: str = "pooler", roberta: bool =
         counted = g.op("Mul", g.op("CumSum", there, g.constant(1, np.int64)), there)
         places = g.op("Add", g.cast(counted, TensorProto.INT64), g.constant(1, np.int64))
         x = g.op("Add", words, g.op("Gather", g.weight(300, HIDDEN, spread=0.5), places))
+        kinds = g.op("GatherElements", g.initializer(np.arange(300)[None] % 2), places, axis=1)
+        x = g.op("Add", x, g.op("Gather", g.weight(2, HIDDEN, spread=0.5), kinds))
     else:
         types = g.ids("token_type_ids", "batch", "sequence")
         x = g.op("Add", words, g.op("Gather", g.weight(2, HIDDEN, spread=0.5), types))

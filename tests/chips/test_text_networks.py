@@ -19,7 +19,7 @@ from tests.families import each
 Array = NDArray[Any]
 FLOAT = {"bm1684x": "f16", "c": "f32"}
 CHIPS = ("bm1684x", "cv183x", "cv182x", "cv181x", "cv180x", "c")
-LEAST = {"f32": 100.0, "f16": 45.0, "bf16": 28.0, "int8": 15.0}
+LEAST = {"f32": 100.0, "f16": 45.0, "bf16": 28.0, "int8": 12.0}
 """dB that each mode keeps: rounding to 11 and 8 bits loses 72 and 54 dB each time, and these networks round some 50
 times one after the other; int8 is calibrated on eight sentences, and CLIP's one word has 32 numbers.
 """

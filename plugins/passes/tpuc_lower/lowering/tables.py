@@ -175,19 +175,26 @@ class _Tables:
 def _shorten(module: Module, cells: Cells, names: Names, bounds: Bounds, operation: Operation) -> bool:
     """Leave out rows of a table that computed indices never choose, where the chip cannot choose from all of them."""
     op = operation.op
-    if not isinstance(op, top.Gather) or not operation.results[0].uses:
+    if not isinstance(op, (top.Gather, top.GatherElements)) or not operation.results[0].uses:
         return False
     table = module.constant(operation.operands[0])
-    if table is None or op.axis % table.ndim or module.constant(operation.operands[1]) is not None:
+    if table is None or module.constant(operation.operands[1]) is not None or not _is_refused(module, cells, operation):
         return False
-    mode = cells.mode_of(operation)
-    cell, reach = cells.lowering(op, mode), bounds.of(operation.operands[1])
-    if cell is None or cell.refuse(cells.node(module, operation, mode)) is None:
-        return False
-    if reach is None or reach[0] < 0 or reach[1] + 1 >= len(table):
+    axis, reach = op.axis % table.ndim, bounds.of(operation.operands[1])
+    if reach is None or reach[0] < 0 or reach[1] + 1 >= table.shape[axis]:
         return False
     build = Builder(module, before=operation, constant=top.Weight(), absent=top.None_())
-    short = np.ascontiguousarray(table[: int(reach[1]) + 1])
+    short = np.ascontiguousarray(table.take(np.arange(int(reach[1]) + 1), axis))
     name = names.new(f"{operation.operands[0].name}_reached")
     operation.set_operand(0, build.weight(name, short))
     return True
+
+
+def _is_refused(module: Module, cells: Cells, operation: Operation) -> bool:
+    """Does the chip neither lower nor legalise it?"""
+    mode = cells.mode_of(operation)
+    node, ways = (
+        cells.node(module, operation, mode),
+        (cells.lowering(operation.op, mode), cells.legalisation(operation.op)),
+    )
+    return all(way is None or way.refuse(node) is not None for way in ways)
