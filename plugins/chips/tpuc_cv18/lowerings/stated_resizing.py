@@ -83,8 +83,7 @@ class _Steps(Bf16Composer):
     def _point(self, point: int, dims: tuple[int, ...]) -> Value:
         if not point:
             return self.build.none()
-        self._count += 1
-        return self.build.weight(f"point{self._count}_f32", np.full(dims, point, np.float32))
+        return self.build.weight("point_f32", np.full(dims, point, np.float32))
 
 
 def _parts(matrix: Array) -> list[Array]:

@@ -50,5 +50,5 @@ def whole_quotient(left: Value, right: Value, name: str, elem_type: str, build: 
         return unsigned_quotient(left, right, name, build)
     signs = [build.build(top.Sign(), [one], f"{name}_sign{index}") for index, one in enumerate((left, right))]
     sizes = [build.build(top.Abs(), [one], f"{name}_size{index}") for index, one in enumerate((left, right))]
-    whole = unsigned_quotient(*sizes, f"{name}_whole", build)
+    whole = unsigned_quotient(sizes[0], sizes[1], f"{name}_whole", build)
     return build.build(top.Mul(), [whole, build.build(top.Mul(), signs, f"{name}_sign")], name)

@@ -91,7 +91,7 @@ def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     operands, order = aligned(node, build, (0, 1))
     name = node.outputs[0]
     if _is_whole(node, build):
-        return Arranged(floor_quotient(*operands, name, build), order)
+        return Arranged(floor_quotient(operands[0], operands[1], name, build), order)
     return Arranged(build.build(top.Floor(), [build.build(top.Div(), operands, f"{name}_quotient")], name), order)
 
 
