@@ -71,9 +71,10 @@ def test_no_function_allocates_and_no_library_but_the_mathematical_one_is_used(t
     for path in (tmp_path / "net").glob("*.[ch]"):
         text = path.read_text()
         assert "alloc" not in text.replace("malloc", "alloc"), path.name
-        known = {"math.h", "stddef.h", "stdint.h", "string.h", "stdio.h"}
+        known = {"math.h", "stddef.h", "stdint.h", "string.h"}
         included = {line.split("<")[1].rstrip(">") for line in text.splitlines() if line.startswith("#include <")}
-        assert included <= (known if path.name == "main.c" else known - {"stdio.h"})
+        own = {"main.c": {"stdio.h"}, "tpuc_x86.h": {"immintrin.h"}}  # the latter is a part of the compiler
+        assert included <= known | own.get(path.name, set())
 
 
 def test_an_op_without_a_function_is_refused_with_its_name() -> None:

@@ -35,6 +35,7 @@ PANEL_BYTES = 1024
 """Windows gathered at once take a sixteenth of the operator's input and output, or these bytes if that is more."""
 MOST_PIXELS = 16
 """The library's `TPUC_PIXELS`: filters are widened once for as many windows."""
+LIBRARY = ("tpuc_products.h", "tpuc_x86.h")
 FILTERS, FLOAT_FILTERS, PIXELS, FLOAT_PIXELS, DEPTH = 4, 8, 2, 4, 8
 """What the library's inner products take at once: filters, windows, and elements of a filter."""
 WIDENED = 128
@@ -128,6 +129,13 @@ def padded_filters(filters: Array, groups: int, several: int, depth: int) -> Arr
     return result
 
 
+def interleaved(filters: Array) -> Array:
+    """`[group, filters, depth]` as `[group, filters / 4, depth / 8, 4 filters, 8]`: what one instruction multiplies."""
+    groups, count, depth = filters.shape
+    blocks = filters.reshape(groups, count // FILTERS, FILTERS, depth // DEPTH, DEPTH)
+    return np.ascontiguousarray(blocks.swapaxes(2, 3))
+
+
 def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool, sums: Requantisation) -> Routine:
     """`filters: [oc, k]` in the order row, column, channel."""
     operands = Operands(_NO_CALL)
@@ -147,10 +155,10 @@ def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool,
         )
         call = f"tpuc_depthwise_int8(&conv, &out, (const uint8_t*)x0, {operands.add(rows)}, y0, s0, s1);\n"
         conv = f"const tpuc_conv conv = {{{fields(members)}}};\n"
-        return Routine(out + conv + call, tuple(operands.constants), scratch, ("tpuc_products.h",))
+        return Routine(out + conv + call, tuple(operands.constants), scratch, LIBRARY)
     depth = -(-product.depth // DEPTH) * DEPTH
     offset = 0 if filters.min() >= -128 and filters.max() <= 127 else int(filters.min()) + 128
-    packed = padded_filters((filters - offset).astype(np.int8), product.groups, FILTERS, depth)
+    packed = interleaved(padded_filters((filters - offset).astype(np.int8), product.groups, FILTERS, depth))
     pixels = product.pixels(depth, 2, PIXELS)
     members |= {"depth": depth, "pixels": pixels, "filter_offset": offset}
     scratch = (
@@ -159,7 +167,7 @@ def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool,
     )
     call = f"tpuc_conv_int8(&conv, &out, (const uint8_t*)x0, {operands.add(packed)}, y0, s0, s1);\n"
     conv = f"const tpuc_conv conv = {{{fields(members)}}};\n"
-    return Routine(out + conv + call, tuple(operands.constants), scratch, ("tpuc_products.h",))
+    return Routine(out + conv + call, tuple(operands.constants), scratch, LIBRARY)
 
 
 _NO_CALL: FunctionNode[Any] = FunctionNode(Node(tpu.Relu(), (), ()), (), (), ())

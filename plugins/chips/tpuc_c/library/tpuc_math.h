@@ -11,12 +11,57 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-#if defined(__GNUC__)
-#define TPUC_FUNCTION static __attribute__((unused, noinline))
+/* On x86-64, functions that take most of the time exist several times, and the program chooses when it runs. Nothing of
+   this with -DTPUC_PORTABLE. */
+#if !defined(__x86_64__) || !defined(__SSE2__) || defined(TPUC_PORTABLE)
+#define TPUC_HAS_X86 0
+#elif defined(__clang__)
+#define TPUC_HAS_X86 (__clang_major__ >= 7)
+#elif defined(__GNUC__)
+#define TPUC_HAS_X86 (__GNUC__ >= 8)
+#else
+#define TPUC_HAS_X86 0
+#endif
+
+#if TPUC_HAS_X86
+#define TPUC_AVX2 __attribute__((target("avx2")))
+#define TPUC_VNNI __attribute__((target("avx2,avx512vl,avx512vnni")))
+#define TPUC_INLINE static __attribute__((unused, always_inline)) inline
+#elif defined(__GNUC__)
 #define TPUC_INLINE static __attribute__((unused)) inline
 #else
-#define TPUC_FUNCTION static
 #define TPUC_INLINE static inline
+#endif
+
+#if defined(__GNUC__)
+#define TPUC_FUNCTION static __attribute__((unused, noinline))
+#else
+#define TPUC_FUNCTION static
+#endif
+
+/* The function `name` of the code in `name_body`, whose last parameter is the processor. */
+enum { TPUC_ANY_PROCESSOR, TPUC_WITH_AVX2, TPUC_WITH_VNNI };
+#if TPUC_HAS_X86
+#if !defined(TPUC_PROCESSOR) /* or one to be taken if it is there, for tests */
+#define TPUC_PROCESSOR TPUC_WITH_VNNI
+#endif
+#define TPUC_HAS(name, processor) (TPUC_PROCESSOR >= (processor) && __builtin_cpu_supports(name))
+#define TPUC_VARIANTS(name, parameters, ...)                                                        \
+  TPUC_FUNCTION TPUC_VNNI void name##_vnni parameters { name##_body(__VA_ARGS__, TPUC_WITH_VNNI); } \
+  TPUC_FUNCTION TPUC_AVX2 void name##_avx2 parameters { name##_body(__VA_ARGS__, TPUC_WITH_AVX2); } \
+  TPUC_FUNCTION void name##_any parameters { name##_body(__VA_ARGS__, TPUC_ANY_PROCESSOR); }        \
+  TPUC_INLINE void name parameters {                                                                \
+    if (!TPUC_HAS("avx2", TPUC_WITH_AVX2)) {                                                        \
+      name##_any(__VA_ARGS__);                                                                      \
+    } else if (TPUC_HAS("avx512vl", TPUC_WITH_VNNI) && TPUC_HAS("avx512vnni", TPUC_WITH_VNNI)) {    \
+      name##_vnni(__VA_ARGS__);                                                                     \
+    } else {                                                                                        \
+      name##_avx2(__VA_ARGS__);                                                                     \
+    }                                                                                               \
+  }
+#else
+#define TPUC_VARIANTS(name, parameters, ...) \
+  TPUC_FUNCTION void name parameters { name##_body(__VA_ARGS__, TPUC_ANY_PROCESSOR); }
 #endif
 
 enum {
@@ -102,12 +147,13 @@ TPUC_INLINE int64_t tpuc_doubling(int32_t acc, int32_t multiplier, int32_t shift
 }
 
 TPUC_INLINE void tpuc_by_shifts(const tpuc_output* out, int32_t* acc, int32_t count, int32_t first) {
-  const int64_t zero_point = out->zero_point;
+  const int64_t zero_point = out->zero_point, low = out->low, high = out->high;
+  const int32_t *const bias = out->bias + first, *const multiplier = out->multiplier + first;
+  const int32_t* const shift = out->shift + first;
   for (int32_t i = 0; i < count; ++i) {
-    const int32_t shift = out->shift[first + i];
-    const int64_t product = (int64_t)(acc[i] + out->bias[first + i]) * out->multiplier[first + i];
-    const int64_t v = ((product + ((int64_t)1 << (shift - 1))) >> shift) + zero_point;
-    acc[i] = (int32_t)tpuc_clamp(v, out->low, out->high);
+    const int64_t product = (int64_t)(acc[i] + bias[i]) * multiplier[i];
+    const int64_t v = ((product + ((int64_t)1 << (shift[i] - 1))) >> shift[i]) + zero_point;
+    acc[i] = (int32_t)tpuc_clamp(v, low, high);
   }
 }
 
@@ -115,13 +161,16 @@ TPUC_INLINE void tpuc_by_shifts(const tpuc_output* out, int32_t* acc, int32_t co
 TPUC_INLINE void tpuc_by_scales(const tpuc_output* out, int32_t* acc, int32_t count, int32_t first) {
   const float magic = 12582912.0f, offset = out->offset;
   const float least = (float)(out->low - out->zero_point), most = (float)(out->high - out->zero_point);
+  const int32_t zero_point = out->zero_point;
+  const int32_t* const bias = out->bias + first;
+  const float* const scale = out->scale + first;
   for (int32_t i = 0; i < count; ++i) {
-    float v = (float)(acc[i] + out->bias[first + i]) * out->scale[first + i];
+    float v = (float)(acc[i] + bias[i]) * scale[i];
     v = v + offset;
     v = v < least ? least : v;
     v = v > most ? most : v;
     const float moved = v + magic;
-    acc[i] = (int32_t)(moved - magic) + out->zero_point;
+    acc[i] = (int32_t)(moved - magic) + zero_point;
   }
 }
 
