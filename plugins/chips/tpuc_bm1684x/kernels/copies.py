@@ -115,7 +115,13 @@ def _divided(axis: _Axis) -> Axes:
     extent, source, target = axis
     if extent <= MAX_EXTENT:
         return [axis]
-    inner = next(size for size in range(MAX_EXTENT, 0, -1) if extent % size == 0)
+    inner = _largest_divisor(extent)
     if extent // inner > MAX_EXTENT:
         return [axis]
     return [(extent // inner, source * inner, target * inner), (inner, source, target)]
+
+
+@lru_cache(maxsize=4096)
+def _largest_divisor(extent: int) -> int:
+    """The largest that fits the size field."""
+    return next(size for size in range(MAX_EXTENT, 0, -1) if extent % size == 0)
