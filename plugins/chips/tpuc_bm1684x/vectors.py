@@ -11,6 +11,9 @@ from tpuc_bm1684x.isa.geometry import LMEM_BASE
 from tpuc_bm1684x.isa.types import Strides
 from tpuc_bm1684x.operands import dtype_of, operand
 
+_FEW_VECTORS = 16
+"""Beyond, a matrix of columns is stored as one."""
+
 
 def is_vector(tensor: DdrTensor) -> bool:
     """One element per channel, channels next to each other in DDR."""
@@ -94,7 +97,7 @@ def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instructio
     n, c, _, _ = target.shape
     address, dtype = LMEM_BASE + source.address, dtype_of(source.element)
     local = _steps(operand(source).strides(source.shape))
-    return (
+    choices: list[Instruction] = [
         TensorCopy(
             source=address,
             destination=target.address,
@@ -114,15 +117,19 @@ def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instructio
             local_strides=(local[0], local[1]),
             dtype=dtype,
         ),
-        TransposeCW(
-            source=address,
-            destination=target.address,
-            shape=(n, c, 1, 1),
-            dtype=dtype,
-            source_strides=local,
-            destination_strides=_steps((target.strides[0], c, c, 1)),
-        ),
-    )
+    ]
+    if n <= _FEW_VECTORS:  # planning would cut tensors into very many such parts
+        choices.append(
+            TransposeCW(
+                source=address,
+                destination=target.address,
+                shape=(n, c, 1, 1),
+                dtype=dtype,
+                source_strides=local,
+                destination_strides=_steps((target.strides[0], c, c, 1)),
+            )
+        )
+    return choices
 
 
 def _steps(strides: Sequence[int]) -> Strides:

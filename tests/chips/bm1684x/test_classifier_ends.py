@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
-from tpuc_bm1684x.isa import LaneTransfer, MatrixCopy, TransferOp
+from tpuc_bm1684x.isa import LaneTransfer, MatrixCopy, TransferOp, TransposeCW
 from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
@@ -74,8 +74,8 @@ def test_rows_are_packed_once_and_scores_leave_in_one_run(mode: str, tmp_path: P
     rows = sum(copy.shape[2] for copy in copies if copy.shape[1] == 3)
     assert rows == 6 * 46  # 46 result rows with window rows 1 to 6; those with row 0 lie in their lanes already
     assert not any(isinstance(command, MatrixCopy) for command in commands)  # 256 bytes for each score
-    turned = [c for c in commands if isinstance(c, LaneTransfer) and c.operation is TransferOp.TRANSPOSE_WC]
-    assert [copy.shape for copy in turned] == [(1, 1, 1, CLASSES)]
+    turned = [c for c in commands if isinstance(c, TransposeCW)]
+    assert [command.result_shape() for command in turned] == [(1, 1, 1, CLASSES)]
 
 
 @pytest.mark.interop
