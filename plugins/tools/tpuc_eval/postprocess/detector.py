@@ -10,7 +10,7 @@ from tpuc.api import UsageError
 from tpuc_images.placing import Placement
 
 from tpuc_eval.postprocess.boxes import Choice, Floats, Suppression, choose, suppress
-from tpuc_eval.postprocess.rows import DetectionRows, FoundRows
+from tpuc_eval.postprocess.rows import DetectionRows
 from tpuc_eval.protocols import Detections, Postprocess
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Detector(Postprocess):
     keep: int = 200
     every_class: bool = True
 
-    def append(self, tail: Tail) -> FoundRows:
+    def append(self, tail: Tail) -> Postprocess:
         """See Postprocess."""
         if not self.ends(tail):
             width, height = tail.size

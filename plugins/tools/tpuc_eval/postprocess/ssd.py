@@ -15,9 +15,9 @@ from tpuc_ops import top
 from tpuc_eval.postprocess.boxes import Floats, around, placement_of, softmax
 from tpuc_eval.postprocess.composed import grown_sizes
 from tpuc_eval.postprocess.detector import Detector
-from tpuc_eval.postprocess.rows import DetectionRows, FoundRows
+from tpuc_eval.postprocess.rows import DetectionRows
 from tpuc_eval.postprocess.scores import only_row
-from tpuc_eval.protocols import Detections, Outputs, Sample
+from tpuc_eval.protocols import Detections, Outputs, Postprocess, Sample
 from tpuc_eval.tail import Anchors, Candidates, Tail
 
 _DECODING = (top.Exp, top.Sigmoid, top.Add, top.AddConst, top.Sub, top.SubConst, top.Mul, top.MulConst)
@@ -77,7 +77,7 @@ class Ssd(Detector):
             )
         return heads[0].reshape(-1, 4), heads[1].reshape(count, -1)
 
-    def append(self, tail: Tail) -> FoundRows:
+    def append(self, tail: Tail) -> Postprocess:
         """See Detector; a network that ends with a DetectionOutput has its boxes already."""
         rows = DetectionRows()
         return rows.append(tail) if rows.fits(tail.shapes, tail.sample) else super().append(tail)
