@@ -60,7 +60,7 @@ def network_alone(module: Module) -> Module:
     behind = [operation for operation in alone.main.operations if is_postprocess(operation)]
     read = [value for operation in behind for value in operation.operands if value.defining is not None]
     computed = [value for value in read if isinstance(value.type, TensorType) and not value.is_constant]
-    own = [value for value in computed if value.defining not in behind]
+    own = [value for value in (*computed, *alone.main.outputs) if value.defining not in behind]
     alone.main.terminator.set_operands(list(dict.fromkeys(own)))
     alone.main.update_type()
     del alone.attributes[_MADE_BY], alone.attributes[_READ_BY]

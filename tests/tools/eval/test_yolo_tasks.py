@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from tpuc.errors import UsageError
 from tpuc.interpreter import Interpreter
-from tpuc.ir.fused_postprocess import fused_postprocess
+from tpuc.ir.fused_postprocess import fused_postprocess, network_alone
 from tpuc.registry import Registry
 from tpuc_driver.cli import main
 from tpuc_driver.session import Session
@@ -95,6 +95,7 @@ def test_a_file_with_a_task_gives_what_the_host_makes_of_raw_outputs(name: str, 
         outputs = Interpreter(module).run(IMAGE)
         fused = fused_postprocess(module)
         assert (len(outputs), fused and fused.read_by) == (4 if name == "yolov8-seg" else 3, f"{name}{{score=0.6}}")
+        assert len(network_alone(module).main.outputs) == len(raw)
         assert_equal(configured(Registry(), "tpuc.postprocess", f"{name}{{score=0.6}}")(outputs, HALF), wanted)
     with pytest.raises(UsageError, match=r"--post yolov8: the outputs .* do not fit; choose another post-processing"):
         session.transform(path, post="yolov8")
