@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ def masks_of(coefficients: Floats, prototypes: Floats, boxes: Floats, place: Pla
     )
 
 
-def _mask(values: Floats, box: Floats, place: Placement) -> Mask:
+def _mask(values: NDArray[Any], box: Floats, place: Placement) -> Mask:
     left, top, right, bottom = (math.ceil(end) for end in box)
     across = _weights(left, right, values.shape[1], place, 0)
     down = _weights(top, bottom, values.shape[0], place, 1)
