@@ -1,4 +1,6 @@
-"""The DDR command of a copy: one that transposes reads and writes rows, where another would step by elements."""
+"""Choose the DDR command of a copy: a transposing command accesses whole rows where another one would step by
+elements.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from tpuc_bm1684x.operands import dtype_of
 from tpuc_bm1684x.timing import cycles
 
 _WIDER = {16: ScalarType("i16"), 32: ScalarType("i32")}
-"""Elements that short runs of narrower ones move as."""
+"""Wider elements as which short runs of narrower ones are moved, by bits."""
 
 
 def fastest_move(target: DdrTensor, source: DdrTensor) -> LinearCopy | TensorCopy | TransposeCW:
-    """The command of a copy in DDR that takes least time; short runs are single elements, which may be transposed."""
+    """The fastest command for a copy in DDR; short runs are moved as single wider elements, which may be transposed."""
     shape, dtype = source.shape, dtype_of(source.element)
     if is_block(shape, source.strides) and is_block(shape, target.strides):
         return LinearCopy(source=source.address, destination=target.address, count=prod(shape), dtype=dtype)
@@ -35,7 +37,7 @@ def fastest_move(target: DdrTensor, source: DdrTensor) -> LinearCopy | TensorCop
 
 
 def is_block(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Do the elements follow one another without a gap?"""
+    """True if the elements are contiguous."""
     step = 1
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent > 1 and stride != step:
@@ -45,9 +47,9 @@ def is_block(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def transposition(target: DdrTensor, source: DdrTensor) -> TransposeCW | None:
-    """The fastest such command for a copy; a side without rows has rows of one element.
+    """The fastest transposing command for a copy; a side without contiguous rows has rows of one element.
 
-    None where neither side has rows, both have theirs along one dimension, or there are too many dimensions.
+    None if neither side has contiguous rows, both have them along the same dimension, or there are too many dimensions.
     """
     shape = source.shape
     row, column = (_contiguous(shape, side.strides) for side in (source, target))
@@ -73,12 +75,14 @@ def transposition(target: DdrTensor, source: DdrTensor) -> TransposeCW | None:
 
 
 def _contiguous(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """The dimension whose elements lie next to each other."""
+    """The dimension with contiguous elements."""
     return next((axis for axis in range(4) if shape[axis] > 1 and strides[axis] == 1), None)
 
 
 def _with_runs_as_elements(target: DdrTensor, source: DdrTensor) -> tuple[DdrTensor, DdrTensor]:
-    """The copy with elements as wide as its runs, where the chip has such and all else comes in whole runs."""
+    """The copy with elements as wide as its runs, where the chip has such elements and all addresses and strides are
+    multiples of a run.
+    """
     axis, shape = _contiguous(source.shape, source.strides), source.shape
     if axis is None or target.strides[axis] != 1:
         return target, source

@@ -16,10 +16,9 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE
 from tpuc_bm1684x.rearrangement import fastest_move, transposition
 from tpuc_driver.session import Session
 
+from tests.chips.bm1684x.onnx_runtime import check_equal, compiled
 from tests.conftest import RunVendor
 from tests.families import each
-
-onnxruntime = pytest.importorskip("onnxruntime")
 
 SHAPE = (3, 70, 5, 130)
 ORDERS = [(0, 2, 3, 1), (0, 3, 1, 2), (0, 3, 2, 1), (3, 1, 2, 0), (2, 3, 0, 1), (0, 1, 3, 2)]
@@ -211,19 +210,15 @@ def rearranged(work: Path, mode: str) -> tuple[Session, bytes, dict[str, NDArray
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
         constants,
     )
-    path = work / "net.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
     inputs = {"x": np.random.default_rng(3).integers(-100, 100, shape).astype(np.float32)}  # exact in f16
-    wanted = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(outputs, inputs)
-    session = Session(chip="bm1684x", quantize=mode)
-    data = session.build(session.transform(path)).data
-    return session, data, inputs, dict(zip(outputs, wanted, strict=True))
+    session, data, wanted = compiled(work, graph, inputs, mode)
+    return session, data, inputs, wanted
 
 
 @each("mode", ["f32", "f16"])
 def test_the_simulator_rearranges_as_onnx_runtime(mode: str, tmp_path: Path) -> None:
     session, data, inputs, wanted = rearranged(tmp_path, mode)
-    compare(session.chip.load(data).run(inputs), wanted)
+    check_equal(session.chip.load(data).run(inputs), wanted)
 
 
 @pytest.mark.interop
@@ -232,12 +227,7 @@ def test_the_vendors_model_rearranges_as_onnx_runtime(mode: str, run_vendor: Run
     _, data, inputs, wanted = rearranged(tmp_path, mode)
     path = tmp_path / "net.bmodel"
     path.write_bytes(data)
-    compare(run_vendor(path, inputs), wanted)
-
-
-def compare(outputs: dict[str, NDArray[Any]], wanted: dict[str, NDArray[Any]]) -> None:
-    wrong = [name for name, value in wanted.items() if not np.array_equal(outputs[name].reshape(-1), value.reshape(-1))]
-    assert not wrong
+    check_equal(run_vendor(path, inputs), wanted)
 
 
 @each(

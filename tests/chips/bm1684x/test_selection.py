@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc_driver.session import Session
 
+from tests.chips.bm1684x.onnx_runtime import Arrays, check_equal, compiled
 from tests.conftest import RunVendor
-
-onnxruntime = pytest.importorskip("onnxruntime")
 
 CASES: list[tuple[tuple[int, ...], int, int, int]] = [
     ((3, 1000), 5, -1, 1),
@@ -24,7 +21,6 @@ CASES: list[tuple[tuple[int, ...], int, int, int]] = [
     ((1, 900), 100, 1, 1),
 ]
 """Extents, how many, axis, whether the largest."""
-Arrays = dict[str, NDArray[Any]]
 
 
 def selections(work: Path, mode: str) -> tuple[Session, bytes, Arrays, Arrays]:
@@ -45,24 +41,13 @@ def selections(work: Path, mode: str) -> tuple[Session, bytes, Arrays, Arrays]:
         inputs[x] = random.integers(-20, 20, dims).astype(np.float32)
         inputs[x][inputs[x] == (-20 if largest else 19)] = -np.inf if largest else np.inf
     graph = helper.make_graph(nodes, "selections", sources, outputs, constants)
-    path = work / "net.onnx"
-    path.write_bytes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
-    )
-    found = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, inputs)
-    session = Session(chip="bm1684x", quantize=mode)
-    data = session.build(session.transform(path)).data
-    return session, data, inputs, dict(zip((output.name for output in outputs), found, strict=True))
-
-
-def compare(outputs: Arrays, wanted: Arrays) -> None:
-    wrong = [name for name, value in wanted.items() if not np.array_equal(outputs[name].reshape(-1), value.reshape(-1))]
-    assert not wrong
+    session, data, wanted = compiled(work, graph, inputs, mode)
+    return session, data, inputs, wanted
 
 
 def test_the_simulator_selects_as_onnx_runtime(tmp_path: Path) -> None:
     session, data, inputs, wanted = selections(tmp_path, "f16")
-    compare(session.chip.load(data).run(inputs), wanted)
+    check_equal(session.chip.load(data).run(inputs), wanted)
 
 
 @pytest.mark.interop
@@ -71,7 +56,7 @@ def test_the_vendors_model_selects_as_onnx_runtime(mode: str, run_vendor: RunVen
     _, data, inputs, wanted = selections(tmp_path, mode)
     path = tmp_path / "net.bmodel"
     path.write_bytes(data)
-    compare(run_vendor(path, inputs), wanted)
+    check_equal(run_vendor(path, inputs), wanted)
 
 
 def test_the_best_of_thousands_take_less_than_comparing_all_pairs(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The best values of rows, in order: ranked within groups first, as ranking compares every pair."""
+"""TopK of long rows: rank within groups first, since ranking compares every pair."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from tpuc_bm1684x.lowerings.places import reshaped
 from tpuc_bm1684x.lowerings.repetition import along
 
 _WORTHWHILE = 1.5
-"""How many times as long as a group rows must be."""
+"""Smallest ratio of row length to group length for another round. Not varied."""
 
 
 @dataclass(frozen=True)
 class _Contest:
-    """What is left of rows after some rounds: `[rows, length]`, and where each value was, `[rows, length, 1]` in f32.
+    """The candidates left after some rounds: values `[rows, length]`, and their original positions `[rows, length, 1]`
+    in f32.
 
-    Equal values stand in the order in which they were, so in every round the earlier one wins.
+    Equal values keep their order, so that every round prefers the earlier one.
     """
 
     values: Value
@@ -35,7 +36,9 @@ class _Contest:
 
 
 def best_of(build: LoweringBuilder, flat: Value, op: top.TopK, name: str, names: Sequence[str]) -> Sequence[Value]:
-    """The best of every row of `[rows, length]`, then their indices in f32: `[rows, K, 1]` each, as many as names."""
+    """The K best values of each row of `[rows, length]`, then their indices in f32: `[rows, K, 1]` each, as many
+    as names.
+    """
     rows, length = flat.tensor.dims
     numbers = np.broadcast_to(np.arange(length, dtype=np.float32)[:, None], (rows, length, 1))
     left = _Contest(flat, build.weight("places", numbers))
@@ -48,7 +51,7 @@ def best_of(build: LoweringBuilder, flat: Value, op: top.TopK, name: str, names:
 
 
 def _round(build: LoweringBuilder, left: _Contest, op: top.TopK, group: int, name: str) -> _Contest:
-    """The best of every group, one group after the other."""
+    """Keep the best of every group, in group order."""
     rows, length = left.dims
     groups = math.ceil(length / group)
     last = _least(left.values.tensor, op.largest)
@@ -66,7 +69,7 @@ def _round(build: LoweringBuilder, left: _Contest, op: top.TopK, group: int, nam
 
 
 def _ranked(build: LoweringBuilder, left: _Contest, op: top.TopK, name: str, names: Sequence[str]) -> Sequence[Value]:
-    """The best of every row in order, then where they were: every element is written where its rank says."""
+    """The best of every row in order, then their positions: every element is written to the position of its rank."""
     rows, length = left.dims
     rank = build(tpu.Rank(largest=op.largest), [left.values, left.values], None, f"{name}_rank")
     elements = reshaped(build, left.values, (rows, length, 1), f"{name}_elements")
@@ -77,7 +80,7 @@ def _ranked(build: LoweringBuilder, left: _Contest, op: top.TopK, name: str, nam
 
 
 def _lengthened(build: LoweringBuilder, value: Value, length: int, fill: float, name: str) -> Value:
-    """With more elements in every row, behind all that there are."""
+    """Pad every row at the end."""
     dims = value.tensor.dims
     if dims[1] == length:
         return value
@@ -86,7 +89,7 @@ def _lengthened(build: LoweringBuilder, value: Value, length: int, fill: float, 
 
 
 def _least(type_: TensorType, largest: bool) -> float:
-    """A stored value that none comes behind."""
+    """A stored value that ranks last."""
     dtype = numpy_dtype(type_.storage)
     if dtype.kind in "iu":
         return float(np.iinfo(dtype).min if largest else np.iinfo(dtype).max)

@@ -1,4 +1,4 @@
-"""Ops along a dimension whose elements lie far apart: it is brought to the end where lanes would load short runs."""
+"""Move a dimension with distant elements to the end for an op along it, where lanes would load short runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.common import FEW_LANES, SHORT_RUN
 
 _LEAST_ELEMENTS = 1 << 12
-"""Below, commands cost more than transfers."""
+"""Below this number of elements, commands cost more than transfers. Not varied."""
 
 
 def is_scattered(value: Value, axis: int, end: int | None = None) -> bool:
-    """Are the dimensions from `axis` to `end` (by default one) slow to work along as they lie?
+    """True if working along the dimensions from `axis` to `end` (by default one) is slow in the present layout.
 
-    What is in front of them fills few lanes, and what is behind them, spread over lanes, gives each lane runs of less
-    than half of what a run costs at least. To transpose the value takes about as long as to load it then.
+    The dimensions before them fill few lanes, and those after them, spread over lanes, give each lane runs shorter than
+    half of the minimal transfer. Transposing the value takes about as long as loading it that way.
     """
     dims = value.tensor.dims
     outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 if end is None else end :])

@@ -1,4 +1,4 @@
-"""Resize bytes that a network states, by shares that are no whole parts of 1."""
+"""Linear Resize of pre-quantized bytes by arbitrary factors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv18.lowerings.common import Array, as_bf16
 
 FINE = 1.2
-"""Steps of the result in one of the operand from which half of those, lost between the dimensions, is too much."""
+"""Ratio of operand step to result step above which the half step lost between the dimensions matters. Not varied."""
 
 
 def in_steps(node: LoweringNode[top.Interp], build: LoweringBuilder) -> Value:
-    """Whole numbers less their zero point, which bf16 has all, times shares in two parts, which have 16 bits together;
-    the last product counts in steps of the result from its zero point, and a cast rounds it once more.
+    """Compute the resize of integers minus their zero point, which bf16 represents exactly, with interpolation weights
+    split into two bf16 parts of 16 bits together. The last product is in steps of the result from its zero point,
+    and a cast rounds it once more.
     """
     return _Steps(node, build).value()
 
@@ -43,7 +44,7 @@ class _Steps(Bf16Composer):
         return self.build(tpu.Cast(with_scale=False, round_mode="HalfToEven"), values, result, self.node.name)
 
     def _columns(self, value: Value, matrix: Array, point: int, *, keeps_rest: bool = False) -> list[Value]:
-        """A product of the rows of all images with a matrix `[w, columns]`, and what rounding took from it."""
+        """The product of all image rows with a matrix `[w, columns]`, and the rounding error of that product."""
         n, c, h, w = value.tensor.dims
         columns, parts = matrix.shape[1], _parts(matrix)
         rows = [self.reshape(value, (1, n * c * h, w))] * len(parts)

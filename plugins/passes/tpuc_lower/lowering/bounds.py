@@ -1,4 +1,4 @@
-"""Between which whole numbers computed indices lie, whatever the inputs are."""
+"""Bounds of computed indices that hold for every input."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tpuc_ops import top
 from tpuc_ops.traits import Repeats, StridedView, states
 
 Range: TypeAlias = tuple[float, float]
-"""The least and the largest number."""
+"""The smallest and the largest number."""
 
 
 class Bounds:
-    """Ranges of the values of a module, each found once."""
+    """Ranges of the values of a module, each computed once."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
         self._known: dict[Value, Range | None] = {}
 
     def of(self, value: Value) -> Range | None:
-        """The range of a value; None where it may be anything."""
+        """The range of a value; None if unknown."""
         if value not in self._known:
             constant = self._module.constant(value)
             if constant is not None:
@@ -52,7 +52,7 @@ class Bounds:
                 return self.of(first) if states(op, StridedView, Repeats) else None
 
     def _at_corners(self, operation: Operation) -> Range | None:
-        """Of an op that only rises or falls with each operand: what it gives for the ends of their ranges."""
+        """The range of an op that is monotone in each operand, from the ends of their ranges."""
         ranges = [self.of(operand) for operand in operation.operands]
         if any(one is None for one in ranges):
             return None

@@ -1,7 +1,8 @@
-"""Tables for what is computed of numbers that only functions of the runtime read, such as token numbers.
+"""Replace computations on integer inputs that only the runtime reads, such as token numbers, by tables.
 
-Such a function reads whole numbers, which the chip does not. They lie below the length of a table, so that whatever is
-computed of each of them alone is a table of that length, too: `ids != pad` has a row for every token.
+A runtime function such as an embedding reads integers, which the chip cannot process. They are smaller than the number
+of rows of its table, so anything computed from each of them alone is a table of that length, too: `ids != pad` has one
+row per token.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from tpuc_lower.lowering.bounds import Bounds
 from tpuc_lower.lowering.cells import COMPUTE_TYPE, Cells, uses_of
 
 _DIGIT = 256
-"""Whole numbers below it are exact in every float type."""
+"""Integers below this are exact in every float type."""
 
 
 def tabulate(module: Module, cells: Cells) -> bool:
-    """Rewrite the module; did it change?"""
+    """Rewrite the module; returns True if it changed."""
     names, bounds = Names(module), Bounds(module)
     changed = [_Tables(module, cells, names, one, rows).run() for one, rows in cells.index_inputs(module).items()]
     shortened = [_shorten(module, cells, names, bounds, one) for one in list(module.main.operations[:-1])]
@@ -47,7 +48,7 @@ def tabulate(module: Module, cells: Cells) -> bool:
 
 @dataclass
 class _Tables:
-    """The tables of one input of the network."""
+    """The tables computed from one input of the network."""
 
     module: Module
     cells: Cells
@@ -58,7 +59,7 @@ class _Tables:
     made: dict[Value, Value] = field(default_factory=dict[Value, Value])
 
     def run(self) -> bool:
-        """Replace what other ops read."""
+        """Replace the operands of other ops."""
         value = self.source.result
         if any(isinstance(user.op, Return) for user, _ in uses_of(value)) or self._is_alone():
             return False
@@ -75,11 +76,11 @@ class _Tables:
         return all(self._reads(*use) for use in uses_of(self.source.result))
 
     def _reads(self, user: Operation, index: int) -> bool:
-        """Does a function of the runtime read the input itself there?"""
+        """True if a function of the runtime reads the input itself at that operand."""
         return self.cells.reads_as_index(user, index, {self.source})
 
     def _add(self, operation: Operation) -> bool:
-        """Find the table of an operation's result, if it is computed of the numbers alone, each by itself."""
+        """Compute the table of an operation's result if it depends on each input number alone."""
         op, size = operation.op, self.source.result.tensor.size
         if not isinstance(op, (ShapeOnly, Elementwise)) or len(operation.results) != 1:
             return False
@@ -103,7 +104,7 @@ class _Tables:
         return True
 
     def _part(self, value: Value) -> Array | None:
-        """An operand for all numbers at once; None for what is not one number per number."""
+        """An operand for all numbers at once; None if it is not one value per number."""
         if value in self.found:
             return self.found[value]
         if isinstance(value.type, NoneType):
@@ -112,7 +113,7 @@ class _Tables:
         return np.asarray(constant).reshape(1) if constant is not None and constant.size == 1 else None
 
     def _replace(self, value: Value) -> None:
-        """Let every op that has no table itself, and is no such function, read rows of the value's table."""
+        """Make every op without a table read rows of the value's table, except functions of the runtime."""
         for user, index in list(value.uses):
             if any(result in self.found for result in user.results) or self._reads(user, index):
                 continue
@@ -125,16 +126,11 @@ class _Tables:
         return len(np.unique(self.found[value])) > _DIGIT
 
     def _rows(self, value: Value) -> Value:
-        """The rows of a value's table, in its place; it takes the name of the one it stands for."""
+        """The rows of a value's table for the input, under the name of the value."""
         if value not in self.made:
-            first = min((user for user, _ in value.uses), key=self._place)
-            made = self._chosen(first, value, self.found[value], value.name)
-            self.made[value] = made
+            first = min((user for user, _ in value.uses), key=_position)
+            self.made[value] = self._chosen(first, value, self.found[value], value.name)
         return self.made[value]
-
-    def _place(self, operation: Operation) -> int:
-        assert operation.block is not None
-        return operation.block.operations.index(operation)
 
     def _chosen(self, before: Operation, value: Value, table: Array, name: str) -> Value:
         build = Builder(self.module, before=before, constant=top.Weight(), absent=top.None_())
@@ -146,8 +142,8 @@ class _Tables:
         return build.build(top.Reshape(shape=dims), [rows], value.tensor, self.names.new(f"{name}_of_table"))
 
     def _search(self, user: Operation, value: Value) -> None:
-        """Where the largest of numbers is that the chip cannot tell apart: of those whose first digit is the largest,
-        the one with the largest second digit.
+        """Find the largest number among numbers that the chip's floats cannot distinguish: by the first digit, and
+        among equal first digits by the second.
         """
         op = user.op
         assert isinstance(op, top.Arg)
@@ -172,8 +168,13 @@ class _Tables:
         user.op = replace(op, mode="ArgMax")
 
 
+def _position(operation: Operation) -> int:
+    assert operation.block is not None
+    return operation.block.position(operation)
+
+
 def _shorten(module: Module, cells: Cells, names: Names, bounds: Bounds, operation: Operation) -> bool:
-    """Leave out rows of a table that computed indices never choose, where the chip cannot choose from all of them."""
+    """Remove table rows that computed indices cannot reach, where the chip cannot choose among all of them."""
     op = operation.op
     if not isinstance(op, (top.Gather, top.GatherElements)) or not operation.results[0].uses:
         return False
@@ -191,10 +192,8 @@ def _shorten(module: Module, cells: Cells, names: Names, bounds: Bounds, operati
 
 
 def _is_refused(module: Module, cells: Cells, operation: Operation) -> bool:
-    """Does the chip neither lower nor legalise it?"""
+    """True if the chip can neither lower nor legalize it."""
     mode = cells.mode_of(operation)
-    node, ways = (
-        cells.node(module, operation, mode),
-        (cells.lowering(operation.op, mode), cells.legalisation(operation.op)),
-    )
+    node = cells.node(module, operation, mode)
+    ways = (cells.lowering(operation.op, mode), cells.legalisation(operation.op))
     return all(way is None or way.refuse(node) is not None for way in ways)

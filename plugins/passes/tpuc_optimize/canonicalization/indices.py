@@ -1,4 +1,4 @@
-"""Finds what computes whole numbers that choose places or are compared: a step of eight bits would change them."""
+"""Find ops that compute integers used as indices or in comparisons, which a step of eight bits would change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tpuc_ops.traits import Concatenates, ReadsIndices, Repeats, StridedView, st
 
 
 def exact_numbers(module: Module) -> frozenset[Operation]:
-    """Element-wise, moving, counting and searching ops all of whose results are indices or are compared, and the
-    comparisons of these.
+    """Element-wise, moving, counting and searching ops with results used only as indices or in comparisons, and the
+    comparisons of such results.
     """
     found: set[Operation] = set()
     for operation in reversed(module.main.operations):
@@ -38,6 +38,6 @@ def _compares(operation: Operation) -> bool:
 
 
 def _is_of_inputs(operation: Operation, found: set[Operation]) -> bool:
-    """Does a comparison read only inputs, constants and such numbers?"""
+    """True if a comparison reads only inputs, constants and such numbers."""
     producers = [operand.defining for operand in operation.operands if operand.defining is not None]
     return all(one in found or isinstance(one.op, (Constant, NetworkInput)) for one in producers)

@@ -31,12 +31,7 @@ class Detector(Postprocess):
 
     def append(self, tail: Tail) -> Postprocess:
         """See Postprocess."""
-        if not self.ends(tail):
-            width, height = tail.size
-            raise UsageError(
-                f"--post {self.name}: the outputs ({tail.listed}) of a network with {width}x{height} images do not "
-                "fit; choose another post-processing."
-            )
+        self.check_ends(tail)
         found = self.compose(tail)
         if not self.every_class and found.scores.tensor.dims[2] > 1:
             raise UsageError(
@@ -44,6 +39,15 @@ class Detector(Postprocess):
             )
         tail.finish(tail.detections(found, score=self.score, iou=self.iou, keep=self.keep))
         return DetectionRows(background=False)
+
+    def check_ends(self, tail: Tail) -> None:
+        """Raise UsageError for outputs of a network that the post-processing does not fit."""
+        if not self.ends(tail):
+            width, height = tail.size
+            raise UsageError(
+                f"--post {self.name}: the outputs ({tail.listed}) of a network with {width}x{height} images do not "
+                "fit; choose another post-processing."
+            )
 
     def compose(self, tail: Tail) -> Candidates:
         """The boxes to choose from, as ops behind outputs that fit."""

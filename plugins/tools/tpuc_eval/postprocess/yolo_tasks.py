@@ -1,4 +1,4 @@
-"""YOLO v8, 11 and 26 for more than boxes: masks, points, and boxes that are rotated."""
+"""YOLO v8, 11 and 26 for segmentation masks, keypoints, and rotated boxes."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from tpuc_eval.protocols import Detections, Outputs, Postprocess, Sample
 from tpuc_eval.tail import Tail
 
 SEEN = 0.5
-"""How sure a point must be that is shown."""
+"""Confidence from which a keypoint is shown."""
 _CHOSEN = 6
-"""Columns of a box that the network has chosen: four of the box, score, class."""
+"""Columns of a detection chosen by the network: four for the box, score, class."""
 _ROUNDED = 0.02
-"""By how much 8 bits leave the range of a probability."""
+"""Tolerance for probabilities after 8-bit quantization."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """`boxes` `[n, 4]` as the network gives them, `scores` `[n, classes]`, and what there is more of each, `[n, more]`.
-    `choice` where the network has chosen.
+    """Decoded outputs: `boxes` `[n, 4]`, `scores` `[n, classes]`, and the task's other values, `[n, more]`. `choice` is
+    set if the network itself chose the detections.
     """
 
     boxes: Floats
@@ -45,8 +45,8 @@ class Found:
 
 @dataclass(frozen=True)
 class YoloTask(Detector):
-    """Base of outputs `[4 + classes + more, n]` with a column for each cell, or `[n, 6 + more]` that the network has
-    chosen: box, score, class. The rows of the former may be outputs of their own, in this order.
+    """Base for outputs `[4 + classes + more, n]` with one column per cell, or rows `[n, 6 + more]` of detections chosen
+    by the network: box, score, class. The rows of the former may be separate outputs, in this order.
     """
 
     score: float = 0.001  # this and the next as in the evaluation by their authors
@@ -55,14 +55,14 @@ class YoloTask(Detector):
 
     @abstractmethod
     def more(self, shapes: Sequence[tuple[int, ...]], size: tuple[int, int]) -> int | None:
-        """How many values each object has besides; None where the outputs, with their batch, are of another kind."""
+        """The number of further values per object; None if the outputs, with their batch, are of another kind."""
 
     @abstractmethod
     def detections(self, found: Found, outputs: Outputs, place: Placement) -> Detections:
         """The objects in pixels of the image."""
 
     def is_evident(self, found: Found) -> bool:
-        """Do the values say of what kind they are, where classes could be as many?"""
+        """True if the values identify the task where the shapes could also be those of classes."""
         return True
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
@@ -73,7 +73,9 @@ class YoloTask(Detector):
         return self.is_evident(self._found(outputs, placement_of(self.name, sample).input))
 
     def ends(self, tail: Tail) -> bool:
-        """Chosen rows by their shape, others by the sigmoid of their scores, which ends before `more`."""
+        """Recognize chosen detections by their shape, others by the sigmoid of their scores, which ends before
+        `more`.
+        """
         more = self.more(tail.shapes, tail.size)
         rows = [value for value in tail.outputs if len(value.tensor.dims) == 3]
         if not self.fits(tail.shapes, tail.sample) or more is None or len(rows) != 1:
@@ -87,7 +89,7 @@ class YoloTask(Detector):
     def _columns(
         self, rows: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]], size: tuple[int, int]
     ) -> bool | None:
-        """Has the network chosen? None where the rows are of another kind."""
+        """True if the network chose the detections; None if the outputs are of another kind."""
         more, count = self.more(shapes, size), cell_count(size)
         if more is None or not rows:
             return None
@@ -122,17 +124,12 @@ class YoloTask(Detector):
         return self.choose(boxes, found.scores, suppressed) if found.choice is None else found.choice
 
     def corners(self, found: Found) -> Floats:
-        """Boxes as left, top, right, bottom, which chosen ones are already."""
+        """Boxes as left, top, right, bottom; chosen detections already have that form."""
         return around(found.boxes[:, :2], found.boxes[:, 2:]) if found.choice is None else found.boxes
 
     def append(self, tail: Tail) -> Postprocess:
-        """Boxes, scores and the others become outputs of their own; the choice is left to the host."""
-        if not self.ends(tail):
-            width, height = tail.size
-            raise UsageError(
-                f"--post {self.name}: the outputs ({tail.listed}) of a network with {width}x{height} images do not "
-                "fit; choose another post-processing."
-            )
+        """Boxes, scores and further values become separate outputs; the host chooses the detections."""
+        self.check_ends(tail)
         more = self.more(tail.shapes, tail.size) or 0
         values: list[Value] = []
         for value in tail.outputs:
@@ -147,8 +144,8 @@ class YoloTask(Detector):
 
 
 def row_kinds(tail: Tail, whole: Value) -> tuple[int, int] | None:
-    """How many rows of `[4 + classes + more, n]` are scores, by their sigmoid, and how many come behind them; None
-    where the ops do not say it.
+    """The number of rows of `[4 + classes + more, n]` that are scores, recognized by their sigmoid, and of those after
+    them; None if the ops do not show it.
     """
     parts = tail.parts(whole, 1)
     starts = np.cumsum([0, *(part.tensor.dims[1] for part in parts)]).tolist()
@@ -163,14 +160,14 @@ def row_kinds(tail: Tail, whole: Value) -> tuple[int, int] | None:
 
 
 def are_shares(values: NDArray[Any]) -> bool:
-    """Are all of them probabilities?"""
+    """True if all values can be probabilities."""
     return bool(values.size == 0 or (values.min() >= -_ROUNDED and values.max() <= 1 + _ROUNDED))
 
 
 @dataclass(frozen=True)
 class YoloSegment(YoloTask):
-    """Besides its box each object has coefficients of the prototypes `[m, h / 4, w / 4]`, another output, whose sum is
-    positive in its mask.
+    """Each object has coefficients of the prototypes `[m, h / 4, w / 4]`, another output; the weighted sum is positive
+    inside the mask.
     """
 
     name = "yolov8-seg"
@@ -190,8 +187,8 @@ class YoloSegment(YoloTask):
 
 @dataclass(frozen=True)
 class YoloPose(YoloTask):
-    """Besides its box each object has `points` of `values` numbers: x and y in pixels, and how sure it is to be seen
-    where these are three.
+    """Each object has `points` keypoints of `values` numbers: x and y in pixels, and the confidence if there are
+    three.
     """
 
     name = "yolov8-pose"
@@ -224,7 +221,7 @@ class YoloPose(YoloTask):
 
 @dataclass(frozen=True)
 class YoloObb(YoloTask):
-    """Besides its box, which is centre and size, each object has the angle by which it is rotated, in radians."""
+    """Each object has a rotation angle in radians besides its box, which is given as center and size."""
 
     name = "yolov8-obb"
 

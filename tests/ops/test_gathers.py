@@ -1,0 +1,33 @@
+"""Limits of computed gathers that are composed of other ops."""
+
+from __future__ import annotations
+
+from tpuc.api import F32, LoweringNode, TensorType
+from tpuc.registry import Registry
+from tpuc_legalise.composer import largest_whole
+from tpuc_legalise.gathers import GatherElementsAny, GatherNDAny
+from tpuc_ops import top
+
+CHIP = Registry().get("tpuc.chips", "cv183x").description
+
+
+def node(op: top.GatherND | top.GatherElements, *shapes: tuple[int, ...]) -> LoweringNode:
+    x, indices, result = (TensorType(shape, F32) for shape in shapes)
+    return LoweringNode(op, (x, indices), (result,), "y", (), (None, None), "bf16", CHIP)
+
+
+def test_rows_are_as_many_as_floats_can_number() -> None:
+    most = largest_whole(node(top.GatherND(), (1, 4), (3, 1), (3, 4)))
+    assert most == 256  # bf16 has eight significant bits
+    assert GatherNDAny().refuse(node(top.GatherND(), (16, 16, 4), (3, 2), (3, 4))) is None
+    said = GatherNDAny().refuse(node(top.GatherND(), (16, 17, 4), (3, 2), (3, 4)))
+    assert said == "computed indices choose from at most 256 parts, here 272; choose them outside"
+
+
+def test_elements_are_as_many_as_floats_can_number_and_memory_holds_products() -> None:
+    op = top.GatherElements(axis=0)
+    assert GatherElementsAny().refuse(node(op, (256, 4), (3, 4), (3, 4))) is None
+    said = GatherElementsAny().refuse(node(op, (257, 4), (3, 4), (3, 4)))
+    assert said == "indices choose from at most 256 elements, here 257; choose them outside"
+    said = GatherElementsAny().refuse(node(op, (256, 4), (4097, 4), (4097, 4)))
+    assert said == "16388 times 256 products are too many; choose the elements outside"
