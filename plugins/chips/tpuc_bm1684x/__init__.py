@@ -1,1 +1,1 @@
-"""Sophgo BM1684X: instructions, container, simulator and timing model."""
+"""The Sophgo BM1684X chip: instructions, container, simulator and timing model."""

@@ -1,4 +1,4 @@
-"""Appends BM1684X instructions: transfers for the scheduler; kernels record compute instructions themselves."""
+"""Record the transfers that the scheduler requests; kernels record compute instructions themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tpuc_bm1684x.vectors import is_in_turn, is_vector, turn_loads, vector_loads
 
 
 class Bm1684xAssembler(Assembler):
-    """The assembler that kernels receive."""
+    """The assembler that kernels of this chip receive."""
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
         for local, ddr in _pieces(target, source):
@@ -120,7 +120,7 @@ class Bm1684xAssembler(Assembler):
 
 
 def _pieces(local: LocalTensor, ddr: DdrTensor) -> Iterator[tuple[LocalTensor, DdrTensor]]:
-    """Parts whose extents fit the size fields; channels are cut at lane 0."""
+    """Split a transfer into parts whose extents fit the size fields. Channels are split at lane 0."""
     if max(local.shape) <= MAX_EXTENT:
         yield local, ddr
         return
@@ -139,9 +139,9 @@ def _pieces(local: LocalTensor, ddr: DdrTensor) -> Iterator[tuple[LocalTensor, D
 
 
 def block_pitch(lanes: int, bytes_per_lane: int) -> int:
-    """Bytes between the lanes' parts of a block in DDR: small blocks are spread over all channels of the memory.
+    """Distance in DDR, in bytes, between the lanes' parts of a block. Small blocks are spread over all DDR channels.
 
-    A part costs a DDR line however short it is, and a block whose parts begin in few pages keeps channels idle.
+    Each part costs at least one DDR line, and a block whose parts start in few pages leaves channels idle.
     """
     if lanes == 1 or lanes * bytes_per_lane >= CHANNELS * PAGE_BYTES:
         return bytes_per_lane
@@ -149,7 +149,9 @@ def block_pitch(lanes: int, bytes_per_lane: int) -> int:
 
 
 def _block_shape(lanes: int, bytes_per_lane: int) -> tuple[Shape4, DType]:
-    """A block as a tensor whose extents fit the size fields: the widest elements that divide it, then rows."""
+    """View a block as a tensor whose extents fit the size fields: the widest element type that divides it, then
+    rows.
+    """
     dtype, items = DType.INT8, bytes_per_lane
     for wider, size in ((DType.INT32, 4), (DType.INT16, 2)):
         if bytes_per_lane % size == 0:

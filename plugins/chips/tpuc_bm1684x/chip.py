@@ -1,4 +1,4 @@
-"""Facts about BM1684X and the chip object; sources: isa notes in docs/chips/bm1684x.md."""
+"""The BM1684X chip definition; sources: ISA notes in docs/chips/bm1684x.md."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PROFILES = {
     "vendor": "what the vendor's kernel library says that each command costs, equal for all of 100,000 random "
     "commands; not measured on a board",
 }
-"""Timing models, and how well their figures are known."""
+"""Timing models, with the source and certainty of their figures."""
 
 
 class Bm1684x(Chip):

@@ -29,10 +29,11 @@ _FILE_TYPES = {
 
 
 def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
-    """One net, one stage; one subnet with one command group unless the processor computes in between.
+    """Write a file with one net and one stage. Host calls split the stage into several subnets; without them it has one
+    subnet with one command group.
 
-    Raises IllegalCommand when the ids of one group would overflow, Unsupported for a network that the chip's memory, or
-    a file for it, cannot hold.
+    Raises IllegalCommand when the command ids of a group would overflow, Unsupported when the network exceeds the
+    simulated memory or the tensor rank that the file format allows.
     """
     _check_memory(layout)
     inputs = tuple(_tensor(info, is_input=True) for info in layout.inputs)
@@ -63,7 +64,9 @@ def _check_memory(layout: CompiledLayout) -> None:
 
 
 def _calls(layout: CompiledLayout, ends: Iterable[Tensor]) -> Iterator[Call]:
-    """Layers with their tensors; of one name and other extents there are several, at the same place."""
+    """CPU layers with their tensors. When a name occurs with several shapes, the shape is appended to the name; all of
+    them share one address.
+    """
     known = {tensor.name: tensor for tensor in ends}
 
     def described(info: TensorInfo) -> Tensor:
@@ -80,7 +83,9 @@ def _calls(layout: CompiledLayout, ends: Iterable[Tensor]) -> Iterator[Call]:
 
 
 def _tensor(info: TensorInfo, *, is_input: bool) -> Tensor:
-    """As the vendor's files have it, the scale of an input is what real values are multiplied by to be stored."""
+    """Convert to the file's tensor. As in the vendor's files, the scale of an input is the reciprocal: real values are
+    multiplied by it.
+    """
     if len(info.shape) > RANK_LIMIT:
         raise Unsupported(
             f"value '{info.name}' has {len(info.shape)} dimensions, and files for this chip state at most {RANK_LIMIT} "

@@ -12,7 +12,7 @@ from tpuc_bm1684x.layers import layer_function
 
 
 def disassemble(data: bytes) -> str:
-    """All networks, groups and commands of a file; damaged streams end with the reason."""
+    """List all networks, groups and commands of a file. A damaged stream is reported in place."""
     model = BModel.from_bytes(data)
     lines = [f"bmodel for {model.chip}, version {model.version}, {len(data)} bytes"]
     for net in model.nets:
@@ -73,6 +73,6 @@ def _group_lines(group: CommandGroup) -> Iterator[str]:
 
 
 def format_command(command: Command) -> str:
-    """`3 wait 2  dma.copy ...`"""
+    """Format a command as `3 wait 2  dma.copy ...`."""
     wait = f"wait {command.wait}" if command.wait else ""
     return f"{command.number:>5} {wait:<10} {command.instruction.describe()}"

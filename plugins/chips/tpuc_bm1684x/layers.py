@@ -1,4 +1,4 @@
-"""Layers of the vendor's library on the processor: their numbers and parameter layouts."""
+"""CPU layers of the vendor's library: their numbers and parameter layouts."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ OpT = TypeVar("OpT", bound=Op)
 
 
 class LayerFunction(CpuFunction[OpT]):
-    """A layer of the vendor's library. Parameters are the members of a structure in C, in the order of `fields`."""
+    """A CPU layer of the vendor's library. Its parameters form a C struct with the members listed in `fields`."""
 
     layer: ClassVar[int]
-    """Its number."""
+    """The layer number in the vendor's library."""
     fields: ClassVar[Mapping[str, str]]
-    """Names of parameters, and their types as `struct` calls them: `i`, `f` or `?`."""
+    """Parameter names and their `struct` format characters: `i`, `f` or `?`."""
 
     is_partial: ClassVar[bool] = False
-    """May it leave the end of its results as it was?"""
+    """The layer may leave the tail of its results unwritten."""
 
     def pack(self, arguments: Mapping[str, HostArgument]) -> bytes:
-        """The structure, as long as its alignment makes it."""
+        """Encode the arguments as the C struct, padded to its alignment."""
         return struct.pack(self._format, *(arguments[name] for name in self.fields))
 
     def unpack(self, data: bytes) -> dict[str, HostArgument]:
-        """Its members; raises CorruptFile where there are too few bytes."""
+        """Decode the C struct into arguments; raises CorruptFile when `data` is too short."""
         if len(data) < struct.calcsize(self._format):
             raise CorruptFile(f"layer '{self.function}' with {len(data)} bytes of parameters; the file is damaged")
         return dict(zip(self.fields, struct.unpack_from(self._format, data), strict=True))
 
     @property
     def _format(self) -> str:
-        """Members as a compiler of C aligns them, in the byte order of the chip's host."""
+        """The `struct` format with C alignment, in the byte order of the chip's host."""
         text, at = "<", 0
         for kind in self.fields.values():
             size = struct.calcsize(kind)
@@ -54,7 +54,7 @@ class LayerFunction(CpuFunction[OpT]):
 
 
 class EvaluatedLayer(LayerFunction[OpT]):
-    """One that computes what its op means."""
+    """A CPU layer whose result is the evaluation of its op."""
 
     def run(
         self, inputs: Sequence[NDArray[Any]], arguments: Mapping[str, HostArgument], outputs: Sequence[tuple[int, ...]]
@@ -67,17 +67,17 @@ class EvaluatedLayer(LayerFunction[OpT]):
         return op.evaluate(Node(op, types, results, self.function), inputs)
 
     def op(self, arguments: Mapping[str, HostArgument], outputs: Sequence[tuple[int, ...]]) -> OpT:
-        """The op that the parameters of a file stand for."""
+        """The op with the attributes given by the file's parameters."""
         raise NotImplementedError
 
 
 @functools.cache
 def layer_functions() -> Mapping[str, LayerFunction[Any]]:
-    """Those that packages offer, by their names."""
+    """The CPU layers that installed packages provide, by name."""
     found = cpu_functions(Registry(), (CHIP,))
     return {function.function: function for function in found if isinstance(function, LayerFunction)}
 
 
 def layer_function(number: int) -> LayerFunction[Any] | None:
-    """The one of a number, if a package offers it."""
+    """The CPU layer with a number, None if no package provides it."""
     return next((function for function in layer_functions().values() if function.layer == number), None)

@@ -1,4 +1,4 @@
-"""Local memory of BM1684X: 64 lanes of 256 KiB; bytes of a tensor in each layout."""
+"""Local memory of BM1684X: 64 lanes of 256 KiB, and the size of a tensor in each layout."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from tpuc.api import LmemModel, Shape4
 from tpuc_bm1684x.isa.geometry import BANK_BYTES, EU_BYTES, LANE_BYTES, LANES, round_up
 
 MAX_STEP = 65535
-"""Of the stride fields of convolutions and element-wise commands (isa notes, "Dimension limits")."""
+"""Largest value of the stride fields of convolutions and elementwise commands (isa notes, "Dimension limits")."""
 
 
 class Bm1684xLmem(LmemModel):
-    """Channel c lies in lane c mod 64, slot c div 64 (isa notes, "Tensor layout in LMEM")."""
+    """Channel c is stored in lane c mod 64, slot c div 64 (isa notes, "Tensor layout in LMEM")."""
 
     lanes = LANES
     lane_bytes = LANE_BYTES
@@ -19,7 +19,9 @@ class Bm1684xLmem(LmemModel):
     bank_bytes = BANK_BYTES
 
     def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
-        """Bytes per lane: each (n, slot) plane of h*w elements, rounded up to 64 bytes unless compact."""
+        """Bytes per lane: one plane of h*w elements per (n, slot). Layout "aligned" rounds planes up to 64 bytes,
+        "lines" rounds rows up, "compact" rounds nothing.
+        """
         n, c, h, w = shape
         plane = h * w * item_bytes
         if layout == "aligned":
@@ -31,7 +33,9 @@ class Bm1684xLmem(LmemModel):
     def part_strides(
         self, layout: str, shape: Shape4, item_bytes: int, start: Shape4, part: Shape4
     ) -> tuple[int, Shape4] | None:
-        """As in the base; strides that are not used are 0, and none is beyond its 16-bit field."""
+        """Like the base method, with strides of unused dimensions set to 0; None when a stride exceeds its 16-bit
+        field.
+        """
         found = super().part_strides(layout, shape, item_bytes, start, part)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""A `.bmodel` as the compiler sees a compiled file: simulator, timeline, disassembly and sizes in one."""
+"""A loaded `.bmodel`: simulation, timeline, disassembly and memory sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_bm1684x.simulator import Simulator
 
 
 class LoadedBModel(SimulatedModel):
-    """A network of a file for one set of shapes, decoded once."""
+    """One network of a file for one set of input shapes, decoded once."""
 
     def __init__(self, data: bytes, source: str, index: int) -> None:
         self._data = data
@@ -58,13 +58,13 @@ class LoadedBModel(SimulatedModel):
 
 
 def load_model(data: bytes, source: str, index: int = 0) -> LoadedBModel:
-    """Decode a network of a file; raises CorruptFile, IllegalCommand or Unsupported that name the file."""
+    """Decode one network of a file; CorruptFile, IllegalCommand and Unsupported errors name the file."""
     with errors_name(source):
         return LoadedBModel(data, source, index)
 
 
 def networks_in(data: bytes, source: str) -> list[NetworkEntry]:
-    """The networks of a file, each with every set of its shapes."""
+    """List the networks of a file, one entry per set of input shapes."""
     with errors_name(source):
         model = BModel.from_bytes(data)
         return [

@@ -1,4 +1,4 @@
-"""Simulated memories of a BM1684X and strided access to them."""
+"""The simulated memories of a BM1684X and strided access to them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from tpuc_bm1684x.isa.types import Array, DType, Operand, Scalar, Shape4, Source
 from tpuc_bm1684x.smem import initial_smem
 
 UNWRITTEN = 0xDEADBEEF
-"""The word that fills local memory before a program, as in the vendor's model: an accidental read shows."""
+"""The word that fills local memory before a program runs, as in the vendor's model. It exposes reads of unwritten
+memory.
+"""
 
 Values: TypeAlias = Array
 
 
 class Machine:
-    """Local memory `lmem: [64, 262144]`, `smem`, `l2` and `ddr` from 0x1_0000_0000, all of bytes."""
+    """Byte arrays `lmem: [64, 262144]`, `smem`, `l2`, and `ddr`, which starts at address 0x1_0000_0000."""
 
     def __init__(self, ddr_bytes: int = 0) -> None:
         self._local = LaneMemory(LANES, LANE_BYTES)
@@ -41,27 +43,29 @@ class Machine:
     # -- compute side ------------------------------------------------------------------------------------------------
 
     def load(self, operand: Operand, shape: Shape4) -> Values:
-        """The tensor `operand: [n, c, h, w]`, a view where possible."""
+        """Read the tensor `operand: [n, c, h, w]`; a view where possible."""
         return self._local.load(operand.lane, operand.offset, shape, _steps(operand, shape), operand.dtype.numpy)
 
     def store(self, operand: Operand, shape: Shape4, values: Array) -> None:
-        """Write `values`, broadcast to `shape`, as `operand`."""
+        """Write `values`, broadcast to `shape`, to `operand`."""
         values = np.broadcast_to(values, shape).astype(operand.dtype.numpy, copy=False)
         self._local.store(operand.lane, operand.offset, shape, _steps(operand, shape), values)
 
     def fetch(self, source: Source, shape: Shape4) -> Values:
-        """A tensor, or the 0-d value of an immediate."""
+        """Read a tensor, or return the 0-d value of an immediate."""
         return source.value() if isinstance(source, Scalar) else self.load(source, shape)
 
     def static(self, address: int, count: int, dtype: DType) -> Values:
-        """`count` elements of static memory at its command address."""
+        """Read `count` elements of static memory at a command address."""
         offset = address - SMEM_BASE
         return np.ndarray((count,), dtype.numpy, self.smem.data, offset)
 
     # -- DMA side ----------------------------------------------------------------------------------------------------
 
     def read(self, address: int, shape: Shape4, strides: Strides, dtype: DType) -> Values:
-        """A tensor at a DMA address: in local memory channels go over lanes, elsewhere all strides are plain."""
+        """Read a tensor at a DMA address. In local memory channels are distributed over lanes; elsewhere strides apply
+        as they are.
+        """
         if in_lmem(address):
             return self.load(Operand(address - LMEM_BASE, dtype, strides), shape)
         return self._flat(address, shape, strides, dtype)
@@ -69,7 +73,7 @@ class Machine:
     def write(
         self, address: int, shape: Shape4, strides: Strides, dtype: DType, values: Array, mask: int = (1 << LANES) - 1
     ) -> None:
-        """Write a tensor at a DMA address; a cleared bit of `mask` keeps that lane as it was."""
+        """Write a tensor at a DMA address; lanes whose bit in `mask` is cleared keep their contents."""
         if not in_lmem(address):
             self._flat(address, shape, strides, dtype)[...] = values
             return
@@ -97,7 +101,7 @@ class Machine:
         raise IllegalCommand(f"address {address:#x}: no memory there; use local memory, L2 or DDR")
 
     def reset(self, lmem_bytes: int = LANE_BYTES) -> None:
-        """Forget the first `lmem_bytes` of every lane (DDR is the caller's)."""
+        """Fill the first `lmem_bytes` of every lane with `UNWRITTEN`. The caller resets DDR."""
         self.lmem.view(np.uint32)[:, : lmem_bytes // 4] = UNWRITTEN
 
 

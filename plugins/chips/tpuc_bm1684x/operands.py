@@ -1,4 +1,4 @@
-"""Convert tiles and element types to instruction operands."""
+"""Convert tile buffers and element types to instruction operands."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _LAYOUTS = {"aligned": Layout.ALIGNED, "compact": Layout.COMPACT}
 
 
 def dtype_of(element: ScalarType) -> DType:
-    """The command's element type."""
+    """Map an element type to the command's element type."""
     return _DTYPES[element.name]
 
 
 def operand(local: LocalTensor) -> Operand:
-    """A tile's tensor as an operand."""
+    """Describe a tile buffer as an instruction operand."""
     return Operand(local.address, dtype_of(local.element), local.strides or _LAYOUTS[local.layout])
 
 
 def strided(local: LocalTensor, shape: Shape4) -> Operand:
-    """A tensor as an operand of a command over `shape`: extents of 1 are repeated by a stride of 0."""
+    """Describe a buffer as an operand of a command over `shape`: stride 0 broadcasts extents of 1."""
     if local.shape == shape:
         return operand(local)
     strides = list(operand(local).strides(local.shape))

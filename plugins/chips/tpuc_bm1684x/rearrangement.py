@@ -1,5 +1,5 @@
-"""Choose the DDR command of a copy: a transposing command accesses whole rows where another one would step by
-elements.
+"""Choose the fastest DDR command for a strided copy. A transposing command can access whole rows where a plain copy
+would access single elements.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from tpuc_bm1684x.operands import dtype_of
 from tpuc_bm1684x.timing import cycles
 
 _WIDER = {16: ScalarType("i16"), 32: ScalarType("i32")}
-"""Wider elements as which short runs of narrower ones are moved, by bits."""
+"""Element types, by bits, that move a short run of narrower elements as one element."""
 
 
 def fastest_move(target: DdrTensor, source: DdrTensor) -> LinearCopy | TensorCopy | TransposeCW:
-    """The fastest command for a copy in DDR; short runs are moved as single wider elements, which may be transposed."""
+    """The fastest command for a copy in DDR. Short runs are moved as single wider elements, which a transposing command
+    can also move.
+    """
     shape, dtype = source.shape, dtype_of(source.element)
     if is_block(shape, source.strides) and is_block(shape, target.strides):
         return LinearCopy(source=source.address, destination=target.address, count=prod(shape), dtype=dtype)
@@ -47,9 +49,10 @@ def is_block(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def transposition(target: DdrTensor, source: DdrTensor) -> TransposeCW | None:
-    """The fastest transposing command for a copy; a side without contiguous rows has rows of one element.
+    """The fastest transposing command for a copy. A side without contiguous rows is treated as rows of one element.
 
-    None if neither side has contiguous rows, both have them along the same dimension, or there are too many dimensions.
+    None if neither side has contiguous rows, if both are contiguous along the same dimension, or if no dimension of
+    extent 1 is free for the one-element rows.
     """
     shape = source.shape
     row, column = (_contiguous(shape, side.strides) for side in (source, target))
@@ -75,13 +78,13 @@ def transposition(target: DdrTensor, source: DdrTensor) -> TransposeCW | None:
 
 
 def _contiguous(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """The dimension with contiguous elements."""
+    """The dimension whose elements are contiguous, None if there is none."""
     return next((axis for axis in range(4) if shape[axis] > 1 and strides[axis] == 1), None)
 
 
 def _with_runs_as_elements(target: DdrTensor, source: DdrTensor) -> tuple[DdrTensor, DdrTensor]:
-    """The copy with elements as wide as its runs, where the chip has such elements and all addresses and strides are
-    multiples of a run.
+    """Rewrite the copy with one wide element per contiguous run. Returns the copy unchanged where the chip has no
+    element of that width, or where an address or stride is not a multiple of the run length.
     """
     axis, shape = _contiguous(source.shape, source.strides), source.shape
     if axis is None or target.strides[axis] != 1:

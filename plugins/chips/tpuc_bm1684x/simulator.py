@@ -1,4 +1,4 @@
-"""Run a `.bmodel`: decode the commands once, execute them bit for bit for any number of inputs."""
+"""Simulate a `.bmodel`: decode its commands once and execute them bit-exactly for any number of inputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tpuc_bm1684x.machine import Machine
 
 
 class Simulator(FileSimulator):
-    """One network of a file with its memories. Decoding happens here, `run` may be called many times."""
+    """One network of a file with its memories. The constructor decodes; `run` may be called any number of times."""
 
     part_name = "group"
     machine: Machine
@@ -101,7 +101,7 @@ def _choose_stage(model: BModel, name: str | None, source: str, number: int) -> 
 
 
 def _ddr_extent(stage: Stage, source: str) -> tuple[int, int]:
-    """The first DDR address and the bytes that the program may touch."""
+    """The first DDR address and the number of bytes that the program may access."""
     end = max(stage.context_address + stage.context_bytes, stage.io_address + stage.io_bytes)
     if stage.coefficients is not None:
         weights_end = stage.coefficients.address + len(stage.coefficients.data)
@@ -161,7 +161,7 @@ def _decode_group(group: CommandGroup, where: str) -> DecodedStreams:
 
 
 def _lmem_high_water(groups: Iterable[DecodedStreams]) -> int:
-    """The bytes per lane that the program may write."""
+    """Bytes per lane that the program may write, rounded up to words."""
     ends = [
         region.end
         for group in groups

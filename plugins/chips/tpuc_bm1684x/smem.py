@@ -1,4 +1,4 @@
-"""Static memory as the firmware initializes it: series coefficients that vendor programs read (command_stream.md)."""
+"""Static memory as the firmware initializes it: series coefficients read by vendor programs (command_stream.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_bm1684x.isa.types import Array
 
 
 def initial_smem() -> Array:
-    """A fresh copy of the start contents: the tables of `isa/data/smem.json`, zero elsewhere."""
+    """A new copy of the initial contents: the tables of `isa/data/smem.json`, zero elsewhere."""
     return _contents().copy()
 
 

@@ -1,7 +1,7 @@
-"""Cuts a program into subnets: commands of the TPU, and layers of the processor between them.
+"""Divide a program into TPU subnets and the CPU layers between them.
 
-The runtime keeps inputs of the network and results of layers in memory of its own. It copies one to where commands
-read it when a TPU subnet that names it as an input begins; a layer reads one by its name, everything else from DDR.
+The runtime keeps network inputs and layer results in its own memory. It copies such a tensor to DDR when a TPU subnet
+that lists it as an input starts. A CPU layer reads tensors in the runtime's memory by name, and all others from DDR.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tpuc_bm1684x.isa import DType, Fill, encode_stream
 
 @dataclass(frozen=True)
 class Call:
-    """A layer of the processor with its tensors."""
+    """A CPU layer with its tensors."""
 
     layer: CpuLayer
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     position: int
-    """Instructions before it."""
+    """The number of instructions before the call."""
     is_partial: bool = False
-    """May it leave the end of its results as it was?"""
+    """The layer may leave the tail of its results unwritten."""
 
 
 @dataclass
 class _Part:
-    """Commands of the TPU, or a layer: what it takes over from the runtime, and what it leaves."""
+    """TPU commands or a CPU layer, with the tensors that it receives from and returns to the runtime."""
 
     instructions: Sequence[Instruction]
     call: Call | None = None
@@ -39,11 +39,11 @@ class _Part:
     outputs: list[Tensor] = field(default_factory=list[Tensor])
 
     def reads(self, tensor: Tensor) -> bool:
-        """Do its commands read a byte of a tensor?"""
+        """True when its commands read any byte of the tensor."""
         return _meets(tensor, (region for one in self.instructions for region in one.reads()))
 
     def writes(self, tensor: Tensor) -> bool:
-        """Does it change a byte of a tensor in DDR?"""
+        """True when it changes any byte of the tensor in DDR."""
         copied = self.inputs if self.call is None else self.call.outputs
         if any(overlap(tensor, other) for other in copied):
             return True
@@ -51,7 +51,7 @@ class _Part:
 
 
 def command_group(instructions: Sequence[Instruction]) -> CommandGroup:
-    """Both streams of consecutive commands; raises IllegalCommand when their ids would overflow."""
+    """Encode consecutive commands as the two engine streams; raises IllegalCommand when command ids would overflow."""
     commands = derive_waits(instructions)
     counts = {engine: sum(1 for command in commands if command.engine is engine) + 1 for engine in Engine}
     return CommandGroup(
@@ -65,9 +65,9 @@ def command_group(instructions: Sequence[Instruction]) -> CommandGroup:
 def divide(
     instructions: Sequence[Instruction], calls: Sequence[Call], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> tuple[SubNet, ...]:
-    """The subnets in their order."""
+    """Divide a program into subnets, in program order."""
     held = {tensor.name: tensor for tensor in inputs}
-    """Tensors in the runtime's own memory that DDR does not have yet."""
+    """Tensors that are in the runtime's own memory but not yet in DDR."""
     parts: list[_Part] = []
     at = 0
     for call in calls:
@@ -91,12 +91,12 @@ def divide(
 
 
 def overlap(one: Tensor, other: Tensor) -> bool:
-    """Do two tensors share bytes of DDR?"""
+    """True when two tensors share bytes of DDR."""
     return one.address < other.address + other.bytes and other.address < one.address + one.bytes
 
 
 def _commands(instructions: Sequence[Instruction], held: dict[str, Tensor]) -> _Part:
-    """A part that takes over what its commands read."""
+    """A TPU part whose inputs are the `held` tensors that its commands read."""
     part = _Part(instructions)
     part.inputs += [tensor for tensor in held.values() if part.reads(tensor)]
     for tensor in [*held.values()]:
@@ -106,8 +106,8 @@ def _commands(instructions: Sequence[Instruction], held: dict[str, Tensor]) -> _
 
 
 def _bring(parts: list[_Part], held: dict[str, Tensor], wanted: Sequence[Tensor]) -> None:
-    """The part of the TPU behind which something is wanted under another name, or in part, brings it to DDR; where a
-    layer comes last, one without commands.
+    """Copy to DDR every held tensor that overlaps a wanted tensor of another name. The preceding TPU part does it;
+    after a CPU layer, a TPU part without commands is added.
     """
     missing = [
         tensor
@@ -124,7 +124,7 @@ def _bring(parts: list[_Part], held: dict[str, Tensor], wanted: Sequence[Tensor]
 
 
 def _is_cleared(tensor: Tensor, call: Call, calls: Iterable[Call], instructions: Sequence[Instruction]) -> bool:
-    """Is an output of the network what a layer may leave as it was, and nobody else reads it?"""
+    """True when a partial layer writes this network output and nothing else reads it afterwards."""
     if not call.is_partial or all(tensor.name != other.name for other in call.outputs):
         return False
     read = [other for one in calls if one.position >= call.position for other in one.inputs]
@@ -133,8 +133,9 @@ def _is_cleared(tensor: Tensor, call: Call, calls: Iterable[Call], instructions:
 
 
 def _clear(parts: list[_Part], tensors: Sequence[Tensor], call: Call) -> None:
-    """The part before a layer writes zeros that the layer reads as if they were an operand: so they come to where the
-    runtime keeps its result. A part has an input in any case: the runtime stops at one without.
+    """Fill the outputs of a partial layer with zeros in the TPU part before it. The layer lists them as inputs, so the
+    zeros reach the runtime's memory. A TPU part always gets an input, because the runtime stops at a subnet without
+    one.
     """
     if not parts or parts[-1].call is not None:
         parts.append(_Part((), inputs=[call.inputs[0]]))
@@ -152,7 +153,7 @@ def _overwrite(held: dict[str, Tensor], by: Tensor) -> None:
 
 
 def _name_results(parts: Sequence[_Part], outputs: Sequence[Tensor]) -> None:
-    """Each part names what layers behind it or the user read of what it was the last to write."""
+    """Add to each part's outputs the tensors that it writes last and that later layers or the user read."""
     for index, part in enumerate(parts):
         wanted = part.call.inputs if part.call is not None else ()
         for tensor in wanted:

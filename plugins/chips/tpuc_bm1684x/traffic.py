@@ -1,4 +1,4 @@
-"""DDR bytes that an instruction reads and writes."""
+"""DDR traffic of an instruction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE
 
 
 def moved_bytes(instruction: Instruction) -> tuple[int, int]:
-    """Bytes read from DDR and written to it."""
+    """Bytes that an instruction reads from DDR and writes to DDR."""
     match instruction:
         case TensorTransfer():
             read, written = prod(instruction.shape), prod(instruction.result_shape())

@@ -1,4 +1,4 @@
-"""Transfers of tensors with contiguous channels in DDR; plain copies cost a DDR line per element."""
+"""Transfer tensors whose channels are contiguous in DDR, where a plain copy costs one DDR line per element."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tpuc_bm1684x.isa.types import Strides
 from tpuc_bm1684x.operands import dtype_of, operand
 
 _FEW_VECTORS = 16
-"""Beyond, a matrix of columns is stored as one."""
+"""Above this batch size, transposing stores are not considered: planning would split tensors into very many of them."""
 
 
 def is_vector(tensor: DdrTensor) -> bool:
-    """One element per channel, channels next to each other in DDR."""
+    """True for one element per channel with contiguous channels in DDR."""
     _, c, h, w = tensor.shape
     return h == w == 1 < c and tensor.strides[1] == 1
 
 
 def is_in_turn(tensor: DdrTensor) -> bool:
-    """Columns of several elements per channel, channels next to each other in DDR."""
+    """True for columns of several elements per channel with contiguous channels in DDR."""
     _, c, h, w = tensor.shape
     return w == 1 < min(c, h) and tensor.strides[1] == 1
 
 
 def vector_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
-    """Ways to load such a tensor: by elements, as rows that are transposed, or as a matrix of one column per lane."""
+    """Candidate loads of a vector: element copy, transposed rows, or a matrix with one column per lane."""
     n, c, _, _ = source.shape
     address, dtype = LMEM_BASE + target.address, dtype_of(target.element)
     local = _steps(operand(target).strides(target.shape))
@@ -64,7 +64,7 @@ def vector_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction
 
 
 def turn_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
-    """Ways to load columns: by elements, or as rows that are transposed."""
+    """Candidate loads of columns: element copy, or transposed rows where the column is contiguous in local memory."""
     n, c, h, _ = source.shape
     address, dtype = LMEM_BASE + target.address, dtype_of(target.element)
     local = _steps(operand(target).strides(target.shape))
@@ -93,7 +93,7 @@ def turn_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
 
 
 def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instruction]:
-    """Ways to store such a tensor: by elements, as a matrix of one column per lane, or transposed."""
+    """Candidate stores of a vector: element copy, a matrix with one column per lane, or a transposition."""
     n, c, _, _ = target.shape
     address, dtype = LMEM_BASE + source.address, dtype_of(source.element)
     local = _steps(operand(source).strides(source.shape))
@@ -133,6 +133,6 @@ def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instructio
 
 
 def _steps(strides: Sequence[int]) -> Strides:
-    """The engine divides by strides, those of single elements too: none may be 0."""
+    """Replace strides of 0 by 1: the engine divides by all strides, including those of extent 1."""
     n, c, h, w = (max(step, 1) for step in strides)
     return (n, c, h, w)

@@ -1,4 +1,4 @@
-"""Appends instructions: transfers for the scheduler; kernels record compute instructions themselves."""
+"""Record the transfers that the scheduler requests; kernels record compute instructions themselves."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _BYTES, _BYTE = DType.UINT8, ScalarType("ui8")
 
 
 class Cv18Assembler(Assembler):
-    """The assembler that kernels receive.
+    """The assembler that kernels of this family receive.
 
-    The last dimension has no stride in DMA commands: it is dense in DDR, or of extent 1. Stores of bytes may have
-    channels dense instead. Bytes that lie in local memory as bf16 (`WIDENED`) are converted by their store: half to
-    even, saturating.
+    DMA commands have no stride for the last dimension: it must be dense in DDR or of extent 1. Only stores of bytes may
+    have dense channels instead. Bytes held in local memory as bf16 (layout `WIDENED`) are converted when stored, half
+    to even and saturating.
     """
 
     def __init__(self, target: Target) -> None:
@@ -121,9 +121,9 @@ class Cv18Assembler(Assembler):
 
 
 def _bytes(tensor: DdrTensor) -> DdrTensor:
-    """Elements as bytes of dense rows: whatever the type, DMA commands move the same bits.
+    """View a tensor as bytes with dense rows; DMA commands move the same bits for every element type.
 
-    The vendor's estimator counts elements of wider types as if they were bytes, and such rows never join.
+    The vendor's estimator counts a wide element as one byte, so rows of wide types never merge into longer runs.
     """
     size = tensor.element.bits // 8
     n, c, h, w = tensor.shape
@@ -135,7 +135,7 @@ def _bytes(tensor: DdrTensor) -> DdrTensor:
 
 
 def _words(tensor: DdrTensor) -> DdrTensor:
-    """Elements of 32 bits as pairs of 16 bits: DMA commands know no wider ones."""
+    """View 32-bit elements as pairs of 16-bit elements, the widest that DMA commands support."""
     if is_computable(tensor.element):
         return tensor
     n, c, h, w = tensor.shape
@@ -145,7 +145,9 @@ def _words(tensor: DdrTensor) -> DdrTensor:
 
 @dataclass(frozen=True)
 class _Piece:
-    """One transfer: the side in DDR, and bytes from the local tensor's address and between its n, c, h."""
+    """One transfer: the DDR side, the byte offset from the local tensor's address, and the local n, c, h strides
+    in bytes.
+    """
 
     ddr: DdrTensor
     offset: int
@@ -153,9 +155,9 @@ class _Piece:
 
 
 def _pieces(tensor: DdrTensor, chip: Target, local_bytes: int = 0) -> list[_Piece]:
-    """A tensor whose planes are dense as one of single rows, which go faster. Rows too far apart for their field take
-    the place of batches, one command for each batch. `local_bytes`: of an element in local memory, where it is another
-    one there.
+    """Split a tensor into transfers. Dense planes become single rows, which transfer faster. When the row stride
+    exceeds its field, rows take the place of the batch, with one command per batch. `local_bytes` is the element
+    size in local memory where it differs from that in DDR.
     """
     n, c, h, w = tensor.shape
     sn, sc, sh, sw = tensor.strides
@@ -178,7 +180,7 @@ def _pieces(tensor: DdrTensor, chip: Target, local_bytes: int = 0) -> list[_Piec
 
 
 def _steps(tensor: DdrTensor) -> tuple[int, int, int]:
-    """N, C, H strides in bytes. Those of single elements are never used, and as if dense: so neighbours join."""
+    """N, C, H strides in bytes. Unused strides (extent 1) are set as if dense, so that adjacent runs merge."""
     size = tensor.element.bits // 8
     steps: list[int] = []
     dense = tensor.shape[3] * size

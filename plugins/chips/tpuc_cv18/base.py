@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
-    """Symmetric int8, uint8 where a value is never negative: zero points do not exist on this chip. What has scales per
-    channel keeps them, and so does what is quantised already: its zero points are folded into biases and tables.
+    """Store as symmetric int8, or uint8 where a value is never negative: the chip has no zero points. Per-channel
+    scales and prequantized types are kept; zero points of the latter are folded into biases and tables.
     """
     return byte_element(type, "int8", divisor, name)
 
 
 @dataclass(frozen=True)
 class Cv18Description(ChipDescription):
-    """What lowerings of the family ask beside, see `Target`."""
+    """A chip description with the limits that the family's lowerings need, see `Target`."""
 
     largest_insert: int = 15
     largest_stride: int = 15
@@ -49,7 +49,7 @@ class Cv18Description(ChipDescription):
 
 
 def describe(target: Target) -> Cv18Description:
-    """What the compiler is to know of a chip."""
+    """The chip description of a target."""
     return Cv18Description(
         name=target.name,
         modes=("int8", "bf16"),
@@ -75,7 +75,7 @@ def describe(target: Target) -> Cv18Description:
 
 
 class Cv18Chip(Chip):
-    """Lanes of 32 KiB, one TIU, one TDMA engine, and the functions of the runtime on the host."""
+    """A chip with lanes of 32 KiB, one TIU, one TDMA engine, and host functions in the runtime."""
 
     allows_trailer = True
 

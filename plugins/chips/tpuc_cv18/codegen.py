@@ -30,7 +30,7 @@ from tpuc_cv18.runtimes import Version
 
 _COLOURS = ("RGB_PLANAR", "BGR_PLANAR", "RGB_PACKED", "BGR_PACKED", "RGBA_PLANAR")
 PIXEL_FORMATS = frozenset((*_COLOURS, "GRAYSCALE", "YUV420_PLANAR", "YUV_NV12", "YUV_NV21"))
-"""Of frames that the runtime knows."""
+"""Frame formats that the runtime supports."""
 _FILE_TYPES = {
     "f32": TensorType.F32,
     "bf16": TensorType.BF16,
@@ -44,9 +44,9 @@ _FILE_TYPES = {
 
 
 def write_model(layout: CompiledLayout, recorder: Recorder, target: Target, version: Version) -> bytes:
-    """One program: a TPU routine for every run of instructions, a CPU routine for every host call.
+    """Write one program with a TPU routine for each run of instructions and a CPU routine for each host call.
 
-    Raises Unsupported for a network that the memory behind one register cannot hold.
+    Raises Unsupported when the network exceeds the memory window behind one base register.
     """
     _check_memory(layout)
     tensors = {info.name: _tensor(info, is_input=True) for info in layout.inputs}
@@ -80,7 +80,7 @@ def _check_memory(layout: CompiledLayout) -> None:
 
 
 def _private_bytes(infos: Iterable[TensorInfo]) -> int:
-    """How much lies in the memory of all inputs and outputs that have none of their own."""
+    """Size of the private memory, which holds the inputs and outputs without a base register of their own."""
     ends = [0]
     for info in infos:
         tag, offset = split_gmem(info.address)
@@ -91,7 +91,7 @@ def _private_bytes(infos: Iterable[TensorInfo]) -> int:
 
 
 def _with_weights(call: HostCall, weights: dict[str, Weight]) -> HostCall:
-    """The call with its constants described; one that lies at two places has two names."""
+    """Register the constants of a call as named weights. A constant at two addresses gets two names."""
 
     def described(info: TensorInfo) -> TensorInfo:
         if not _is_weight(info):
@@ -111,8 +111,8 @@ def _is_weight(info: TensorInfo) -> bool:
 
 
 def _with_own_shapes(call: HostCall, tensors: dict[str, Tensor]) -> HostCall:
-    """The call with its tensors described: a function takes extents from there, so that another shape is a tensor of
-    its own at the same place.
+    """Register the tensors of a call. The runtime takes extents from the tensor, so another shape of a value becomes
+    another tensor at the same address.
     """
 
     def described(info: TensorInfo) -> TensorInfo:
@@ -150,7 +150,7 @@ def _routines(
 
 
 def _segments(instructions: Sequence[Instruction]) -> list[Sequence[Instruction]]:
-    """Runs of instructions whose ids fit their fields."""
+    """Split instructions into segments whose command ids fit their fields."""
     return [instructions[at : at + ID_LIMIT] for at in range(0, len(instructions), ID_LIMIT)]
 
 
@@ -164,9 +164,8 @@ def _names(infos: Iterable[TensorInfo]) -> tuple[str, ...]:
 
 
 def _tensor(info: TensorInfo, *, is_input: bool, is_inner: bool = False) -> Tensor:
-    """As the vendor's files have it, the scale of an input is what real values are multiplied by to be stored.
-
-    Inner tensors may lie where later ones do, and cannot be read after a run.
+    """Convert to the file's tensor. As in the vendor's files, the scale of an input is the reciprocal: real values are
+    multiplied by it. Inner tensors may share memory with later ones and cannot be read after a run.
     """
     tag, offset = split_gmem(info.address)
     scale, zero_point, threshold = 1.0, 0.0, 0.0
@@ -191,7 +190,7 @@ def _tensor(info: TensorInfo, *, is_input: bool, is_inner: bool = False) -> Tens
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The runtime reads four dimensions: those beyond are folded into the last."""
+    """Fold dimensions after the fourth into the last one: the runtime reads four."""
     if len(shape) <= RANK:
         return shape
     return (*shape[: RANK - 1], math.prod(shape[RANK - 1 :]))

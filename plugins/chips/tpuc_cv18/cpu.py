@@ -1,4 +1,4 @@
-"""Simulated CPU functions of the runtime that files call by name."""
+"""Simulate the runtime's CPU functions that files call by name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ from tpuc_cv18.isa.target import FAMILY
 from tpuc_cv18.isa.types import Array
 
 _ROUNDING_FACTOR = np.float32(1.001957)
-"""What the runtime multiplies float32 by before it leaves out the lower half."""
+"""The runtime multiplies float32 values by this factor before it truncates them to bf16."""
 
 Evaluator = Callable[[Sequence[Array], Mapping[str, Value], Sequence[FileTensor]], list[Array]]
-"""Inputs as stored (bf16 as ml_dtypes), arguments, and what the outputs are; gives the outputs as stored."""
+"""Takes the inputs as stored (bf16 as ml_dtypes), the arguments and the output tensors; returns the outputs as
+stored.
+"""
 
 
 def run_function(
     name: str, inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[FileTensor]
 ) -> Sequence[Array]:
-    """Evaluate a function of the runtime; raises Unsupported for one that is not simulated."""
+    """Evaluate a function of the runtime; raises Unsupported for a function that is not simulated, CorruptFile for a
+    wrong number of inputs or outputs.
+    """
     function = FUNCTIONS.get(name)
     if function is None and name in offered_functions():
         plain = {key: value for key, value in arguments.items() if isinstance(value, bool | int | float | str)}
@@ -48,7 +52,7 @@ def run_function(
 
 @functools.cache
 def offered_functions() -> Mapping[str, CpuFunction[Any]]:
-    """By the runtime's name: those that packages offer for ops of TOP."""
+    """The functions that installed packages provide for ops of TOP, by their names in the runtime."""
     return {function.function: function for function in cpu_functions(Registry(), (FAMILY,))}
 
 
@@ -58,9 +62,9 @@ def _number(arguments: Mapping[str, Value], name: str, default: float) -> float:
 
 
 def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Sequence[FileTensor]) -> list[Array]:
-    """`quant`: fp32 to int8 by `scale` (half away from zero, saturating), or the way back.
+    """`quant`: convert fp32 to int8 by `scale` (half away from zero, saturating), or int8 to fp32.
 
-    To bf16 the scale means nothing, and a product with a little more than 1 stands for rounding.
+    Conversion to bf16 ignores the scale: it multiplies by slightly more than 1 in place of rounding, and truncates.
     """
     (x,), (target,) = inputs, outputs
     scale = _number(arguments, "scale", 0.0)
@@ -91,4 +95,4 @@ def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], _: Sequenc
 
 FUNCTIONS: dict[str, Evaluator] = {"quant": _quant, "softmax": _softmax}
 ENDS: Mapping[str, tuple[int, int]] = {"quant": (1, 1), "softmax": (1, 1)}
-"""How many inputs and outputs each has."""
+"""The number of inputs and outputs of each function."""

@@ -12,7 +12,7 @@ from tpuc_cv18.simulator import load_segments
 
 
 def disassemble(data: bytes, target: Target) -> str:
-    """All programs, routines and commands of a file; damaged streams end with the reason."""
+    """List all programs, routines and commands of a file. A damaged stream is reported in place."""
     model = CviModel.from_bytes(data, target)
     lines = [f"cvimodel {model.name!r} for {target.name}, by {model.producer}, {len(data)} bytes"]
     lines += [f"  section {item.name} {item.kind.name.lower()}, {len(item.data)} bytes" for item in model.sections]
@@ -57,7 +57,7 @@ def _command_lines(model: CviModel, body: TpuRoutine) -> Iterator[str]:
 
 
 def format_command(command: Command) -> str:
-    """`3 wait 2  conv ...`, with the layer's number at the end."""
+    """Format a command as `3 wait 2  conv ...`, followed by its layer number."""
     wait = f"wait {command.wait}" if command.wait else ""
     instruction = command.instruction
     layer = f"  #{instruction.layer}" if isinstance(instruction, Cv18Instruction) and instruction.layer else ""

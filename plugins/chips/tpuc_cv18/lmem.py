@@ -1,4 +1,4 @@
-"""Local memory: lanes of 32 KiB; bytes of a tensor in each layout."""
+"""Local memory with lanes of 32 KiB, and the size of a tensor in each layout."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tpuc_cv18.isa.geometry import EU_BYTES, LANE_BYTES, round_up
 from tpuc_cv18.isa.target import Target
 
 WIDENED = "widened"
-"""The layout of bytes that lie in local memory as bf16, laid out as bf16 is: a store makes bytes of them."""
+"""Layout of byte tensors that are held in local memory as bf16; a store converts them to bytes."""
 
 
 class Cv18Lmem(LmemModel):
-    """Channel c lies in lane c mod `lanes`, group c div `lanes` (isa notes, "LMEM tensor layout")."""
+    """Channel c is stored in lane c mod `lanes`, group c div `lanes` (isa notes, "LMEM tensor layout")."""
 
     lane_bytes = LANE_BYTES
     alignment = EU_BYTES
@@ -21,7 +21,7 @@ class Cv18Lmem(LmemModel):
         self.lanes = target.lanes
 
     def tensor_bytes(self, layout: str, shape: Shape4, item_bytes: int) -> int:
-        """Bytes per lane: each (n, group) plane of h*w elements, rounded up to 16 bytes."""
+        """Bytes per lane: one plane of h*w elements per (n, group), rounded up to 16 bytes."""
         n, c, h, w = shape
         item_bytes = _stored_bytes(layout, item_bytes)
         return n * -(-c // self.lanes) * round_up(h * w * item_bytes, EU_BYTES)

@@ -1,4 +1,4 @@
-"""A `.cvimodel` as the compiler sees a compiled file: simulator, timeline, disassembly and sizes in one."""
+"""A loaded `.cvimodel`: simulation, timeline, disassembly and memory sizes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tpuc_cv18.runtimes import parse_version, refusal
 from tpuc_cv18.simulator import Simulator
 
 _ROUNDING = 2.0**-22
-"""What a float32 and its reciprocal in float32 are off by, at most."""
+"""Largest relative error of the product of a float32 scale and its float32 reciprocal."""
 _BYTES = {TensorType.INT8: "i8", TensorType.UINT8: "u8"}
 
 
 class LoadedCviModel(SimulatedModel):
-    """A program of a file, decoded once."""
+    """One program of a file, decoded once."""
 
     ddr_spaces = ("gmem",)
 
@@ -95,7 +95,7 @@ class LoadedCviModel(SimulatedModel):
 
 
 def _input_info(tensor: Tensor) -> TensorInfo:
-    """The step of an input is the reciprocal of its scale, rounded: a threshold says it exactly."""
+    """Describe an input. The step is the rounded reciprocal of its scale, unless the threshold gives it exactly."""
     info = replace(tensor_info(tensor, is_input=True), frame=tensor.frame)
     step, storage = tensor.threshold / THRESHOLD_STEPS, _BYTES.get(tensor.type)
     if storage is None or abs(step * tensor.scale - 1) > _ROUNDING:
@@ -105,13 +105,13 @@ def _input_info(tensor: Tensor) -> TensorInfo:
 
 
 def load_model(data: bytes, source: str, target: Target, index: int = 0) -> LoadedCviModel:
-    """Decode a program of a file; raises CorruptFile, IllegalCommand or Unsupported that name the file."""
+    """Decode one program of a file; CorruptFile, IllegalCommand and Unsupported errors name the file."""
     with errors_name(source):
         return LoadedCviModel(data, source, target, index)
 
 
 def networks_in(data: bytes, source: str, target: Target) -> list[NetworkEntry]:
-    """The programs of a file: one network with several sets of shapes."""
+    """List the programs of a file: one network with several sets of input shapes."""
     with errors_name(source):
         model = CviModel.from_bytes(data, target)
         return [

@@ -1,4 +1,4 @@
-"""Simulated memories of a chip and strided access to them."""
+"""The simulated memories of a chip and strided access to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc_cv18.isa.types import Array, Operand, Scalar, Shape4, Source, Strides
 
 
 class Machine:
-    """Local memory `lmem: [lanes, 32768]` and eight GMEM areas, one behind each base register, all of bytes."""
+    """Byte arrays `lmem: [lanes, 32768]` and eight GMEM areas, one for each base register."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -22,15 +22,15 @@ class Machine:
     # -- compute side ------------------------------------------------------------------------------------------------
 
     def load_raw(self, address: int, shape: Shape4, strides: Strides, dtype: np.dtype[np.generic]) -> Array:
-        """A tensor of one plane; a view where possible."""
+        """Read a tensor of a single plane; a view where possible."""
         return self._local.load(*divmod(address, LANE_BYTES), shape, strides, dtype)
 
     def store_raw(self, address: int, shape: Shape4, strides: Strides, values: Array) -> None:
-        """Write a tensor of one plane."""
+        """Write a tensor of a single plane."""
         self._local.store(*divmod(address, LANE_BYTES), shape, strides, values)
 
     def load(self, operand: Operand, shape: Shape4) -> Array:
-        """The values of a tensor; bf16 as bits."""
+        """Read the values of a tensor; bf16 as bits."""
         strides, dtype = operand.strides(shape, self.target), operand.dtype
         if dtype.planes == 1:
             return self.load_raw(operand.address, shape, strides, dtype.numpy)
@@ -48,38 +48,40 @@ class Machine:
     def load_planes(
         self, address: int, shape: Shape4, strides: Strides, step: int, dtype: np.dtype[np.generic]
     ) -> Array:
-        """Integers whose bytes lie in planes, the lowest byte first."""
+        """Read integers stored as byte planes, least significant byte first."""
         result = np.empty((*shape, dtype.itemsize), np.uint8)
         for plane in range(dtype.itemsize):
             result[..., plane] = self.load_raw(address + plane * step, shape, strides, np.dtype(np.uint8))
         return result.view(dtype)[..., 0]
 
     def store_planes(self, address: int, shape: Shape4, strides: Strides, step: int, values: Array) -> None:
-        """The opposite of `load_planes`."""
+        """Inverse of `load_planes`."""
         split = np.ascontiguousarray(values)[..., None].view(np.uint8)
         for plane in range(split.shape[-1]):
             self.store_raw(address + plane * step, shape, strides, split[..., plane])
 
     def load_halves(self, address: int, shape: Shape4, strides: Strides, step: int) -> Array:
-        """float32 whose upper 16 bits lie in the first plane, the lower ones in the second."""
+        """Read float32 values stored as two planes: the upper 16 bits first, then the lower 16 bits."""
         upper = self.load_raw(address, shape, strides, np.dtype(np.uint16)).astype(np.uint32)
         lower = self.load_raw(address + step, shape, strides, np.dtype(np.uint16))
         return (upper << np.uint32(16) | lower).view(np.float32)
 
     def store_halves(self, address: int, shape: Shape4, strides: Strides, step: int, values: Array) -> None:
-        """The opposite of `load_halves`."""
+        """Inverse of `load_halves`."""
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
         self.store_raw(address, shape, strides, (bits >> np.uint32(16)).astype(np.uint16))
         self.store_raw(address + step, shape, strides, (bits & np.uint32(0xFFFF)).astype(np.uint16))
 
     def fetch(self, source: Source, shape: Shape4) -> Array:
-        """A tensor, or the 0-d value of an immediate."""
+        """Read a tensor, or return the 0-d value of an immediate."""
         return source.value() if isinstance(source, Scalar) else self.load(source, shape)
 
     # -- DMA side ----------------------------------------------------------------------------------------------------
 
     def read(self, address: int, shape: Shape4, strides: Strides, dtype: np.dtype[np.generic]) -> Array:
-        """A tensor at a DMA address: in local memory channels go over lanes, in GMEM all strides are plain."""
+        """Read a tensor at a DMA address. In local memory channels are distributed over lanes; in GMEM strides apply as
+        they are.
+        """
         if is_gmem(address):
             return self._flat(address, shape, strides, dtype)
         return self.load_raw(address, shape, strides, dtype)

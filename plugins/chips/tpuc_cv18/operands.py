@@ -1,4 +1,4 @@
-"""Tiles and element types as the instructions want them."""
+"""Convert tile buffers and element types to instruction operands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tpuc_cv18.isa import DType, Operand, Target, natural_strides
 from tpuc_cv18.isa.types import Strides
 
 MAX_EXTENT = 4095 - 32
-"""12-bit size fields of compute commands, and a margin without which the vendor's model stops."""
+"""Limit of the 12-bit size fields of compute commands, minus a margin without which the vendor's model aborts."""
 MAX_STEP = 15
-"""4-bit fields of pads, and of strides on some chips."""
+"""Limit of the 4-bit pad fields, and of the stride fields on some chips."""
 MAX_DMA_EXTENT = 65535
-"""16-bit size fields, and row strides in bytes, of DMA commands."""
+"""Limit of the 16-bit size fields and of the row strides, in bytes, of DMA commands."""
 
 _DTYPES = {
     "i8": DType.INT8,
@@ -24,17 +24,17 @@ _DTYPES = {
 
 
 def dtype_of(element: ScalarType) -> DType:
-    """The command's element type."""
+    """Map an element type to the command's element type."""
     return _DTYPES[element.name]
 
 
 def is_computable(element: ScalarType) -> bool:
-    """Can compute commands take it?"""
+    """True when compute commands accept the element type."""
     return element.name in _DTYPES
 
 
 def operand(local: LocalTensor) -> Operand:
-    """A tile's tensor as an operand."""
+    """Describe a tile buffer as an instruction operand."""
     dtype = dtype_of(local.element)
     if local.strides is None:
         return Operand(local.address, dtype)
@@ -43,7 +43,7 @@ def operand(local: LocalTensor) -> Operand:
 
 
 def byte_strides(local: LocalTensor, target: Target) -> Strides:
-    """Of a tile's tensor, whatever its elements are."""
+    """Strides of a tile buffer in bytes, for any element type."""
     size = local.element.bits // 8
     if local.strides is None:
         return natural_strides(target, local.shape, size)
@@ -52,7 +52,7 @@ def byte_strides(local: LocalTensor, target: Target) -> Strides:
 
 
 def strided(local: LocalTensor, shape: Shape4, target: Target) -> Operand:
-    """A tensor as an operand of a command over `shape`: extents of 1 are repeated by a stride of 0."""
+    """Describe a buffer as an operand of a command over `shape`: stride 0 broadcasts extents of 1."""
     plain = operand(local)
     if local.shape == shape:
         return plain

@@ -1,4 +1,4 @@
-"""Versions of files, and which of them a version of the vendor's runtime takes (docs/chips/boards.md)."""
+"""File versions, and the versions that each release of the vendor's runtime accepts (docs/chips/boards.md)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tpuc.api import Unsupported, UsageError
 Version: TypeAlias = tuple[int, int, int]
 
 NEWEST: Version = (1, 4, 0)
-"""What the vendor's compiler writes; its runtime has not changed the format since."""
+"""The version that the vendor's compiler writes; the runtime has not changed the format since."""
 OLDEST: Version = (1, 3, 0)
-"""From here on shared and private activations are memories of their own, as they are in every file written here."""
+"""The first version with separate memories for shared and private activations, which every file written here uses."""
 
 _TEXT = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?")
 
 
 def parse_version(text: str) -> Version:
-    """`1.4` or `1.4.0`; raises UsageError."""
+    """Parse `1.4` or `1.4.0`; raises UsageError for other text."""
     found = _TEXT.fullmatch(text.strip())
     if found is None:
         raise UsageError(
@@ -30,8 +30,8 @@ def parse_version(text: str) -> Version:
 
 
 def version_for(text: str) -> Version:
-    """The version of files for a runtime: its own, or the newest where it is newer. Raises UsageError for no version,
-    Unsupported for a runtime that takes no file of this compiler.
+    """The file version for a runtime: the runtime's own, at most `NEWEST`. Raises UsageError for invalid text,
+    Unsupported for a runtime that accepts no file of this compiler.
     """
     runtime = parse_version(text)
     if runtime < OLDEST:
@@ -43,9 +43,9 @@ def version_for(text: str) -> Version:
 
 
 def refusal(file: Version, runtime: Version) -> str | None:
-    """Why a runtime does not take a file of a version; None: it does.
+    """Why a runtime rejects a file of that version; None if it accepts the file.
 
-    Any file of a smaller major number is taken, else one whose minor number is not above the runtime's.
+    It accepts any file with a smaller major number, and otherwise a file whose minor number is not above its own.
     """
     if runtime[0] > file[0] or file[1] <= runtime[1]:
         return None
@@ -53,5 +53,5 @@ def refusal(file: Version, runtime: Version) -> str | None:
 
 
 def shown(version: Version) -> str:
-    """As the runtime prints it."""
+    """Format a version as the runtime prints it."""
     return f"{version[0]}.{version[1]}"

@@ -1,4 +1,4 @@
-"""Runs a `.cvimodel`: decodes the command bytes once, then executes them bit for bit for any number of inputs."""
+"""Simulate a `.cvimodel`: decode its commands once and execute them bit-exactly for any number of inputs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from tpuc_cv18.machine import Machine
 
 
 class Simulator(FileSimulator):
-    """One program of a file with its memories. Decoding happens here, `run` may be called many times."""
+    """One program of a file with its memories. The constructor decodes; `run` may be called any number of times."""
 
     part_name = "segment"
     machine: Machine
     memory_sizes: tuple[int, ...]
-    """Bytes that the program needs behind each base register; none are taken before the first run."""
+    """Bytes that the program needs behind each base register; allocated by the first run."""
 
     def __init__(self, model: CviModel, program: int = 0, source: str = "cvimodel") -> None:
         super().__init__(source, Machine(model.target))
@@ -82,7 +82,9 @@ class Simulator(FileSimulator):
         return run_function(step.function, inputs, step.arguments, step.outputs)
 
     def _reset(self) -> None:
-        """Memory is taken by the first run, so that a file that states too much of it can be looked at."""
+        """Clear the memories. The first run allocates them, so that a file which states too much memory can still be
+        inspected.
+        """
         self.machine.lmem.fill(0)
         for base, size in enumerate(self.memory_sizes):
             if base == WEIGHTS:
@@ -126,7 +128,7 @@ def _decode_routine(model: CviModel, program: Program, routine: Routine, where: 
 
 
 def _tensor(model: CviModel, program: Program, name: str) -> Tensor:
-    """What a function reads or writes: a tensor, or a weight."""
+    """The tensor or weight that a CPU function reads or writes."""
     weight = next((weight for weight in model.weights if weight.name == name), None)
     if weight is None:
         return program.tensor(name)
@@ -134,7 +136,7 @@ def _tensor(model: CviModel, program: Program, name: str) -> Tensor:
 
 
 def load_segments(model: CviModel, body: TpuRoutine) -> list[Segment]:
-    """The commands of a TPU routine; a command buffer is preferred to a DMA buffer, as in the runtime."""
+    """Decode the commands of a TPU routine. Like the runtime, prefer a command buffer to a DMA buffer."""
     cmdbuf = model.section(SectionKind.CMDBUF, body.cmdbuf) if body.cmdbuf else None
     if cmdbuf is not None:
         return decode_cmdbuf(cmdbuf.data, model.target)
@@ -158,7 +160,7 @@ def _decode_segment(segment: Segment, where: str) -> DecodedStreams:
 
 
 def _memory_sizes(program: Program, source: str) -> list[int]:
-    """Bytes behind each base register."""
+    """Bytes behind each base register; raises CorruptFile for tensors outside the program's memory."""
     sizes = [0] * 8
     sizes[SHARED], sizes[PRIVATE] = program.shared_bytes, program.private_bytes
     for tensor in program.tensors:

@@ -1,4 +1,4 @@
-"""Cycles per instruction: by the rules of the vendor compiler's estimator, or by traces of a real chip."""
+"""Cycles per instruction, by the rules of the vendor compiler's estimator or by traces of a real chip."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tpuc_cv18.isa.types import Operand, Scalar, Shape4
 from tpuc_cv18.timing_dma import measured_transfer, vendor_transfer
 
 WINDOW_START, ELEMENT_START = 41, 26
-"""Cycles before the first vector of a product, and of an element-wise command."""
+"""Cycles before the first vector of a product and of an elementwise command."""
 FINISH, FINISH_REQUANTISE = 12, 31
-"""Cycles after the last vector."""
+"""Cycles after the last vector, without and with requantization."""
 _PARTIAL = {PartialSum.OFF: 0, PartialSum.LAST: 4, PartialSum.FIRST: 4, PartialSum.MIDDLE: 8}
 
 
 def cycles(instruction: Instruction, profile: str = "vendor") -> int:
-    """Cycles of one instruction alone; at least 1."""
+    """Cycles of one instruction on its own; at least 1."""
     assert isinstance(instruction, Cv18Instruction), "an instruction of another chip"
     model = profile_of(instruction.target, profile)
     if isinstance(instruction, DmaInstruction):
@@ -41,7 +41,7 @@ def cycles(instruction: Instruction, profile: str = "vendor") -> int:
 
 
 def profile_of(target: Target, name: str) -> Profile:
-    """The timing model of that name."""
+    """The timing model with that name; raises UsageError for an unknown name."""
     if name not in target.profiles:
         raise UsageError(f"{target.name}: no timing profile {name!r}; it has {', '.join(target.profiles)}")
     return target.profiles[name]
@@ -55,7 +55,7 @@ def _compute(instruction: Instruction) -> int:
 
 
 def _vectors(target: Target, result: Operand, shape: Shape4) -> int:
-    """Vector steps: 16 bytes of one channel group after another."""
+    """Vector steps of a result: 16 bytes of one channel group per step."""
     n, c, h, w = shape
     groups = target.groups_of(result.lane + c)
     width = EU_BYTES // 2 if result.dtype.is_float else EU_BYTES
@@ -71,7 +71,7 @@ def _shift(is_float: bool, requantises: bool) -> int:
 
 
 def _reach(outputs: int, stride: int, gaps: int) -> float:
-    """Input elements from the first to the last one that `outputs` neighbours need."""
+    """Number of input elements spanned by `outputs` adjacent results."""
     return (outputs - 1) * stride / (gaps + 1) + 1
 
 
@@ -89,13 +89,13 @@ def _conv(conv: Conv) -> int:
 
 
 def _measured_conv(conv: Conv) -> int:
-    """Products only: within 0.5 % of all convolutions in a trace of ResNet-50 on a CV1835."""
+    """Count products only: within 0.5 % for all convolutions in a trace of ResNet-50 on a CV1835."""
     channels = -(-conv.input_shape[0] // (2 if conv.double else 1))
     return _vectors(conv.target, conv.result, conv.result_shape) * prod(conv.kernel) * channels
 
 
 def _slowdown(outputs: int, stride: int, gaps: int, rows: float = 1.0) -> float:
-    """Fetches per tap and vector to gather `outputs` neighbours from 16-byte words, averaged over alignments."""
+    """Fetches per tap and vector to gather `outputs` neighbors from 16-byte words, averaged over alignments."""
     reach = _reach(outputs, stride, gaps)
     whole = reach * rows / EU_BYTES
     return whole + (EU_BYTES - 1) / EU_BYTES
@@ -148,10 +148,10 @@ _LATENCY = {
     ArithmeticOp.SHIFT: (4.0, 4.0),
     ArithmeticOp.COPY: (2.0, 4.0),
 }
-"""Cycles per vector of 8-bit (or bf16) and of 16-bit operands."""
+"""Cycles per vector of 8-bit (or bf16) operands and of 16-bit operands."""
 _OTHER_LATENCY = (3.0, 5.0)
 _MISALIGNED = 30 / 16
-"""Results whose channel groups do not start on 16-byte boundaries are written this much slower."""
+"""Slowdown of results whose channel groups do not start on 16-byte boundaries."""
 
 
 def _arithmetic(command: Arithmetic) -> int:

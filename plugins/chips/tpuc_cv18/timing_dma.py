@@ -1,4 +1,4 @@
-"""Cycles of DMA commands in the timing profiles."""
+"""Cycles of DMA commands in each timing profile."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tpuc_cv18.isa.target import Profile
 from tpuc_cv18.isa.types import Shape4
 
 WORD_BYTES, BLOCK_BYTES, BURST_BYTES, PAGE_BYTES = 16, 64, 256, 4096
-"""The bus moves words in bursts that stay inside a page; memory answers in whole blocks."""
+"""The bus moves words in bursts that do not cross a page; memory returns whole blocks."""
 MOST_ROWS = 1 << 25
-"""Rows of a transfer that are counted one by one, in 256 MiB: only damaged files state more."""
+"""Largest number of rows of a transfer that are counted individually, in 256 MiB; only a damaged file states more."""
 LOAD_GAP_BYTES = 16
-"""A load reads over gaps up to this size instead of starting a new run."""
+"""A load reads through gaps up to this size instead of starting a new run."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a transfer: where it is, its extents and byte strides."""
+    """One side of a transfer: its address, extents and byte strides."""
 
     address: int
     shape: Shape4
@@ -36,11 +36,11 @@ class Side:
     item_bytes: int
     max_gap: int = 0
     counts_elements: bool = False
-    """The estimator takes the elements of a loaded row for its bytes, so that long bf16 rows never join."""
+    """The estimator counts the elements of a loaded row as bytes, so long bf16 rows never merge."""
 
     def runs(self) -> tuple[npt.NDArray[np.int64], int]:
-        """Where the pieces start that are transferred without a break, gaps up to `max_gap` included, and the bytes of
-        each: they are all of one size.
+        """Start addresses of the contiguous runs, and the size of a run in bytes, equal for all. Gaps up to `max_gap`
+        are part of a run. Raises IllegalCommand for more than `MOST_ROWS` rows.
         """
         (n, c, h, w), (n_step, c_step, h_step) = self.shape, self.steps
         base = split_gmem(self.address)[1] + GMEM_BASE if is_gmem(self.address) else self.address
@@ -61,7 +61,7 @@ class Side:
         return np.add.outer(starts, np.arange(h) * h_step).reshape(-1), row
 
     def words(self) -> int:
-        """16-byte rows of local memory that it touches."""
+        """Number of 16-byte rows of local memory that it touches."""
         (n, c, h, w), size = self.shape, self.item_bytes
         if self.steps[2] == w * size or h == 1:
             return n * c * -(-(self.steps[2] * (h - 1) + w * size) // EU_BYTES)
@@ -70,7 +70,7 @@ class Side:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _burst_bytes(offset: int, size: int) -> int:
-    """What memory transfers for one run that starts `offset` bytes after a page boundary."""
+    """Bytes that memory transfers for one run that starts `offset` bytes after a page boundary."""
     start, end, total = offset // WORD_BYTES * WORD_BYTES, offset + size, 0
     while start < min(end, PAGE_BYTES):
         stop = min(start + BURST_BYTES, PAGE_BYTES, round_up(end, WORD_BYTES))
@@ -93,7 +93,7 @@ def memory_bytes(side: Side) -> int:
 
 
 def _sides(instruction: Instruction) -> tuple[Side | None, Side]:
-    """Source (None for a fill) and destination."""
+    """The source (None for a fill) and destination of a transfer."""
     match instruction:
         case RotateChannels():
             n, c, h, w = instruction.shape
@@ -130,7 +130,9 @@ def _is_local(source: Side | None, destination: Side) -> bool:
 
 
 def vendor_transfer(instruction: DmaInstruction, profile: Profile) -> int:
-    """What the memory bus needs; copies within local memory count as if they went over it, fills there as nothing."""
+    """Cycles of a transfer on the memory bus. Copies within local memory are counted as if they used the bus, fills of
+    local memory as free.
+    """
     source, destination = _sides(instruction)
     if source is not None and _is_local(source, destination):
         bus = max(source.words(), destination.words()) * WORD_BYTES
@@ -148,13 +150,13 @@ _MEASURED = {
     (False, False): (98, 10.5),
     (False, True): (186, 7.8),
 }
-"""(is load, is compressed): start cycles and bytes per cycle, fits of a trace of ResNet-50 on a CV1835."""
+"""(is load, is compressed): start cycles and bytes per cycle, fitted to a trace of ResNet-50 on a CV1835."""
 _TRACE_HZ = 650_000_000
-"""The clock of that chip."""
+"""The clock of the traced chip."""
 
 
 def measured_transfer(instruction: DmaInstruction) -> int:
-    """Start-up and bytes; a compressed tensor counts with the bytes that it holds."""
+    """Start cycles plus bytes over the measured rate. A compressed tensor counts with its uncompressed size."""
     source, destination = _sides(instruction)
     if source is not None and _is_local(source, destination):
         return max(source.words(), destination.words())
@@ -171,8 +173,8 @@ def _measured(instruction: DmaInstruction, source: Side | None) -> tuple[int, fl
 
 
 def start_cycles(instruction: DmaInstruction, profile: Profile) -> int:
-    """The cycles of a transfer that do not depend on how fast DDR is: as long as on the chip of the trace, whatever the
-    clock.
+    """Cycles of a transfer that do not depend on DDR bandwidth: the start time of the traced chip, scaled to this
+    chip's clock.
     """
     if not (profile.is_measured or profile.counts_starts):
         return 0
@@ -183,7 +185,9 @@ def start_cycles(instruction: DmaInstruction, profile: Profile) -> int:
 
 
 def moved_bytes(instruction: Instruction) -> tuple[int, int]:
-    """Bytes read from DDR and written to it, each element once; compressed tensors count as if they were not."""
+    """Bytes read from DDR and written to DDR, each element once; compressed tensors count with their uncompressed
+    size.
+    """
     if instruction.engine is not Engine.DMA:
         return 0, 0
     source, destination = _sides(instruction)

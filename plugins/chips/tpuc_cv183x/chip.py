@@ -1,4 +1,4 @@
-"""The chip and its facts; sources: isa notes in docs/chips/cv183x.md."""
+"""The CV183x chip definition; sources: ISA notes in docs/chips/cv183x.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tpuc_cv18.isa.tables import read_layouts
 from tpuc_cv18.isa.target import Profile, Target
 
 DDR_BYTES_PER_SECOND = 1886_000_000 * 4
-"""A 32-bit bus at 1886 MT/s, whatever the chip (chip.md)."""
+"""A 32-bit bus at 1886 MT/s, for every chip (chip.md)."""
 PROFILES = {
     "vendor": Profile(
         "rules of the vendor's open estimator; files of the vendor's compiler come within 3 % of the figures "
@@ -22,7 +22,7 @@ PROFILES = {
         is_measured=True,
     ),
 }
-"""Timing models, and how well their figures are known."""
+"""Timing models, with the source and certainty of their figures."""
 
 CV183X = Target(
     "cv183x",

@@ -1,4 +1,4 @@
-"""The kernel table: TPU op → instructions, or functions of the runtime."""
+"""Kernel table: maps each TPU op to instructions or to a function of the runtime."""
 
 from __future__ import annotations
 

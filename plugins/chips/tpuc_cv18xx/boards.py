@@ -1,4 +1,4 @@
-"""Boards with these chips, and what their images reserve for networks; sources: docs/chips/boards.md."""
+"""Boards with these chips and the memory that their images reserve for networks; sources: docs/chips/boards.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chips and their facts; sources: isa notes in README.md."""
+"""The CV182x, CV181x and CV180x chip definitions; sources: ISA notes in README.md."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tpuc_cv18.isa.target import Profile, Target
 from tpuc_cv18xx.maixpy import MaixChip
 
 ESTIMATED_BYTES_PER_SECOND = 1886_000_000 * 4
-"""A 32-bit bus at 1886 MT/s, which the vendor's estimator takes whatever the chip."""
+"""A 32-bit bus at 1886 MT/s, which the vendor's estimator assumes for every chip."""
 _LAYOUTS = read_layouts("tpuc_cv18xx")
 
 
 def _profiles(board_rate: int, board: str) -> Mapping[str, Profile]:
-    """Both timing models of a chip: with the memory of a board, and with that of the vendor's estimator. They hardly
-    disagree about plans, which are made for the board.
+    """The two timing models of a chip, with a board's memory bandwidth and with that of the vendor's estimator. They
+    rarely disagree about plans, so plans are made for the board only.
     """
     return {
         "board": Profile(

@@ -1,4 +1,4 @@
-"""The kernel tables: TPU op → instructions, or functions of the runtime."""
+"""Kernel tables: map each TPU op to instructions or to a function of the runtime."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Describe classifiers to MaixPy, which runs them on boards with CV181x: a `.mud` file beside the compiled one.
+"""Write a `.mud` file beside a compiled classifier, so that MaixPy can run it on boards with CV181x.
 
-The form is that of https://wiki.sipeed.com/maixcdk/doc/convention/nn.html. Detectors are left out: MaixPy decodes
-outputs of its own choice, which no public page states exactly.
+The format is documented at https://wiki.sipeed.com/maixcdk/doc/convention/nn.html. Detectors are not covered: MaixPy
+chooses and decodes their outputs itself, and no public page specifies how.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHANNELS = 3
 
 
 class MaixChip(Cv18Chip):
-    """A chip of boards with MaixPy."""
+    """A chip whose boards run MaixPy."""
 
     def programs(
         self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
@@ -35,7 +35,7 @@ class MaixChip(Cv18Chip):
 def descriptions(
     model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
 ) -> Mapping[str, str]:
-    """The `.mud` file and that of the labels; nothing for other networks than classifiers of color pictures."""
+    """The `.mud` file and the labels file, as text by file name; empty unless the network classifies color images."""
     said = described.get(loaded.inputs[0].name) if len(loaded.inputs) == 1 else None
     is_classifier = len(loaded.outputs) == 1 and prod(loaded.outputs[0].shape) == len(labels) > 1
     if said is None or said.pixel_format not in ("rgb", "bgr") or not is_classifier:
@@ -50,5 +50,5 @@ def descriptions(
 
 
 def _each(values: tuple[float, ...]) -> tuple[float, ...]:
-    """One for every channel."""
+    """Repeat the values to one per channel."""
     return tuple(values[index % len(values)] for index in range(CHANNELS))

@@ -1,4 +1,4 @@
-"""The `.bmodel` container: dataclasses, reader, writer."""
+"""Read and write the `.bmodel` container as dataclasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combine several networks or shapes in one `.bmodel`, and extract them again."""
+"""Combine several networks or input shapes in one `.bmodel`, and extract them again."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from tpuc_bm1684x.container.model import BModel, Net, Stage
 
 
 def stages(model: BModel) -> Iterator[tuple[Net, int]]:
-    """Every network with each of its sets of shapes, in the order of the file."""
+    """Each network with the index of each of its sets of shapes, in file order."""
     return ((net, number) for net in model.nets for number in range(len(net.stages)))
 
 
 def combine(files: Sequence[bytes]) -> bytes:
-    """One file with the networks of all; those of one name become one network for several shapes.
+    """Write one file with the networks of all files. Networks with the same name become one network with several sets
+    of shapes.
 
-    Raises UsageError for two with the same name and shapes, Unsupported for files that were not written here.
+    Raises UsageError for two networks with the same name and shapes, Unsupported for files from another compiler.
     """
     nets: dict[str, Net] = {}
     models = [_own(data) for data in files]
@@ -30,7 +31,7 @@ def combine(files: Sequence[bytes]) -> bytes:
 
 
 def extract(data: bytes) -> list[tuple[str, bytes]]:
-    """Every network with one set of shapes as a file of its own, by the network's name."""
+    """One file per network and set of shapes, each with the network's name."""
     model = _own(data)
     return [
         (net.name, replace(model, nets=(replace(net, stages=(net.stages[number],)),)).to_bytes())
@@ -39,7 +40,9 @@ def extract(data: bytes) -> list[tuple[str, bytes]]:
 
 
 def _own(data: bytes) -> BModel:
-    """A file whose every byte is known; raises Unsupported for others, which would lose something."""
+    """Read a file written by this compiler; raises Unsupported for other files, which could not be rewritten
+    without loss.
+    """
     model = BModel.from_bytes(data)
     if model.to_bytes() != data:
         raise Unsupported("this file was written by another compiler; combine and extract its networks with its tools")
@@ -60,10 +63,12 @@ def _check(before: Net, net: Net) -> None:
 
 
 def _largest_first(found: Sequence[Stage]) -> tuple[Stage, ...]:
-    """The vendor's runtime takes memory for the first set of shapes, and uses it for all."""
+    """Sort stages by memory, largest first: the vendor's runtime allocates memory for the first set of shapes and uses
+    it for all.
+    """
     return tuple(sorted(found, key=lambda stage: (stage.context_bytes, _given(stage)), reverse=True))
 
 
 def _given(stage: Stage) -> int:
-    """Bytes of the inputs."""
+    """Total bytes of the inputs."""
     return sum(tensor.bytes for tensor in stage.inputs)

@@ -1,4 +1,4 @@
-"""A `.bmodel` as dataclasses, and the layout of the file."""
+"""The `.bmodel` format: dataclasses, reader and writer."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ SECTION_BYTES = 4096
 RANK_LIMIT = 8
 CHIP = "BM1684X"
 GIVEN, WANTED, INNER = 1, 2, 5
-"""Roles of tensors, as `hidden` says them: inputs and outputs of the network, and those between subnets."""
+"""Values of the field `hidden`: network inputs, network outputs, and tensors between subnets."""
 TPU_MEMORY, HOST_MEMORY = 1, 2
-"""Bits that say where a tensor has memory."""
+"""Bits of the field `mem_type`: the memories that hold a tensor."""
 DEFAULT_TIME = "1970-01-01 00:00:00"
 DEFAULT_VERSION = "2.2+tpuc"
 
 
 class TensorType(FileType):
-    """Element types of inputs and outputs; other numbers than the command types."""
+    """Element types of inputs and outputs; the numbers differ from those in commands."""
 
     F32 = 0
     F16 = 1
@@ -47,9 +47,9 @@ class TensorType(FileType):
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output at DDR `address`; `scale` and `zero_point` are information for users.
+    """An input or output at DDR `address`. `scale` and `zero_point` are information for users.
 
-    One that a layer of the processor reads or writes is `on_host`: the runtime has memory of its own for it.
+    A tensor that a CPU layer reads or writes is `on_host`: the runtime keeps it in its own memory.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class CommandGroup:
-    """Both streams of one group, with their end commands; counts include these."""
+    """The two streams of a group with their end commands, which the counts include."""
 
     tiu: bytes
     gdma: bytes
@@ -78,7 +78,7 @@ class CommandGroup:
 
 @dataclass(frozen=True)
 class Location:
-    """Where one weight lies in the coefficients."""
+    """Offset and size of one weight in the coefficients."""
 
     name: str
     offset: int
@@ -87,7 +87,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """The weights and the DDR address that they are compiled for."""
+    """The weights and the DDR address that the commands expect them at."""
 
     data: bytes
     address: int = DDR_BASE
@@ -95,7 +95,7 @@ class Coefficients:
 
 
 class SubNetMode(enum.IntEnum):
-    """Who executes a subnet."""
+    """The processor that executes a subnet."""
 
     TPU = 0
     CPU = 1
@@ -105,7 +105,7 @@ class SubNetMode(enum.IntEnum):
 
 @dataclass(frozen=True)
 class CpuLayer:
-    """What the processor computes: the number of a layer of the vendor's library, and the bytes of its parameters."""
+    """A layer of the vendor's CPU library: its number and its encoded parameters."""
 
     number: int
     parameters: bytes
@@ -113,7 +113,7 @@ class CpuLayer:
 
 @dataclass(frozen=True)
 class SubNet:
-    """A part of a net: the command groups of a TPU subnet run one after another, a CPU subnet has one layer."""
+    """Part of a net. A TPU subnet runs its command groups in order; a CPU subnet has one layer."""
 
     groups: tuple[CommandGroup, ...]
     inputs: tuple[Tensor, ...]
@@ -124,7 +124,7 @@ class SubNet:
 
 @dataclass(frozen=True)
 class Stage:
-    """One set of shapes. Weights lie below `writable_address`, everything writable from there on."""
+    """A network compiled for one set of shapes. Weights are below `writable_address`, writable memory starts there."""
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
@@ -135,16 +135,16 @@ class Stage:
     is_dynamic: bool = False
     io_address: int = 0
     io_bytes: int = 0
-    """In address mode 1 inputs and outputs have a region of their own, before the context."""
+    """In address mode 1, inputs and outputs have a separate region before the context."""
 
     @property
     def writable_address(self) -> int:
-        """Where the weights end and inputs, outputs and context begin."""
+        """End of the weights and start of inputs, outputs and context."""
         return min(self.io_address, self.context_address) if self.io_bytes else self.context_address
 
     @property
     def groups(self) -> tuple[CommandGroup, ...]:
-        """The groups of all subnets in order."""
+        """The command groups of all subnets, in order."""
         return tuple(group for subnet in self.subnets for group in subnet.groups)
 
 
@@ -159,7 +159,7 @@ class Net:
 
 @dataclass(frozen=True)
 class BModel:
-    """A whole file. `time` is a text that the caller chooses, so that equal programs give equal files."""
+    """A whole file. The caller chooses the text `time`, so that equal programs give equal files."""
 
     nets: tuple[Net, ...]
     chip: str = CHIP
@@ -167,7 +167,7 @@ class BModel:
     time: str = DEFAULT_TIME
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """Encode the file."""
         area = _BinaryArea()
         record = {
             "type": "B",
@@ -184,7 +184,7 @@ class BModel:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BModel:
-        """Read a file; raises CorruptFile, or Unsupported for another chip."""
+        """Decode a file; raises CorruptFile, or Unsupported for another chip."""
         if len(data) < HEADER.size:
             raise CorruptFile(f"bmodel of {len(data)} bytes: the header alone has {HEADER.size}; the file is truncated")
         magic, header_bytes, block_bytes, area_bytes = HEADER.unpack_from(data)
@@ -209,13 +209,13 @@ class BModel:
 
 @dataclass
 class _BinaryArea:
-    """Collects sections, each padded; equal sections are stored once."""
+    """Collect padded sections; equal sections are stored once."""
 
     data: bytearray = field(default_factory=bytearray)
     known: dict[bytes, tuple[int, int]] = field(default_factory=dict[bytes, tuple[int, int]])
 
     def add(self, section: bytes) -> tuple[int, int]:
-        """The (start, size) of a section."""
+        """Add a section; return its (start, size)."""
         if section not in self.known:
             self.known[section] = (len(self.data), len(section))
             self.data += section + bytes(-len(section) % SECTION_BYTES)
@@ -293,7 +293,7 @@ def _group_record(group: CommandGroup, area: _BinaryArea) -> Record:
 
 
 def _part_record(tensor: Tensor, ends: Mapping[str, Record]) -> Record:
-    """What a subnet takes or gives: an end of the network, or a tensor between two of them."""
+    """The record of a tensor that a subnet reads or writes: a network input or output, or a tensor between subnets."""
     end = ends.get(tensor.name)
     return _tensor_record(tensor, INNER, 0) if end is None else _tensor_record(tensor, end["hidden"], end["index"])
 

@@ -1,1 +1,1 @@
-"""Layers of the vendor's library that run TOP ops on the processor, one file each."""
+"""CPU layers of the vendor's library for TOP ops, one file each."""

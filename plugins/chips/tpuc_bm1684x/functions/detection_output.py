@@ -1,4 +1,4 @@
-"""Detections of a single-shot network."""
+"""SSD detection output."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from tpuc_ops import top
 
 CODES = {"CORNER": 1, "CENTER_SIZE": 2, "CORNER_SIZE": 3}
-"""Numbers of the ways that boxes are coded."""
+"""Numbers of the box encodings."""
 
 
 class DetectionOutputLayer(EvaluatedLayer["top.DetectionOutput"]):
-    """Layer 0: rows of all images one behind the other, class by class, best first; without any in all of them a row
-    (image, -1, ...) for each.
+    """Layer 0. The rows of all images are consecutive, by class and descending score. When no image has a detection,
+    there is one row (image, -1, ...) per image.
     """
 
     function = "ssd_detection_output"

@@ -1,4 +1,4 @@
-"""Maximum pooling over grids on regions of interest."""
+"""ROI max pooling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ROIPoolingLayer(EvaluatedLayer["top.ROIPooling"]):
-    """Layer 4. Empty parts of a grid are the lowest number there, in TOP they are 0."""
+    """Layer 4. Empty bins get the lowest float32 number; the TOP op defines them as 0."""
 
     function = "roi_pooling"
     layer = 4

@@ -1,4 +1,4 @@
-"""The largest elements along a dimension, and their indices."""
+"""Top-k values and indices along an axis."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Addresses of compute commands are `lane * 0x40000 + offset` (`lane_address`); DMA commands take DMA addresses: local
 memory at `lmem(address)`, DDR from 0x1_0000_0000. Shapes are (n, c, h, w), pads (top, left, bottom, right), pairs
 (height, width). `Operand(address, dtype, layout)` is a tensor in local memory: layout `Layout.ALIGNED` (default),
-`COMPACT`, `TABLE`, or explicit strides (n, c, h, w) in elements, c per group of 64 channels, 0 repeats.
-`Scalar.of(value, dtype)` is an immediate. "Source" below: either of the two.
+`COMPACT`, `TABLE`, or explicit strides (n, c, h, w) in elements, c per group of 64 channels, 0 broadcasts.
+`Scalar.of(value, dtype)` is an immediate. "Source" below means either of them.
 
 compute
     Conv             result, result_shape, input, input_shape (c, h, w), weight: Source; operation NORMAL | REQUANTISE |
@@ -44,7 +44,7 @@ DMA
 RawCommand           any other command of the tables: encodes, decodes and prints
 
 Every instruction has `reads()`, `writes()` (regions), `check()` (raises IllegalCommand), `encode(number, wait)`,
-`execute(machine)` and `describe()`. `leftover` keeps raw fields of decoded commands that no field stands for.
+`execute(machine)` and `describe()`. `leftover` keeps raw fields of decoded commands that no attribute represents.
 """
 
 from __future__ import annotations

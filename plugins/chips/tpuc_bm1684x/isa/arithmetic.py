@@ -1,4 +1,4 @@
-"""Element-wise arithmetic (AR): two operands of any layout, many operations."""
+"""Elementwise arithmetic (AR): many operations on two operands of any layout."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ _NOT_EXECUTED = {Op.MUL_HIGH, Op.EU_INDEX, Op.LANE_INDEX, Op.COPY_BATCH}
 class Arithmetic(ComputeInstruction):
     """`result = left op right`, element by element (AR).
 
-    Operands are tensors of any layout, explicit strides (0 repeats), or immediates. `third` is the value that a SELECT
-    takes where its comparison holds (else 0), or, for integer sums and products, the shift of the result: an int8
-    immediate or a compact per-channel table, positive left, negative right with `rounding`. `iterations` is for DIV.
-    Integers wrap, except in the SATURATE forms and in CAST. `result.dtype` decides the target of CAST.
+    Operands are tensors of any layout, tensors with explicit strides (0 broadcasts), or immediates. For SELECT, `third`
+    is the value where the comparison holds (else 0). For integer sums and products, it is the shift of the result: an
+    int8 immediate or a compact per-channel table, positive left, negative right with `rounding`. `iterations` is for
+    DIV. Integers wrap, except in the SATURATE forms and in CAST. `result.dtype` is the target type of CAST.
     """
 
     table_name = "sAR"
@@ -142,7 +142,7 @@ class Arithmetic(ComputeInstruction):
     iterations: int = 0
 
     def result_sign(self) -> bool:
-        """Is an integer result signed? Of unsigned operands only a difference is."""
+        """True when an integer result is signed: always for SUB, else when an operand is signed."""
         if self.operation in (Op.SUB, Op.SUB_SATURATE):
             return True
         if self.operation in _SHIFTS or self.right is None:
@@ -224,7 +224,7 @@ class Arithmetic(ComputeInstruction):
 
 
 def immediate(value: float, dtype: DType) -> Scalar:
-    """Short for `Scalar.of`."""
+    """Shorthand for `Scalar.of`."""
     return Scalar.of(value, dtype)
 
 

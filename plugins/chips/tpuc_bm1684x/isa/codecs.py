@@ -1,4 +1,4 @@
-"""Encode operands and common groups of attributes into command fields."""
+"""Encode operands and common attribute groups as command fields."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tpuc_bm1684x.isa.types import (
 )
 
 Stated: TypeAlias = "str | int | Callable[[Any], int]"
-"""A code of an element type: the field that holds it, a constant of the command, or what follows from attributes."""
+"""Source of an element type code: the field that holds it, a constant, or a function of the attributes."""
 
 
 def operation(codes: type[enum.IntEnum]) -> Coded:
-    """The sub-opcode."""
+    """Codec of the sub-opcode."""
     return Coded("operation", "tsk_eu_typ", int, codes)
 
 
 def rounding(attribute: str, field: str, at: int = 0, width: int = 64) -> Coded:
-    """A rounding mode."""
+    """Codec of a rounding mode."""
     return Coded(attribute, field, rounding_code, rounding_of, at, width)
 
 
 def element_type(attribute: str, field: str) -> Coded:
-    """An element type without its sign: integers count as signed."""
+    """Codec of an element type without its sign: integers decode as signed."""
     return Coded(attribute, field, _prec, dtype_of)
 
 
@@ -44,16 +44,16 @@ def _prec(dtype: DType) -> int:
 
 
 def extents(attribute: str, prefix: str, names: str = "nchw") -> Numbers:
-    """`prefix`_n, _c, _h, _w."""
+    """Codec of the fields `prefix`_n, _c, _h, _w."""
     return Numbers(attribute, tuple(f"{prefix}_{name}" for name in names))
 
 
 class Tensor(FieldCodec):
-    """An operand `prefix`: a tensor, with `immediate` also an immediate, with `optional` also None.
+    """Codec of operand `prefix`: a tensor; with `immediate` also an immediate, with `optional` also None.
 
-    `prec` and `sign` say where the codes of its element type are; without them in fields of its own. `layout`: the one
-    that the command fixes, None where the command states it. Floats have the sign code `float_sign`. None is encoded
-    as an immediate 0.
+    `prec` and `sign` give the source of its element type codes, by default its own fields. `layout` is the layout that
+    the command fixes, None where a field states it. `float_sign` is the sign code of floats. None is encoded as the
+    immediate 0.
     """
 
     def __init__(
@@ -131,5 +131,5 @@ def _reader(stated: Stated) -> Callable[[Draft, Fields], int]:
 
 
 def plain_address(attribute: str, prefix: str) -> Number:
-    """An operand that is only an address."""
+    """Codec of an operand that is only an address."""
     return Number(attribute, f"{prefix}_addr")

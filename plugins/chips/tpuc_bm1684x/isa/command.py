@@ -1,4 +1,4 @@
-"""Base of all instructions: encode by tables, decode without loss, describe."""
+"""Base class of all instructions: table-driven encoding, lossless decoding, description."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _ALL_LANES = (1 << LANES) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Bm1684xInstruction(EncodedInstruction):
-    """One command. `long_form` chooses the 1024-bit form of a compute command."""
+    """One command. `long_form` selects the 1024-bit form of a compute command."""
 
     table_name: ClassVar[str]
-    """The name in the tables; compute commands that have a long form are listed by their short one."""
+    """Its name in the tables; compute commands with a long form use the name of their short form."""
 
     long_form: bool = False
 
     @property
     def bit_layout(self) -> CommandTable:
-        """The bit layout in use."""
+        """The bit layout of the selected form."""
         return load_tables()[self.table_name[1:] if self.long_form else self.table_name]
 
     def header(self) -> dict[str, int]:
-        """The fields that all commands of a form share, without ids and opcodes."""
+        """Fields common to all commands of a form, except ids and opcodes."""
         enabled = {"cmd_id_en": 1}
         return enabled | {"tsk_lane_num": _ALL_LANES} if self.long_form else enabled
 
@@ -67,7 +67,7 @@ class Bm1684xInstruction(EncodedInstruction):
         check_region(self.mnemonic(), region)
 
     def shown_value(self, name: str, value: Any) -> Any:
-        """Plain addresses look like those of operands."""
+        """Format plain addresses like those of operands."""
         plain = name in ("result", "source", "table") and isinstance(value, int)
         return f"[{format_address(value)}]" if plain else value
 
@@ -79,14 +79,16 @@ class Bm1684xInstruction(EncodedInstruction):
 
 
 def check_alignment(mnemonic: str, operand: Operand) -> None:
-    """Refuse addresses that are no multiple of the element, or of the vector for the aligned layout."""
+    """Raise IllegalCommand unless the address is a multiple of the element size, or of the vector size in the aligned
+    layout.
+    """
     unit = EU_BYTES if operand.layout == Layout.ALIGNED else operand.dtype.bytes
     if operand.address % unit:
         raise IllegalCommand(f"{mnemonic}: operand {operand} must start at a multiple of {unit} bytes; move it")
 
 
 def check_region(mnemonic: str, region: Region) -> None:
-    """Refuse regions outside their memory."""
+    """Raise IllegalCommand for regions outside their memory."""
     low, high = {
         "lmem": (0, LANE_BYTES),
         "smem": (0, SMEM_BYTES),
@@ -101,13 +103,13 @@ def check_region(mnemonic: str, region: Region) -> None:
 
 
 class ComputeInstruction(Bm1684xInstruction):
-    """Executed by the TIU."""
+    """A command of the TIU."""
 
     engine = Engine.COMPUTE
 
 
 class DmaInstruction(Bm1684xInstruction):
-    """Executed by the GDMA engine."""
+    """A command of the GDMA engine."""
 
     engine = Engine.DMA
 

@@ -47,11 +47,11 @@ class Conv(WindowInstruction):
     """`result = convolution of input with weight` (CONV); `result_shape` is given, not computed.
 
     `weight` per output channel: [ic / P][kh][kw][P] with P = 64, 32, 1 input channels for int8, f16/bf16, f32, zero
-    padded, compact; or an immediate. int8 NORMAL: int32 result, taps minus `kernel_zero_point` (immediate, or an int8
-    table per output channel). Floats: plus f32 `bias` (1, oc, 1, 1) compact. REQUANTISE: sat((acc + int16 bias) >>
-    shift), half up. `pad_value`: an immediate, or a compact (1, ic, 1, 2) table of the pad value and the inserted
-    value of each channel. `accumulate` adds the old result, which is f32 for float inputs, whatever `result` is.
-    `insert`: zeros between input elements. `rotate`: taps by 180 degrees.
+    padded, compact; or an immediate. int8 NORMAL: int32 result; `kernel_zero_point` (immediate, or an int8 table per
+    output channel) is subtracted from the weights. Floats: plus f32 `bias` (1, oc, 1, 1) compact. REQUANTISE: sat((acc
+    + int16 bias) >> shift), half up. `pad_value`: an immediate, or a compact (1, ic, 1, 2) table of the pad value and
+    the inserted value of each channel. `accumulate` adds the old result, which is f32 for float inputs, whatever
+    `result` is. `insert`: zeros between input elements. `rotate`: rotates the kernel by 180 degrees.
     """
 
     table_name = "sCONV"
@@ -88,7 +88,7 @@ class Conv(WindowInstruction):
     result_shape: Shape4
     input: Operand
     input_shape: tuple[int, int, int]
-    """Channels, height, width; N is the result's."""
+    """Channels, height, width; the batch size is that of the result."""
     weight: Source
     bias: Operand | None = None
     kernel_zero_point: Source | None = None
@@ -98,17 +98,17 @@ class Conv(WindowInstruction):
 
     @property
     def is_fused(self) -> bool:
-        """Does it requantise?"""
+        """True when it requantizes its result."""
         return self.operation is not ConvOp.NORMAL
 
     @property
     def is_integer(self) -> bool:
-        """Does it multiply integers?"""
+        """True when it multiplies integers."""
         return not self.input.dtype.is_float
 
     @property
     def packing(self) -> int:
-        """Input channels in one weight piece."""
+        """Input channels per weight piece."""
         return {1: 64, 2: 32, 4: 1}[self.input.dtype.bytes]
 
     def check(self) -> None:
@@ -167,7 +167,7 @@ class Conv(WindowInstruction):
         machine.store(self.result, self.result_shape, value)
 
     def _weights(self, machine: Machine) -> tuple[Array, int]:
-        """`[oc, (ic / piece) * (kh * kw) * piece]`, and the channels in a piece."""
+        """The weights `[oc, (ic / piece) * (kh * kw) * piece]`, and the number of channels in a piece."""
         (kh, kw), ic, oc = self.kernel, self.input_shape[0], self.result_shape[1]
         groups, piece = -(-ic // self.packing), min(ic, self.packing)
         if isinstance(self.weight, Scalar):

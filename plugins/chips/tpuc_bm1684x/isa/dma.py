@@ -1,4 +1,6 @@
-"""DMA transfers of tensors (GDMA); addresses as in commands: local memory at 0x0800_0000, DDR from 0x1_0000_0000."""
+"""DMA transfers of tensors (GDMA). Addresses are as in commands: local memory at 0x0800_0000, DDR from
+0x1_0000_0000.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ ALL_LANES = (1 << LANES) - 1
 
 
 def dma_strides(address: int, shape: Shape4, dtype: DType) -> Strides:
-    """Strides without `stride_enable`: aligned in local memory, contiguous elsewhere."""
+    """Strides of a command without `stride_enable`: aligned layout in local memory, contiguous elsewhere."""
     if in_lmem(address):
         return natural_strides(shape, dtype.vector, Layout.ALIGNED, (address - LMEM_BASE) // LANE_BYTES)
     _, c, h, w = shape
@@ -49,7 +51,7 @@ def dma_strides(address: int, shape: Shape4, dtype: DType) -> Strides:
 
 
 def dma_region(address: int, shape: Shape4, strides: Strides, dtype: DType) -> Region:
-    """The bytes of a tensor at a DMA address."""
+    """The region of a tensor at a DMA address."""
     if in_lmem(address):
         return lane_region(address - LMEM_BASE, shape, strides, dtype.bytes)
     space, start = dma_space(address)
@@ -58,7 +60,9 @@ def dma_region(address: int, shape: Shape4, strides: Strides, dtype: DType) -> R
 
 
 def dma_space(address: int) -> tuple[str, int]:
-    """The memory of an address outside local memory, and where regions of it start."""
+    """The memory of a non-local address, and the start of the region in that memory; raises IllegalCommand outside all
+    memories.
+    """
     if address >= DDR_BASE:
         return "ddr", address
     if L2_BASE <= address < L2_BASE + L2_BYTES:
@@ -69,17 +73,17 @@ def dma_space(address: int) -> tuple[str, int]:
 
 
 def dma_address(attribute: str, prefix: str) -> Words:
-    """A 40-bit address in two words."""
+    """Codec of a 40-bit address in two words."""
     return Words(attribute, ((f"{prefix}_start_addr_l32", 32), (f"{prefix}_start_addr_h8", 8)))
 
 
 def sizes(attribute: str, prefix: str, names: str = "nchw") -> Numbers:
-    """`prefix`_nsize ..."""
+    """Codec of the fields `prefix`_nsize ..."""
     return Numbers(attribute, tuple(f"{prefix}_{name}size" for name in names))
 
 
 def steps(attribute: str, prefix: str, names: str = "nchw") -> Numbers:
-    """`prefix`_nstride ..., in elements."""
+    """Codec of the fields `prefix`_nstride ..., in elements."""
     return Numbers(attribute, tuple(f"{prefix}_{name}stride" for name in names))
 
 
@@ -109,29 +113,29 @@ _TRANSFER = Encoding(
 class TensorTransfer(DmaInstruction):
     """Base of transfers with N, C, H, W sizes and strides (elements) on both sides.
 
-    Channel c of a tensor in local memory lies in lane (start lane + c) mod 64, and the C stride is the step from one
-    group of 64 channels to the next. Both strides None: natural layouts. A cleared bit of `mask` protects a lane.
+    In local memory, channel c is stored in lane (start lane + c) mod 64, and the C stride is the step from one group of
+    64 channels to the next. When both strides are None, layouts are natural. A cleared bit of `mask` protects a lane.
     """
 
     table_name = "DMA_tensor"
     whole_rows: ClassVar[bool] = False
-    """Does the command take rows as contiguous, whatever the W stride?"""
+    """The command treats rows as contiguous and ignores the W stride."""
 
     source: int
     destination: int
     shape: Shape4
-    """Of the source."""
+    """Extents of the source."""
     dtype: DType
     source_strides: Strides | None = None
     destination_strides: Strides | None = None
     mask: int = ALL_LANES
 
     def result_shape(self) -> Shape4:
-        """Of the destination."""
+        """Extents of the destination."""
         return self.shape
 
     def strides(self) -> tuple[Strides, Strides]:
-        """Of both sides, natural ones computed."""
+        """Strides of source and destination, with natural strides filled in."""
         source = self.source_strides or dma_strides(self.source, self.shape, self.dtype)
         target = self.destination_strides or dma_strides(self.destination, self.result_shape(), self.dtype)
         if self.whole_rows:
@@ -159,7 +163,7 @@ class TensorTransfer(DmaInstruction):
 class TensorCopy(TensorTransfer):
     """Strided copy between any two memories (DMA_tensor).
 
-    With `destination_shape` the copy reshapes: elements are taken and placed in N, C, H, W order of each side.
+    With `destination_shape` the copy reshapes: elements are read and written in N, C, H, W order of each side.
     """
 
     stem = "dma.copy"
@@ -224,7 +228,7 @@ class TransposeCW(TensorTransfer):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelBroadcast(TensorTransfer):
-    """Source (n, 1, h, w) to `channels` lanes; start lane + channels <= 64 (DMA_tensor, broadcast)."""
+    """Source (n, 1, h, w) to `channels` lanes, with start lane + channels <= 64 (DMA_tensor, broadcast)."""
 
     stem = "dma.broadcast"
     encoding = Encoding(

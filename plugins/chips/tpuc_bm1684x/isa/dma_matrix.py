@@ -1,4 +1,4 @@
-"""DMA transfers of matrices and of plain runs of elements."""
+"""DMA transfers of matrices and of contiguous elements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNUSED = ("hsize", "nsize", "csize", "wstride", "hstride")
 
 
 def _sides(flat: str, local: str) -> Encoding:
-    """The matrix on the side `flat` and the tensor on the side `local`."""
+    """Codec of a matrix on side `flat` and a tensor on side `local`."""
     return Encoding(
         Number("rows", f"{flat}_hsize"),
         Number("columns", f"{flat}_wsize"),
@@ -45,10 +45,10 @@ def _sides(flat: str, local: str) -> Encoding:
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixCopy(DmaInstruction):
-    """A matrix between DDR (`rows` x `columns`, `row_stride` elements apart) and local memory (DMA_matrix).
+    """Copy a matrix between DDR (`rows` x `columns`, row stride `row_stride` elements) and local memory (DMA_matrix).
 
-    In local memory it is a tensor (rows, pieces, 1, width): `width` columns per lane, strides `local_strides` for N and
-    C. `transpose` (to local memory only): the local matrix is (columns, rows).
+    In local memory it is a tensor (rows, pieces, 1, width) with `width` columns per lane; `local_strides` are its N and
+    C strides. With `transpose` (loads only) the local matrix is (columns, rows).
     """
 
     table_name = "DMA_matrix"
@@ -79,12 +79,12 @@ class MatrixCopy(DmaInstruction):
 
     @property
     def is_load(self) -> bool:
-        """Does it write local memory?"""
+        """True when it writes local memory."""
         return in_lmem(self.destination)
 
     @property
     def local_rows(self) -> int:
-        """N of the local tensor."""
+        """Batch size (N) of the local tensor."""
         return self.columns if self.transpose else self.rows
 
     def check(self) -> None:
@@ -145,7 +145,7 @@ class MatrixCopy(DmaInstruction):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearCopy(DmaInstruction):
-    """`count` consecutive elements (DMA_general)."""
+    """Copy `count` contiguous elements (DMA_general)."""
 
     table_name = "DMA_general"
     stem = "dma.linear"

@@ -1,4 +1,4 @@
-"""DMA transfers of rows selected by an index."""
+"""DMA gather and scatter of rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
 
 Extents3 = tuple[int, int, int]
-"""Channels, rows, elements of a row."""
+"""Channels, rows, elements per row."""
 
 
 class _RowCounts(FieldCodec):
-    """The extents of destination and index, as far as those of the source do not give them."""
+    """Codec of the extents of destination and index that do not follow from the source."""
 
     def write(self, instruction: IndexedRows, fields: dict[str, int]) -> None:
         fields["dst_csize"], fields["dst_hsize"], fields["dst_wsize"] = instruction.destination_size
@@ -48,11 +48,11 @@ class _RowCounts(FieldCodec):
 
 @dataclass(frozen=True, kw_only=True)
 class IndexedRows(DmaInstruction):
-    """Base: rows between places in DDR or local memory, chosen by int32 numbers without sign.
+    """Base of row gather and scatter between DDR and local memory, indexed by unsigned 32-bit row numbers.
 
-    Extents are (channels, rows, elements), strides (channel, row) in elements; a row is contiguous. One channel of
-    index or source serves all channels. Numbers beyond the rows there are: see the subclasses. Channels and elements
-    are those of source and index; the destination's fields of them, and the index's of rows, do not count.
+    Extents are (channels, rows, elements), strides (channel, row) in elements; a row is contiguous. A single channel of
+    index or source is broadcast to all channels. The subclasses define out-of-range rows. Channels and elements are
+    taken from source and index; the same fields of the destination, and the index's row count, are ignored.
     """
 
     encoding = Encoding(
@@ -83,7 +83,7 @@ class IndexedRows(DmaInstruction):
     index_strides: Pair
     dtype: DType
     constant: int = 0
-    """The bits where there is no row to take."""
+    """Bit pattern for out-of-range rows."""
 
     def check(self) -> None:
         super().check()
@@ -134,7 +134,7 @@ class IndexedRows(DmaInstruction):
 
 @dataclass(frozen=True, kw_only=True)
 class RowGather(IndexedRows):
-    """`destination[c, i, :] = source[c, index[c, i], :]`, `constant` where there is no such row (DMA_gather)."""
+    """`destination[c, i, :] = source[c, index[c, i], :]`, or `constant` for an out-of-range row (DMA_gather)."""
 
     table_name = "DMA_gather"
     stem = "dma.gather"
@@ -150,7 +150,9 @@ class RowGather(IndexedRows):
 
 @dataclass(frozen=True, kw_only=True)
 class RowScatter(IndexedRows):
-    """`destination[c, index[c, i], :] = source[c, i, :]`, rows in order; others stay (DMA_scatter)."""
+    """`destination[c, index[c, i], :] = source[c, i, :]` in row order (DMA_scatter). Out-of-range rows are skipped; all
+    other destination rows keep their contents.
+    """
 
     table_name = "DMA_scatter"
     stem = "dma.scatter"

@@ -1,4 +1,4 @@
-"""The numpy meaning of element-wise operations, bit for bit."""
+"""Bit-exact numpy semantics of elementwise operations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LOGICAL_SHIFT, ARITHMETIC_SHIFT, CIRCULAR_SHIFT = 6, 21, 22
 
 
 def wrap(values: Array, dtype: DType) -> Array:
-    """The low bits of int64 values."""
+    """The low bits of int64 values, as `dtype`."""
     return values.astype(np.int64, copy=False).astype(dtype.numpy)
 
 
 def combine(op: int, left: Array, right: Array, result: DType, shift: Array | None, rounding: Rounding) -> Array:
-    """Sum, difference or product; codes from 15 saturate."""
+    """Sum, difference or product; operation codes from 15 up saturate."""
     kind = _KIND[op]
     if result.is_float:
         return _float_combine(kind, left, right, result)
@@ -49,7 +49,9 @@ def _float_combine(kind: int, left: Array, right: Array, result: DType) -> Array
 
 
 def cast(values: Array, result: DType, rounding: Rounding) -> Array:
-    """Type conversion: to narrower floats half to even, to integers with `rounding`, saturating."""
+    """Convert a type: to narrower floats and to integers with `rounding`, to integers saturating. A float of the
+    result's own type is rounded to a whole number.
+    """
     source_float = values.dtype.kind not in "iu"
     with np.errstate(all="ignore"):
         if result.is_float:
@@ -68,11 +70,11 @@ def cast(values: Array, result: DType, rounding: Rounding) -> Array:
 
 _MANTISSA_BITS = {DType.F16: 11, DType.BF16: 8, DType.F32: 24}
 _KEEPS_FINITE = {Rounding.TOWARDS_ZERO: (True, True), Rounding.DOWN: (True, False), Rounding.UP: (False, True)}
-"""Where overflow gives the largest finite number: (above, below)."""
+"""Rounding modes in which overflow gives the largest finite number, for (positive, negative) values."""
 
 
 def _int_to_float(values: Array, result: DType, rounding: Rounding) -> Array:
-    """Keep as many leading bits as the mantissa holds, rounded; the rest is exact."""
+    """Round integers to as many leading bits as the mantissa holds, then convert exactly."""
     _, length = np.frexp(np.abs(values).astype(np.float64))
     spare = np.maximum(length - _MANTISSA_BITS[result], 0)
     whole = (shift_right(values, spare, rounding) << spare).astype(np.float64)
@@ -87,7 +89,7 @@ _ON_MAGNITUDE = {Rounding.HALF_UP: Rounding.HALF_AWAY_FROM_ZERO, Rounding.HALF_D
 
 
 def narrow(values: Array, result: DType, rounding: Rounding = Rounding.HALF_TO_EVEN) -> Array:
-    """f32 to a float type; half up and half down count on the magnitude here."""
+    """Convert f32 to a float type. Half up and half down apply to the magnitude."""
     if rounding is Rounding.HALF_TO_EVEN or result is DType.F32:
         return values.astype(result.numpy)
     if result is DType.F16:
@@ -113,14 +115,14 @@ def _narrow_f16(values: Array, rounding: Rounding) -> Array:
 
 
 def _round_float(values: Array, rounding: Rounding) -> Array:
-    """Round to whole numbers; from 2**24 on floats are whole, and NaN stays."""
+    """Round to whole numbers. Floats from 2**24 up are already whole; NaN is kept."""
     small = np.abs(values.astype(np.float32)) < 1 << 24
     rounded = round_to_int(np.where(small, values, 0), rounding).astype(values.dtype)
     return np.where(small, np.copysign(rounded, values), values)
 
 
 def shift(op: int, values: Array, amount: Array, result: DType, rounding: Rounding) -> Array:
-    """Shift by `amount`, positive to the left; right shifts round; the result wraps."""
+    """Shift by `amount`, positive to the left. Right shifts round; the result wraps."""
     if op == CIRCULAR_SHIFT:
         return _rotate(values, amount)
     if op == LOGICAL_SHIFT:
@@ -137,7 +139,7 @@ def _rotate(values: Array, amount: Array) -> Array:
 
 
 def compare(op: int, left: Array, right: Array) -> Array:
-    """Greater, equal or less, by the codes of SELECT."""
+    """Greater, equal or less, by the operation codes of SELECT."""
     with np.errstate(invalid="ignore"):
         if op == SELECT_EQUAL:
             return equal(left, right)
@@ -152,7 +154,7 @@ def select(op: int, left: Array, right: Array, chosen: Array, result: DType) -> 
 
 
 def multiply_add(old: Array, left: Array, right: Array, shifts: Array | None, rounding: Rounding) -> Array:
-    """`old + left * right`, with a rounding after the product and one after the sum."""
+    """`old + left * right`, rounded after the product and after the sum."""
     if old.dtype.kind in "iu":
         raise IllegalCommand("ar.multiply_add: the simulator knows floats only; use MUL and ADD")
     del shifts, rounding
@@ -162,7 +164,7 @@ def multiply_add(old: Array, left: Array, right: Array, shifts: Array | None, ro
 
 
 def simple(op: int, left: Array, right: Array) -> Array:
-    """Operations whose operands and result have one type."""
+    """Operations whose operands and result have the same type."""
     with np.errstate(all="ignore"):
         match op:
             case 1:
@@ -191,7 +193,9 @@ def simple(op: int, left: Array, right: Array) -> Array:
 
 @np.errstate(all="ignore")
 def reciprocal_root(values: Array, iterations: int) -> Array:
-    """`1 / sqrt(values)` of f32 by Newton's method from the guess that halves and mirrors the exponent's bits."""
+    """`1 / sqrt(values)` of f32 by Newton's method. The initial guess halves and negates the exponent by integer
+    arithmetic on the bits.
+    """
     half = flush(values * np.float32(0.5))
     root = flush((_ROOT_GUESS - (values.view(np.int32) >> 1)).view(np.float32))
     for _ in range(iterations):
@@ -200,7 +204,10 @@ def reciprocal_root(values: Array, iterations: int) -> Array:
 
 
 def divide(left: Array, right: Array, iterations: int) -> Array:
-    """`left` times the square of the reciprocal root of `|right|`, with the sign of `right`; 1 to 4 iterations."""
+    """`left` times the squared reciprocal square root of `
+    right
+    `, with the sign of `right`; 1 to 4 iterations.
+    """
     with np.errstate(all="ignore"):
         root = reciprocal_root(np.abs(right), (iterations - 1) % 4 + 1)
         value = flush(flush(left) * flush(root * root))
@@ -211,42 +218,44 @@ _ROOT_GUESS = np.int32(0x5F3759DF)
 
 
 def abs_difference(left: Array, right: Array) -> Array:
-    """The greater minus the smaller one, which is -0.0 for 0.0 and -0.0."""
+    """The larger operand minus the smaller one; -0.0 for 0.0 and -0.0."""
     left, right = flush(left), flush(right)
     return canonical(flush(np.where(left > right, left - right, right - left)))
 
 
 def maximum(left: Array, right: Array) -> Array:
-    """The greater one; `right` when they are equal or not comparable."""
+    """The larger operand; `right` when they are equal or unordered."""
     left, right = flush(left), flush(right)
     with np.errstate(invalid="ignore"):
         return np.where(left > right, left, right)
 
 
 def minimum(left: Array, right: Array) -> Array:
-    """The smaller one; `right` when they are equal, `left` when one is no number."""
+    """The smaller operand; `right` when they are equal, `left` when one is NaN."""
     left, right = flush(left), flush(right)
     with np.errstate(invalid="ignore"):
         return np.where(left >= right, right, left)
 
 
 def less(left: Array, right: Array) -> Array:
-    """Neither greater nor equal, in value or in bits: so it holds for what is no number."""
+    """Neither greater nor equal, by value or by bits; therefore true for NaN with different bits."""
     same = equal(left, right)
     return ~(np.greater_equal(flush(left), flush(right)) | same)
 
 
 def equal(left: Array, right: Array) -> Array:
-    """Equal bits, so 0.0 and -0.0 differ."""
+    """Bitwise equality, so 0.0 and -0.0 differ."""
     return np.equal(_bits(left), _bits(right))
 
 
 _DENORMAL_LIMIT = {np.dtype(np.float32): 1 << 24, np.dtype(ml_dtypes.bfloat16): 1 << 8}
-"""Bits without the sign, times 2, below which a number is denormal."""
+"""Twice the bit pattern without sign; smaller nonzero patterns are denormal."""
 
 
 def flush(values: Array) -> Array:
-    """f32 and bf16 denormals become zeros of their sign, as the model reads and writes them; f16 stays."""
+    """Flush f32 and bf16 denormals to zeros of the same sign, as the model does on reads and writes; f16 is
+    unchanged.
+    """
     limit = _DENORMAL_LIMIT.get(values.dtype)
     if limit is None:
         return values
@@ -258,12 +267,12 @@ def flush(values: Array) -> Array:
 
 
 def canonical(values: Array) -> Array:
-    """Every 16-bit NaN becomes that of arithmetic: all bits set but the sign. f32 keeps what the host gives."""
+    """Replace every 16-bit NaN by the NaN of arithmetic: all bits set except the sign. f32 keeps the host's NaN."""
     return values if values.dtype.itemsize == 4 else _all_set(values, 0)
 
 
 def keep_sign(values: Array) -> Array:
-    """Every 16-bit NaN becomes that of casts and matrices: all bits set, and its own sign."""
+    """Replace every 16-bit NaN by the NaN of casts and matrix products: all bits set, with its own sign."""
     return values if values.dtype.itemsize == 4 else _all_set(values)
 
 

@@ -1,4 +1,4 @@
-"""Gathers within local memory (SG) and of whole rows (SGL)."""
+"""Gather and scatter within local memory (SG), and gather of whole rows (SGL)."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def _index_layout(gather: Gather) -> Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Gather(ComputeInstruction):
-    """`result[n, c, i] = table[c, index]` (SG); all aligned.
+    """`result[n, c, i] = table[c, index]` (SG); all tensors are aligned unless noted.
 
-    GATHER, GATHER_HZD: `index` (n, c, 1, len) 8 or 16 bit unsigned, and `table` (1, c, 1, entries), or with
-    Layout.TABLE one row of entries that every lane holds. LANE_GATHER: `index` one vector (1, len, 1, 1) compact,
-    16 bit. SCATTER, SCATTER_HZD: `result[n, c, index[n, c, i]] = table[c, i]`; other elements stay. `shape` is the
-    result's; `index_size` = (channels, width) of the index.
+    GATHER, GATHER_HZD: `index` (n, c, 1, len) is 8- or 16-bit unsigned; `table` is (1, c, 1, entries), or with
+    Layout.TABLE one row of entries present in every lane. LANE_GATHER: `index` is one compact 16-bit vector (1, len, 1,
+    1). SCATTER, SCATTER_HZD: `result[n, c, index[n, c, i]] = table[c, i]`; other elements keep their values. `shape` is
+    the result's; `index_size` is (channels, width) of the index.
     """
 
     table_name = "sSG"

@@ -1,4 +1,4 @@
-"""Sizes and addresses of the BM1684X that instructions depend on; confirmed on the vendor's functional model."""
+"""Sizes and addresses of the BM1684X that instructions depend on, confirmed with the vendor's functional model."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ LANES = 64
 LANE_BYTES = 0x40000
 EU_BYTES = 64
 BANK_BYTES = LANE_BYTES // 16
-"""Local memory can be read in one bank and written in another in the same cycle."""
+"""In one cycle, local memory can read one bank and write another."""
 SMEM_BYTES = 0x4000
 L2_BYTES = 0x1FB000
 
 LMEM_BASE = 0x0800_0000
-"""Of local memory as DMA commands write it; compute commands count from 0."""
+"""Base of local memory in DMA commands; compute commands count from 0."""
 SMEM_BASE = 0x0900_0000
 L2_BASE = 0x1000_0000
 DDR_BASE = 0x1_0000_0000
 DDR_END = 0x3_0000_0000
 DDR_LIMIT_BYTES = 1 << 32
-"""More memory than a simulation can sensibly hold: files that ask for it are neither written nor read."""
+"""Upper limit of simulated memory. Files that need more are neither written nor read."""
 
 LMEM_BYTES = LANES * LANE_BYTES
 
@@ -33,5 +33,5 @@ def lane_address(lane: int, offset: int) -> int:
 
 
 def round_up(value: int, unit: int) -> int:
-    """The smallest multiple of `unit` that is not below `value`."""
+    """The smallest multiple of `unit` that is at least `value`."""
     return -(-value // unit) * unit

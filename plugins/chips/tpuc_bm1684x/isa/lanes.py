@@ -42,11 +42,11 @@ _STATIC = (TransferOp.STATIC_BROADCAST, TransferOp.STATIC_DISTRIBUTE)
 
 @dataclass(frozen=True, kw_only=True)
 class LaneTransfer(ComputeInstruction):
-    """Data from one lane to another (TRANSBC); `shape` is the result's, both sides aligned unless said otherwise.
+    """Move data between lanes (TRANSBC). `shape` is the result's; both sides are aligned unless noted.
 
     TRANSPOSE_CW, TRANSPOSE_WC: source (n, w, h, c). COPY: to another start lane. BROADCAST: source (n, 1, h, w).
-    STATIC_BROADCAST: `w` values of static memory to every channel; STATIC_DISTRIBUTE: one of `c` values to each
-    channel, compact. `source` is an address: of local memory, or of static memory (0x0900_0000 and up).
+    STATIC_BROADCAST: `w` values of static memory to every channel. STATIC_DISTRIBUTE: one of `c` values to each
+    channel, compact. `source` is an address in local memory or in static memory (0x0900_0000 and up).
     """
 
     table_name = "sTRANSBC"
@@ -70,7 +70,7 @@ class LaneTransfer(ComputeInstruction):
 
     @property
     def source_shape(self) -> Shape4:
-        """Of the local or static tensor that is read."""
+        """Extents of the local or static tensor that is read."""
         n, c, h, w = self.shape
         match self.operation:
             case TransferOp.TRANSPOSE_CW | TransferOp.TRANSPOSE_WC:
@@ -94,7 +94,7 @@ class LaneTransfer(ComputeInstruction):
 
     @property
     def result_operand(self) -> Operand:
-        """The result with its layout."""
+        """The result as an operand with its layout."""
         plain = Operand(self.result, self.dtype)
         match self.operation:
             case TransferOp.TRANSPOSE_CW:

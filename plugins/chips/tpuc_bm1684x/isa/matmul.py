@@ -1,4 +1,4 @@
-"""Matrix products (MM2, and MM for matrices cut into pieces of columns)."""
+"""Matrix products: MM2, and MM for matrices split into column pieces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _left_prec(product: MatMul | SplitMatMul) -> int:
 
 
 class MatMulOp(enum.IntEnum):
-    """Sub-opcodes of MM2: is the left, the right operand stored transposed?"""
+    """Sub-opcodes of MM2: N or T for the left and the right operand, T for stored transposed."""
 
     NN = 4
     NT = 5
@@ -39,9 +39,9 @@ class MatMul(ComputeInstruction):
     """`result[rows, columns]` from aligned (1, rows, 1, columns) matrices, one row per lane (MM2).
 
     NN: left[rows, depth] times right[depth, columns]. NT: right is stored [columns, depth]. TT: right[rows, depth]
-    times left[depth, columns]. int8: int32 result, right minus `zero_point` (immediate; or a table, one entry per
-    column (1, 64, 1, columns) aligned for NN and NT). f16, bf16: f32 or same type. `accumulate` adds the old result,
-    which is f32 for floats, whatever `result` is.
+    times left[depth, columns]. int8: int32 result, with `zero_point` subtracted from right (an immediate, or for NN and
+    NT an aligned table (1, 64, 1, columns) with one entry per column). f16, bf16: f32 result or the same type.
+    `accumulate` adds the old result, which is f32 for floats, whatever `result` is.
     """
 
     table_name = "sMM2"
@@ -83,7 +83,7 @@ class MatMul(ComputeInstruction):
     accumulate: bool = False
 
     def right_dims(self) -> Shape4:
-        """The right matrix as a tensor."""
+        """Extents of the right matrix as a tensor."""
         pairs = {
             MatMulOp.NN: (self.depth, self.columns),
             MatMulOp.NT: (self.columns, self.depth),
@@ -163,10 +163,10 @@ class SplitMatMulOp(enum.IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitMatMul(ComputeInstruction):
-    """`result[rows, columns] = left[rows, depth] @ right[depth, columns]`, matrices cut over lanes (MM).
+    """`result[rows, columns] = left[rows, depth] @ right[depth, columns]`, with matrices split over lanes (MM).
 
-    A matrix of `k` columns is an aligned tensor (rows, ceil(k / w), 1, w); `left_width` and `right_width` are the w.
-    NORMAL: f32 with a `bias` row in the result's cut; int32 shifted by `shift` (positive left) with `rounding`.
+    A matrix of `k` columns is an aligned tensor (rows, ceil(k / w), 1, w), where w is `left_width` or `right_width`.
+    NORMAL: f32 with a `bias` row split like the result; or int32 shifted by `shift` (positive left) with `rounding`.
     REQUANTISE: sat((acc + int16 bias) >> shift), half up. `transpose_left`: left is stored [depth, rows].
     """
 
@@ -221,7 +221,7 @@ class SplitMatMul(ComputeInstruction):
 
     @property
     def is_shifted(self) -> bool:
-        """Does `shift` apply to the sums, and no bias?"""
+        """True when `shift` applies to the sums; there is no bias then."""
         return self.operation is SplitMatMulOp.NORMAL and not self.left.dtype.is_float
 
     @property
@@ -231,7 +231,7 @@ class SplitMatMul(ComputeInstruction):
 
     @property
     def depth(self) -> int:
-        """The common dimension."""
+        """The common dimension of both matrices."""
         return self.rows if self.transpose_left else (self.left_pieces - 1) * self.left_width + self.left_last
 
     @property
@@ -252,7 +252,7 @@ class SplitMatMul(ComputeInstruction):
         return (self.rows, self.left_pieces, 1, self.left_width)
 
     def right_dims(self) -> Shape4:
-        """The right matrix as a tensor."""
+        """Extents of the right matrix as a tensor."""
         return (self.depth, self.right_pieces, 1, self.right_width)
 
     def _result_dims(self) -> Shape4:

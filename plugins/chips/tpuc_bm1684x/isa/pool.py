@@ -35,7 +35,7 @@ class PoolOp(enum.IntEnum):
 
 
 _LOWEST = {DType.F32: -3.4028235e38, DType.F16: -65504.0, DType.BF16: -3.3895314e38}
-"""Where a maximum starts, so neither the infinity below nor a NaN is one."""
+"""Initial value of a maximum: neither negative infinity nor NaN can become the result."""
 _DEPTHWISE = (PoolOp.DEPTHWISE, PoolOp.DEPTHWISE_RELU)
 
 
@@ -61,13 +61,14 @@ _PLAIN_SHIFT = Encoding(Signed("shift", "opd2_addr", 8), Ignored("opd2_sign"))
 
 @dataclass(frozen=True, kw_only=True)
 class PoolOrDepthwise(WindowInstruction):
-    """A window over every channel by itself; input and result aligned, N and C those of `shape` (PorD).
+    """Depthwise convolution or pooling; input and result are aligned and share N and C of `shape` (PorD).
 
-    DEPTHWISE: `weight` (1, c, kh, kw) compact of the input's width, or an immediate; `bias` (1, c, 1, 1) compact, int32
+    DEPTHWISE: `weight` (1, c, kh, kw) compact in the input's type, or an immediate; `bias` (1, c, 1, 1) compact, int32
     for int8 input, else the input's type. AVERAGE: sum of the window times the immediate `weight` (f32 scale or integer
-    multiplier). MAX. int8 results of DEPTHWISE and AVERAGE are shifted right by `shift` with `rounding` and saturated.
-    AVERAGE rounds half up always.
-    `pad_value`: immediate, or a compact (1, c, 1, 2) table: the pad value and the inserted value of each channel.
+    multiplier). MAX. int8 results of DEPTHWISE and AVERAGE are shifted right by `shift` with `rounding` and saturated;
+    AVERAGE always rounds half up.
+
+    `pad_value`: an immediate, or a compact (1, c, 1, 2) table of the pad value and the inserted value of each channel.
     """
 
     table_name = "sPorD"
@@ -106,7 +107,7 @@ class PoolOrDepthwise(WindowInstruction):
 
     @property
     def is_integer(self) -> bool:
-        """Does it take integers?"""
+        """True for integer input."""
         return not self.input.dtype.is_float
 
     def check(self) -> None:
@@ -131,7 +132,7 @@ class PoolOrDepthwise(WindowInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use one float type")
 
     def result_sign(self) -> bool:
-        """Is an integer result signed?"""
+        """True when an integer result is signed."""
         if self.operation is not PoolOp.DEPTHWISE:
             return self.input.dtype.signed and self.operation is not PoolOp.DEPTHWISE_RELU
         return any(part is not None and part.dtype.signed for part in (self.input, self.weight, self.bias))
@@ -198,7 +199,9 @@ class PoolOrDepthwise(WindowInstruction):
     def _float_sum(
         self, x: Array, weight: Array, factors: Sequence[Array], starts: tuple[Array, Array] | None
     ) -> Array:
-        """Every product and every sum is rounded to the type; `factors` of the taps are parts of `weight`."""
+        """Sum the products of all taps, rounding each product and each sum to the result type. `factors` are the
+        per-tap parts of `weight`.
+        """
         x, window = flush(x).astype(np.float32, copy=False), self.window
         starts = None if starts is None else (flush(starts[0]), flush(starts[1]))
         with np.errstate(all="ignore"):

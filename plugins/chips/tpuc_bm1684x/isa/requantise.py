@@ -65,18 +65,18 @@ _IMMEDIATES = {
         Signed("zero_point", "opd2_addr", 16, at=16),
     ),
 }
-"""The parameters of all channels, where there is no table."""
+"""Codecs of the parameters shared by all channels, used when there is no table."""
 _RECORD_WORDS = {Op.FLOAT_REQUANTISE: 2, Op.REQUANTISE: 3, Op.FLOAT_DEQUANTISE: 2, Op.DEQUANTISE: 3}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Requantise(ComputeInstruction):
-    """`result = requantised input`; both aligned (RQDQ).
+    """Requantize or dequantize `input`; both sides are aligned (RQDQ).
 
-    Either one set of parameters for all channels, or `table`: the address of a per-channel table of 64-byte records
+    Parameters are shared by all channels, or come from `table`, the address of a per-channel table of 64-byte records:
     {multiplier, shift, zero_point} int32, {scale, offset} f32, {zero_point int32, scale f32}, or {zero_point,
-    multiplier, shift} int32. `shift` is positive to the left. `rounding` is that of the result; `source_rounding` that
-    of integer to float in FLOAT_REQUANTISE.
+    multiplier, shift} int32. `shift` is positive to the left. `rounding` applies to the result, `source_rounding` to
+    the integer-to-float conversion of FLOAT_REQUANTISE.
     """
 
     table_name = "sRQDQ"
@@ -149,7 +149,7 @@ class Requantise(ComputeInstruction):
         return Operand(self.table, DType.INT32)
 
     def _record(self) -> Sequence[int]:
-        """The parameters of all channels as the words of a record."""
+        """The shared parameters as the words of a table record."""
         match self.operation:
             case Op.FLOAT_REQUANTISE:
                 return float_bits(self.scale), float_bits(self.offset)
@@ -192,7 +192,9 @@ class Requantise(ComputeInstruction):
                 return flush((x - zero_point).astype(np.float32) * flush(scale))
 
     def _source_point(self, zero_point: Array) -> Array:
-        """The zero point of an unsigned input is an unsigned 16-bit number, so a negative one comes out large."""
+        """The input's zero point. For an unsigned input it is an unsigned 16-bit number, so a negative one becomes
+        large.
+        """
         return zero_point if self.input.dtype.signed else zero_point & 0xFFFF
 
 

@@ -63,8 +63,8 @@ def _sign(select: CompareSelect) -> int:
 class CompareSelect(ComputeInstruction):
     """`left > right ? when_true : when_false`, also with == and < (CMP).
 
-    Operands are aligned tensors or immediates; `left` and `right` have one type, `when_true`, `when_false` and the
-    result another one. The AND_SELECT forms write the greater (smaller) operand to `result`, the selection to `second`.
+    Operands are tensors or immediates. `left` and `right` share one type; `when_true`, `when_false` and the result
+    share another. The AND_SELECT forms write the larger (smaller) operand to `result` and the selection to `second`.
     """
 
     table_name = "sCMP"

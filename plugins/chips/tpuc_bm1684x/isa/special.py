@@ -1,4 +1,4 @@
-"""Special functions (SFU) and per-channel scale and bias (LIN)."""
+"""Special functions (SFU), and per-channel scale and bias (LIN)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class SpecialOp(enum.IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialFunction(ComputeInstruction):
-    """A function of every element; input and result aligned (SFU).
+    """A function of each element; input and result are aligned (SFU).
 
     POLYNOMIAL: sum of table[i] * x ** i over `terms` coefficients; `table` is the address of the same row in every
-    lane. EXPONENT: int32 biased exponent of x for a mantissa in [2/3, 4/3). RSQRT: 1 / sqrt(x), `terms` iterations.
+    lane. EXPONENT: biased exponent of x as an integer, for a mantissa in [2/3, 4/3). RSQRT: 1 / sqrt(x) with `terms`
+    iterations.
     """
 
     table_name = "sSFU"
@@ -111,7 +112,7 @@ class SpecialFunction(ComputeInstruction):
 
 
 def _polynomial(x: Array, row: Array) -> Array:
-    """Horner's scheme, every product and sum rounded to the type."""
+    """Horner's scheme, rounding each product and each sum to the type."""
     row = row[:, np.arange(x.shape[1]) % row.shape[1]]
     terms = row.shape[3]
     x, row = flush(x), flush(row)
@@ -127,7 +128,7 @@ _FOUR_THIRDS = {DType.F32: (23, 0xFF, 0x2AAAAB), DType.F16: (10, 0x1F, 0x155), D
 
 
 def _exponent(x: Array, dtype: DType) -> Array:
-    """The biased exponent, one more for positive numbers with a mantissa above 4/3."""
+    """The biased exponent, plus 1 for positive numbers with a mantissa above 4/3."""
     width, mask, limit = _FOUR_THIRDS[dtype]
     bits = x.view(f"i{dtype.bytes}").astype(np.int32)
     return (bits >> width & mask) + ((bits & (1 << width) - 1) > limit) * (bits >= 0)
@@ -147,7 +148,7 @@ def _result_prec(scale: ScaleBias) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleBias(ComputeInstruction):
-    """`input * scale[c] + bias[c]` in one float type; parameters per channel (compact) or immediate (LIN).
+    """`input * scale[c] + bias[c]` in one float type; parameters are per channel (compact) or immediate (LIN).
 
     SQUARE_SUM: (input + scale[c]) ** 2; SQUARE_DIFFERENCE: (input - scale[c]) ** 2.
     """

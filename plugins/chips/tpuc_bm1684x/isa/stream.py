@@ -1,4 +1,4 @@
-"""Whole command streams: bytes to commands and back."""
+"""Encode and decode command streams."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tpuc_bm1684x.isa.system import EndCompute, EndDma, RawCommand
 from tpuc_bm1684x.isa.tables import CommandTable, identify
 
 ID_LIMIT = 1 << 20
-"""Ids have 20 bits; a new command group must begin before."""
+"""Command ids have 20 bits; a new command group must start before they overflow."""
 STREAM_UNIT = 128
-"""Streams are padded with zeros to a multiple of this."""
+"""Streams are zero-padded to a multiple of this many bytes."""
 
 Any1684x: TypeAlias = Bm1684xInstruction | RawCommand
 
@@ -76,7 +76,7 @@ def _class_of(table: CommandTable, fields: Fields) -> type[Bm1684xInstruction] |
 
 
 def decode_fields(table: CommandTable, fields: Fields) -> Any1684x:
-    """The instruction of unpacked fields; a RawCommand when no class can hold them."""
+    """The instruction for unpacked fields; a RawCommand when no class represents them."""
     cls = _class_of(table, fields)
     if cls is None:
         return RawCommand.of(table, fields)
@@ -92,14 +92,14 @@ def decode_fields(table: CommandTable, fields: Fields) -> Any1684x:
 
 @dataclass(frozen=True)
 class DecodedStream:
-    """The commands of one stream without its end command."""
+    """The commands of one stream, and its end command."""
 
     commands: tuple[Command, ...]
     end: Command
 
 
 def decode_stream(engine: Engine, data: bytes) -> DecodedStream:
-    """Cut and decode a stream up to its end command; raises CorruptFile or IllegalCommand."""
+    """Decode a stream up to its end command; raises CorruptFile or IllegalCommand."""
     name = "compute" if engine is Engine.COMPUTE else "DMA"
     commands: list[Command] = []
     at = 0
@@ -123,12 +123,14 @@ def decode_stream(engine: Engine, data: bytes) -> DecodedStream:
 
 
 def _wait_of(fields: Fields) -> int:
-    """The id that the command waits for. With `cmd_id_en` cleared the vendor's runtime does not look at it."""
+    """The id that the command waits for. The vendor's runtime ignores it when `cmd_id_en` is cleared."""
     return fields.get("cmd_id_dep", 0) if fields.get("cmd_id_en", 0) else 0
 
 
 def encode_stream(commands: Sequence[Command], engine: Engine) -> bytes:
-    """The bytes of one engine's commands with the end command, padded as the runtime expects."""
+    """Encode one engine's commands and the end command, padded as the runtime expects; raises IllegalCommand when ids
+    overflow.
+    """
     mine = [command for command in commands if command.engine is engine]
     if len(mine) + 1 >= ID_LIMIT:
         raise IllegalCommand(f"{len(mine)} commands in one group: ids have 20 bits; begin a new group")

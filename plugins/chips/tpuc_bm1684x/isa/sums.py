@@ -1,9 +1,9 @@
-"""Sums of float products in the order, and with the roundings, of the vendor's functional model.
+"""Float sums of products with the order and rounding of the vendor's functional model.
 
-Two orders are in use (README, "Sums of floats"). *Alternating*: terms at even and at odd places of the list are added
-up one by one in two totals, which are added at the end. *Aligned*: up to 32 products of 16-bit floats are one exact sum
-of numbers that are cut off (towards zero) 24 binary places below the largest one; it is rounded to f32 once, and the
-sums of one block after the other are added to the total in f32.
+The model uses two orders (README, "Sums of floats"). *Alternating*: terms at even and at odd positions are accumulated
+one by one in two totals, which are added at the end. *Aligned*: up to 32 products of 16-bit floats are truncated
+(towards zero) 24 binary places below the largest one and summed exactly. This block sum is rounded to f32 once, and
+block sums are added to the total in f32.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tpuc_bm1684x.isa.types import Array
 BLOCK_TERMS = 32
 """Products in one aligned sum."""
 _PLACES = 24
-"""Binary places below the leading one of the largest product that an aligned sum keeps."""
+"""Binary places that an aligned sum keeps below the leading bit of the largest product."""
 _SMALLEST_BITS = 26
-"""Biased f32 exponent below which products could be denormal or the scale not be a float."""
+"""Biased f32 exponent below which products may be denormal, or the scale may not be a float."""
 _EPSILON = 2.0**-24
 """Largest relative error of one rounding to f32."""
 _TILE_TERMS = 1 << 17
-"""Products at a time in the exact computation: they stay in the cache."""
+"""Products computed at a time in the exact sum, so that they stay in the cache."""
 _NAN = np.array(0xFFC00000, np.uint32).view(np.float32)
-"""What an invalid operation gives on the model's host."""
+"""Result of an invalid operation on the model's host."""
 
 
 # -- alternating ------------------------------------------------------------------------------------------------------
@@ -36,9 +36,9 @@ _NAN = np.array(0xFFC00000, np.uint32).view(np.float32)
 def alternating_sum(
     pairs: Iterable[tuple[Array, Array]], starts: tuple[Array, Array] | None, kind: np.dtype[Any], plain: bool
 ) -> Array:
-    """The alternating sum of products of whole arrays, everything rounded to `kind`; both totals begin with `starts`.
+    """Alternating sum of products of whole arrays, each step rounded to `kind`; `starts` initializes the two totals.
 
-    `plain`: no denormals can come up (`without_denormals`).
+    `plain`: no denormals can occur (see `without_denormals`).
     """
     totals: list[Array] = [] if starts is None else [start.astype(kind) for start in starts]
     step = _same if plain or kind == np.float16 else flush
@@ -61,9 +61,9 @@ def _add(left: Array, right: Array, kind: np.dtype[Any]) -> Array:
 
 
 def without_denormals(left: Array, right: Array, *starts: Array) -> bool:
-    """Can no product of f32 numbers, and no sum that starts with `starts`, be denormal?
+    """True when no product, and no sum that starts with `starts`, can be denormal.
 
-    With products and starts from 2**-80 on everything is a multiple of 2**-103.
+    When products and starts are at least 2**-80, every value is a multiple of 2**-103.
     """
     low, other, *more = (
         float(np.abs(values).min(initial=np.inf, where=values != 0)) for values in (left, right, *starts)
@@ -73,9 +73,9 @@ def without_denormals(left: Array, right: Array, *starts: Array) -> bool:
 
 @np.errstate(all="ignore")
 def alternating_matmul(left: Array, right: Array, bias: Array | None, old: Array | None) -> Array:
-    """f32 `left @ right`, terms in the order of the common dimension; `bias` and `old` are broadcast to the result.
+    """`left @ right` in f32, accumulated along the common dimension; `bias` and `old` are broadcast to the result.
 
-    The even total starts with `bias` if there are both, the odd one with the other value, or the only one.
+    With both, `bias` initializes the even total and `old` the odd one; a single one initializes the odd total.
     """
     left, right = flush(left), flush(right)
     rows, columns = left.shape[0], right.shape[1]
@@ -108,8 +108,8 @@ def aligned_matmul(
 ) -> Array:
     """`start + left @ right` in blocks of `width` terms, as `kind`; operands hold values of a 16-bit type.
 
-    A 16-bit result first comes from sums in double precision with a bound of how far the model may be from them. Only
-    where that leaves the result open it is computed exactly.
+    For a 16-bit result, first compute double-precision sums with an error bound relative to the model. Only elements
+    whose rounding this leaves undecided are computed exactly.
     """
     left, right = flush(left.astype(np.float32)), flush(right.astype(np.float32))
     if spare := -left.shape[1] % width:
@@ -132,10 +132,11 @@ def aligned_matmul(
 
 
 def _estimate(a: Array, b: Array, start: Array) -> tuple[Array, Array]:
-    """The f32 total over exact block sums, and a bound of its distance to the model's.
+    """The f32 total of exact block sums, and a bound on its difference from the model's total.
 
-    Cutting loses less than 2**-24 of the largest product in each of the other terms. The model's roundings and ours of
-    a block sum and of a total differ by one unit of the last place each, at most 2 * epsilon of its magnitude.
+    Truncation loses less than 2**-24 of the largest product in each of the other terms. The model's roundings of a
+    block sum and of a total, and those computed here, differ by at most one unit in the last place each: at most 2 *
+    epsilon of the magnitude.
     """
     total, magnitude = start.copy(), np.abs(start)
     block, moved = np.empty(total.shape), np.empty_like(total)
@@ -158,12 +159,14 @@ def _estimate(a: Array, b: Array, start: Array) -> tuple[Array, Array]:
 
 
 def _others(factors: Array) -> Array:
-    """How many products of a block beside the largest one can be other than 0."""
+    """Number of nonzero factors per block besides the largest product's."""
     return np.maximum(np.count_nonzero(factors, axis=1) - 1, 0).astype(np.float32)
 
 
 def _dense(a: Array, b: Array, start: Array, plain: bool) -> Array:
-    """Exact sums for all of `[rows, columns]` from `a: [blocks, terms, rows]`, `b: [blocks, terms, columns]`."""
+    """Exact sums for the whole result `[rows, columns]` from `a: [blocks, terms, rows]` and `b: [blocks, terms,
+    columns]`.
+    """
     result = start.copy()
     (_, terms, rows), columns = a.shape, b.shape[2]
     width = min(columns, max(64, _TILE_TERMS // (64 * terms)))
@@ -183,7 +186,7 @@ def _dense(a: Array, b: Array, start: Array, plain: bool) -> Array:
 
 
 def _single(left: Array, right: Array, start: Array, where: tuple[Array, ...], width: int, plain: bool) -> Array:
-    """Exact sums for a list of places of the result."""
+    """Exact sums for a list of result positions."""
     rows, columns = where
     totals = start[where]
     turned = np.ascontiguousarray(right.T)
@@ -201,7 +204,9 @@ def _single(left: Array, right: Array, start: Array, where: tuple[Array, ...], w
 
 
 def _block_sum(products: Array, wholes: Array) -> Array:
-    """The aligned sum over the first axis of f32 products; overwrites them and `wholes`, int32 of the same shape."""
+    """Aligned sum of f32 products over the first axis. Overwrites them and `wholes`, an int32 array of the same
+    shape.
+    """
     if len(products) == 1:
         total = flush(products[0])
         return np.where(np.isnan(total), _NAN, total)
@@ -221,7 +226,7 @@ def _block_sum(products: Array, wholes: Array) -> Array:
 
 
 def _rare_block_sum(products: Array) -> Array:
-    """The same for `[terms, n]` with infinities, no-numbers or denormal products."""
+    """`_block_sum` for products `[terms, n]` with infinities, NaNs or denormals."""
     products = flush(products)
     peak = np.abs(products).max(axis=0)
     finite = np.isfinite(peak)

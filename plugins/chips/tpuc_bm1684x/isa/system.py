@@ -1,4 +1,4 @@
-"""End commands, and commands that the tables know but no class models."""
+"""End commands, and commands that the tables list but no class models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_bm1684x.isa.tables import CommandTable, load_tables
 
 
 class _End:
-    """What both end commands do: nothing."""
+    """Base of both end commands, which have no effect."""
 
     def reads(self) -> Sequence[Region]:
         return []
@@ -46,9 +46,9 @@ class EndDma(_End, DmaInstruction):
 
 @dataclass(frozen=True)
 class RawCommand(Instruction):
-    """Any command of the tables by its raw fields: encodes, decodes and prints, does not execute.
+    """Any command of the tables as raw fields. It can be encoded, decoded and printed, but not executed.
 
-    `problem` says why no other class took it.
+    `problem` tells why no other class represents it.
     """
 
     table_name: str
@@ -62,7 +62,7 @@ class RawCommand(Instruction):
 
     @staticmethod
     def of(table: CommandTable, fields: Fields, problem: str = "") -> RawCommand:
-        """From unpacked fields; ids are left out."""
+        """Create from unpacked fields, without ids."""
         kept = {name: value for name, value in fields.items() if name not in HEADER}
         kept |= {name: fields.get(name, 0) for name in (table.main, "cmd_short", "cmd_id_en")}
         known = {name: value for name, value in kept.items() if value and name in table.fields}
@@ -74,12 +74,12 @@ class RawCommand(Instruction):
         return self.bit_layout.pack({**dict(self.raw), **ids})
 
     def mnemonic(self) -> str:
-        """The name in the tables."""
+        """Its name in the tables."""
         code = dict(self.raw).get(self.bit_layout.sub, 0)
         return f"{self.table_name}.{self.bit_layout.suboperations.get(code, str(code))}"
 
     def check(self) -> None:
-        """Always raises: nothing is known about its meaning."""
+        """Always raises IllegalCommand: its semantics are unknown."""
         reason = self.problem or "the simulator does not know what this command does"
         raise IllegalCommand(f"{self.mnemonic()}: {reason}")
 

@@ -1,4 +1,4 @@
-"""Bit layouts of all commands from `data/tiu.json` and `data/gdma.json`, and the lookup of a command's layout."""
+"""Load the bit layouts of all commands from `data/tiu.json` and `data/gdma.json`, and find the layout of a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc.api.encoding import BitLayout
 
 @dataclass(frozen=True, kw_only=True)
 class CommandTable(BitLayout):
-    """One command form. `main` and `sub` name the two opcode fields."""
+    """Bit layout of one command form. `main` and `sub` name the two opcode fields."""
 
     engine: Engine
     short: int | None
@@ -43,7 +43,7 @@ def _parse_fields(text: str) -> dict[str, tuple[int, int]]:
 
 @functools.cache
 def load_tables() -> dict[str, CommandTable]:
-    """All command forms by name, `sCONV` (short) and `CONV` (long) being two."""
+    """All command forms by name; `sCONV` (short) and `CONV` (long) are separate forms."""
     tables: dict[str, CommandTable] = {}
     for engine, file in ((Engine.COMPUTE, "tiu.json"), (Engine.DMA, "gdma.json")):
         text = resources.files("tpuc_bm1684x.isa").joinpath("data", file).read_text(encoding="utf-8")
@@ -75,7 +75,9 @@ def _by_opcode() -> dict[tuple[Engine, int, int, int], CommandTable]:
 
 
 def identify(engine: Engine, head: int) -> CommandTable:
-    """The table of the command whose first 16 bytes, as a little-endian number, are `head`."""
+    """The layout of a command, given its first 16 bytes as a little-endian number; raises IllegalCommand for an unknown
+    opcode.
+    """
     if engine is Engine.COMPUTE:
         key = (engine, head >> 41 & 15, head & 1, head >> 45 & 31)
     else:

@@ -1,4 +1,4 @@
-"""Element types, operands, and layouts for authors of kernels."""
+"""Element types, operands and layouts for kernel authors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, LMEM_BASE, LM
 Array = npt.NDArray[Any]
 Shape4 = tuple[int, int, int, int]
 Strides = tuple[int, int, int, int]
-"""N, C, H, W in elements; C is the step from one group of 64 channels to the next. 0 repeats an element."""
+"""N, C, H, W strides in elements. C is the step from one group of 64 channels to the next; 0 broadcasts."""
 Pair = tuple[int, int]
 
 
 class DType(enum.Enum):
-    """An element type: the `prec` code of the commands together with the sign bit."""
+    """An element type: the `prec` code of commands together with the sign bit."""
 
     INT8 = (0, True)
     UINT8 = (0, False)
@@ -43,23 +43,23 @@ class DType(enum.Enum):
         self.prec = prec
         """The type code in a command."""
         self.signed = signed
-        """Can it hold negative values? The sign bit in a command; floats count as signed."""
+        """The type holds negative values: the sign bit in a command. Floats count as signed."""
         self.is_float = prec in (1, 2, 5)
-        """Is it f16, bf16 or f32?"""
+        """The type is f16, bf16 or f32."""
         self.bytes = (1, 2, 4, 2, 4, 2, 1)[prec]
         """Size of one element."""
         self.vector = EU_BYTES // self.bytes
-        """Elements per lane and cycle, which is also the unit of the aligned layout."""
+        """Elements per lane and cycle; also the alignment unit of the aligned layout."""
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type of the same bits."""
+        """The numpy type with the same bits; raises IllegalCommand for 4-bit types."""
         if self not in _NUMPY:
             raise IllegalCommand(f"{self.name.lower()}: the simulator has no 4-bit arithmetic; use int8")
         return _NUMPY[self]
 
     def with_sign(self, signed: bool) -> DType:
-        """The type of the same width and the given sign; floats stay."""
+        """The type of the same width with the given sign; floats are unchanged."""
         return dtype_of(self.prec, signed)
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ _BY_CODE: dict[tuple[int, bool], DType] = {(dtype.prec, dtype.signed): dtype for
 
 
 def dtype_of(prec: int, signed: bool | int = True) -> DType:
-    """The type of a `prec` code and a sign bit."""
+    """The type for a `prec` code and a sign bit."""
     if prec in (1, 2, 5):
         return _BY_CODE[prec, True]
     if prec == 7:
@@ -90,16 +90,16 @@ def dtype_of(prec: int, signed: bool | int = True) -> DType:
 
 
 class Layout(enum.IntEnum):
-    """Where the elements of a tensor lie in a lane (isa/bm1684x/chip.md)."""
+    """Placement of a tensor's elements in a lane (isa/bm1684x/chip.md)."""
 
     ALIGNED = 0
     """Each 64-channel group starts on a 64-byte boundary."""
     COMPACT = 1
     """No gaps."""
     OFFSET = 2
-    """As the register description lists it; no use is known."""
+    """Listed in the register description; no use is known."""
     TABLE = 4
-    """One row of W elements, the same for every lane and channel."""
+    """One row of W elements, identical for all lanes and channels."""
 
 
 ROUNDINGS = (
@@ -111,7 +111,7 @@ ROUNDINGS = (
     Rounding.HALF_UP,
     Rounding.HALF_DOWN,
 )
-"""Index = the code in a command."""
+"""Rounding modes, indexed by their code in commands."""
 
 
 def rounding_code(rounding: Rounding) -> int:
@@ -130,14 +130,14 @@ def rounding_of(code: int) -> Rounding:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """An immediate operand: the bit pattern of its type, in the low bits of the command's 32."""
+    """An immediate operand: the bit pattern of its type in the low bits of a 32-bit field."""
 
     bits: int
     dtype: DType
 
     @classmethod
     def of(cls, value: float, dtype: DType) -> Scalar:
-        """The immediate for `value`."""
+        """Encode `value` as an immediate."""
         if dtype.is_float:
             with np.errstate(over="ignore"):
                 bits = np.array(value, np.float32).astype(dtype.numpy).view(f"u{dtype.bytes}")
@@ -145,7 +145,7 @@ class Scalar:
         return cls(int(value) & ((1 << 8 * dtype.bytes) - 1), dtype)
 
     def value(self) -> Array:
-        """A 0-d array of the operand type."""
+        """The value as a 0-d array of the operand's type."""
         return np.array(self.bits & ((1 << 8 * self.dtype.bytes) - 1), f"u{self.dtype.bytes}").view(self.dtype.numpy)
 
     def __str__(self) -> str:
@@ -154,7 +154,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor in local memory: `address` = lane * 0x40000 + offset; `layout` a code or explicit strides."""
+    """A tensor in local memory: `address` is lane * 0x40000 + offset; `layout` is a code or explicit strides."""
 
     address: int
     dtype: DType
@@ -167,22 +167,24 @@ class Operand:
 
     @property
     def offset(self) -> int:
-        """Byte offset, the same in all lanes."""
+        """The byte offset, equal in all lanes."""
         return self.address % LANE_BYTES
 
     @property
     def layout_code(self) -> int:
-        """The `*_str` code: 3 stands for explicit strides."""
+        """The `*_str` code; 3 means explicit strides."""
         return int(self.layout) if isinstance(self.layout, Layout) else 3
 
     def strides(self, shape: Shape4) -> Strides:
-        """Element strides for a tensor of `shape`; C is per group of 64 channels."""
+        """Element strides for a tensor of `shape`; the C stride is per group of 64 channels."""
         if not isinstance(self.layout, Layout):
             return self.layout
         return natural_strides(shape, self.dtype.vector, self.layout, self.lane)
 
     def region(self, shape: Shape4, repeats: bool = False) -> Region:
-        """The bytes of a tensor of `shape` (its span in every lane that it uses). `repeats`: one table, all lanes."""
+        """The region of a tensor of `shape`: its span in every lane it uses. `repeats`: a table present in all
+        lanes.
+        """
         return lane_region(self.address, shape, self.strides(shape), self.dtype.bytes, all_lanes=repeats)
 
     def __str__(self) -> str:
@@ -191,16 +193,16 @@ class Operand:
 
 
 Source = Operand | Scalar
-"""What most operands may be: a tensor or an immediate."""
+"""A tensor or an immediate, which most operands accept."""
 
 
 def regions_of(*sources: tuple[Source | None, Shape4]) -> list[Region]:
-    """The bytes of those sources that are tensors, each with its extents."""
+    """The regions of the sources that are tensors, each with its extents."""
     return [source.region(shape) for source, shape in sources if isinstance(source, Operand)]
 
 
 def natural_strides(shape: Shape4, unit: int, layout: Layout, lane: int) -> Strides:
-    """Strides that a layout code stands for; `unit` = elements per 64 bytes."""
+    """The strides of a layout code; `unit` is the number of elements in 64 bytes."""
     _, c, h, w = shape
     if layout is Layout.TABLE:
         return (0, 0, w, 1)
@@ -229,28 +231,28 @@ def lane_region(address: int, shape: Shape4, strides: Strides, itemsize: int, *,
 
 
 def format_address(address: int) -> str:
-    """`3:0x100` for byte 0x100 of lane 3, `0x100` in lane 0."""
+    """Format an address: `3:0x100` for byte 0x100 of lane 3, `0x100` for lane 0."""
     lane, offset = divmod(address, LANE_BYTES)
     return f"{lane}:{offset:#x}" if lane else f"{offset:#x}"
 
 
 def in_lmem(address: int) -> bool:
-    """Does the DMA address lie in local memory?"""
+    """True for a DMA address in local memory."""
     return LMEM_BASE <= address < LMEM_BASE + LMEM_BYTES
 
 
 def format_dma(address: int) -> str:
-    """`lmem:3:0x100`, or the plain number for other memories."""
+    """Format a DMA address: `lmem:3:0x100`, or the plain number for other memories."""
     return f"lmem:{format_address(address - LMEM_BASE)}" if in_lmem(address) else f"{address:#x}"
 
 
 def format_layout(layout: Layout | Strides) -> str:
-    """`compact`, or `strides 60,30,6,1`."""
+    """Format a layout: `compact`, or `strides 60,30,6,1`."""
     return layout.name.lower() if isinstance(layout, Layout) else "strides " + ",".join(map(str, layout))
 
 
 def layout_of(code: int, strides: Strides) -> Layout | Strides:
-    """The layout of a `*_str` code."""
+    """The layout for a `*_str` code; raises IllegalCommand for an unknown code."""
     if code == 3:
         return strides
     if code not in (0, 1, 2, 4):
@@ -259,17 +261,17 @@ def layout_of(code: int, strides: Strides) -> Layout | Strides:
 
 
 def float_bits(value: float) -> int:
-    """The f32 bit pattern of `value`, rounded half to even; beyond the range infinity."""
+    """The f32 bit pattern of `value`, rounded half to even; overflow gives infinity."""
     with np.errstate(over="ignore"):
         return int(np.array(value, np.float32).view(np.uint32)[()])
 
 
 def bits_float(bits: int) -> float:
-    """The value of an f32 bit pattern; every NaN becomes the same one."""
+    """The value of an f32 bit pattern; all NaNs become the same NaN."""
     value = struct.unpack("<f", struct.pack("<I", bits))[0]
     return math.nan if math.isnan(value) else float(value)
 
 
 def span_of(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first to the last one, both included."""
+    """Number of elements from the first to the last, both included."""
     return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))

@@ -1,4 +1,4 @@
-"""Encode sliding windows of convolution and pooling, and padding with values other than constants."""
+"""Encode the sliding windows of convolution and pooling, and their padding modes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PadMode(enum.IntEnum):
-    """What stands beyond the border."""
+    """Source of the values beyond the border."""
 
     CONSTANT = 0
     REFLECT = 1
@@ -30,13 +30,13 @@ class PadMode(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Window(SlidingWindow):
-    """Geometry of a sliding window; `insert` zeros (or table values) stand between input elements."""
+    """Geometry of a sliding window; `insert` zeros (or table values) are placed between input elements."""
 
     pad_mode: PadMode = PadMode.CONSTANT
     rotate: bool = False
 
     def check(self, mnemonic: str, input_size: Pair, output_size: Pair) -> None:
-        """Refuse windows that leave the padded input."""
+        """Raise IllegalCommand for windows that leave the padded input."""
         if min(self.kernel) < 1 or min(self.stride) < 1:
             raise IllegalCommand(f"{mnemonic}: kernel {self.kernel} stride {self.stride}: both must be at least 1")
         for name, have, want, stride, extent in self.axes(input_size, output_size):
@@ -75,7 +75,7 @@ def pad_values(machine: Machine, source: Source | None, channels: int, dtype: DT
 
 @dataclass(frozen=True, kw_only=True)
 class WindowInstruction(ComputeInstruction):
-    """What commands with a sliding window share."""
+    """Attributes and encoding common to commands with a sliding window."""
 
     window_encoding: ClassVar[Encoding] = Encoding(
         extents("kernel", "opd1", "hw"),
@@ -111,4 +111,4 @@ PAD_VALUE = Tensor(
     immediate=True,
     optional=True,
 )
-"""Of the input's type; an immediate 0 is None."""
+"""Codec of the pad value, in the input's type; the immediate 0 decodes as None."""

@@ -1,1 +1,1 @@
-"""`run.cpp` and `run.py` on BM1684X's vendor runtime, for deployment folders."""
+"""`run.cpp` and `run.py` for deployment folders, using BM1684X's vendor runtime."""

@@ -1,7 +1,7 @@
-"""Cycles per instruction, profile `vendor`: what the vendor's kernel library says of each command.
+"""Cycles per instruction in profile `vendor`: the cost that the vendor's kernel library assigns to each command.
 
-Every formula was found by asking the library for the cost of some 400,000 random commands of all classes, and gives
-that cost for all of them (README.md, "Timing").
+The formulas were derived by querying the library for the cost of some 400,000 random commands of all classes. They
+reproduce every one of these costs (README.md, "Timing").
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tpuc_bm1684x.timing.dma import dma_cycles
 
 
 def cycles(instruction: Instruction) -> int:
-    """Cycles of one instruction alone at 1 GHz; at least 1."""
+    """Cycles of one instruction on its own at 1 GHz; at least 1."""
     return max(1, compute_cycles(instruction) if instruction.engine is Engine.COMPUTE else dma_cycles(instruction))
 
 
 def timeline(groups: Sequence[tuple[Sequence[Command], Sequence[Command]]]) -> list[Timeline]:
-    """When each command of each (compute, DMA) group runs; groups follow one another."""
+    """Start and end of every command. Each (compute, DMA) group starts when the group before it ends."""
     done = 0
     timelines: list[Timeline] = []
     for compute, dma in groups:

@@ -1,4 +1,4 @@
-"""Operands of a command that should lie in different banks of local memory, by the cycles of `compute`."""
+"""Bank conflicts between the operands of a command, with the cycles of `timing.compute`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tpuc_bm1684x.timing.compute import BANK_FREE, compute_cycles
 
 
 def bank_conflicts(instruction: Instruction) -> Sequence[BankConflict]:
-    """Parts of local memory, and what an instruction whose parts lie apart takes longer where they do not."""
+    """Pairs of operands that should be in different banks of local memory, with the extra cycles when they share a
+    bank.
+    """
     match instruction:
         case Requantise():
             return [_starts(instruction.result.offset, instruction.input.offset, compute_cycles(instruction))]

@@ -1,7 +1,8 @@
 """Cycles of compute commands.
 
-A vector is what a lane computes in one cycle: 64 bytes. `N * slots` planes have `ceil(H * W * bytes / 64)` vectors
-each, slots being the groups of 64 lanes that channels from the start lane on fill.
+A vector is the data that a lane processes in one cycle: 64 bytes. A tensor has `N * slots` planes of `ceil(H * W *
+bytes / 64)` vectors each, where slots is the number of groups of 64 lanes that its channels occupy, counted from the
+start lane.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ from tpuc_bm1684x.isa.geometry import BANK_BYTES, EU_BYTES, LANES
 from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, Source
 
 RSQRT_CYCLES = 30
-"""Of a reciprocal root, per vector, whatever the iterations."""
+"""Cycles per vector of a reciprocal square root, for any number of iterations."""
 DIVISION_CYCLES, DIVISION_ITERATION_CYCLES = 7, 8
-"""Of a division, per vector: once, and for each iteration."""
+"""Cycles per vector of a division: a fixed part, and a part per iteration."""
 REQUANTISE_BYTES = 4
-"""Requantisation works on vectors of 16 elements."""
+"""Element size that requantization is counted with: its vectors have 16 elements."""
 SUBSAMPLED_POOL = 3
-"""A window that steps by more than 1 in both directions is so much slower."""
+"""Slowdown of windows with a stride above 1 in both directions."""
 
 
 def compute_cycles(instruction: Instruction) -> int:
-    """Cycles of one compute command; 0 where it is less than one."""
+    """Cycles of one compute command, rounded down to as little as 0."""
     match instruction:
         case Conv():
             return _conv(instruction)
@@ -92,13 +93,13 @@ def _rows_of_bytes(size: int) -> int:
 
 
 def _vectors(address: int, shape: Shape4, item_bytes: int) -> int:
-    """Vectors of a tensor whose first channel lies at `address`."""
+    """Vectors of a tensor whose first channel is at `address`."""
     n, c, h, w = shape
     return n * _slots(address, c) * _rows_of_bytes(h * w * item_bytes)
 
 
 def _one_bank(*places: int) -> bool:
-    """Do two of the places lie in one bank?"""
+    """True when two of the addresses are in the same bank."""
     return len({place // BANK_BYTES for place in places}) < len(places)
 
 
@@ -106,12 +107,12 @@ def _one_bank(*places: int) -> bool:
 
 
 def _depth_step(dtype: DType) -> int:
-    """Products of a sum in one cycle."""
+    """Products accumulated per cycle."""
     return 64 if dtype.bytes == 1 else 32
 
 
 def _conv(conv: Conv) -> int:
-    """Output channels are counted from lane 0 on, whatever the start lane."""
+    """Cycles of a convolution. Output channels are counted from lane 0, whatever the start lane."""
     n, oc, oh, ow = conv.result_shape
     pixels, depth = (16, 1) if conv.input.dtype is DType.F32 else (4, _depth_step(conv.input.dtype))
     steps = -(-oh * ow // pixels) * -(-conv.input_shape[0] // depth)
@@ -128,7 +129,7 @@ def _pool(pool: PoolOrDepthwise) -> int:
 
 
 def _split_matmul(product: SplitMatMul) -> int:
-    """A bias and a sum to add to are one product more each."""
+    """Cycles of MM. A bias and an accumulated result cost as much as one product each."""
     left = product.left.dtype
     columns = _rows_of_bytes(product.right_width * (left.bytes if left.is_float else 1))
     depth = product.depth + int(product.bias is not None) + int(product.accumulate)
@@ -142,10 +143,10 @@ _SHIFTS = (ArithmeticOp.ARITHMETIC_SHIFT, ArithmeticOp.LOGICAL_SHIFT, Arithmetic
 
 
 def _arithmetic(command: Arithmetic) -> int:
-    """Vectors of the widest operand, immediates included, times the lines of local memory that a vector lies in.
+    """Vectors of the widest operand (immediates included) times the lines of local memory that one vector spans.
 
-    Two operands with strides of their own are read one after the other. A result at the address of an operand takes
-    twice as long; the distance of a shift does not count.
+    Two operands with explicit strides are read one after the other. A result at the address of an operand doubles the
+    time, except for the shift amount.
     """
     sources: list[Source] = [source for source in (command.left, command.right) if source is not None]
     tensors = [source for source in sources if isinstance(source, Operand)]
@@ -166,14 +167,18 @@ def _arithmetic(command: Arithmetic) -> int:
 
 
 def _read_alone(operand: Operand, w: int, vectors: int) -> bool:
-    """Is the operand read by itself? One value per row, repeated along W, comes with the other operand."""
+    """True when the operand needs its own read. One value per row, broadcast along W, is read with the other
+    operand.
+    """
     if isinstance(operand.layout, Layout):
         return False
     return operand.layout[2:] != (1, 0) or vectors == 1 or w == 1
 
 
 def _lines(operand: Operand, shape: Shape4, widest: int, vectors: int) -> int:
-    """Lines of 64 bytes per vector: the W stride, or what rows apart from each other touch, shared by the vectors."""
+    """Lines of 64 bytes read per vector: the W stride, or the lines that the separate rows touch, divided by the
+    vectors.
+    """
     if isinstance(operand.layout, Layout):
         return 1
     _, _, h, w = shape
@@ -209,11 +214,11 @@ def _transfer(transfer: LaneTransfer) -> int:
 
 _SCATTERS = (GatherOp.SCATTER, GatherOp.SCATTER_HZD, GatherOp.LANE_SCATTER)
 BANK_FREE = (GatherOp.LANE_GATHER, GatherOp.LANE_GATHER_2D, GatherOp.LANE_SCATTER, GatherOp.GATHER_M)
-"""Look-ups that banks do not slow down: one index for all lanes, and reads of four banks at a time."""
+"""Gathers without bank conflicts: they use one index for all lanes, or read four banks at a time."""
 
 
 def _gather(gather: Gather) -> int:
-    """One element at a time; half as long again where two of result, index and table reach into one bank."""
+    """Cycles of a gather, one element at a time; 50 % more when two of result, index and table share a bank."""
     n, c, h, w = gather.shape
     elements = h * w
     if gather.operation in _SCATTERS:

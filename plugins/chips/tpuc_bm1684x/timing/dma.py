@@ -1,9 +1,9 @@
 """Cycles of DMA commands.
 
-A transfer costs bytes / rate. Short runs count as a line of 256 bytes. DDR is spread over four channels in pages of
-4 KiB: the library looks at the first 16 KiB behind the first element, counts the pages that planes begin in or cover
-there, and divides the rate by what is missing. It computes in float32, with one rounding behind each division and each
-product; so does this module.
+A transfer takes bytes / rate. A short run counts as a line of 256 bytes. DDR pages of 4 KiB are interleaved over four
+channels: the library counts which channels the planes start in or cover within the first 16 KiB from the first element,
+and scales the rate by the fraction of channels in use. It computes in float32, rounding after each division and each
+multiplication; this module does the same.
 """
 
 from __future__ import annotations
@@ -30,27 +30,29 @@ from tpuc_bm1684x.isa.dma import TensorTransfer, dma_strides
 from tpuc_bm1684x.isa.types import DType, Shape4, Strides, in_lmem
 
 LOAD, STORE, MOVE = 58, 44, 28
-"""GB/s to local memory, from it, and within one kind of memory."""
+"""GB/s of loads to local memory, stores from it, and copies within one kind of memory."""
 CYCLES_PER_GB = 2**30 / 1e9
-"""Bytes divided by GB/s are nanoseconds, where the library takes 2**30 bytes as a GB."""
+"""The library counts 2**30 bytes as a GB, so bytes / (GB/s) needs this factor to give nanoseconds."""
 MATRIX_LOAD, MATRIX_STORE, MATRIX_TRANSPOSE = 58.0, 44.0, 43.5
-"""Bytes per cycle; here, in broadcasts and in fills a GB has 10**9 bytes."""
+"""Bytes per cycle. Matrix copies, broadcasts and fills count 10**9 bytes as a GB."""
 BROADCAST = FILL = 58.0
 WIDE, NARROW = 64.0, 32.0
-"""Bytes per cycle of transposes, linear copies and row gathers, and of transposes within local memory."""
+"""Bytes per cycle: `WIDE` for transposes, linear copies and row gathers, `NARROW` for transposes within local
+memory.
+"""
 LINE_BYTES = 256
-"""A contiguous run costs at least this much."""
+"""Minimum cost of a contiguous run, in bytes."""
 PAGE_BYTES = 4096
 CHANNELS = 4
-"""DDR is spread over so many channels in pages; a transfer that begins in fewer of them is slower in proportion."""
+"""DDR channels, interleaved by pages. A transfer that starts in fewer channels is proportionally slower."""
 PLANE_BYTES = 16
-"""Planes of a transpose without strides count as beginning at multiples of this."""
+"""Transposes without strides count planes as if they started at multiples of this."""
 _APART: Strides = (0, 0, 0, 1)
-"""A broadcast without strides counts as one whose rows do not follow one another."""
+"""Strides that a broadcast without strides is counted with: its rows are not contiguous."""
 
 
 def dma_cycles(instruction: Instruction) -> int:
-    """Cycles of one DMA command; 0 where it is less than one."""
+    """Cycles of one DMA command, rounded down to as little as 0."""
     match instruction:
         case TensorCopy():
             return _copy(instruction, instruction.shape)
@@ -77,7 +79,7 @@ def dma_cycles(instruction: Instruction) -> int:
 
 
 def _copy(copy: TensorTransfer, target: Shape4, *, is_plain: bool = False) -> int:
-    """A strided copy; the pages of the destination are counted for the shape `target`."""
+    """Cycles of a strided copy; the destination's DDR channels are counted for the shape `target`."""
     source, destination = (_plain_places(strides, copy.dtype) if is_plain else strides for strides in copy.strides())
     size = _f32(_size(copy.shape, (source, destination), copy.dtype))
     into, out_of = in_lmem(copy.destination), in_lmem(copy.source)
@@ -91,14 +93,16 @@ def _copy(copy: TensorTransfer, target: Shape4, *, is_plain: bool = False) -> in
 
 
 def _plain_places(strides: Strides, dtype: DType) -> Strides:
-    """Of a transpose without strides: all images count as one place, and planes are aligned."""
+    """Strides that a transpose without strides is counted with: batch stride 0 and aligned planes."""
     _, c, h, w = strides
     whole = PLANE_BYTES // dtype.bytes
     return 0, -(-c // whole) * whole, h, w
 
 
 def _size(shape: Shape4, sides: Iterable[Strides], dtype: DType) -> int:
-    """Bytes that the runs of a transfer count as: planes where all rows follow one another, elements with W strides."""
+    """Bytes of a transfer with short runs counted as lines. A run is a plane where rows are contiguous, an element
+    where there are W strides, else a row.
+    """
     n, c, h, w = shape
     sides = list(sides)
     if all(strides[2] == w for strides in sides):
@@ -114,10 +118,10 @@ def _f32(value: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def pages(shape: Shape4, strides: Strides, item_bytes: int) -> int:
-    """The DDR channels, a bit each, that a tensor of `shape` with `strides` (elements) begins or lies in.
+    """Bit mask of the DDR channels that a tensor of `shape` with `strides` (elements) uses.
 
-    A plane covers H times the H stride from its start on, whatever W is; where it starts within its page does not
-    count. An H stride of 0 would cover nothing, and the library divides by zero there; here the plane is a row then.
+    A plane covers H times the H stride from its start, whatever W is; its offset within a page is ignored. For an H
+    stride of 0 the library divides by zero; here the plane then counts as one row.
     """
     n, c, h, w = shape
     covered = -(-(h * strides[2] or w) * item_bytes // PAGE_BYTES)
@@ -140,6 +144,8 @@ def _plain(size: float, rate: float) -> int:
 
 
 def _matrix(copy: MatrixCopy) -> int:
-    """Pieces below a line cost a line each, in proportion for the last one."""
+    """Cycles of a matrix copy. A piece shorter than a line costs a whole line; a partial last piece costs a
+    proportional part.
+    """
     rate = MATRIX_TRANSPOSE if copy.transpose else MATRIX_LOAD if in_lmem(copy.destination) else MATRIX_STORE
     return _plain(copy.rows * copy.columns * max(copy.dtype.bytes, LINE_BYTES / copy.width), rate)
