@@ -1,4 +1,4 @@
-"""The `.cvimodel` container: dataclasses, reader, writer."""
+"""Read and write the `.cvimodel` container as dataclasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combine several shapes of one network in one `.cvimodel`, and extract them again."""
+"""Combine several input shapes of one network in one `.cvimodel`, and extract them again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tpuc_cv18.isa.target import Target
 
 
 def combine(files: Sequence[bytes], target: Target) -> bytes:
-    """One file with the programs of all, which have the longest of their weights in common.
+    """Write one file with the programs of all files. They share the longest weight section.
 
-    Raises Unsupported for weights that do not begin alike: commands name them by their place, and a file has one place
-    for them. Raises UsageError for two programs with the same shapes.
+    Raises Unsupported when a weight section is not a prefix of the longest one: commands address weights by offset, and
+    a file has one weight section. Raises UsageError for two programs with the same shapes.
     """
     models = [_own(data, target) for data in files]
     sections: list[Section] = []
@@ -41,7 +41,7 @@ def combine(files: Sequence[bytes], target: Target) -> bytes:
 
 
 def extract(data: bytes, target: Target) -> list[tuple[str, bytes]]:
-    """Every program as a file of its own, by the network's name; each has all weights."""
+    """One file per program, each with the network's name and all weights."""
     model = _own(data, target)
     return [(model.name, _alone(model, number).to_bytes()) for number in range(len(model.programs))]
 
@@ -57,7 +57,9 @@ def _alone(model: CviModel, number: int) -> CviModel:
 
 
 def _own(data: bytes, target: Target) -> CviModel:
-    """A file whose every byte is known; raises Unsupported for others, which would lose something."""
+    """Read a file written by this compiler; raises Unsupported for other files, which could not be rewritten
+    without loss.
+    """
     model = CviModel.from_bytes(data, target)
     if model.to_bytes() != data:
         raise Unsupported("this file was written by another compiler; combine and extract its networks with its tools")

@@ -1,4 +1,4 @@
-"""Decompression of LZ4 blocks (the public block format, without frames)."""
+"""Decompress LZ4 blocks (the public block format, without frames)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MINIMUM_MATCH = 4
 
 
 def decompress_block(data: bytes, size: int) -> bytes:
-    """The `size` bytes that a block holds; raises CorruptFile."""
+    """Decompress a block into `size` bytes; raises CorruptFile."""
     out = bytearray()
     at = 0
     try:
@@ -34,7 +34,7 @@ def decompress_block(data: bytes, size: int) -> bytes:
 
 
 def _length(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """A length that starts with 4 bits, and the place after it."""
+    """Read a length that starts with 4 bits; return it and the position after it."""
     length = first
     if first == 15:
         while True:
@@ -47,7 +47,7 @@ def _length(data: bytes, at: int, first: int) -> tuple[int, int]:
 
 
 def _copy_match(out: bytearray, distance: int, length: int) -> None:
-    """Repeat what lies `distance` back; a match may overlap what it writes."""
+    """Append `length` bytes from `distance` back; a match may overlap its own output."""
     start = len(out) - distance
     if distance == 0 or start < 0:
         raise IndexError

@@ -1,4 +1,4 @@
-"""A `.cvimodel` as dataclasses, and the layout of the file."""
+"""The `.cvimodel` format: dataclasses, reader and writer."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tpuc_cv18.runtimes import NEWEST, Version
 MAGIC = b"CviModel"
 HEADER = struct.Struct("<8sIBB16s16s2s")
 PADDING = b"Cv"
-"""What the vendor writes at the end of the header."""
+"""The last two bytes of the header, as the vendor writes them."""
 DEFAULT_TIME = "1970-01-01 00:00:00"
 DEFAULT_PRODUCER = "tpuc"
 NO_ADDRESS = -1
 RANK = 4
-"""The runtime reads four dimensions."""
+"""Tensor rank in the runtime."""
 THRESHOLD_STEPS = 128
-"""Of the step of a tensor in the threshold that files state beside its scale."""
+"""The threshold that files state for a tensor, in quantization steps."""
 Value = float | int | bool | str | tuple[float, ...] | tuple[int, ...]
 """An argument of a CPU routine."""
 
@@ -49,13 +49,13 @@ class TensorType(FileType):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor in GMEM: `tag` says which memory (the TDMA base register), None means no device memory.
+    """A tensor in GMEM. `tag` is its memory (the TDMA base register); None means no device memory.
 
-    `scale`: inputs are stored as value * scale, outputs mean stored * scale; 0 when the file says nothing.
-    `threshold`: what 128 steps mean of an input whose values are divided by the step and rounded half to even, as ONNX
-    does it; 0 where they are multiplied by `scale`, or nothing is said.
-    `hidden`: its memory is used again later, so that it cannot be read after a run. `frame`: it holds images as a
-    camera leaves them; then `shape` has one row of all bytes per image.
+    `scale`: inputs are stored as value * scale, outputs represent stored * scale; 0 when the file states none.
+    `threshold`: the value of 128 steps, for an input that is divided by the step and rounded half to even, as in ONNX;
+    0 where inputs are multiplied by `scale`, or nothing is stated. `hidden`: its memory is reused later, so it cannot
+    be read after a run. `frame`: it holds images in a camera's memory layout; `shape` then has one row with all bytes
+    of each image.
     """
 
     name: str
@@ -76,13 +76,13 @@ class Tensor:
 
     @property
     def address(self) -> int:
-        """As DMA commands see it."""
+        """The address that DMA commands use."""
         return gmem(self.tag or 0, self.offset)
 
 
 @dataclass(frozen=True)
 class TpuRoutine:
-    """Commands in the section `cmdbuf`, or in `dmabuf` when there is no such section."""
+    """Commands in the section `cmdbuf`, or in the section `dmabuf` without such a section."""
 
     cmdbuf: str = ""
     dmabuf: str = ""
@@ -90,7 +90,7 @@ class TpuRoutine:
 
 @dataclass(frozen=True)
 class CpuRoutine:
-    """A built-in function of the runtime with its arguments, as stored."""
+    """A built-in function of the runtime with its encoded arguments."""
 
     function: str
     arguments: bytes = b""
@@ -107,7 +107,9 @@ class Routine:
 
 @dataclass(frozen=True)
 class Program:
-    """One set of shapes: routines run in order. The memories of tags 0 and 2 have the given sizes."""
+    """One set of shapes: routines that run in order. `shared_bytes` and `private_bytes` are the sizes of the memories
+    with tags 0 and 2.
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -117,7 +119,7 @@ class Program:
     private_bytes: int = 0
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor called `name`."""
+        """The tensor called `name`; raises CorruptFile if there is none."""
         for tensor in self.tensors:
             if tensor.name == name:
                 return tensor
@@ -125,7 +127,7 @@ class Program:
 
 
 class SectionKind(enum.IntEnum):
-    """What a section holds."""
+    """Content of a section."""
 
     WEIGHT = 0
     CMDBUF = 1
@@ -136,7 +138,7 @@ class SectionKind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Section:
-    """A piece of the binary area, decompressed."""
+    """A section of the binary area, decompressed."""
 
     kind: SectionKind
     name: str
@@ -145,7 +147,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Weight:
-    """Where one weight lies in the weight section; only CPU routines need it."""
+    """Location of one weight in the weight section; only CPU routines need it."""
 
     name: str
     offset: int
@@ -156,8 +158,8 @@ class Weight:
 
 @dataclass(frozen=True)
 class CviModel:
-    """A whole file for a chip. `time` is a text that the caller chooses, so that equal programs give equal files;
-    `version` is compared with the runtime's.
+    """A whole file for a chip. The caller chooses the text `time`, so that equal programs give equal files. The runtime
+    compares `version` with its own.
     """
 
     target: Target
@@ -170,11 +172,11 @@ class CviModel:
     version: Version = NEWEST
 
     def section(self, kind: SectionKind, name: str | None = None) -> Section | None:
-        """The first section of a kind, and of a name when that is given."""
+        """The first section of a kind, and with a given name if there is one."""
         return next((item for item in self.sections if item.kind is kind and name in (None, item.name)), None)
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """Encode the file."""
         area, records = bytearray(), list[Record]()
         for section in self.sections:
             place = {"size": len(section.data), "offset": len(area)}
@@ -197,7 +199,7 @@ class CviModel:
 
     @classmethod
     def from_bytes(cls, data: bytes, target: Target) -> CviModel:
-        """Read a file; raises CorruptFile, or Unsupported for another chip or version."""
+        """Decode a file; raises CorruptFile, or Unsupported for another chip or version."""
         if len(data) < HEADER.size:
             raise CorruptFile(
                 f"cvimodel of {len(data)} bytes: the header alone has {HEADER.size}; the file is truncated"
@@ -291,7 +293,7 @@ def _program_record(program: Program) -> Record:
 
 
 def write_arguments(values: Mapping[str, Value]) -> bytes:
-    """Arguments of a CPU routine."""
+    """Encode the arguments of a CPU routine."""
     return _schema().write({"attributes": [_attribute(key, value) for key, value in values.items()]}, "Parameter")
 
 
@@ -314,7 +316,7 @@ def _attribute(key: str, value: Value) -> Record:
 
 
 def read_arguments(data: bytes) -> dict[str, Value]:
-    """The arguments of a CPU routine."""
+    """Decode the arguments of a CPU routine."""
     if not data:
         return {}
     values: dict[str, Value] = {}
@@ -369,7 +371,7 @@ def _read_tensor(record: Record) -> Tensor:
 
 
 def _aligned(tensor: Tensor, record: Record) -> Tensor:
-    """The tensor with what its frames take."""
+    """Add the image frame to a tensor, with its size in the aligned memory layout."""
     images, size = tensor.shape[0], record.get("size", 0)
     if not size or size % images or tensor.type is not TensorType.UINT8:
         raise CorruptFile(

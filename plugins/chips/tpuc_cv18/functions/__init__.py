@@ -1,1 +1,1 @@
-"""Functions of the runtime that run TOP ops on the processor, one file each."""
+"""Functions of the runtime that compute TOP ops on the host, one file each."""

@@ -1,4 +1,4 @@
-"""Shared code of the runtime's functions."""
+"""Code shared by the runtime's functions."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ OpT = TypeVar("OpT", bound=Op)
 
 
 def rank_refusal(node: Node[Any]) -> str | None:
-    """Tensors in the runtime have four dimensions."""
+    """The refusal of tensors with more than four dimensions, the rank of tensors in the runtime; None if all fit."""
     ranks = [type_.rank for type_ in (*node.operand_types, *node.result_types)]
     return f"it takes up to {RANK} dimensions, these are {max(ranks)}" if max(ranks) > RANK else None
 
 
 def four(dims: Sequence[int]) -> tuple[int, ...]:
-    """Extents with ones behind them."""
+    """Extents padded with trailing ones to rank 4."""
     return (*dims, *(1,) * (RANK - len(dims)))
 
 
 class TopFunction(CpuFunction[OpT]):
-    """A function that computes what its op means, and takes the op's attributes under their own names."""
+    """A function whose result is the evaluation of its op, with the op's attributes under their own names."""
 
     @abstractmethod
     def definition(self) -> type[OpT]:
-        """The op."""
+        """The op class."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
         return rank_refusal(node)

@@ -1,4 +1,4 @@
-"""Detections of a single-shot network."""
+"""SSD detection output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DetectionOutputFunction(TopFunction["top.DetectionOutput"]):
-    """`detectionoutput`: rows of all images one behind the other, class by class, and -1 behind them."""
+    """`detectionoutput`: the rows of all images are consecutive, by class, followed by rows of -1."""
 
     function = "detectionoutput"
 

@@ -1,4 +1,4 @@
-"""Rows of a table by computed numbers, as networks of text begin."""
+"""Embedding lookup: rows of a table by computed indices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddingFunction(CpuFunction["top.Gather"]):
-    """`embedding`: rows of a matrix, by their numbers from 0 on."""
+    """`embedding`: gather the rows of a matrix by index, counted from 0."""
 
     function = "embedding"
     is_usual = True

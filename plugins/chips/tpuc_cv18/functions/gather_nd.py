@@ -1,4 +1,4 @@
-"""GatherND: slices by multi-dimensional indices."""
+"""GatherND: slices at multi-dimensional indices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GatherNDFunction(CpuFunction["top.GatherND"]):
-    """`gathernd_tf`: indices are constants, and count from the start."""
+    """`gathernd_tf`: the indices are constants and count from the start."""
 
     function = "gathernd_tf"
     integers = frozenset({1})

@@ -1,4 +1,4 @@
-"""Regions of interest of a region proposal network."""
+"""Region proposals of a region proposal network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ProposalFunction(TopFunction["top.Proposal"]):
-    """`proposal`."""
+    """`proposal`: as its op defines it."""
 
     function = "proposal"
 

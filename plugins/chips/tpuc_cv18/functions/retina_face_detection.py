@@ -1,4 +1,4 @@
-"""Face detections with landmarks."""
+"""RetinaFace detections with landmarks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RetinaFaceDetectionFunction(TopFunction["top.RetinaFaceDetection"]):
-    """`retinaface_detection`."""
+    """`retinaface_detection`: as its op defines it."""
 
     function = "retinaface_detection"
 

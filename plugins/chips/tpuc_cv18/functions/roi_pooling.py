@@ -1,4 +1,4 @@
-"""Maximum pooling over grids on regions of interest."""
+"""ROI max pooling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ROIPoolingFunction(TopFunction["top.ROIPooling"]):
-    """`roi_pooling`, whose maxima start at 0: parts with negative numbers only are 0."""
+    """`roi_pooling`: maxima start at 0, so a bin with only negative values gives 0."""
 
     function = "roi_pooling"
 

@@ -1,4 +1,4 @@
-"""The largest or smallest elements along the last dimension."""
+"""Top-k values along the last axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TopKFunction(CpuFunction["top.TopK"]):
-    """`topk`: the values, best first. It leaves a tensor for their indices as it is."""
+    """`topk`: the values, best first. It does not write an indices tensor."""
 
     function = "topk"
 

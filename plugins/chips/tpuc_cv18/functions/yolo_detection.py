@@ -1,4 +1,4 @@
-"""Detections of a YOLO v3 or v4."""
+"""YOLO v3 and v4 detections."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from tpuc_ops import top
 
 BOXES = 3
-"""Boxes of a cell."""
+"""Boxes per cell."""
 LIKELY_BOXES = 200
-"""That the runtime has room for, in an image before suppression; it aborts on more."""
+"""Capacity of the runtime for candidate boxes of one image before non-maximum suppression; it aborts beyond."""
 _KINDS = {"tiny": "yolov3_tiny", "yolo_v4": "yolov4", "spp_net": "yolov3_spp"}
-"""Flags of the runtime, and the versions that they stand for."""
+"""Flags of the runtime, and the YOLO version that each one selects."""
 _OWN = ("net_input_h", "net_input_w", "nms_threshold", "obj_threshold", "keep_topk", "class_num")
 
 
 class YoloDetectionFunction(CpuFunction["top.YoloDetection"]):
-    """`yolo_detection`: its anchors are a text."""
+    """`yolo_detection`: the anchors are passed as text."""
 
     function = "yolo_detection"
 

@@ -2,7 +2,7 @@
 
 Compute operands: `Operand(address, dtype, layout=ALIGNED, plane_step=0)` with `address` = lane * 0x8000 + offset
 (`lane_address`), dtype INT8, UINT8, INT16, UINT16 (two byte planes, `plane_step` apart) or BF16, layout
-`Layout.ALIGNED`, `COMPACT`, `CHANNEL` or explicit byte strides (n, c per group of channels, h, w; 0 repeats).
+`Layout.ALIGNED`, `COMPACT`, `CHANNEL` or explicit byte strides (n, c per group of channels, h, w; 0 broadcasts).
 `Scalar.of(value, dtype)` is an immediate. Right operands, weights, biases and blocks start in the same pair of lanes as
 the result. DMA addresses: local ones as above; GMEM as `gmem(base register, offset)`. Shapes are (n, c, h, w), pads
 (top, left, bottom, right), pairs (height, width), DMA strides (n, c, h) in bytes. Every class also takes `layer`;

@@ -1,4 +1,4 @@
-"""Element-wise operations."""
+"""Elementwise operations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _operation(code: int) -> ArithmeticOp:
 
 
 def _has_wide_sums(tensor: Arithmetic) -> bool:
-    """Does the result hold 16-bit sums, whatever its type?"""
+    """True when the result area holds 16-bit sums, whatever the result type."""
     return tensor.operation is ArithmeticOp.MAC and not tensor.left.dtype.is_float
 
 
@@ -69,13 +69,13 @@ def _rounds(tensor: Arithmetic) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Arithmetic(ComputeInstruction):
-    """`result = operation(left, right)`, element by element; all tensors have `shape`, any strides, any start lane, but
-    `right` starts in the same pair of lanes as the result (its address has 16 bits).
+    """`result = operation(left, right)`, element by element. All tensors have `shape`, any strides and any start lane,
+    except that `right` starts in the same pair of lanes as the result (its address has 16 bits).
 
-    MUL, MAC: 8-bit operands, 8- or 16-bit result; ADD, SUB: 16-bit operands; `saturate(relu(value >> shift))`, half up,
-    with `floor` down. SUB has no relu; with one, bytes of signed operands may be unsigned. MUL with `multiplier`: the
-    product is requantised. MAC keeps its 16-bit accumulator in planes at the result, with its sign, `result.plane_step`
-    apart even when the result has 8 bits. bf16: one rounding.
+    MUL, MAC: 8-bit operands, 8- or 16-bit result; ADD, SUB: 16-bit operands. The result is `saturate(relu(value >>
+    shift))`, rounded half up, or down with `floor`. SUB has no relu; with a relu, byte results of signed operands may
+    be unsigned. MUL with `multiplier` requantizes the product. MAC keeps its 16-bit accumulator, with the result's
+    sign, in planes at the result, `result.plane_step` apart even when the result has 8 bits. bf16: one rounding.
     """
 
     stem = "tensor"
@@ -142,12 +142,12 @@ class Arithmetic(ComputeInstruction):
 
     @property
     def has_signs(self) -> bool:
-        """Is the result signed, or made of signed values by a relu?"""
+        """True when the result is signed, or a relu of signed values."""
         return self.result.dtype.signed or self.relu
 
     @property
     def _accumulator(self) -> Operand:
-        """The old result of MAC: 16 bits, whatever the result has."""
+        """The old result of MAC: 16 bits, whatever the result type."""
         if self.result.dtype.is_float:
             return self.result
         kind = DType.INT16 if self.result.dtype.signed else DType.UINT16

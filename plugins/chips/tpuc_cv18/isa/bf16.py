@@ -1,4 +1,6 @@
-"""bf16 arithmetic of the chip: denormal inputs flushed, ordered sums rounded toward zero, 0x7F7F for infinity."""
+"""The chip's bf16 arithmetic: denormal inputs are flushed, ordered sums are rounded toward zero, overflow gives
+0x7F7F.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from tpuc_cv18.isa.types import Array
 
 F32Array = npt.NDArray[np.float32]
 OVERFLOW = 0x7F7F
-"""What every result beyond the range becomes, whatever its sign."""
+"""Bit pattern of every overflowing result, whatever its sign."""
 _EXPONENT = np.uint32(0x7F800000)
 _MAXIMUM = np.float32(3.4028234663852886e38)
 _SMALLEST = np.float32(2.0**-126)
@@ -17,7 +19,7 @@ _BLOCK_ELEMENTS = 1 << 16
 
 
 def widen(bits: Array) -> F32Array:
-    """bf16 patterns as float32: zeros and denormals count as +0, the highest exponent as NaN."""
+    """Convert bf16 patterns to float32. Zeros and denormals become +0; the highest exponent becomes NaN."""
     wide = bits.astype(np.uint32) << np.uint32(16)
     exponent = wide & _EXPONENT
     wide[exponent == 0] = 0
@@ -26,7 +28,9 @@ def widen(bits: Array) -> F32Array:
 
 
 def narrow(values: Array, relu: bool = False) -> npt.NDArray[np.uint16]:
-    """float32 rounded half to even: denormals and -0 become 0, overflow and NaN 0x7F7F, with `relu` negatives 0."""
+    """Round float32 half to even to bf16. Denormals and -0 become 0, overflow and NaN become 0x7F7F; with `relu`,
+    negative values become 0.
+    """
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
     result = (rounded >> np.uint32(16)).astype(np.uint16)
@@ -39,10 +43,10 @@ def narrow(values: Array, relu: bool = False) -> npt.NDArray[np.uint16]:
 
 
 class Accumulator:
-    """Sums in float32, every addition rounded toward zero; `add` takes exact products in the documented order."""
+    """Accumulate in float32, rounding each addition toward zero. `add` takes exact products in the documented order."""
 
     def __init__(self, start: Array, *, wide_range: bool = True) -> None:
-        """`wide_range`: sums may leave the normal numbers, so every one is checked."""
+        """`wide_range`: sums may leave the range of normal numbers, so each sum is checked."""
         self.total: F32Array = np.array(start, np.float32)
         self._wide_range = wide_range
         self._sum = np.empty_like(self.total)
@@ -52,7 +56,9 @@ class Accumulator:
         self._other = np.empty(self.total.shape, np.bool_)
 
     def add(self, term: F32Array) -> None:
-        """One addition per element. The exact error of the nearest sum (Knuth) tells where it went away from zero."""
+        """Add one term per element. The exact error of the sum rounded to nearest (Knuth's two-sum) shows where it was
+        rounded away from zero.
+        """
         total, result, part, error = self.total, self._sum, self._part, self._error
         np.add(total, term, out=result)
         np.subtract(result, total, out=part)
@@ -71,7 +77,7 @@ class Accumulator:
 
     @staticmethod
     def _repair(result: F32Array, total: F32Array, term: F32Array) -> None:
-        """Sums beyond the range stay infinite or NaN; denormal sums become zero."""
+        """Keep overflowing sums infinite or NaN, and flush denormal sums to zero."""
         nearest = total + term
         lost = ~np.isfinite(nearest)
         if lost.any():
@@ -80,12 +86,12 @@ class Accumulator:
 
 
 def flush(values: F32Array) -> F32Array:
-    """Denormal numbers become zero."""
+    """Replace denormal numbers by zero."""
     return np.where(np.abs(values) < _SMALLEST, np.float32(0), values)
 
 
 def saturate_sums(values: F32Array) -> F32Array:
-    """Partial sums as they are stored: what is beyond the range, of any sign, becomes the largest number."""
+    """Partial sums as stored: infinities and NaN, of any sign, become the largest positive number."""
     return np.where(np.isfinite(values), values, _MAXIMUM)
 
 
@@ -98,7 +104,7 @@ def add_toward_zero(left: F32Array, right: F32Array) -> F32Array:
 
 
 def products(left: F32Array, right: F32Array) -> F32Array:
-    """Exact products of bf16 values, denormal ones flushed."""
+    """Exact products of bf16 values, with denormal products flushed."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         result = left * right
     result[np.abs(result) < _SMALLEST] = 0
@@ -106,7 +112,7 @@ def products(left: F32Array, right: F32Array) -> F32Array:
 
 
 def needs_care(left: F32Array, right: F32Array, depth: int) -> bool:
-    """May sums of `depth` products leave the normal numbers of float32?"""
+    """True when sums of `depth` products may leave the range of normal float32 numbers."""
     low_left, high_left = _exponents(left)
     low_right, high_right = _exponents(right)
     # Every sum is a multiple of the last bits' product: above 2^-126 that leaves no room for denormals.
@@ -114,7 +120,7 @@ def needs_care(left: F32Array, right: F32Array, depth: int) -> bool:
 
 
 def _exponents(values: F32Array) -> tuple[int, int]:
-    """Exponents of the smallest and largest magnitude other than zero."""
+    """Exponents of the smallest and largest nonzero magnitude."""
     bits = values.view(np.uint32) & np.uint32(0x7FFFFFFF)
     used = bits[bits != 0]
     if not used.size:
@@ -123,7 +129,9 @@ def _exponents(values: F32Array) -> tuple[int, int]:
 
 
 def multiply_ordered(weight: F32Array, columns: F32Array, start: F32Array | None = None) -> F32Array:
-    """`[rows, pixels]`: `weight: [rows, depth]` times `columns: [depth, pixels]`, one by one in order of depth."""
+    """`weight: [rows, depth]` times `columns: [depth, pixels]`, accumulated one term at a time in order of depth.
+    Returns `[rows, pixels]`.
+    """
     rows, depth = weight.shape
     pixels = columns.shape[1]
     if not pixels or not rows:

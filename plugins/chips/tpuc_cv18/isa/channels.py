@@ -1,4 +1,4 @@
-"""The third operand of convolutions: a bias, or requantization parameters per channel."""
+"""The third operand of convolutions: a bias, or per-channel requantization parameters."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 INPUT_STRIDES, KERNEL_STRIDES, THIRD_STRIDES = strides_of("opd0"), strides_of("opd1"), strides_of("opd2")[:4]
 THIRD = ("opd2*", "opt_opd2*", "short_opd2*")
-"""Everything about operand 2."""
+"""Field patterns of operand 2."""
 
 
 class Finishes(Protocol):
-    """What `finish_channels` needs to know of a convolution."""
+    """The attributes of a convolution that `finish_channels` needs."""
 
     @property
     def target(self) -> Target: ...
@@ -54,7 +54,7 @@ class Finishes(Protocol):
 
 
 class _ChannelParameters(FieldCodec):
-    """A block, a bias with its sign, or neither."""
+    """Codec of a channel block, a bias with its sign, or neither."""
 
     def write(self, instruction: Finishes, fields: dict[str, int]) -> None:
         block, bias, channels = instruction.block, instruction.bias, instruction.result_shape[1]
@@ -90,13 +90,13 @@ THIRD_OPERAND = Encoding(
         otherwise=[Constant(opt_right_shift=0), Ignored("opt_right_shift")],
     ),
 )
-"""What `finish_channels` needs, the shift included."""
+"""Codec of the third operand and the shift."""
 
 
 def check_third(
     mnemonic: str, result: Operand, block: ChannelBlock | None, bias: int | None, partial: PartialSum
 ) -> None:
-    """Refuse a third operand that the operation cannot use."""
+    """Raise IllegalCommand for a third operand that the operation cannot use."""
     if block is not None and bias is not None:
         raise IllegalCommand(f"{mnemonic}: both a block and a bias; put the bias into the block")
     if partial.writes and (block is not None or bias is not None):
@@ -113,7 +113,7 @@ def check_third(
 def check_result(
     mnemonic: str, result: Operand, relu: bool, partial: PartialSum, sources: Iterable[DType], bias_signed: bool = False
 ) -> None:
-    """Refuse signs and types that do not go together (tiu.md, "Signedness rules")."""
+    """Raise IllegalCommand for incompatible signs and types (tiu.md, "Signedness rules")."""
     sources = tuple(sources)
     if len({dtype.is_float for dtype in (*sources, result.dtype)}) > 1:
         raise IllegalCommand(f"{mnemonic}: bf16 and integers together; convert with a DMA copy")
@@ -129,7 +129,9 @@ def check_result(
 
 
 def finish_channels(machine: Machine, sums: Array, conv: Finishes, channels: int) -> Array:
-    """The stored result of the sums `[n, channels, h, w]`."""
+    """Apply the epilogue to the sums `[n, channels, h, w]`: bias, requantization or shift, relu, saturation. Returns
+    the stored result.
+    """
     dtype = conv.result.dtype
     bias: Array | None = None
     if conv.bias is not None:

@@ -1,4 +1,4 @@
-"""Encode operands and common groups of attributes into descriptor fields."""
+"""Encode operands and common attribute groups as descriptor fields."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FLOAT_PAD = When(
     otherwise=[Number("pad_value", "opd0_ins_val")],
 )
 PAD_VALUE = When(lambda instruction: instruction.is_float, _FLOAT_PAD, otherwise=[_INTEGER_PAD])
-"""An integer of the input's type, or the bits of a bf16."""
+"""Codec of the pad value: an integer of the input's type, or bf16 bits."""
 REQUANTISATION = Present(
     "opt_chl_quan", ["multiplier"], Signed("multiplier", "quan_m", 32), otherwise=[Ignored("quan_m")]
 )
@@ -52,21 +52,21 @@ SHIFT = When(
     Signed("shift", "opt_right_shift", 6),
     otherwise=[Number("shift", "opt_right_shift")],
 )
-"""To the right; beside a multiplier to the left where it is negative and the field has the bit for that."""
+"""Codec of a right shift. Next to a multiplier, a negative shift goes left where the field has a sign bit."""
 
 
 def strides_of(prefix: str) -> tuple[str, ...]:
-    """The fields of the strides of an operand."""
+    """The stride fields of an operand."""
     return tuple(f"{prefix}_{name}_str" for name in "nchwb")
 
 
 def extents(attribute: str, prefix: str, names: str = "nchw") -> Numbers:
-    """`prefix`_n, _c, _h, _w."""
+    """Codec of the fields `prefix`_n, _c, _h, _w."""
     return Numbers(attribute, tuple(f"{prefix}_{name}" for name in names))
 
 
 class Extents(FieldCodec):
-    """The extents of operands that follow from other attributes."""
+    """Codec of operand extents that follow from other attributes."""
 
     def __init__(self, prefix: str, shape: Callable[[Any], tuple[int, ...]], names: str = "nchw") -> None:
         self._names, self._shape = tuple(f"{prefix}_{name}" for name in names), shape
@@ -79,11 +79,11 @@ class Extents(FieldCodec):
 
 
 class Tensor(FieldCodec):
-    """An operand `prefix`: a tensor, with `immediate` also an immediate.
+    """Codec of operand `prefix`: a tensor, or with `immediate` also an immediate.
 
-    `layout`: the one that the operation fixes. None: the strides of the shape `shape` are stated, and those of the
-    aligned layout are read as that. `planes`: does the tensor have the step between planes although its type is one of
-    one plane?
+    `layout` is the layout that the operation fixes. With None, the strides for the shape `shape` are encoded, and
+    aligned strides decode as the aligned layout. `planes`: the tensor has a plane step although its type has a single
+    plane.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Tensor(FieldCodec):
         )
 
     def dtype(self, fields: Fields) -> DType:
-        """The element type that the flags say."""
+        """The element type that the flags state."""
         return dtype_of(fields["opd_typ"], fields[self._byte], fields[self.sign])
 
     def _operand(self, draft: Draft, fields: Fields, dtype: DType) -> Operand:
@@ -163,5 +163,5 @@ class Tensor(FieldCodec):
 
 
 def near(fields: Fields, field: str) -> int:
-    """The address of operand 1 or 2, whose 16 bits count from the result's pair of lanes."""
+    """The address of operand 1 or 2: 16 bits relative to the result's pair of lanes."""
     return fields["res0_addr"] & ~NEAR_MASK | fields[field]

@@ -1,4 +1,4 @@
-"""Base of all instructions: encode by tables, decode without loss, describe."""
+"""Base class of all instructions: table-driven encoding, lossless decoding, description."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from tpuc_cv18.isa.types import NEAR_MASK, Operand, format_address
 
 @dataclass(frozen=True, kw_only=True)
 class Cv18Instruction(EncodedInstruction):
-    """One descriptor. `layer`: a free number that names the layer in disassemblies and profiles.
-
-    `target`: the chip that it is for; assemblers and decoders set their own.
+    """One descriptor. `layer` is a free number that identifies the layer in disassemblies and profiles. `target` is the
+    chip; assemblers and decoders set it.
     """
 
     hidden = frozenset({"leftover", "layer", "operation", "target"})
@@ -30,11 +29,11 @@ class Cv18Instruction(EncodedInstruction):
         return {LAYER[self.engine]: self.layer, **super().fields()}
 
     def encode(self, number: int, wait: int) -> bytes:
-        """The logical form, as a cmdbuf holds it."""
+        """The logical form, as stored in a cmdbuf."""
         return encode(self, number, wait, self.target.layouts)
 
     def on(self, target: Target) -> Self:
-        """The same for another chip."""
+        """The same instruction for another chip."""
         return self if self.target is target else replace(self, target=target)
 
     def check_region(self, region: Region) -> None:
@@ -45,7 +44,7 @@ class Cv18Instruction(EncodedInstruction):
 
 
 def check_region(mnemonic: str, region: Region, target: Target) -> None:
-    """Refuse regions outside their memory."""
+    """Raise IllegalCommand for regions outside their memory."""
     if region.space == "lmem":
         within = 0 <= region.start <= region.end <= LANE_BYTES
         legal = within and 0 <= region.first_lane < region.end_lane <= target.lanes
@@ -59,13 +58,13 @@ def check_region(mnemonic: str, region: Region, target: Target) -> None:
 
 
 def check_multiple(mnemonic: str, what: str, value: int, unit: int) -> None:
-    """Refuse an address or stride that is no multiple of `unit` bytes."""
+    """Raise IllegalCommand for an address or stride that is not a multiple of `unit` bytes."""
     if value % unit:
         raise IllegalCommand(f"{mnemonic}: {what} {value:#x} must be a multiple of {unit} bytes; move or pad it")
 
 
 def check_near(mnemonic: str, what: str, address: int, result: Operand) -> None:
-    """Refuse a right or third operand outside the two lanes that its 16-bit address can reach."""
+    """Raise IllegalCommand for a right or third operand outside the two lanes that its 16-bit address reaches."""
     if (address ^ result.address) & ~NEAR_MASK:
         first = result.lane & ~1
         raise IllegalCommand(
@@ -75,7 +74,7 @@ def check_near(mnemonic: str, what: str, address: int, result: Operand) -> None:
 
 
 def format_dma_address(address: int) -> str:
-    """`[0x100]` in local memory, `g1+0x100` in GMEM behind base register 1."""
+    """Format an address: `[0x100]` in local memory, `g1+0x100` in GMEM with base register 1."""
     if is_gmem(address):
         base, offset = split_gmem(address)
         return f"g{base}+{offset:#x}"
@@ -83,23 +82,23 @@ def format_dma_address(address: int) -> str:
 
 
 def format_direction(source: int, destination: int) -> str:
-    """`[0x100] -> g1+0x100`."""
+    """Format a transfer: `[0x100] -> g1+0x100`."""
     return f"{format_dma_address(source)} -> {format_dma_address(destination)}"
 
 
 class ComputeInstruction(Cv18Instruction):
-    """Executed by the TIU."""
+    """A command of the TIU."""
 
     engine = Engine.COMPUTE
     float_ignored: ClassVar[frozenset[str]] = frozenset(
         {"opt_shift_typ", "opt_right_shift", "opt_left_shift", "opt_rshift_typ", "opd0_ins_val"}
         | {f"opt_{name}_sign" for name in ("res0", "opd0", "opd1", "opd2")}
     )
-    """Fields that bf16 operations do not look at."""
+    """Fields that bf16 operations ignore."""
 
     @property
     def is_float(self) -> bool:
-        """Is it a bf16 operation?"""
+        """True for a bf16 operation."""
         return False
 
     def ignores(self, name: str) -> bool:
@@ -109,7 +108,7 @@ class ComputeInstruction(Cv18Instruction):
 
 
 class DmaInstruction(Cv18Instruction):
-    """Executed by the TDMA engine."""
+    """A command of the TDMA engine."""
 
     engine = Engine.DMA
 
@@ -122,5 +121,5 @@ class DmaInstruction(Cv18Instruction):
         return " ".join([self.mnemonic(), *self.details(), *shown])
 
     def details(self) -> list[str]:
-        """What a disassembly says behind the mnemonic."""
+        """The text that a disassembly prints after the mnemonic."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The variable-length code of compressed tensors in GMEM (tdma.md, "VLC compression")."""
+"""The variable-length code of compressed GMEM tensors (tdma.md, "VLC compression")."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ BLOCK = 16
 """Elements per block."""
 HEADER_BYTES = 16
 RAW = 7
-"""The code of a block of plain 8-bit symbols."""
+"""Code of a block of plain 8-bit symbols."""
 _UNARY_BITS = 16
 _LONGEST_BLOCK = 512
-"""No block with its fractions has more bits."""
+"""Upper bound of the bits in a block with its fractions."""
 
 
 @dataclass(frozen=True)
 class Compression:
-    """How the GMEM side is compressed; on loads the stream's own header decides."""
+    """Compression parameters of the GMEM side; on loads the stream's own header applies."""
 
     signed: bool = False
     bias: int = 0
@@ -49,7 +49,9 @@ COMPRESSION = Present(
 
 
 def stream_limit(count: int, item_bytes: int, payload: int | None = None) -> int:
-    """Bytes of a stream of `count` elements whose bit stream has `payload` bytes, at most raw blocks of them."""
+    """Largest size in bytes of a stream of `count` elements, with a bit stream of `payload` bytes, by default that of
+    raw blocks.
+    """
     blocks = round_up(count, BLOCK) // BLOCK
     if payload is None:
         payload = round_up(blocks * BLOCK * item_bytes, 16)
@@ -86,7 +88,7 @@ class _Header:
 
 
 def _integer_values(header: _Header) -> Array:
-    """The byte of each of the 256 symbols."""
+    """The byte value of each of the 256 symbols."""
     symbols = np.arange(256, dtype=np.int64)
     if not header.signed:
         return symbols.astype(np.uint8)
@@ -121,7 +123,7 @@ def _exponent_values(header: _Header) -> Array:
 
 @functools.lru_cache(maxsize=256)
 def decompress(stream: bytes, count: int, dtype: DType) -> Array:
-    """`count` elements of a stream; read-only. A stream that ends early gives zeros."""
+    """Decompress `count` elements into a read-only array. A truncated stream yields zeros."""
     header = _Header.read(stream)
     if header.is_float != dtype.is_float:
         kind = "bf16" if header.is_float else "8-bit"
@@ -146,13 +148,13 @@ def decompress(stream: bytes, count: int, dtype: DType) -> Array:
 
 
 def _widths(codes: Array, skip: int) -> Array:
-    """Bits of every block, without fractions."""
+    """Bits of each block, without fractions."""
     planes, unary = (codes >> 5).astype(np.int64), (codes & 31).astype(np.int64) + _UNARY_BITS
     return np.where(planes == RAW, 8 * BLOCK, planes * BLOCK + (planes > 0) * skip + unary)
 
 
 def _kept_fractions(payload: bytes, codes: Array, widths: Array) -> Array:
-    """How many elements of each block are not zero; the place of a block depends on all before it."""
+    """Number of nonzero elements in each block. A block's position depends on all blocks before it."""
     kept = np.empty(codes.size, np.int64)
     position = 0
     for index, (code, width) in enumerate(zip(codes.tolist(), widths.tolist(), strict=True)):
@@ -172,7 +174,7 @@ def _kept_fractions(payload: bytes, codes: Array, widths: Array) -> Array:
 
 
 def _symbols(bits: Array, codes: Array, starts: Array, skip: int) -> Array:
-    """`[blocks, 16]` symbols, all blocks of one code at a time."""
+    """Decode the symbols `[blocks, 16]`, one code at a time for all its blocks."""
     symbols = np.zeros((codes.size, BLOCK), np.uint8)
     element = np.arange(BLOCK)
     for code in np.unique(codes >> 5).tolist():
@@ -192,7 +194,9 @@ def _symbols(bits: Array, codes: Array, starts: Array, skip: int) -> Array:
 
 
 def _unary(bits: Array, places: Array, lengths: Array) -> Array:
-    """16 unary numbers each: the zeros before every one. Codes with another number of ones are damaged: all zeros."""
+    """Decode 16 unary numbers per block, each the number of zeros before a one. A damaged code with another number of
+    ones gives zeros.
+    """
     column = np.arange(_UNARY_BITS + 31)
     window = bits[places[:, None] + column] * (column < lengths[:, None])
     whole = window.sum(axis=1) == BLOCK
@@ -202,7 +206,7 @@ def _unary(bits: Array, places: Array, lengths: Array) -> Array:
 
 
 def _float_values(bits: Array, symbols: Array, ends: Array, header: _Header) -> Array:
-    """bf16 patterns: the exponent of each symbol with the fraction at the end of its block."""
+    """bf16 patterns: the exponent of each symbol, and its fraction from the end of the block."""
     exponents = _exponent_values(header)[symbols].astype(np.uint16)
     kept = exponents != 0 if header.zero_guard else np.ones(exponents.shape, np.bool_)
     behind = kept.sum(axis=1, keepdims=True) - np.cumsum(kept, axis=1) + kept  # this and later fractions of the block
@@ -217,7 +221,7 @@ def _float_values(bits: Array, symbols: Array, ends: Array, header: _Header) -> 
 
 
 def compress(values: Array, how: Compression) -> bytes:
-    """The stream of a tensor (bf16 as bits), as the functional model writes it: per block the cheapest code."""
+    """Compress a tensor (bf16 as bits) like the functional model: the cheapest code for each block."""
     is_float = values.dtype.itemsize == 2
     header = _Header(0, how.signed, is_float, how.bias, how.bias_low, how.zero_guard)
     flat = np.ascontiguousarray(values).reshape(-1)
@@ -241,23 +245,24 @@ def compress(values: Array, how: Compression) -> bytes:
 
 
 def _inverse(table: Array) -> Array:
-    """The symbol of each value; the lowest where several have it."""
+    """The symbol of each value; the lowest one where several symbols share a value."""
     inverse = np.zeros(256, np.uint8)
     inverse[table[::-1]] = np.arange(255, -1, -1, dtype=np.uint8)
     return inverse
 
 
 def _fractions(bits: Array, zero_guard: bool) -> list[int]:
-    """Sign and mantissa of the elements that carry them."""
+    """Sign and mantissa of the elements that store them."""
     fractions = (bits >> 8 & 0x80 | bits & 0x7F).tolist()
     kept = (bits & 0x7F80 != 0).tolist() if zero_guard else [True] * len(fractions)
     return [fraction for fraction, keep in zip(fractions, kept, strict=True) if keep]
 
 
 def _code_block(symbols: list[int], skip: int) -> tuple[int, int, int]:
-    """Map byte, bits and their number: the fewest planes among the cheapest codes, plain symbols where all are longer.
+    """The map byte, the bits and their number, for the cheapest code; ties go to fewer planes, and plain symbols are
+    used where every code is longer.
 
-    `skip` bits behind the planes count the zeros, and a code without planes has none.
+    With planes, `skip` bits after them hold the number of zeros.
     """
     best: tuple[int, int, int] | None = None
     for planes in range(6):

@@ -31,18 +31,19 @@ if TYPE_CHECKING:
     from tpuc_cv18.machine import Machine
 
 MAX_INPUT_CHANNELS = 4095 - 32
-"""The vendor's model aborts beyond."""
+"""The vendor's model aborts beyond this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conv(WindowInstruction):
     """`result = convolution of input with weight`; `result_shape` is given, not computed.
 
-    `weight` COMPACT as (1, oc, kh * kw, ic). Finish: with `block` requantisation per channel (bias in the block), else
-    `saturate(relu((sum + bias) >> shift))`, half up; bf16 rounds once. `bias`: address of one value per channel in two
-    planes (CHANNEL layout): int16 or, beside bf16, float32. `pad_value`, also of inserted elements: 0 for bf16. Weight,
-    bias and block start in the result's pair of lanes and run over the lanes as the result's channels do.
-    `double`: two input channels per cycle (int8; even ic >= 4; even input and weight addresses), same values.
+    `weight` is COMPACT (1, oc, kh * kw, ic). Epilogue: with `block`, per-channel requantization (the bias is in the
+    block); else `saturate(relu((sum + bias) >> shift))`, half up; bf16 rounds once. `bias` is the address of one value
+    per channel in two planes (CHANNEL layout): int16, or float32 for bf16. `pad_value` also fills inserted elements; it
+    is 0 for bf16. Weight, bias and block start in the result's pair of lanes and are distributed over the lanes like
+    the result's channels. `double` processes two input channels per cycle with the same values (int8; even ic >= 4;
+    even input and weight addresses).
     """
 
     stem = "conv"
@@ -73,7 +74,7 @@ class Conv(WindowInstruction):
     )
 
     input_shape: tuple[int, int, int]
-    """Channels, height, width; N is the result's."""
+    """Channels, height, width; the batch size is that of the result."""
     weight: Operand
     block: ChannelBlock | None = None
     bias: int | None = None
@@ -89,7 +90,7 @@ class Conv(WindowInstruction):
 
     @property
     def weight_shape(self) -> Shape4:
-        """Of the weights in local memory."""
+        """Extents of the weights in local memory."""
         return (1, self.result_shape[1], self.kernel[0] * self.kernel[1], self.input_shape[0])
 
     @property
@@ -98,7 +99,7 @@ class Conv(WindowInstruction):
 
     @property
     def has_signs(self) -> bool:
-        """Is an operand signed?"""
+        """True when an operand is signed."""
         return self.input.dtype.signed or self.weight.dtype.signed or self._bias_is_signed
 
     @property

@@ -1,4 +1,4 @@
-"""Depthwise convolution, which also requantizes a tensor per channel."""
+"""Depthwise convolution, also used for per-channel requantization of a tensor."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Depthwise(WindowInstruction):
-    """Each channel of `input` convolved with its own kernel; finish, `bias`, `block` and `pad_value` as in `Conv`.
+    """Convolve each channel of `input` with its own kernel; epilogue, `bias`, `block` and `pad_value` as in `Conv`.
 
-    `weight`: ALIGNED as (1, c, kh, kw), or an immediate for all taps. With an immediate and a 1x1 kernel this is a
-    requantisation per channel.
+    `weight` is ALIGNED (1, c, kh, kw), or an immediate for all taps. An immediate with a 1x1 kernel performs a
+    per-channel requantization.
     """
 
     stem = "depthwise"
@@ -59,7 +59,7 @@ class Depthwise(WindowInstruction):
     )
 
     input_size: Pair
-    """Height, width; N and C are the result's."""
+    """Height, width; N and C are those of the result."""
     weight: Source
     block: ChannelBlock | None = None
     bias: int | None = None
@@ -69,17 +69,17 @@ class Depthwise(WindowInstruction):
 
     @property
     def input_shape(self) -> Shape4:
-        """Of the whole input."""
+        """Extents of the input."""
         return (*self.result_shape[:2], *self.input_size)
 
     @property
     def weight_shape(self) -> Shape4:
-        """Of a weight tensor."""
+        """Extents of a weight tensor."""
         return (1, self.result_shape[1], *self.kernel)
 
     @property
     def has_signs(self) -> bool:
-        """Is an operand signed?"""
+        """True when an operand is signed."""
         return self.input.dtype.signed or self.weight.dtype.signed or self._bias_is_signed
 
     @property

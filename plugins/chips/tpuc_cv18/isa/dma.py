@@ -1,4 +1,4 @@
-"""DMA commands on tensors: copies, conversions, transpositions."""
+"""DMA commands for tensors: copies, conversions, transpositions."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from tpuc_cv18.machine import Machine
 
 Steps = tuple[int, int, int]
-"""N, C, H strides in bytes; W is the element. In local memory C is per group of channels."""
+"""N, C, H strides in bytes; W is dense. In local memory C is per group of channels."""
 _FORMAT_BYTES = {1: 1, 2: 2}
 _BEYOND_BYTES = np.float32(1 << 16)
 
 
 class Direction(enum.IntEnum):
-    """`trans_dir`."""
+    """Direction of a transfer (field `trans_dir`)."""
 
     LOAD = 0
     STORE = 1
@@ -51,7 +51,7 @@ class Direction(enum.IntEnum):
 
 
 class MoveFunction(enum.Enum):
-    """What a copy of bf16 within local memory may compute on the way."""
+    """A function that a copy of bf16 within local memory applies."""
 
     NONE = 0
     EXPONENT_INDEX = 1
@@ -61,14 +61,14 @@ class MoveFunction(enum.Enum):
 
 
 def direction_of(source: int, destination: int) -> Direction:
-    """Which way data go."""
+    """The direction of a transfer."""
     if is_gmem(source):
         return Direction.GMEM if is_gmem(destination) else Direction.LOAD
     return Direction.STORE if is_gmem(destination) else Direction.LOCAL
 
 
 def default_steps(target: Target, address: int, shape: Shape4, item_bytes: int) -> Steps:
-    """Dense in GMEM, ALIGNED in local memory."""
+    """Dense strides in GMEM, ALIGNED strides in local memory."""
     if is_gmem(address):
         _, c, h, w = shape
         return (c * h * w * item_bytes, h * w * item_bytes, w * item_bytes)
@@ -76,7 +76,7 @@ def default_steps(target: Target, address: int, shape: Shape4, item_bytes: int) 
 
 
 def dma_region(target: Target, address: int, shape: Shape4, steps: Steps, item_bytes: int) -> Region:
-    """The bytes of a tensor at a DMA address."""
+    """The region of a tensor at a DMA address."""
     if not is_gmem(address):
         return lane_region(target, *divmod(address, LANE_BYTES), shape, (*steps, item_bytes), item_bytes)
     span = sum((size - 1) * step for size, step in zip(shape[:3], steps, strict=True)) + shape[3] * item_bytes
@@ -84,11 +84,11 @@ def dma_region(target: Target, address: int, shape: Shape4, steps: Steps, item_b
 
 
 _REMOTE_SIDES = {"src": (Direction.LOAD, Direction.GMEM), "dst": (Direction.STORE, Direction.GMEM)}
-"""When a side lies in GMEM."""
+"""The directions in which a side is in GMEM."""
 
 
 class Address(Words):
-    """The address of the source (`src`) or destination (`dst`) of a transfer; local memory has no base register."""
+    """Codec of the source (`src`) or destination (`dst`) address of a transfer; local memory has no base register."""
 
     def __init__(self, attribute: str, side: str) -> None:
         words = ((f"{side}_base_addr_low", 32), (f"{side}_base_addr_high", GMEM_BITS - 32), (f"{side}_base_reg_sel", 3))
@@ -108,12 +108,12 @@ class Address(Words):
 
 
 def channel_step(attribute: str, side: str) -> Words:
-    """The stride of the channels."""
+    """Codec of the channel stride."""
     return Words(attribute, ((f"{side}_c_stride_low", 16), (f"{side}_c_stride_high", 16)))
 
 
 class _Strides(FieldCodec):
-    """The strides of a side."""
+    """Codec of the strides of one side."""
 
     def __init__(self, attribute: str, side: str) -> None:
         self._attribute = attribute
@@ -130,12 +130,12 @@ class _Strides(FieldCodec):
 
 
 def strides(attribute: str, side: str, default: Callable[[Any], Steps]) -> Defaulted:
-    """Strides of a side that need not be given."""
+    """Codec of the optional strides of one side."""
     return Defaulted(attribute, _Strides(attribute, side), default)
 
 
 class ElementFormat(FieldCodec):
-    """The element type of a side; both sides share the sign of bytes."""
+    """Codec of the element type of one side; both sides share the sign of bytes."""
 
     def __init__(self, attribute: str, field: str) -> None:
         self._attribute, self._field = attribute, field
@@ -183,44 +183,44 @@ _TRANSPOSITION = Encoding(
 
 @dataclass(frozen=True, kw_only=True)
 class _Transfer(DmaInstruction):
-    """What tensor transfers share: addresses are `gmem(base, offset)` or local; strides None: dense or ALIGNED."""
+    """Base of tensor transfers. Addresses are `gmem(base, offset)` or local; strides of None mean dense or ALIGNED."""
 
     source: int
     destination: int
     shape: Shape4
-    """Of the source."""
+    """Extents of the source."""
     dtype: DType
     source_strides: Steps | None = None
     destination_strides: Steps | None = None
 
     @property
     def direction(self) -> Direction:
-        """Which way data go."""
+        """The direction of the transfer."""
         return direction_of(self.source, self.destination)
 
     @property
     def result_dtype(self) -> DType:
-        """The element type of the destination."""
+        """Element type of the destination."""
         return self.dtype
 
     def result_shape(self) -> Shape4:
-        """Of the destination."""
+        """Extents of the destination."""
         return self.shape
 
     def default_source_steps(self) -> Steps:
-        """Source strides that are not given."""
+        """Default source strides."""
         return default_steps(self.target, self.source, self.shape, self.dtype.bytes)
 
     def default_result_steps(self) -> Steps:
-        """Destination strides that are not given."""
+        """Default destination strides."""
         return default_steps(self.target, self.destination, self.result_shape(), self.result_dtype.bytes)
 
     def source_steps(self) -> Steps:
-        """Source strides, default filled in."""
+        """Source strides with the default filled in."""
         return self.source_strides or self.default_source_steps()
 
     def result_steps(self) -> Steps:
-        """Destination strides, default filled in."""
+        """Destination strides with the default filled in."""
         return self.destination_strides or self.default_result_steps()
 
     def reads(self) -> Sequence[Region]:
@@ -254,7 +254,7 @@ class _Transfer(DmaInstruction):
 
 
 class _MoveFunctionBits(FieldCodec):
-    """A bit for each function."""
+    """Codec of the move function: one bit for each."""
 
     def write(self, instruction: TensorCopy, fields: dict[str, int]) -> None:
         fields["mv_lut_idx"] = int(instruction.function is MoveFunction.EXPONENT_INDEX)
@@ -269,10 +269,10 @@ class _MoveFunctionBits(FieldCodec):
 
 @dataclass(frozen=True, kw_only=True)
 class TensorCopy(_Transfer):
-    """Copy a tensor; elements keep their order, so c, h and w may be regrouped by `destination_shape` (n stays).
+    """Copy a tensor. Elements keep their order, so `destination_shape` may regroup c, h and w (n is kept).
 
-    `destination_dtype` converts: 8 bits to bf16 (into local memory), bf16 to 8 bits (from local memory; half to even
-    or `toward_zero`), saturating. `compression`: the GMEM side is compressed, dense and starts at a multiple of 16.
+    `destination_dtype` converts 8 bits to bf16 (into local memory), or bf16 to 8 bits (out of or within local memory;
+    half to even or `toward_zero`, saturating). `compression`: the GMEM side is compressed, dense and 16-byte aligned.
     """
 
     encoding = Encoding(
@@ -353,7 +353,9 @@ class TensorCopy(_Transfer):
         return int(np.prod(self.shape, dtype=np.int64))
 
     def _stream_region(self, address: int) -> Region:
-        """Compressed bytes replace a dense tensor and never pass its end by more than an uncompressible stream does."""
+        """Region of a compressed stream: it replaces a dense tensor and is at most as long as an incompressible
+        stream.
+        """
         return Region("gmem", address, address + stream_limit(self._count(), self.dtype.bytes))
 
     def details(self) -> list[str]:
@@ -401,7 +403,7 @@ class TensorCopy(_Transfer):
 
 
 def decompress_at(machine: Machine, address: int, count: int, dtype: DType) -> Array:
-    """`count` elements from a compressed stream in GMEM."""
+    """Decompress `count` elements from a stream in GMEM."""
     head = machine.bytes_at(address, 16)
     size = stream_limit(count, dtype.bytes, int.from_bytes(head[:3].tobytes(), "little"))
     return decompress(machine.bytes_at(address, size).tobytes(), count, dtype)
@@ -417,7 +419,7 @@ def _exponent_index(bits: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class TransposeNC(_Transfer):
-    """Exchange n and c on the way between GMEM and local memory: (n, c, h, w) to (c, n, h, w)."""
+    """Exchange n and c between GMEM and local memory: (n, c, h, w) to (c, n, h, w)."""
 
     stem = "dma.transpose_nc"
     encoding = Encoding(_TRANSPOSITION, Constant(transpose_md=0))
@@ -437,7 +439,7 @@ class TransposeNC(_Transfer):
 
 @dataclass(frozen=True, kw_only=True)
 class TransposeCW(TransposeNC):
-    """Exchange c and w on the way to GMEM: (n, c, h, w) to (n, w, h, c); 8 bits only."""
+    """Exchange c and w when storing to GMEM: (n, c, h, w) to (n, w, h, c); 8 bits only."""
 
     stem = "dma.transpose_cw"
     encoding = Encoding(_TRANSPOSITION, Constant(transpose_md=3))
@@ -457,7 +459,7 @@ class TransposeCW(TransposeNC):
 
 @dataclass(frozen=True, kw_only=True)
 class RotateChannels(TransposeNC):
-    """Load an image whose 3 or 4 channels are innermost, (n, h, w, c) in GMEM, as (n, c, h, w); `shape` is the latter.
+    """Load an image with 3 or 4 interleaved channels, (n, h, w, c) in GMEM, as (n, c, h, w), which is `shape`.
 
     Source strides: n, then 1 per channel element, then one row.
     """

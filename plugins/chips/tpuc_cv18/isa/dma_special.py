@@ -1,4 +1,4 @@
-"""DMA commands on matrices, fills and linear copies."""
+"""DMA commands for matrices, fills and linear copies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NEVER_MATTERS = Ignored("int8_sign", "int8_rnd_mode", "wait_id_other_tdma", "wa
 
 
 def _sides(near: str, far: str) -> Encoding:
-    """The tensor on the local side `near` and the matrix on the side `far` in GMEM."""
+    """Codec of the tensor on the local side `near` and the matrix on the GMEM side `far`."""
     return Encoding(
         Number("columns", f"{far}_w"),
         Extents(far, lambda copy: (copy.rows, 1), "ch"),
@@ -52,8 +52,9 @@ def _sides(near: str, far: str) -> Encoding:
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixCopy(DmaInstruction):
-    """Load or store a matrix: in GMEM `rows` x `columns` with `row_stride` bytes (0: dense); in local memory a tensor
-    (rows, channels, 1, width) with `split` = (channels, width) and `local_strides` n, c, h (None: ALIGNED).
+    """Load or store a matrix. In GMEM it is `rows` x `columns` with row stride `row_stride` bytes (0: dense). In local
+    memory it is a tensor (rows, channels, 1, width), where `split` is (channels, width) and `local_strides` are n,
+    c, h (None: ALIGNED).
 
     `transpose` (loads): the local matrix has `columns` rows. `compression`: as in `TensorCopy`, loads only.
     """
@@ -85,7 +86,7 @@ class MatrixCopy(DmaInstruction):
 
     @property
     def direction(self) -> Direction:
-        """Which way data go."""
+        """The direction of the transfer."""
         return direction_of(self.source, self.destination)
 
     @property
@@ -108,15 +109,15 @@ class MatrixCopy(DmaInstruction):
 
     @property
     def row_step(self) -> int:
-        """Bytes from row to row in GMEM."""
+        """Row stride in GMEM in bytes."""
         return self.row_stride or self.columns * self.dtype.bytes
 
     def default_local_steps(self) -> Steps:
-        """Strides in local memory that are not given."""
+        """Default strides in local memory."""
         return default_steps(self.target, self._local, self.local_shape, self.dtype.bytes)
 
     def local_steps(self) -> Steps:
-        """Strides in local memory, default filled in."""
+        """Strides in local memory with the default filled in."""
         return self.local_strides or self.default_local_steps()
 
     def check(self) -> None:
@@ -187,7 +188,7 @@ class MatrixCopy(DmaInstruction):
 
 @dataclass(frozen=True, kw_only=True)
 class Fill(DmaInstruction):
-    """Write one value (`value`: its bits) to a tensor in local memory or GMEM."""
+    """Write one value (`value`: its bit pattern) to a tensor in local memory or GMEM."""
 
     stem = "dma.fill"
     encoding = Encoding(
@@ -210,11 +211,11 @@ class Fill(DmaInstruction):
     strides: Steps | None = None
 
     def default_steps(self) -> Steps:
-        """Strides that are not given."""
+        """Default strides."""
         return default_steps(self.target, self.destination, self.shape, self.dtype.bytes)
 
     def steps(self) -> Steps:
-        """Strides, default filled in."""
+        """Strides with the default filled in."""
         return self.strides or self.default_steps()
 
     def reads(self) -> Sequence[Region]:
@@ -239,7 +240,7 @@ class Fill(DmaInstruction):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearCopy(DmaInstruction):
-    """Copy `size` bytes in a row; the side in local memory stays inside one lane."""
+    """Copy `size` contiguous bytes; the side in local memory stays within one lane."""
 
     stem = "dma.linear"
     encoding = Encoding(
@@ -256,7 +257,7 @@ class LinearCopy(DmaInstruction):
 
     @property
     def direction(self) -> Direction:
-        """Which way data go."""
+        """The direction of the transfer."""
         return direction_of(self.source, self.destination)
 
     def reads(self) -> Sequence[Region]:

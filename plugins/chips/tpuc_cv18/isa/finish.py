@@ -1,4 +1,4 @@
-"""The end of a product: bias, requantization, relu, saturation, and 32-bit partial sums in planes."""
+"""The epilogue of a product: bias, requantization, relu, saturation, and 32-bit partial sums in planes."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
 
 
 class PartialSum(enum.IntEnum):
-    """`ps32_md`: a long reduction in several commands keeps its 32-bit sums in the result area."""
+    """Field `ps32_md`: a long reduction over several commands keeps its 32-bit sums in the result area."""
 
     OFF = 0
     LAST = 1
-    """Read sums, add, finish, write the result over them."""
+    """Read sums, accumulate, apply the epilogue, overwrite them with the result."""
     FIRST = 2
     """Write sums."""
     MIDDLE = 3
-    """Read sums, add, write sums."""
+    """Read sums, accumulate, write sums."""
 
     @property
     def reads(self) -> bool:
-        """Are there earlier sums to continue?"""
+        """True when it continues earlier sums."""
         return bool(self & 1)
 
     @property
     def writes(self) -> bool:
-        """Do raw sums go out?"""
+        """True when it writes raw sums."""
         return bool(self & 2)
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelBlock:
-    """Requantisation per output channel: int32 bias (unless `has_bias` is off), int32 multiplier, a byte whose lower 6
-    bits are the shift: to the right, or to the left where they are negative.
+    """Requantization parameters per output channel: int32 bias (unless `has_bias` is off), int32 multiplier, and a byte
+    whose lower 6 bits are the shift, to the right, or to the left when negative.
 
-    9 (or 5) bytes per channel, little endian, compact, from a multiple of 16 bytes.
+    9 (or 5) bytes per channel, little endian, compact, 16-byte aligned.
     """
 
     address: int
@@ -58,7 +58,7 @@ class ChannelBlock:
         return 9 if self.has_bias else 5
 
     def region(self, channels: int, target: Target) -> Region:
-        """Where the records of `channels` channels lie."""
+        """The region of the records of `channels` channels."""
         size = self.channel_bytes
         return lane_region(target, *divmod(self.address, LANE_BYTES), (1, channels, 1, size), (0, size, size, 1), 1)
 
@@ -77,17 +77,17 @@ class ChannelBlock:
 
 
 def bias_shape(channels: int) -> Shape4:
-    """A bias: one element per channel."""
+    """Extents of a bias: one element per channel."""
     return (1, channels, 1, 1)
 
 
 def bias_step(channels: int, dtype: DType, target: Target) -> int:
-    """Bytes from the first plane of a bias to the second (chip.md)."""
+    """Distance in bytes between the two planes of a bias (chip.md)."""
     return target.groups_of(channels) * dtype.bytes
 
 
 def bias_regions(address: int, channels: int, dtype: DType, target: Target) -> list[Region]:
-    """Where both planes of a bias lie."""
+    """The regions of both planes of a bias."""
     size = dtype.bytes
     lane, offset = divmod(address, LANE_BYTES)
     step = bias_step(channels, dtype, target)
@@ -98,7 +98,7 @@ def bias_regions(address: int, channels: int, dtype: DType, target: Target) -> l
 
 
 def load_bias(machine: Machine, address: int, channels: int, dtype: DType, is_signed: bool) -> Array:
-    """`[c, 1, 1]`: int64 of a 16-bit bias, or float32 beside bf16 operands."""
+    """Read a bias as `[c, 1, 1]`: int64 for a 16-bit bias, float32 for bf16 operands."""
     size, step = dtype.bytes, bias_step(channels, dtype, machine.target)
     place = (address, bias_shape(channels), (size, size, size, size), step)
     if dtype.is_float:
@@ -108,7 +108,7 @@ def load_bias(machine: Machine, address: int, channels: int, dtype: DType, is_si
 
 
 def load_sums(machine: Machine, result: Operand, shape: Shape4) -> Array:
-    """Partial sums: int32, or float32 beside bf16 operands."""
+    """Read partial sums: int32, or float32 for bf16 operands."""
     strides, step = result.strides(shape, machine.target), result.step(shape, machine.target)
     if result.dtype.is_float:
         return machine.load_halves(result.address, shape, strides, step)
@@ -125,7 +125,7 @@ def store_sums(machine: Machine, result: Operand, shape: Shape4, sums: Array) ->
 
 
 def sum_planes(dtype: DType) -> int:
-    """Planes of partial sums."""
+    """Number of planes of partial sums."""
     return 2 if dtype.is_float else 4
 
 
@@ -139,7 +139,9 @@ LARGEST_MULTIPLIER = 1 << 31
 
 
 def requantise(sums: Array, multiplier: Array | int, shift: Array | int, relu: bool, dtype: DType) -> Array:
-    """`saturate(relu(REQ(sums)))`: two roundings (tiu.md). A shift below 0 comes first and wraps at 32 bits."""
+    """`saturate(relu(REQ(sums)))` with two roundings (tiu.md). A negative shift is applied first, to the left, and
+    wraps at 32 bits. Raises IllegalCommand for a multiplier above 2^31 - 1.
+    """
     if np.max(np.abs(np.asarray(multiplier, np.int64)), initial=0) >= LARGEST_MULTIPLIER:
         raise IllegalCommand("the multiplier of a channel is above 2^31 - 1; its constants are damaged")
     shift = np.asarray(shift, np.int64)
@@ -150,10 +152,10 @@ def requantise(sums: Array, multiplier: Array | int, shift: Array | int, relu: b
 
 
 def wrap(values: Array) -> Array:
-    """Integers modulo 2**32, as int32."""
+    """Reduce integers modulo 2**32, as int32."""
     return values.astype(np.int64).astype(np.int32)
 
 
 def finish_float(sums: F32Array, bias: Array | None, relu: bool) -> Array:
-    """bf16 bits of float32 sums: bias last and rounded toward zero, then relu, then half to even."""
+    """bf16 bits of float32 sums: add the bias last, rounding toward zero, then relu, then round half to even."""
     return narrow(sums if bias is None else add_toward_zero(sums, flush(bias)), relu)

@@ -1,21 +1,21 @@
-"""Sizes and addresses of all CV18xx chips (isa notes, chip.md: verified on the functional model)."""
+"""Sizes and addresses common to all CV18xx chips (isa notes, chip.md: verified on the functional model)."""
 
 from __future__ import annotations
 
 LANE_BYTES = 1 << 15
 EU_BYTES = 16
-"""A lane handles 16 bytes per cycle: 16 int8 or 8 bf16 elements."""
+"""A lane processes 16 bytes per cycle: 16 int8 or 8 bf16 elements."""
 REQUANTISE_LEAST = 16
-"""Cycles that a vector takes at least that is requantised per channel."""
+"""Minimum cycles per vector with per-channel requantization."""
 GMEM_BASE = 1 << 32
-"""What a descriptor adds to an offset in GMEM."""
+"""Constant that a descriptor adds to an offset in GMEM."""
 MEMORY_LIMIT_BYTES = 1 << 32
-"""The window behind a register; a file that asks for more is damaged."""
+"""Size of the memory window behind a base register; a file that needs more is damaged."""
 GMEM_BITS = 40
-"""Descriptor addresses have 40 bits; above them our addresses carry the base register."""
+"""Descriptor addresses have 40 bits; the base register is stored above them here."""
 BASE_REGISTERS = 8
 SHARED, WEIGHTS, PRIVATE, FIRST_IO = 0, 1, 2, 3
-"""What the runtime puts behind the base registers: registers 3..7 are inputs and outputs."""
+"""Base registers as the runtime assigns them; registers 3..7 are inputs and outputs."""
 
 
 def lane_address(lane: int, offset: int) -> int:
@@ -24,20 +24,20 @@ def lane_address(lane: int, offset: int) -> int:
 
 
 def gmem(base: int, offset: int = 0) -> int:
-    """The address of byte `offset` behind base register `base`, as DMA instructions take it."""
+    """The DMA address of byte `offset` behind base register `base`."""
     return base << GMEM_BITS | GMEM_BASE + offset
 
 
 def is_gmem(address: int) -> bool:
-    """Is this DMA address in GMEM? Local memory has plain addresses below 1 MiB."""
+    """True for a DMA address in GMEM; local memory has addresses below 1 MiB."""
     return address >= GMEM_BASE
 
 
 def split_gmem(address: int) -> tuple[int, int]:
-    """(base register, offset) of a GMEM address."""
+    """The (base register, offset) of a GMEM address."""
     return address >> GMEM_BITS, (address & ((1 << GMEM_BITS) - 1)) - GMEM_BASE
 
 
 def round_up(value: int, unit: int) -> int:
-    """The next multiple of `unit`."""
+    """The smallest multiple of `unit` that is at least `value`."""
     return -(-value // unit) * unit

@@ -1,4 +1,4 @@
-"""Table lookup, and the sum of each channel."""
+"""Table lookup, and sums over each channel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TABLE_SIZE: dict[bool, Pair] = {False: (16, 16), True: (32, 8)}
 
 
 class _WholeTensor(Tensor):
-    """A tensor of bytes or of bf16, whose flags say whether it is bf16."""
+    """Codec of a byte or bf16 tensor; its flags state whether it is bf16."""
 
     def write(self, instruction: Lookup, fields: dict[str, int]) -> None:
         super().write(instruction, fields)
@@ -36,7 +36,7 @@ class _WholeTensor(Tensor):
 
 
 class _IntegersOnly(FieldCodec):
-    """Refuses descriptors of floats."""
+    """Codec that raises IllegalCommand for float descriptors."""
 
     def write(self, instruction: Any, fields: dict[str, int]) -> None:
         pass
@@ -48,9 +48,10 @@ class _IntegersOnly(FieldCodec):
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup(ComputeInstruction):
-    """`result = table[input]`: 256 entries, the same on all lanes, at the address `table`; tensors ALIGNED.
+    """`result = table[input]`: 256 entries at the address `table`, identical in all lanes; tensors are ALIGNED.
 
-    Bytes index a table of bytes; bf16 (any 16-bit words) index by their low byte and give the 16-bit word, unchanged.
+    Bytes index a byte table. bf16 elements (any 16-bit words) index by their low byte and yield the unmodified 16-bit
+    entry.
     """
 
     stem = "lookup"

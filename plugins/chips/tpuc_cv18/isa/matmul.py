@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def split_columns(columns: int, dtype: DType, target: Target) -> Pair:
-    """(channels, width): how the vendor spreads the columns of a matrix over the lanes (chip.md)."""
+    """(channels, width): how the vendor distributes the columns of a matrix over the lanes (chip.md)."""
     unit = dtype.vector
     if columns < unit:
         return 1, columns
@@ -55,7 +55,7 @@ def split_columns(columns: int, dtype: DType, target: Target) -> Pair:
 
 
 class _Bias(FieldCodec):
-    """The address of a bias and its sign; one of floats counts as signed."""
+    """Codec of a bias address and its sign; a float bias decodes as signed."""
 
     def write(self, instruction: MatMul, fields: dict[str, int]) -> None:
         assert instruction.bias is not None
@@ -70,10 +70,10 @@ class _Bias(FieldCodec):
 class MatMul(ComputeInstruction):
     """`result[rows] = left[rows, depth] @ right[depth]`, all matrices ALIGNED, 8-bit or bf16.
 
-    A matrix of r rows is a tensor (r, channels, 1, width): column k lies in channel k // width. `left_split` and
-    `result_split` are (channels, width); `right` is split like the result. Finish: with `multiplier` the sum is
-    requantised and `bias` (an address) is int32 in 4 rows of bytes; else it is shifted and `bias` is int16 in 2 rows;
-    beside bf16 it is float32 in 2 rows of halves. `accumulate` adds the old 16-bit result << `left_shift`.
+    A matrix of r rows is a tensor (r, channels, 1, width): column k is in channel k // width. `left_split` and
+    `result_split` are (channels, width); `right` is split like the result. Epilogue: with `multiplier`, the sum is
+    requantized and `bias` (an address) is int32 in 4 rows of bytes; without it, the sum is shifted and `bias` is int16
+    in 2 rows; for bf16 it is float32 in 2 rows of halves. `accumulate` adds the old 16-bit result << `left_shift`.
     """
 
     stem = "matmul"
@@ -147,17 +147,17 @@ class MatMul(ComputeInstruction):
 
     @property
     def result_shape(self) -> Shape4:
-        """As a tensor."""
+        """Extents of the result as a tensor."""
         return (self.rows, self.result_split[0], 1, self.result_split[1])
 
     @property
     def left_shape(self) -> Shape4:
-        """As a tensor."""
+        """Extents of the left matrix as a tensor."""
         return (self.rows, self.left_split[0], 1, self.left_split[1])
 
     @property
     def right_shape(self) -> Shape4:
-        """As a tensor."""
+        """Extents of the right matrix as a tensor."""
         return (self.depth, self.result_split[0], 1, self.result_split[1])
 
     @property
@@ -168,12 +168,12 @@ class MatMul(ComputeInstruction):
 
     @property
     def bias_shape(self) -> Shape4:
-        """Rows of bytes, or of halves of float32."""
+        """Extents of the bias: rows of bytes, or of float32 halves."""
         return (2 if self.is_float or self.multiplier is None else 4, *self.result_shape[1:])
 
     @property
     def planes(self) -> int:
-        """Planes of the result's area."""
+        """Number of planes in the result's area."""
         if self.partial is not PartialSum.OFF:
             return sum_planes(self.result.dtype)
         return 2 if self.accumulate and not self.is_float else self.result.dtype.planes
@@ -232,7 +232,7 @@ class MatMul(ComputeInstruction):
 
     @property
     def has_signs(self) -> bool:
-        """Is an operand signed?"""
+        """True when an operand is signed."""
         bias_signed = self.bias is not None and self.bias_signed
         return self.left.dtype.signed or self.right.dtype.signed or bias_signed
 

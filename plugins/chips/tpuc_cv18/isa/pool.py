@@ -36,14 +36,14 @@ _POOL = Encoding(
 
 @dataclass(frozen=True, kw_only=True)
 class _Pool(WindowInstruction):
-    """What both kinds of pooling share: 8 bits or bf16, result and input ALIGNED; padding takes part as `pad_value`."""
+    """Base of pooling: 8 bits or bf16, result and input ALIGNED; padding takes part with `pad_value`."""
 
     input_size: Pair
-    """Height, width; N and C are the result's."""
+    """Height, width; N and C are those of the result."""
 
     @property
     def input_shape(self) -> Shape4:
-        """Of the whole input."""
+        """Extents of the input."""
         return (*self.result_shape[:2], *self.input_size)
 
     def check(self) -> None:
@@ -75,7 +75,9 @@ _EXTREME = Encoding(
 
 @dataclass(frozen=True, kw_only=True)
 class MaxPool(_Pool):
-    """The largest element under the window, in integers at least `pad_value`; use -128 for int8, 0xFF7F for bf16."""
+    """The largest element in the window; integer results are at least `pad_value`. Use -128 for int8, 0xFF7F for
+    bf16.
+    """
 
     stem = "pool.max"
     encoding = Encoding(_EXTREME, Constant(tsk_eu_typ=0))
@@ -100,7 +102,9 @@ class MaxPool(_Pool):
 
 @dataclass(frozen=True, kw_only=True)
 class MinPool(MaxPool):
-    """The smallest element under the window, in integers at most `pad_value`; use 127 for int8, 0x7F7F for bf16."""
+    """The smallest element in the window; integer results are at most `pad_value`. Use 127 for int8, 0x7F7F for
+    bf16.
+    """
 
     stem = "pool.min"
     encoding = Encoding(_EXTREME, Constant(tsk_eu_typ=3))
@@ -115,7 +119,7 @@ class MinPool(MaxPool):
 
 @dataclass(frozen=True, kw_only=True)
 class AveragePool(_Pool):
-    """`saturate((sum * factor) >> shift)`, half up; `factor` is an unsigned byte, or bf16 bits beside bf16 operands."""
+    """`saturate((sum * factor) >> shift)`, half up; `factor` is an unsigned byte, or bf16 bits for bf16 operands."""
 
     stem = "pool.average"
     encoding = Encoding(

@@ -1,4 +1,4 @@
-"""Command buffers: the CMDBUF section of a file, and the DMABUF that devices run."""
+"""Encode and decode command buffers: the CMDBUF section of a file, and the DMABUF that devices execute."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ DMABUF_MAGIC = 0xB5B5
 CPU_RECORD = struct.Struct("<IIIII8x196s")
 CPU_SYNC = 2
 GAP_BYTES = 128
-"""Zeros after every segment's compute descriptors."""
+"""Zero bytes after each segment's compute descriptors."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Commands that run until both engines are done: ids start at 1. `order` is that of the file."""
+    """Commands that run until both engines are done; ids start at 1. `order` is the file's order."""
 
     order: tuple[Command, ...]
 
@@ -107,7 +107,9 @@ def _dma_class(fields: Fields) -> type[Cv18Instruction]:
 
 
 def decode(engine: Engine, logical: bytes, target: Target) -> Command:
-    """The command of one logical descriptor; enable and end bits are not kept."""
+    """Decode the command of one logical descriptor; enable and end bits are dropped. Raises CorruptFile or
+    IllegalCommand.
+    """
     layout = target.layouts(engine)
     if len(logical) != layout.length_bytes:
         raise CorruptFile(
@@ -134,7 +136,7 @@ def _described(command: Command) -> Cv18Instruction:
 
 
 def encode_cmdbuf(commands: Iterable[Command], target: Target) -> bytes:
-    """The CMDBUF section of commands in program order."""
+    """The CMDBUF section for commands in program order."""
     parts: list[bytes] = []
     for command in commands:
         logical = encode(_described(command), command.number, command.wait, target.layouts)
@@ -143,7 +145,7 @@ def encode_cmdbuf(commands: Iterable[Command], target: Target) -> bytes:
 
 
 def decode_cmdbuf(section: bytes, target: Target) -> list[Segment]:
-    """The segments of a CMDBUF section: a new one begins where an engine's ids restart, or after a CPU record."""
+    """Decode a CMDBUF section into segments. A segment starts where an engine's ids restart, or after a CPU record."""
     segments: list[list[Command]] = [[]]
     last = dict.fromkeys(Engine, 0)
     for index, (engine, logical) in enumerate(split_cmdbuf(section, target)):
@@ -164,7 +166,7 @@ def decode_cmdbuf(section: bytes, target: Target) -> list[Segment]:
 
 
 def split_cmdbuf(section: bytes, target: Target) -> list[tuple[Engine | None, bytes]]:
-    """The records of a CMDBUF section as engine (None: CPU) and logical descriptor."""
+    """The records of a CMDBUF section, each as an engine (None: CPU) and a logical descriptor; raises CorruptFile."""
     at, records = 0, list[tuple[Engine | None, bytes]]()
     while at < len(section):
         if at + RECORD.size > len(section):
@@ -191,7 +193,9 @@ def split_cmdbuf(section: bytes, target: Target) -> list[tuple[Engine | None, by
 
 
 def encode_dmabuf(segments: Sequence[Segment], target: Target) -> bytes:
-    """The DMABUF of whole segments; base registers and clocks are left to the runtime."""
+    """The DMABUF of whole segments; the runtime fills in base registers and clocks. Raises Unsupported for a chip whose
+    DMABUF is unknown.
+    """
     _check_known(target)
     queues = {engine: [segment.stream(engine) for segment in segments] for engine in Engine}
     compute_area, dma_area, places = bytearray(), bytearray(), list[tuple[int, int]]()
@@ -224,7 +228,7 @@ def _check_known(target: Target) -> None:
 
 
 def _ended(engine: Engine, commands: Sequence[Command], target: Target) -> list[bytes]:
-    """Logical descriptors, the last one with its end bits."""
+    """Encode logical descriptors, the last one with its end bits set."""
     encoded = [command.instruction.encode(command.number, command.wait) for command in commands]
     if encoded:
         word = int.from_bytes(encoded[-1], "little")
@@ -235,7 +239,9 @@ def _ended(engine: Engine, commands: Sequence[Command], target: Target) -> list[
 
 
 def decode_dmabuf(data: bytes, target: Target) -> list[Segment]:
-    """The segments of a DMABUF; within one, compute commands come first."""
+    """Decode a DMABUF into segments; within a segment, compute commands come first. Raises CorruptFile, or Unsupported
+    for a chip whose DMABUF is unknown.
+    """
     _check_known(target)
     if len(data) < DMABUF_HEADER.size:
         raise CorruptFile(f"dmabuf of {len(data)} bytes: the header alone has {DMABUF_HEADER.size}; it is truncated")

@@ -1,4 +1,4 @@
-"""The bit layouts of both descriptors, read from a chip's `data/*.json`, and their storage form."""
+"""Load the bit layouts of both descriptors from a chip's `data/*.json`, and convert to and from the storage form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc.api.encoding import BitLayout, EncodedInstruction
 
 CHUNK_BYTES = 16
 ID_LIMIT = 0xFFFF
-"""Both engines count with 16 bits."""
+"""Largest command id: both engines count with 16 bits."""
 NUMBER = {Engine.COMPUTE: "cmd_id_tpu", Engine.DMA: "cmd_id"}
 WAIT = {Engine.COMPUTE: "cmd_id_gdma", Engine.DMA: "wait_id_tpu"}
 LAYER = {Engine.COMPUTE: "layer_info", Engine.DMA: "layer_ID"}
@@ -24,14 +24,14 @@ END: dict[Engine, dict[str, int]] = {
     Engine.COMPUTE: {"cmd_end": 1, "cmd_intr_en": 1},
     Engine.DMA: {"eod": 1, "intp_en": 1},
 }
-"""Set on the last descriptor of a segment, by the runtime or in a dmabuf."""
+"""Fields set on the last descriptor of a segment, by the runtime or in a dmabuf."""
 
 
 Layouts = Callable[[Engine], BitLayout]
 
 
 def read_layouts(package: str) -> Layouts:
-    """The bit layouts in the folder `data` of a package, read when they are asked for."""
+    """The bit layouts in the folder `data` of a package, read on demand."""
 
     @functools.cache
     def layouts(engine: Engine) -> BitLayout:
@@ -49,7 +49,7 @@ def read_layouts(package: str) -> Layouts:
 
 
 def encode(instruction: EncodedInstruction, number: int, wait: int, layouts: Layouts) -> bytes:
-    """The logical form of a descriptor."""
+    """Encode a descriptor in logical form; raises IllegalCommand for ids beyond 16 bits."""
     if not 0 < number <= ID_LIMIT or not 0 <= wait <= ID_LIMIT:
         raise IllegalCommand(
             f"{instruction.mnemonic()}: id {number} waiting for {wait}: ids have 16 bits; split the program into "
@@ -62,7 +62,7 @@ def encode(instruction: EncodedInstruction, number: int, wait: int, layouts: Lay
 
 
 def to_storage(logical: bytes) -> bytes:
-    """A compute descriptor as a dmabuf holds it: chunk numbers in, first and last chunk exchanged."""
+    """Convert a compute descriptor to the form in a dmabuf: number its chunks, and swap the first and last chunk."""
     chunks = [bytearray(logical[at : at + CHUNK_BYTES]) for at in range(0, len(logical), CHUNK_BYTES)]
     for number, chunk in enumerate(chunks):
         chunk[-1] |= number << 4
@@ -70,7 +70,9 @@ def to_storage(logical: bytes) -> bytes:
 
 
 def from_storage(stored: bytes, layout: BitLayout) -> bytes:
-    """The logical form of a stored compute descriptor: chunks have the numbers that an untouched one has."""
+    """Convert a stored compute descriptor to its logical form, in which the chunk numbers have their reset values;
+    raises CorruptFile for wrong numbers.
+    """
     untouched = layout.pack({})
     chunks = [bytearray(stored[at : at + CHUNK_BYTES]) for at in range(0, len(stored), CHUNK_BYTES)]
     chunks[0], chunks[-1] = chunks[-1], chunks[0]

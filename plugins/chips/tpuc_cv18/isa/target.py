@@ -1,4 +1,4 @@
-"""Differences between the CV18xx chips."""
+"""Parameters in which the CV18xx chips differ."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tpuc_cv18.isa.geometry import LANE_BYTES
 from tpuc_cv18.isa.tables import Layouts
 
 FAMILY = "cv18"
-"""Whose tables and functions serve all chips, beside their own."""
+"""Name of the family whose tables and functions apply to all its chips, in addition to their own."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A timing model. `note`: how well its figures are known. `is_measured`: fits of a real chip where there are any,
-    else the rules of the vendor's estimator, with memory as fast as `ddr_bytes_per_second`. `counts_starts`: do
-    transfers have start-up cycles, which those rules lack? `is_planned`: are plans compared in it?
+    """A timing model. `note` states how certain its figures are. `is_measured`: fitted to a real chip where data
+    exists; otherwise the rules of the vendor's estimator, with a memory bandwidth of `ddr_bytes_per_second`.
+    `counts_starts`: transfers have start-up cycles, which those rules omit. `is_planned`: plans are compared in this
+    model.
     """
 
     note: str
@@ -32,21 +33,19 @@ class Profile:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """One chip. `layouts`: the bit layouts of its descriptors. `record_magic` begins every record of a command buffer,
-    `number` stands in the header of a DMA buffer; None: such a buffer is not known.
+    """One chip. `layouts`: the bit layouts of its descriptors. `record_magic` starts each record of a command buffer;
+    `number` is in the header of a DMA buffer, None where that format is unknown.
 
-    `largest_insert`: how many zeros may stand between elements of an input or taps of a kernel. `largest_stride` of
-    windows. `clock_hz`: of the
-    vendor's cycle estimator. `profiles`: its timing models by name, the default first.
+    `largest_insert`: the most zeros between input elements or kernel taps. `largest_stride`: of windows. `clock_hz`:
+    the clock in the vendor's cycle estimator. `profiles`: its timing models by name, the default first.
+    `frame_alignment`: alignment of image rows and planes in camera memory. `gmem_start`: the first GMEM address in
+    descriptors.
 
-    `frame_alignment`: where its camera hardware begins rows and planes of images.
-
-    `gmem_start`: the first address in GMEM as descriptors say it. `has_channel_sums`: does it add up the elements of
-    channels? `has_comparisons`: does it know the smallest element of a window, and which of two is the larger?
-    `has_lookup_bit`: is a look-up said by a bit of its own, rather than by its code alone? `has_float_pads`: has the
-    padding of floats a field of its own, rather than that of integers? `dilates_per_channel`: does it heed the dilation
-    of a depthwise convolution that is requantised per channel? `converts_below`: larger floats become 0 when they are
-    made bytes; None: they saturate.
+    `has_channel_sums`: has the ChannelSum command. `has_comparisons`: has MinPool and GREATER_EQUAL. `has_lookup_bit`:
+    a dedicated bit marks table lookups, instead of only the operation code. `has_float_pads`: float padding has its own
+    field, instead of sharing that of integers. `dilates_per_channel`: supports dilation in a depthwise convolution with
+    per-channel requantization. `converts_below`: floats of at least this magnitude become 0 when converted to bytes;
+    None: they saturate.
     """
 
     name: str
@@ -69,21 +68,21 @@ class Target:
 
     @property
     def lmem_bytes(self) -> int:
-        """All lanes together."""
+        """Bytes of all lanes together."""
         return self.lanes * LANE_BYTES
 
     @property
     def profile(self) -> Profile:
-        """The timing model that is the default."""
+        """The default timing model."""
         return next(iter(self.profiles.values()))
 
     @property
     def bytes_per_cycle(self) -> float:
-        """What memory delivers."""
+        """Memory bandwidth per clock cycle."""
         return self.profile.ddr_bytes_per_second / self.clock_hz
 
     def groups_of(self, channels: int) -> int:
-        """How often `channels` that begin in lane 0 go around the lanes."""
+        """Number of channel groups for `channels` channels that start in lane 0."""
         return -(-channels // self.lanes)
 
 
@@ -92,4 +91,4 @@ def _no_layouts(engine: Engine) -> BitLayout:
 
 
 NO_CHIP = Target("no chip", lanes=0, clock_hz=0, record_magic=0, number=None, layouts=_no_layouts)
-"""Of an instruction that no assembler has recorded yet."""
+"""Target of an instruction that no assembler has recorded yet."""

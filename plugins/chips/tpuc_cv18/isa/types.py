@@ -1,4 +1,4 @@
-"""Element types, operands, and layouts for authors of kernels. Strides are in bytes."""
+"""Element types, operands and layouts for kernel authors. Strides are in bytes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tpuc_cv18.isa.target import Target
 Array = npt.NDArray[Any]
 Shape4 = tuple[int, int, int, int]
 Strides = tuple[int, int, int, int]
-"""N, C, H, W in bytes; C is the step from one group of channels, one a lane, to the next. 0 repeats an element."""
+"""N, C, H, W strides in bytes. C is the step from one group of channels (one per lane) to the next; 0 broadcasts."""
 Pair = tuple[int, int]
 NEAR_MASK = 0xFFFF
-"""Right and third operands have 16-bit addresses: within the pair of lanes where the result starts."""
+"""Right and third operands have 16-bit addresses, which reach the pair of lanes where the result starts."""
 
 
 class DType(enum.Enum):
@@ -33,17 +33,17 @@ class DType(enum.Enum):
 
     def __init__(self, size: int, planes: int, signed: bool) -> None:
         self.bytes = size
-        """Bytes of one element in one plane; 16-bit integers lie in two planes of bytes."""
+        """Bytes of one element in one plane; 16-bit integers are stored as two byte planes."""
         self.planes = planes
-        """Planes of one tensor, the lowest byte first."""
+        """Number of planes, least significant byte first."""
         self.signed = signed
-        """Can it hold negative values?"""
+        """The type holds negative values."""
         self.vector = EU_BYTES // size
         """Elements per lane and cycle."""
 
     @property
     def is_float(self) -> bool:
-        """Is it bf16?"""
+        """True for bf16."""
         return self is DType.BF16
 
     @property
@@ -65,7 +65,7 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
 
 
 def dtype_of(is_float: int, is_byte: int, is_signed: int) -> DType:
-    """The type that the flags of a compute descriptor name."""
+    """The type for the flags of a compute descriptor."""
     if is_float:
         return DType.BF16
     if is_byte:
@@ -74,7 +74,7 @@ def dtype_of(is_float: int, is_byte: int, is_signed: int) -> DType:
 
 
 class Layout(enum.IntEnum):
-    """Where the elements of a tensor lie in a lane; the value is the `short_*_str` code."""
+    """Placement of a tensor's elements in a lane; the value is the `short_*_str` code."""
 
     ALIGNED = 0
     """Each group of channels starts on a 16-byte boundary."""
@@ -93,13 +93,13 @@ class Scalar:
 
     @classmethod
     def of(cls, value: float, dtype: DType) -> Scalar:
-        """The immediate for `value`; bf16 rounds half to even, what is beyond becomes the largest of its sign."""
+        """Encode `value` as an immediate. bf16 rounds half to even and saturates at the largest number of its sign."""
         if dtype.is_float:
             return cls(bf16_bits(value), dtype)
         return cls(int(value) & ((1 << 8 * dtype.planes) - 1), dtype)
 
     def value(self) -> Array:
-        """A 0-d array of the operand type; bf16 as bits."""
+        """The value as a 0-d array of the operand's type; bf16 as bits."""
         return np.array(self.bits & ((1 << 8 * self.dtype.numpy.itemsize) - 1), f"u{self.dtype.numpy.itemsize}").view(
             self.dtype.numpy
         )
@@ -110,7 +110,9 @@ class Scalar:
 
 
 def bf16_bits(value: float) -> int:
-    """The bf16 pattern nearest to `value`, half to even; overflow gives the largest of its sign, NaN 0x7F7F."""
+    """The bf16 pattern nearest to `value`, half to even; overflow saturates at the largest number of its sign, NaN
+    gives 0x7F7F.
+    """
     with np.errstate(over="ignore"):
         bits = int(np.array(value, np.float32).view(np.uint32)[()])
     if bits & 0x7FFFFFFF > 0x7F800000:
@@ -126,10 +128,10 @@ def bf16_value(bits: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor in local memory: `address` = lane * 0x8000 + offset; `layout` a code or explicit byte strides.
+    """A tensor in local memory: `address` is lane * 0x8000 + offset; `layout` is a code or explicit byte strides.
 
-    `plane_step`: bytes from one byte plane of a 16-bit integer, or of 32-bit partial sums, to the next; 0 means right
-    behind each other (batches * batch stride).
+    `plane_step`: distance in bytes between the byte planes of a 16-bit integer or of 32-bit partial sums; 0 means
+    adjacent planes (batches * batch stride).
     """
 
     address: int
@@ -144,21 +146,21 @@ class Operand:
 
     @property
     def offset(self) -> int:
-        """Byte offset, the same in all lanes."""
+        """The byte offset, equal in all lanes."""
         return self.address % LANE_BYTES
 
     def strides(self, shape: Shape4, target: Target) -> Strides:
-        """Byte strides for a tensor of `shape`; C is per group of channels."""
+        """Byte strides for a tensor of `shape`; the C stride is per group of channels."""
         if isinstance(self.layout, Layout):
             return natural_strides(target, shape, self.dtype.bytes, self.layout)
         return self.layout
 
     def step(self, shape: Shape4, target: Target) -> int:
-        """Bytes between planes."""
+        """Distance between planes in bytes."""
         return self.plane_step or shape[0] * self.strides(shape, target)[0]
 
     def regions(self, shape: Shape4, target: Target, planes: int = 0) -> list[Region]:
-        """The bytes of a tensor of `shape`: its span in every lane that it uses, plane by plane."""
+        """The regions of a tensor of `shape`, plane by plane: its span in every lane it uses."""
         strides, step = self.strides(shape, target), self.step(shape, target)
         return [
             lane_region(target, self.lane, self.offset + plane * step, shape, strides, self.dtype.bytes)
@@ -172,11 +174,11 @@ class Operand:
 
 
 Source = Operand | Scalar
-"""What a right operand may be: a tensor or an immediate."""
+"""A tensor or an immediate, which a right operand accepts."""
 
 
 def natural_strides(target: Target, shape: Shape4, item_bytes: int, layout: Layout = Layout.ALIGNED) -> Strides:
-    """Byte strides that a layout code stands for (chip.md, "LMEM tensor layout")."""
+    """The byte strides of a layout code (chip.md, "LMEM tensor layout")."""
     _, c, h, w = shape
     groups = target.groups_of(c)
     if layout is Layout.CHANNEL:
@@ -199,11 +201,11 @@ def lane_region(target: Target, lane: int, offset: int, shape: Shape4, strides: 
 
 
 def format_address(address: int) -> str:
-    """`3:0x100` for byte 0x100 of lane 3, `0x100` in lane 0."""
+    """Format an address: `3:0x100` for byte 0x100 of lane 3, `0x100` for lane 0."""
     lane, offset = divmod(address, LANE_BYTES)
     return f"{lane}:{offset:#x}" if lane else f"{offset:#x}"
 
 
 def format_layout(layout: Layout | Strides) -> str:
-    """`compact`, or `strides 60,30,6,1`."""
+    """Format a layout: `compact`, or `strides 60,30,6,1`."""
     return layout.name.lower() if isinstance(layout, Layout) else "strides " + ",".join(map(str, layout))

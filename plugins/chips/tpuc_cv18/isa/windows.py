@@ -1,4 +1,4 @@
-"""Encode sliding windows of convolution and pooling, and sum bf16 in order."""
+"""Encode the sliding windows of convolution and pooling, and accumulate bf16 in order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tpuc_cv18.isa.types import Array, DType, Operand, Pair, Scalar, Shape4
 
 @dataclass(frozen=True)
 class Window(SlidingWindow):
-    """Every input row and column is followed by `insert` elements, the last by `insert_last`."""
+    """A sliding window. Each input row and column is followed by `insert` elements, the last one by `insert_last`."""
 
     def check(self, mnemonic: str, input_size: Pair, output_size: Pair) -> None:
-        """Refuse an output size other than the whole that the padded input gives."""
+        """Raise IllegalCommand unless the output size matches the padded input."""
         if min(self.kernel) < 1 or min(self.stride) < 1:
             raise IllegalCommand(f"{mnemonic}: kernel {self.kernel} stride {self.stride}: both must be at least 1")
         for name, have, want, stride, extent in self.axes(input_size, output_size):
@@ -34,7 +34,9 @@ class Window(SlidingWindow):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowInstruction(ComputeInstruction):
-    """What instructions with a sliding window share. `pad_value` stands beyond the border and for inserted elements."""
+    """Attributes and encoding common to commands with a sliding window. `pad_value` fills the border and inserted
+    elements.
+    """
 
     window_encoding: ClassVar[Encoding] = Encoding(
         extents("kernel", "opd1", "hw"),
@@ -73,7 +75,9 @@ def pad_array(value: int, dtype: DType) -> Array:
 
 
 def convolve_ordered(x: Array, weight: Array, window: Window, output: Shape4, start: Array | None) -> F32Array:
-    """Sums of bf16 patterns in float32, every output added up in order of kh, kw, ic; continues from `start`."""
+    """Convolve bf16 patterns with float32 sums, accumulating each output in the order kh, kw, ic; continues from
+    `start`.
+    """
     n, oc, oh, ow = output
     factors, values = widen(weight), widen(x)
     result = np.empty((n, oc, oh, ow), np.float32)

@@ -1,1 +1,1 @@
-"""`run.cpp` and `run.py` on the vendor's runtime of CV18xx, for deployment folders."""
+"""`run.cpp` and `run.py` for deployment folders, using the vendor's CV18xx runtime."""
