@@ -146,6 +146,12 @@ class FunctionChip(Chip):
     """Alignment of every buffer, in bytes."""
     keeps_integers: bool = False
     """Do inputs and outputs that are quantized integers in the network's file stay so, unless floats are asked for?"""
+    layouts: tuple[str, ...] = ()
+    """Frameworks whose tools take the folder if `for_layout` was told so."""
+
+    def for_layout(self, layout: str) -> FunctionChip:
+        """The chip that writes folders for one of its `layouts`."""
+        raise NotImplementedError
 
     @abstractmethod
     def strides(self, type: TensorType, at_border: bool) -> tuple[int, ...]:

@@ -43,6 +43,7 @@ class Choices:
     cpu_ops: tuple[str, ...]
     input_layout: str | None
     pools: PoolChoice
+    layout: str | None
     work_dir: Path | None
     memory_plan: Path | None
     report_path: Path | None
@@ -62,6 +63,7 @@ class Choices:
             cpu_ops=self.cpu_ops,
             input_layout=self.input_layout,
             pools=self.pools,
+            layout=self.layout,
         )
 
     def check_outputs(self, *files: Path | None) -> None:
@@ -88,6 +90,11 @@ SECTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
         runtime_option,
         click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report as JSON."),
         bundle_option,
+        click.option(
+            "--layout",
+            metavar="NAME",
+            help="Write the folder of C for the tools of a framework: zephyr, arduino, esp-idf.",
+        ),
         click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here."),
     ),
     "Network": (labels_option,),

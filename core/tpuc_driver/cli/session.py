@@ -38,6 +38,7 @@ def open_session(
     input_layout: str | None = None,
     trust: bool = False,
     pools: PoolChoice | None = None,
+    layout: str | None = None,
 ) -> Session:
     """A session with the user's choices; raises UsageError when the chip lacks the mode."""
     from tpuc_driver.session import Session
@@ -59,6 +60,7 @@ def open_session(
         trust=trust,
         targets=pools.targets if pools is not None else (),
         pools=pools.options if pools is not None else None,
+        layout=layout,
         pipelines=app.pipelines,
         progress=app.progress,
         log=app.log,

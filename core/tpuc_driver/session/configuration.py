@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tpuc.api.chip import FLOAT_MODES, Chip
+from tpuc.api.function import FunctionChip
 from tpuc.errors import UsageError
 from tpuc.files import file_stem, weights_beside
 from tpuc.ir import Module
@@ -90,12 +91,16 @@ def chosen_chip(
     runtime_version: str | None = None,
     symmetric_divisor: int | None = None,
     cpu_ops: Sequence[str] = (),
+    layout: str | None = None,
 ) -> Chip:
-    """An installed chip for a runtime, with another divisor of signed symmetric scales if one is given.
+    """An installed chip for a runtime and a layout of its folder, with another divisor of signed symmetric scales if
+    one is given.
 
-    Raises UsageError for a mode or a processor op that the chip does not have.
+    Raises UsageError for a mode, a processor op or a layout that the chip does not have.
     """
     chip: Chip = registry.get("tpuc.chips", name)
+    if layout is not None:
+        chip = _laid_out(chip, layout)
     if runtime_version is not None:
         chip = chip.for_runtime(runtime_version)
     if symmetric_divisor is not None:
@@ -104,6 +109,15 @@ def chosen_chip(
     check_mode(chip, mode)
     check_cpu_ops(registry, chip.description, cpu_ops)
     return chip
+
+
+def _laid_out(chip: Chip, layout: str) -> Chip:
+    name = chip.description.name
+    if not isinstance(chip, FunctionChip) or not chip.layouts:
+        raise UsageError(f"chip '{name}' does not write folders for firmware frameworks; leave out --layout.")
+    if layout not in chip.layouts:
+        raise UsageError(f"chip '{name}' has no layout '{layout}'; choose one of {', '.join(chip.layouts)}.")
+    return chip.for_layout(layout)
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ class Session:
     is the level of planning local memory, 1 to 3; `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`,
     where their shapes do not. `runtime_version` is that of the runtime which is to take the file.
     `cpu_ops` names the ops of TOP, or `all`, that the chip's runtime may compute on the processor.
-    `targets` and `pools` are for chips of functions: who runs the network, and memory pools by the options of the
-    command line that describe them. `trust` vouches for
+    `targets`, `pools` and `layout` are for chips of functions: who runs the network, memory pools by the options of the
+    command line that describe them, and the firmware framework that takes the folder. `trust` vouches for
     code in compiled files that another installation wrote. Raises UsageError for a mode that the chip does not have.
     """
 
@@ -80,6 +80,7 @@ class Session:
         trust: bool = False,
         targets: Sequence[str] = (),
         pools: Mapping[str, str] | None = None,
+        layout: str | None = None,
         pipelines: Pipelines = PIPELINES,
         progress: Progress = unseen,
         log: Callable[[str], None] = silent,
@@ -95,6 +96,7 @@ class Session:
                 runtime_version=runtime_version,
                 symmetric_divisor=symmetric_divisor,
                 cpu_ops=cpu_ops,
+                layout=layout,
             )
         self.configuration = Configuration(
             registry,

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from tpuc.api import FunctionProgram
 
+SOURCE, EXTRAS, MAIN = "src/", "extras/", "main.c"
+"""Folders of layouts, and the program that runs a network on the machine that compiled it."""
+
 
 def sources(identifier: str) -> tuple[str, ...]:
     """What is compiled for a network."""
@@ -15,19 +18,21 @@ def sources(identifier: str) -> tuple[str, ...]:
 def build_files(program: FunctionProgram) -> Mapping[str, str]:
     """By their names; the folder is a project of its own, and a library of others."""
     return {
-        "Makefile": _makefile(program.identifier),
+        "Makefile": makefile(program.identifier),
         "CMakeLists.txt": _cmake(program.identifier),
-        "library.properties": _arduino(program.identifier),
+        "library.properties": arduino_properties(program),
         "zephyr/module.yml": f"name: {program.identifier}\nbuild:\n  cmake: .\n",
     }
 
 
-def _makefile(name: str) -> str:
-    objects = " ".join(source.replace(".c", ".o") for source in (*sources(name), "main.c"))
+def makefile(name: str, source: str = "") -> str:
+    """Of the program; `source` is the folder of the library if it is another one."""
+    objects = " ".join(file.replace(".c", ".o") for file in (*sources(name), MAIN))
+    path = f"CPPFLAGS += -I{source.removesuffix('/')}\nVPATH = {source.removesuffix('/')}\n" if source else ""
     return f"""\
 CFLAGS ?= -O3
 DIALECT = -std=c99 -Wall -Wextra -pedantic
-LDLIBS += -lm
+{path}LDLIBS += -lm
 
 {name}: {objects}
 \t$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -83,9 +88,11 @@ endif()
 """
 
 
-def _arduino(name: str) -> str:
+def arduino_properties(program: FunctionProgram) -> str:
+    """`library.properties`; the names of libraries begin with a letter."""
+    name = program.identifier
     return f"""\
-name={name}
+name={name if name[0].isalpha() else f"tpuc{name}"}
 version=1.0.0
 author=tpuc
 maintainer=tpuc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,15 @@ class HostC(FunctionChip):
 
     description = DESCRIPTION
     keeps_integers = True
+    layouts = ("arduino", "esp-idf", "zephyr")
+    layout = ""
+    """The framework that the folder is for; empty: a project of make and CMake."""
+
+    def for_layout(self, layout: str) -> HostC:
+        """See FunctionChip."""
+        other = copy.copy(self)
+        other.layout = layout
+        return other
 
     def strides(self, type: TensorType, at_border: bool) -> tuple[int, ...]:
         """Rows as the network has them, but images inside it as batch, row, column, channel."""
@@ -42,7 +52,7 @@ class HostC(FunctionChip):
         from tpuc_c.project import project_files
         from tpuc_c.storage import packed
 
-        data = packed(project_files(program))
+        data = packed(project_files(program, self.layout))
         remember_written(data)
         return data
 

@@ -11,12 +11,16 @@ from typing import Any, cast
 
 from tpuc.api import F32, CorruptFile, ElementType, ScalarType, TensorInfo, TensorType, Uniform, numpy_dtype
 
+from tpuc_c.build_files import EXTRAS, MAIN, SOURCE, sources
 from tpuc_c.text import c_type
 
 DESCRIPTION = "metadata.json"
 VERSION = 1
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,95}")
-FILE_NAME = re.compile(r"(?:zephyr/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,90}")
+FILE_NAME = re.compile(
+    r"(?:zephyr/|src/|extras/|(?:examples|samples)/[A-Za-z0-9_]{1,24}/(?:src/|main/)?)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,90}"
+)
+"""Files of any layout."""
 MOST_BYTES = 1 << 40
 """That a description may state of any size."""
 MOST_DIMENSIONS = 16
@@ -33,6 +37,14 @@ class Described:
     outputs: tuple[TensorInfo, ...]
     workspace_bytes: int
     parameter_bytes: int
+    folder: str
+    """Of the source, with a slash behind it; empty where nothing is in folders."""
+
+    @property
+    def program_files(self) -> tuple[str, ...]:
+        """What is compiled to run the network here; its headers are beside it."""
+        library = tuple(f"{self.folder}{name}" for name in sources(self.identifier))
+        return (*library, f"{EXTRAS if self.folder else ''}{MAIN}")
 
 
 def description_of(fields: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
@@ -54,13 +66,17 @@ def read_description(files: Mapping[str, bytes], source: str) -> Described:
     identifier = fields.get("identifier")
     if not isinstance(identifier, str) or not IDENTIFIER.fullmatch(identifier):
         raise CorruptFile(f"{source}: {DESCRIPTION} names the network with no word of C; compile it again")
-    needed = (*_names(fields, source), f"{identifier}_lib0.c", f"{identifier}_operators.c", "main.c")
-    missing = [name for name in needed if name not in files]
+    names = _names(fields, source)
+    inputs, outputs = (_tensors(fields.get(kind), source) for kind in ("inputs", "outputs"))
+    workspace, parameters = (
+        _whole(fields.get(name), 0, MOST_BYTES, source) for name in ("workspace_bytes", "parameter_bytes")
+    )
+    folder = SOURCE if f"{SOURCE}{sources(identifier)[0]}" in files else ""
+    described = Described(identifier, inputs, outputs, workspace, parameters, folder)
+    missing = [name for name in (*names, *described.program_files) if name not in files]
     if missing:
         raise CorruptFile(f"{source}: {missing[0]} is missing; compile it again")
-    inputs, outputs = (_tensors(fields.get(kind), source) for kind in ("inputs", "outputs"))
-    sizes = [_whole(fields.get(name), 0, MOST_BYTES, source) for name in ("workspace_bytes", "parameter_bytes")]
-    return Described(identifier, inputs, outputs, *sizes)
+    return described
 
 
 def _damaged(source: str) -> CorruptFile:

@@ -34,7 +34,6 @@ from tpuc.api import (
 )
 from tpuc_driver.api.host import is_written_here
 
-from tpuc_c.build_files import sources
 from tpuc_c.confinement import COMPILERS, Limits, compiler, confined
 from tpuc_c.description import Described, read_description
 from tpuc_c.storage import unpacked
@@ -132,10 +131,12 @@ class CompiledProgram(LoadedModel):
             limits = Limits(memory, FOREIGN_SECONDS + seconds, 64 * MEGABYTE + 4 * self.size_bytes)
         folder = Path(tempfile.mkdtemp(prefix="tpuc-c-")).resolve()
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        built = self.description.program_files
         for name, content in self.files.items():
-            if "/" not in name:  # what is in folders is for other builds
-                (folder / name).write_bytes(content)
-        names = [f"./{name}" for name in (*sources(self.description.identifier), "main.c")]
+            inside = name.removeprefix(self.description.folder)
+            if "/" not in inside or name in built:  # what is in other folders is for other builds
+                (folder / Path(name).name).write_bytes(content)
+        names = [f"./{Path(name).name}" for name in built]
         command = [found, *FLAGS, "-o", "./network", *names, "-lm"]
         path = os.pathsep.join((str(Path(found).parent), os.defpath))
         with (folder / "messages").open("w+b") as messages:
@@ -161,7 +162,8 @@ class CompiledProgram(LoadedModel):
 
     def disassemble(self) -> str:
         """The operators as they stand in the source."""
-        return self.files[f"{self.description.identifier}_operators.c"].decode("utf-8", "replace")
+        where = f"{self.description.folder}{self.description.identifier}_operators.c"
+        return self.files[where].decode("utf-8", "replace")
 
     @property
     def memory(self) -> Mapping[str, int]:

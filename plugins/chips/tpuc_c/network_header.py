@@ -17,9 +17,20 @@ def network_header(program: FunctionProgram) -> str:
     return "\n".join(_lines(program)) + "\n"
 
 
+def end_names(program: FunctionProgram) -> list[str]:
+    """The C names of all inputs, then of all outputs."""
+    model = program.identifier
+    return _names([*program.inputs, *program.outputs], {model, f"{model}_run"})
+
+
+def example_name(program: FunctionProgram) -> str:
+    """Of the folder with an example; paths in archives have at most 100 letters."""
+    return program.identifier[:24]
+
+
 def _lines(program: FunctionProgram) -> Iterator[str]:
     model, guard = program.identifier, f"{program.identifier.upper()}_NETWORK_H"
-    names = _names([*program.inputs, *program.outputs], {model, f"{model}_run"})
+    names = end_names(program)
     inputs, outputs = names[: len(program.inputs)], names[len(program.inputs) :]
     yield f"/* The network '{_plain(program.name)}' for applications in C and C++. */"
     yield f"#ifndef {guard}"
@@ -34,8 +45,8 @@ def _lines(program: FunctionProgram) -> Iterator[str]:
     yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif")
     yield ""
     parameters = [
-        *(f"const {_type(info)}* {name}" for info, name in zip(program.inputs, inputs, strict=True)),
-        *(f"{_type(info)}* {name}" for info, name in zip(program.outputs, outputs, strict=True)),
+        *(f"const {element_type(info)}* {name}" for info, name in zip(program.inputs, inputs, strict=True)),
+        *(f"{element_type(info)}* {name}" for info, name in zip(program.outputs, outputs, strict=True)),
         "const TVMContext* context",
     ]
     yield "/* Runs it once: 0, or what failed. Without pools of its own the application gives NULL as context. */"
@@ -74,7 +85,8 @@ def _meaning(info: TensorInfo) -> str:
     return ": value = (stored - ZERO_POINT) * SCALE" if is_stored else ""
 
 
-def _type(info: TensorInfo) -> str:
+def element_type(info: TensorInfo) -> str:
+    """The C type of an input's or output's elements."""
     found = c_type(TensorType(info.shape, info.element).storage)
     assert found is not None, "such a tensor is no input or output of a function"
     return found

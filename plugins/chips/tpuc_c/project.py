@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tpuc.api import FunctionCall, FunctionProgram
 
-from tpuc_c.build_files import build_files
 from tpuc_c.description import DESCRIPTION, description_of, tensor_to_json
+from tpuc_c.layouts import arranged
 from tpuc_c.network_header import network_header
 from tpuc_c.text import C_TYPES, c_type
 
@@ -16,14 +16,13 @@ LIBRARY = Path(__file__).with_name("library")
 BASE = "tpuc_math.h"
 
 
-def project_files(program: FunctionProgram) -> dict[str, bytes]:
-    """Every file by its name."""
+def project_files(program: FunctionProgram, layout: str = "") -> dict[str, bytes]:
+    """Every file by its path, as a framework wants them or as a project of their own."""
     headers = sorted({BASE, *(name for call in program.calls for name in call.routine.library)})
-    files = {name: text.encode("utf-8") for name, text in program.files.items()}
-    files |= {name: (LIBRARY / name).read_bytes() for name in headers}
-    files[f"{program.identifier}_operators.c"] = "\n".join(_operators(program, headers)).encode("utf-8") + b"\n"
-    files[f"{program.identifier}_network.h"] = network_header(program).encode("utf-8")
-    files |= {name: text.encode("utf-8") for name, text in build_files(program).items()}
+    code = dict(program.files) | {name: (LIBRARY / name).read_text(encoding="utf-8") for name in headers}
+    code[f"{program.identifier}_operators.c"] = "\n".join(_operators(program, headers)) + "\n"
+    code[f"{program.identifier}_network.h"] = network_header(program)
+    files = {name: text.encode("utf-8") for name, text in arranged(layout, program, code).items()}
     fields = {
         "name": program.name,
         "identifier": program.identifier,

@@ -70,7 +70,8 @@ def _octal(digits: bytes) -> int | None:
 def _is_plain(folder: Path, name: str) -> bool:
     """Is it a file, and no link on the way to it?"""
     path = folder / name
-    return path.is_file() and not path.is_symlink() and not (path.parent != folder and path.parent.is_symlink())
+    between = [parent for parent in path.parents if parent.is_relative_to(folder) and parent != folder]
+    return path.is_file() and not any(one.is_symlink() for one in (path, *between))
 
 
 def archived(folder: Path) -> bytes:

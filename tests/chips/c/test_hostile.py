@@ -116,7 +116,7 @@ def test_every_word_of_an_archive_is_checked(sound: dict[str, bytes]) -> None:
         assert meta != sound["metadata.json"], old
         with pytest.raises(TpucError, match=sentence):
             run_on_zeros(packed({**sound, "metadata.json": meta}))
-    for name in ("../x", "a/b", "-o", "zephyr/../x", "zephyr/zephyr/x", "zephyr/"):
+    for name in ("../x", "a/b", "-o", "zephyr/../x", "zephyr/zephyr/x", "zephyr/", "src/../x", "examples/a/b/c"):
         with pytest.raises(TpucError, match="is no plain file; compile it again"):
             CHIP.load(hostile.made({**sound, name: b""}))
     with pytest.raises(TpucError, match=r"or 'main\.c' twice; compile it again"):
