@@ -60,6 +60,7 @@ def test_onnx_operators(name: str) -> None:
     ("section", "domain"),
     [
         ("onnxruntime", "com.microsoft"),
+        ("scikit-learn", "ai.onnx.ml"),
         ("qonnx", "qonnx.custom_op.general"),
         ("qonnx", "onnx.brevitas"),
         ("qonnx", "finn.custom_op.general"),

@@ -15,6 +15,7 @@ from tpuc_onnx.contributed import CONTRIBUTED
 from tpuc_onnx.dynamic import centred_name, is_quantised_as_it_comes
 from tpuc_onnx.graph import Graph, GraphNode, foreign_node
 from tpuc_onnx.grids import affine_grid
+from tpuc_onnx.learned import LEARNED
 from tpuc_onnx.qlinear import QLINEAR, WINDOW, to_float
 from tpuc_onnx.recurrence import unroll
 from tpuc_onnx.reductions import reduce_log_sum, reduce_log_sum_exp, reduce_sum_square
@@ -270,6 +271,7 @@ def tensor_scatter(script: Script) -> None:
 REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
     **ATTENTION,
     **CONTRIBUTED,
+    **LEARNED,
     **QLINEAR,
     **SEQUENCES,
     "AffineGrid": affine_grid,

@@ -1,0 +1,217 @@
+"""Trees of decisions (ai.onnx.ml), in products: which decisions are true, which leaf they lead to, what it says.
+
+The decisions of all trees are compared at once. A leaf is reached where as many decisions on its path are true, less
+those that should be false and are true, as should be: counts are exact in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+from tpuc_ops.arrays import Array
+
+from tpuc_onnx.decisions import attribute, both, decided, decided_by_one, floats, labels_of, transformed
+from tpuc_onnx.script import Script
+
+_COMPARED = {
+    "BRANCH_EQ": "Equal",
+    "BRANCH_GT": "Greater",
+    "BRANCH_GTE": "GreaterOrEqual",
+    "BRANCH_LEQ": "LessOrEqual",
+    "BRANCH_LT": "Less",
+}
+_MOST = 1 << 24
+"""Numbers of the matrix from decisions to leaves, padded to the largest tree."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The places of its decisions among all nodes, and for each leaf its place and the path: decision and outcome."""
+
+    decisions: Sequence[int]
+    leaves: Sequence[tuple[int, Sequence[tuple[int, bool]]]]
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Nodes of all trees as the attributes of the operator list them."""
+
+    attributes: Mapping[str, Any]
+    trees: Sequence[Tree]
+    places: Mapping[tuple[int, int], int]
+    """Of a node by its tree and its number."""
+
+
+def read(attributes: Mapping[str, Any]) -> Ensemble:
+    """The trees in the order of their first node."""
+    numbers = list(zip(attributes["nodes_treeids"], attributes["nodes_nodeids"], strict=True))
+    places = {(int(tree), int(node)): index for index, (tree, node) in enumerate(numbers)}
+    roots: dict[int, int] = {}
+    for index, (tree, _) in enumerate(numbers):
+        roots.setdefault(int(tree), index)
+    return Ensemble(attributes, [_tree(attributes, places, tree, root) for tree, root in roots.items()], places)
+
+
+def _tree(attributes: Mapping[str, Any], places: Mapping[tuple[int, int], int], tree: int, root: int) -> Tree:
+    decisions: list[int] = []
+    leaves: list[tuple[int, Sequence[tuple[int, bool]]]] = []
+    left: list[tuple[int, tuple[tuple[int, bool], ...]]] = [(root, ())]
+    while left:
+        index, path = left.pop()
+        if attributes["nodes_modes"][index] == "LEAF":
+            leaves.append((index, path))
+            continue
+        number = len(decisions)
+        decisions.append(index)
+        for name, outcome in (("nodes_falsenodeids", False), ("nodes_truenodeids", True)):
+            left.append((places[tree, int(attributes[name][index])], (*path, (number, outcome))))
+    return Tree(decisions, leaves)
+
+
+def _reached(script: Script, ensemble: Ensemble) -> str:
+    """1 for the leaf that each tree leads to, `[trees, n, leaves]`."""
+    trees = ensemble.trees
+    width = max(1, *(len(tree.decisions) for tree in trees))
+    most = max(len(tree.leaves) for tree in trees)
+    if len(trees) * width * most > _MOST:
+        raise script.refused(
+            f"its {len(trees)} trees of up to {most} leaves take {len(trees) * width * most} numbers as products, more "
+            f"than {_MOST}; train fewer or shallower trees"
+        )
+    nodes = np.full((len(trees), width), -1)
+    paths, wanted = np.zeros((len(trees), width, most), np.float32), np.full((len(trees), 1, most), -1, np.float32)
+    for index, tree in enumerate(trees):
+        nodes[index, : len(tree.decisions)] = tree.decisions
+        for leaf, (_, path) in enumerate(tree.leaves):
+            for decision, outcome in path:
+                paths[index, decision, leaf] = 1 if outcome else -1
+            wanted[index, 0, leaf] = sum(outcome for _, outcome in path)
+    truths = _truths(script, ensemble.attributes, nodes)
+    counts = script("MatMul", truths, script.constant("paths", paths))
+    return script("Cast", script("Equal", counts, script.constant("wanted", wanted)), to=TensorProto.FLOAT)
+
+
+def _truths(script: Script, attributes: Mapping[str, Any], nodes: Array) -> str:
+    """Which decisions `[trees, n, decisions]` are true, as 0 and 1."""
+    modes = {str(mode) for mode in np.array(attributes["nodes_modes"])[nodes[nodes >= 0]]}
+    rows = script("Unsqueeze", floats(script, script.node.inputs[0]), script.constant("first", np.array([0])))
+    count = script.shape(script.node.inputs[0])[0]
+    features = np.where(nodes >= 0, np.array(attributes["nodes_featureids"])[nodes], 0)
+    picked = script("Gather", rows, script.constant("features", features.reshape(-1)), axis=2)
+    picked = script("Reshape", picked, script.constant("apart", np.array([count, *nodes.shape])))
+    picked = script("Transpose", picked, perm=[1, 0, 2])
+    limits = np.where(nodes >= 0, np.array(attributes["nodes_values"], np.float32)[nodes], 0)[:, None]
+    limit = script.constant("limits", limits.astype(np.float32))
+    truths: list[str] = []
+    for mode in sorted(modes) or ["BRANCH_LEQ"]:
+        own = np.array([[index >= 0 and attributes["nodes_modes"][index] == mode for index in row] for row in nodes])
+        kind = _COMPARED.get(mode)
+        if mode == "BRANCH_NEQ":
+            truth = script("Not", script("Equal", picked, limit))
+        elif kind is None:
+            raise script.refused(f"decisions of the mode {mode} are not supported")
+        else:
+            truth = script(kind, picked, limit)
+        truth = script("Cast", truth, to=TensorProto.FLOAT)
+        if len(modes) > 1:
+            truth = script("Mul", truth, script.constant(f"own_{mode}", own[:, None].astype(np.float32)))
+        truths.append(truth)
+    total = truths[0]
+    for other in truths[1:]:
+        total = script("Add", total, other)
+    return _with_missing(script, attributes, nodes, picked, total)
+
+
+def _with_missing(script: Script, attributes: Mapping[str, Any], nodes: Array, picked: str, truths: str) -> str:
+    """Numbers that are missing go where `nodes_missing_value_tracks_true` says."""
+    tracks = np.array(attributes.get("nodes_missing_value_tracks_true", ()))
+    if not tracks.any():
+        return truths
+    true = np.where(nodes >= 0, tracks[nodes], 0)[:, None].astype(np.float32)
+    missing = script("Cast", script("IsNaN", picked), to=TensorProto.FLOAT)
+    return script("Max", truths, script("Mul", missing, script.constant("tracks", true)))
+
+
+def _weights(ensemble: Ensemble, kind: str, count: int) -> Array:
+    """What each leaf says, `[trees, leaves, count]`."""
+    attributes = ensemble.attributes
+    found = np.zeros((len(ensemble.places), count), np.float32)
+    names = [attributes[f"{kind}_{name}"] for name in ("treeids", "nodeids", "ids", "weights")]
+    for tree, node, index, weight in zip(*names, strict=True):
+        found[ensemble.places[int(tree), int(node)], int(index)] += np.float32(weight)
+    most = max(len(tree.leaves) for tree in ensemble.trees)
+    weights = np.zeros((len(ensemble.trees), most, count), np.float32)
+    for index, tree in enumerate(ensemble.trees):
+        weights[index, : len(tree.leaves)] = found[[leaf for leaf, _ in tree.leaves]]
+    return weights
+
+
+def _said(script: Script, ensemble: Ensemble, kind: str, count: int, how: str) -> str:
+    """What all trees say together, `[n, count]`."""
+    weights = script.constant("weights", _weights(ensemble, kind, count))
+    each = script("MatMul", _reached(script, ensemble), weights)
+    if how in ("MIN", "MAX"):
+        return script(
+            "ReduceMin" if how == "MIN" else "ReduceMax", each, script.constant("trees", np.array([0])), keepdims=0
+        )
+    total = script("ReduceSum", each, script.constant("trees", np.array([0])), keepdims=0)
+    if how != "AVERAGE":
+        return total
+    return script("Mul", total, script.constant("share", np.float32(1 / len(ensemble.trees))))
+
+
+def _with_base(script: Script, scores: str) -> str:
+    base = attribute(script, "base_values")
+    return script("Add", scores, script.constant("base", base[None])) if base.size else scores
+
+
+def tree_ensemble_regressor(script: Script) -> None:
+    """The sum, mean, least or largest of what the leaves say."""
+    attributes = script.node.attributes
+    how = attributes.get("aggregate_function", "SUM")
+    scores = _said(script, read(attributes), "target", attributes.get("n_targets", 1), how)
+    transformed(script, _with_base(script, scores), attributes.get("post_transform", "NONE"), script.node.outputs[0])
+
+
+def tree_ensemble_classifier(script: Script) -> None:
+    """Sums of what the leaves say of each class; of two classes only one may have a score."""
+    attributes, labels = script.node.attributes, labels_of(script)
+    named = {int(index) for index in attributes["class_ids"]}
+    scores = _said(script, read(attributes), "class", len(labels), "SUM")
+    if len(labels) == 2:
+        _decided_of_two(script, scores, labels, sorted(named))
+        return
+    scores = _with_base(script, scores)
+    unknown = np.array([index not in named for index in range(len(labels))])
+    decided(script, scores, labels, None if attribute(script, "base_values").size else unknown)
+    transformed(script, scores, attributes.get("post_transform", "NONE"), script.node.outputs[1])
+
+
+def _decided_of_two(script: Script, scores: str, labels: Array, named: Sequence[int]) -> None:
+    """ONNX Runtime asks the score of the second class alone, or the only one, whichever class that is given to."""
+    attributes = script.node.attributes
+    transform, base = attributes.get("post_transform", "NONE"), attribute(script, "base_values").size
+    if base > (named == [0]):
+        raise script.refused(
+            f"its trees say something of {'one class' if len(named) == 1 else 'both classes'}, and base_values has "
+            f"{base} numbers, for which there is no common meaning; add them to the leaves of a tree"
+        )
+    score = script("Gather", scores, script.constant("own", np.array([named[-1]])), axis=1)
+    score = _with_base(script, score)
+    is_share = len(named) == 1 and bool((attribute(script, "class_weights") >= 0).all())
+    decided_by_one(script, score, labels, 0.5 if is_share else 0.0)
+    if named == [0]:
+        is_logistic = transform == "LOGISTIC"
+        scores = both(script, score, "whole" if is_share and not is_logistic else "negative")
+        transform = transform if is_logistic else "NONE"
+    transformed(script, scores, transform, script.node.outputs[1])
+
+
+TREES = {
+    "ai.onnx.ml::TreeEnsembleClassifier": tree_ensemble_classifier,
+    "ai.onnx.ml::TreeEnsembleRegressor": tree_ensemble_regressor,
+}
