@@ -1,4 +1,4 @@
-"""The kernel table of BM1684X: TPU op → instructions."""
+"""Kernel table of BM1684X: maps each TPU op to instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relu with its limit, on stored integers and floats."""
+"""Relu with an upper limit, on stored integers and floats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tpuc_bm1684x.operands import operand
 
 
 def relu_bounds(result: TensorType, limit: float) -> tuple[float | None, float | None]:
-    """Bounds that a relu needs beyond what storing in the result's type does; None where it needs none."""
+    """The lower and upper bound that a relu must apply in addition to saturation by the result's type; None where
+    saturation suffices.
+    """
     if not result.is_quantised:
         return 0.0, limit if limit > 0 else None
     stored = integer_bounds(result, False, limit)
@@ -24,7 +26,7 @@ def relu_bounds(result: TensorType, limit: float) -> tuple[float | None, float |
 
 
 def emit_relu(node: Node, result: LocalTensor, asm: Bm1684xAssembler) -> None:
-    """Clamp a result in place when the op asks for it."""
+    """Clamp a result in place if the op has a relu."""
     if not node.op.do_relu:
         return
     emit_clamp(result, result, relu_bounds(node.result_type, node.op.relu_limit), asm)
@@ -33,7 +35,7 @@ def emit_relu(node: Node, result: LocalTensor, asm: Bm1684xAssembler) -> None:
 def emit_clamp(
     source: LocalTensor, result: LocalTensor, bounds: tuple[float | None, float | None], asm: Bm1684xAssembler
 ) -> None:
-    """`result = min(max(source, low), high)` for the bounds that are given."""
+    """`result = min(max(source, low), high)`; a bound of None is not applied."""
     target = operand(result)
     current = operand(source)
     for bound, operation in zip(bounds, (ArithmeticOp.MAX, ArithmeticOp.MIN), strict=True):
@@ -53,7 +55,7 @@ def emit_clamp(
 
 
 class ReluKernel(TileKernel[Any, Bm1684xAssembler]):
-    """Relu by itself; source and result share scale and type."""
+    """A standalone relu; source and result share scale and type."""
 
     def space(self, node: Node) -> Space:
         return flat_space(node)

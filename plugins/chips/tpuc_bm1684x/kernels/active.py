@@ -1,4 +1,4 @@
-"""Float activations, mostly computed in f32."""
+"""Float activation functions, mostly computed in f32."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _SATURATED = 80.0  # a sigmoid is 0 or 1 to f32 precision long before; its expon
 
 
 class ActiveEmitter(FloatEmitter):
-    """The functions that the exponential, bounds and products give."""
+    """Emits activation functions made of the exponential, clamps and products."""
 
     def one_plus_exponential(self, factor: float) -> Operand:
-        """``1 + e**(factor * x)``, the exponent kept below 80."""
+        """``1 + e**(factor * x)``, with the exponent limited to 80."""
         assert self.exponential is not None
         s, t = self.exponential.s, self.exponential.t
         self.do(ArithmeticOp.MUL, s, self.x, factor)
@@ -62,7 +62,7 @@ class ActiveEmitter(FloatEmitter):
         self.exponential.emit(self.result, bounded=False)
 
     def elu(self) -> None:
-        """``max(x, 0) + alpha * (e**min(x, 0) - 1)``: one of the two is 0."""
+        """``max(x, 0) + alpha * (e**min(x, 0) - 1)``; one of the terms is always 0."""
         assert self.exponential is not None
         s, t = self.exponential.s, self.exponential.t
         self.do(ArithmeticOp.MIN, s, self.x, 0.0)
@@ -80,7 +80,7 @@ class ActiveEmitter(FloatEmitter):
         self.do(ArithmeticOp.MIN, self.result, self.result, 1.0)
 
     def hard_swish(self) -> None:
-        """A sixth of ``relu(x + 3)`` up to 6, times x: the sum is exact where the curve meets 0."""
+        """``x * min(relu(x + 3), 6) / 6``; the sum is exact where the curve reaches 0."""
         self.do(ArithmeticOp.ADD, self.result, self.x, 3.0)
         self.do(ArithmeticOp.MAX, self.result, self.result, 0.0)
         self.do(ArithmeticOp.MIN, self.result, self.result, 6.0)
@@ -121,15 +121,17 @@ _MODES: Mapping[str, Callable[[ActiveEmitter], None]] = {
 }
 SERIES: Mapping[str, Series] = {**_SERIES, **HYPERBOLIC}
 MODES = frozenset((*_MODES, *SERIES))
-"""Of `tpu.Active`."""
+"""The modes of `tpu.Active` with a kernel."""
 _WITH_EXTRA = ("GELU", *HYPERBOLIC)
 _NARROW = ("HSWISH",)
-"""Few steps of which none cancels digits: computed in short floats as they are, which takes half as long."""
+"""Modes with few steps and no cancellation. They are computed directly in 16-bit floats, in half the time."""
 _EXPONENTIAL = ("ELU", "EXP", "SIGMOID", "SILU", "TANH")
 
 
 class ActiveKernel(ElementwiseKernel):
-    """Sigmoids and their kin come from the exponential, some functions from series, others from bounds and products."""
+    """Computes sigmoid-like functions from the exponential, some functions from polynomial series, and others from
+    clamps and products.
+    """
 
     def refuse(self, node: Node) -> str | None:
         if node.op.mode not in MODES:

@@ -1,4 +1,4 @@
-"""ArgMax and ArgMin along w of each lane, part by part."""
+"""ArgMax and ArgMin along w within each lane, in chunks of the axis."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 _PART = 4096
-"""Elements along the axis at once; beyond it only buffers grow."""
+"""Elements of the axis per chunk; larger chunks only enlarge the buffers."""
 _EXACT = 1 << 24
 
 
 class ArgKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
-    """Elements not below the maximum keep a number that falls (or rises) along the axis; the greatest is the place.
+    """Gives each element not below the maximum a number that decreases (or increases) along the axis; the largest such
+    number identifies the index.
 
-    All in f32: minima are maxima of negated values, stored integers are ordered as what they mean.
+    Computes in f32. ArgMin negates the values; stored integers compare like the values they represent.
     """
 
     def refuse(self, node: Node) -> str | None:

@@ -1,4 +1,4 @@
-"""ArgMax and ArgMin with large trailing dimensions: elements are rows, compared one after the other."""
+"""ArgMax and ArgMin with large trailing dimensions: compares whole rows, one after another."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 _LEAST_WIDTH = 64
-"""Elements behind the axis from which on whole rows are transferred faster than single elements."""
+"""Minimum number of elements after the axis for which transferring whole rows is faster than single elements."""
 _MOST_ROWS = 4096
-"""Three instructions each."""
+"""Maximum length of the axis; each row takes three instructions."""
 _BUFFERS = ("row", "best", "found")
 
 
 class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
-    """In f32: a row that is beyond the best so far puts its number in place. All elements of a row are independent."""
+    """Keeps the best value and its index per row element, in f32, and updates both with each row."""
 
     def serves(self, node: Node) -> bool:
-        """Are there long rows, and not too many?"""
+        """True for long rows that are not too many."""
         _, inner, length = axis_extents(node)
         return inner >= _LEAST_WIDTH and length <= _MOST_ROWS
 
@@ -91,7 +91,7 @@ class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
         number: int,
         asm: Bm1684xAssembler,
     ) -> None:
-        """The later of two stays away unless it is beyond; where the last is wanted, unless the earlier is beyond."""
+        """Update the index of the best value. On ties the earlier index is kept, unless the op selects the last one."""
         beyond = CompareOp.SELECT_GREATER if op.mode == "ArgMax" else CompareOp.SELECT_LESS
         place = Scalar.of(float(number), DType.F32)
         last = op.select_last_index
@@ -110,7 +110,7 @@ class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
 
 
 class AnyArgKernel(KernelChoice[tpu.Arg]):
-    """By rows where they are long."""
+    """Chooses `ArgRowsKernel` for long rows, else `ArgKernel`."""
 
     def __init__(self) -> None:
         self._rows, self._elements = ArgRowsKernel(), ArgKernel()

@@ -1,4 +1,4 @@
-"""Sum, difference, product and quotient of two tensors."""
+"""Addition, subtraction, multiplication and division of two tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIVISION_STEPS = 3  # as the vendor's compiler: at most 5 units in the last plac
 
 
 class BinaryKernel(ElementwiseKernel):
-    """Base of ops of two operands."""
+    """Base of kernels with two operands."""
 
     def refuse(self, node: Node) -> str | None:
         if len(node.operand_types) != 2:
@@ -35,9 +35,9 @@ class BinaryKernel(ElementwiseKernel):
 class SumKernel(BinaryKernel):
     """`tpu.Add` and `tpu.Sub`.
 
-    Integers: each operand times its multiplier, shifted half up into 16 bits; then a saturating sum or difference, with
-    a shift of its own if there is one more. With a common shift the products are added in 32 bits and shifted together,
-    which takes zero points.
+    Integers: multiply each operand by its multiplier and shift it, rounding half up, to 16 bits; then add or subtract
+    with saturation, with a shift of the sum if the op has one. With a single common shift, the products are added in 32
+    bits and shifted together, which supports zero points.
     """
 
     def refuse(self, node: Node) -> str | None:
@@ -111,7 +111,9 @@ class SumKernel(BinaryKernel):
     def _shifted_together(
         self, node: Node, placed: PlacedTile, sources: list[Operand], subtracts: bool, asm: Bm1684xAssembler
     ) -> None:
-        """Zero points are one number that is added before the shift."""
+        """Sum products in 32 bits and requantize once. Zero points are folded into one constant that is added before
+        the shift.
+        """
         shape = placed.result.shape
         terms = [
             (multiplier, zero_point(type_))
@@ -131,7 +133,9 @@ class SumKernel(BinaryKernel):
 
 
 class MulKernel(BinaryKernel):
-    """Integers: the exact product, without zero points, then one requantisation by a multiplier and a shift."""
+    """Product of two tensors. Integers: the exact product without zero points, requantized once by a multiplier and a
+    shift.
+    """
 
     def refuse(self, node: Node) -> str | None:
         if node.result_type.is_quantised and node.op.quant_mode != "MultiplierShift":
@@ -160,7 +164,7 @@ class MulKernel(BinaryKernel):
 
 
 def centred(source: Operand, point: int, placed: PlacedTile, name: str, asm: Bm1684xAssembler) -> Operand:
-    """`source` without its zero point, in the 16-bit scratch tensor `name`; itself where the zero point is 0."""
+    """`source` minus its zero point, in the 16-bit scratch buffer `name`; `source` itself for zero point 0."""
     if not point:
         return source
     target = Operand(placed.scratch[name].address, DType.INT16)
@@ -169,7 +173,7 @@ def centred(source: Operand, point: int, placed: PlacedTile, name: str, asm: Bm1
 
 
 def emit_requantise(node: Node, source: Operand, result: LocalTensor, asm: Bm1684xAssembler) -> None:
-    """Stored result = `source * multiplier / 2**rshift`, rounded as the op says; `source` lies like the result."""
+    """Requantize by the op's multiplier, shift and rounding; `source` has the result's layout."""
     op: Any = node.op
     emit_rescale(source, result, zero_point(node.result_type), op.multiplier, op.rshift, Rounding(op.round_mode), asm)
 
@@ -183,7 +187,7 @@ def emit_rescale(
     rounding: Rounding,
     asm: Bm1684xAssembler,
 ) -> None:
-    """RQDQ by one multiplier, shift and zero point; `source` has 16 or 32 bits."""
+    """Requantize (RQDQ) by one multiplier, shift and zero point; `source` has 16 or 32 bits."""
     asm.record(
         Requantise(
             operation=RequantiseOp.REQUANTISE,
@@ -199,7 +203,7 @@ def emit_rescale(
 
 
 class ExtremeKernel(BinaryKernel):
-    """`tpu.Max` and `tpu.Min` of values that are stored alike."""
+    """`tpu.Max` and `tpu.Min` of operands that share type and scale."""
 
     def refuse(self, node: Node) -> str | None:
         storages = {type_.storage.bits for type_ in (*node.operand_types, node.result_type)}
@@ -217,7 +221,7 @@ class ExtremeKernel(BinaryKernel):
 
 
 class DivKernel(BinaryKernel):
-    """f32 only; the chip divides by iteration."""
+    """Division in f32 only; the chip divides iteratively."""
 
     def refuse(self, node: Node) -> str | None:
         if node.result_type.storage.name != "f32":

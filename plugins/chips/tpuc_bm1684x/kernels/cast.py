@@ -1,4 +1,4 @@
-"""Casts between floats and stored integers."""
+"""Casts between floats and quantized integers."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 _NARROW = (DType.F16, DType.BF16)
 _WIDE = 32
-"""Bits of the integers that layers of the processor give."""
+"""Bits of the integers that CPU layers produce."""
 
 
 class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
-    """Between types by way of f32.
+    """Converts types through f32.
 
-    To integers: times 1/scale, plus the zero point, then a rounding, saturating conversion; or by `_quotients`. From
-    them: (q - zp) times scale.
+    To integers: multiply by 1/scale, add the zero point, and convert with rounding and saturation; or divide exactly
+    with `_quotients`. From integers: (q - zp) * scale.
     """
 
     def refuse(self, node: Node) -> str | None:
@@ -151,11 +151,11 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
 
 
 _HALVES = 1.5 * 2.0**22
-"""Added to a small number and taken off, it leaves the nearest multiple of a half."""
+"""Adding and subtracting this rounds a small number to the nearest multiple of one half."""
 _BEYOND = 1024.0
-"""What quotients of bytes are not."""
+"""Upper bound of quotients that fit in a byte."""
 _UPPER_BITS = np.uint32(0xFFFFFC00)
-"""14 bits of a float32's significand: their product with a multiple of a half is exact."""
+"""Keeps 14 bits of a float32 significand: its product with a multiple of one half is exact."""
 
 
 def _divides(node: Node[tpu.Cast]) -> bool:
@@ -165,10 +165,10 @@ def _divides(node: Node[tpu.Cast]) -> bool:
 def _quotients(
     uniform: Uniform, shape: Shape4, source: Operand, scratch: tuple[Operand, Operand, Operand], asm: Bm1684xAssembler
 ) -> Operand:
-    """``rint(x / scale) + zero point``. `source` may be the last one of `scratch`.
+    """``rint(x / scale) + zero point``. `source` may be the last operand of `scratch`.
 
-    t is the multiple of a half that is nearest to the product with 1/scale. With the scale in two parts
-    ``x - t * scale`` is exact, so that t plus its product with 1/scale is the quotient, rounded once.
+    Let t be the multiple of one half nearest to x * (1/scale). With the scale split in two parts, ``x - t * scale`` is
+    exact, so t plus that remainder times 1/scale is the quotient, rounded once.
     """
     near, rest, other = scratch
     scale = np.float32(uniform.scale)
@@ -199,7 +199,9 @@ def _quotients(
 
 
 def _transposed_space(node: Node) -> Space | None:
-    """One value per lane becomes a row in one lane, which leaves by one run instead of one per value."""
+    """Space in which one value per lane becomes a row in one lane, so that it is stored as one run instead of one run
+    per value.
+    """
     size = node.result_type.size
     lanes, row = View(elementwise_view(node.result_type.dims)), View((1, 1, 1, size))
     if lanes.shape != (1, size, 1, 1) or not LANES < size <= MAX_EXTENT:
@@ -208,13 +210,13 @@ def _transposed_space(node: Node) -> Space | None:
 
 
 def _is_transposed(node: Node, shape: Shape4) -> bool:
-    """Is a tile of that shape one of the space above?"""
+    """True when a tile of that shape belongs to `_transposed_space`."""
     space = _transposed_space(node)
     return space is not None and shape == space.results[0].shape
 
 
 def _needs_f32(node: Node) -> bool:
-    """Is f32 neither the operand nor the result, or are there steps before the integer?"""
+    """True when the cast needs an f32 buffer: for scaling before an integer result, or when neither type is f32."""
     types = (dtype_of(node.operand_types[0].storage), dtype_of(node.result_type.storage))
     if node.result_type.is_quantised:
         return True

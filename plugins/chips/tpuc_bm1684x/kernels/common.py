@@ -1,4 +1,4 @@
-"""Shared code of BM1684X kernels: limits of command fields, sliding windows."""
+"""Code shared by BM1684X kernels: limits of command fields, sliding windows, tile spaces."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ parallel_axes, window_refusal, window_limits = (
 
 
 def views_of(node: Node) -> tuple[tuple[View, ...], View]:
-    """Element-wise views of all operands, aligned at the last dimensions as broadcasting does, and of the result."""
+    """Elementwise views of all operands and of the result, aligned at the last dimensions as in broadcasting."""
     *views, result = broadcast_views([type_.dims for type_ in node.operand_types], node.result_type.dims)
     return tuple(map(View, views)), View(result)
 
 
 def too_large(types: Sequence[TensorType]) -> str | None:
-    """The refusal for extents beyond the command fields."""
+    """The refusal of extents beyond the command fields, None if all fit."""
     for type_ in types:
         extents = elementwise_view(type_.dims)
         if (len(type_.dims) > 4 and extents[3] > MAX_EXTENT) or any(extent > MAX_EXTENT for extent in type_.dims):
@@ -53,24 +53,24 @@ def too_large(types: Sequence[TensorType]) -> str | None:
 
 
 def reduced_axes(node: Node) -> list[int]:
-    """The axes of a Reduce, in order."""
+    """The axes of a Reduce, in ascending order."""
     return sorted({positive_axis(axis, node.operand_types[0].rank) for axis in node.op.axes})
 
 
 def apart_refusal(axes: Sequence[int]) -> str | None:
-    """The refusal of axes that are no neighbours."""
+    """The refusal of axes that are not contiguous, None if they are."""
     if list(axes) != list(range(axes[0], axes[0] + len(axes))):
         return f"axes must be neighbours, these are {', '.join(map(str, axes))}; permute the tensor before"
     return None
 
 
 def reduced_extents(node: Node) -> tuple[int, int, int]:
-    """Elements of a Reduce's operand before, after and within its axes, which are neighbours."""
+    """Number of elements of a Reduce's operand before, after and within its contiguous axes."""
     return _extents(node, reduced_axes(node))
 
 
 def axis_extents(node: Node) -> tuple[int, int, int]:
-    """Elements of the first operand before, after and along the op's axis."""
+    """Number of elements of the first operand before, after and along the op's axis."""
     return _extents(node, [positive_axis(node.op.axis, node.operand_types[0].rank)])
 
 
@@ -80,7 +80,7 @@ def _extents(node: Node, axes: Sequence[int]) -> tuple[int, int, int]:
 
 
 def zero_point_refusal(types: Sequence[TensorType]) -> str | None:
-    """The refusal of asymmetric integers."""
+    """The refusal of integers with zero points, None if there are none."""
     for type_ in types:
         if type_.is_quantised and zero_point(type_):
             return f"zero points must be 0, this one is {zero_point(type_)}"
@@ -88,15 +88,15 @@ def zero_point_refusal(types: Sequence[TensorType]) -> str | None:
 
 
 def elementwise_space(node: Node) -> Space:
-    """The space of an op without reductions."""
+    """Tile space of an op without reductions."""
     operands, result = views_of(node)
     return Space(parallel_axes(result.shape), operands, (result,))
 
 
 def flat_space(node: Node) -> Space:
-    """As `elementwise_space`, for ops to which every element is like every other.
+    """Like `elementwise_space`, for ops that treat all elements alike.
 
-    Tensors of one shape with hardly anything in each channel lie in long rows over the lanes instead.
+    Tensors of one shape with small planes are viewed as long rows distributed over the lanes instead.
     """
     space = elementwise_space(node)
     _, _, h, w = space.results[0].shape
@@ -108,13 +108,17 @@ def flat_space(node: Node) -> Space:
 
 
 def matrices_view(dims: Sequence[int]) -> Shape4:
-    """Matrices as batches, rows across the lanes, the elements of a row along h: how products of rows see them."""
+    """View of matrices used by row-wise products: matrices as batches, rows across lanes, the elements of a row
+    along h.
+    """
     dims = (1, 1, *dims)
     return (math.prod(dims[:-2]), dims[-2], dims[-1], 1)
 
 
 def matrices_space(node: Node) -> Space | None:
-    """The space of an op without reductions whose operands have the extents of its result, as matrices."""
+    """Tile space in `matrices_view` for an op without reductions; None unless all operands have the result's
+    extents.
+    """
     dims = node.result_type.dims
     if any(type_.dims != dims for type_ in node.operand_types) or max(matrices_view(dims)) > MAX_EXTENT:
         return None
@@ -126,8 +130,9 @@ _FEW_COLUMNS = 32  # rows as short as that are transferred one by one where they
 
 
 def row_blocks(dims: Sequence[int]) -> View | None:
-    """Short rows in equal blocks for most of the lanes, the elements of a row along w; None where rows are long or
-    their number does not divide so. Ops along the last dimension stay within a lane, and a block is one run in DDR.
+    """View of short rows in equal blocks over most of the lanes, with the elements of a row along w. None where rows
+    are long or their number has no suitable divisor. Ops along the last dimension stay within a lane, and a block is
+    contiguous in DDR.
     """
     if len(dims) < 2 or dims[-1] > _FEW_COLUMNS:
         return None
@@ -137,7 +142,7 @@ def row_blocks(dims: Sequence[int]) -> View | None:
 
 
 def row_blocks_space(node: Node) -> Space | None:
-    """The space of an op without reductions whose operands have the extents of its result, as blocks of short rows."""
+    """Tile space in `row_blocks` for an op without reductions; None unless all operands have the result's extents."""
     dims = node.result_type.dims
     view = row_blocks(dims)
     if view is None or any(type_.dims != dims for type_ in node.operand_types):
@@ -146,7 +151,7 @@ def row_blocks_space(node: Node) -> Space | None:
 
 
 def elementwise_spaces(node: Node) -> tuple[Space, ...]:
-    """All spaces of an op to which every element is like every other, the best for a lone op first."""
+    """All tile spaces of an op that treats all elements alike, the best for a lone op first."""
     spaces = [flat_space(node)]
     for space in (row_blocks_space(node), matrices_space(node), elementwise_space(node)):
         if space is not None and space not in spaces:
@@ -155,11 +160,13 @@ def elementwise_spaces(node: Node) -> tuple[Space, ...]:
 
 
 def in_spaces(kernel: TileKernel[Any, Bm1684xAssembler], spaces: Iterable[Space]) -> Sequence[Candidate]:
-    """One kernel in several spaces."""
+    """Candidates for one kernel in several spaces."""
     return [Candidate(kernel, space) for space in spaces]
 
 
 def _rows(size: int) -> View | None:
-    """All elements as equal rows for most of the lanes, None where there are none or they are too long."""
+    """View of all elements as equal rows over most of the lanes; None where there is no such division or rows are too
+    long.
+    """
     view = ACROSS_LANES.rows(size)
     return view if view is not None and view.shape[3] <= MAX_EXTENT else None

@@ -1,4 +1,4 @@
-"""Decompose strided copies of any rank into the chip's four-dimensional moves."""
+"""Decompose strided copies of any rank into four-dimensional DMA moves."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tpuc_bm1684x.timing import cycles
 
 _RANK = 4
 _UNIT = 4
-"""Elements that an offset is a multiple of, as far as it matters to a command."""
+"""Offsets matter to the cost of a command only modulo this many elements."""
 _MOST_BLOCKS = 64
-"""Copies of whole blocks in place of one with steps."""
+"""Maximum number of contiguous block copies that replace one strided copy."""
 _COMMAND = 64
-"""Cycles that a command more must save."""
+"""Cycles that each additional command must save."""
 _Axis = tuple[int, int, int]
 
 
 def moves_of(copy: Copy, element: ScalarType) -> Iterator[Move]:
-    """The moves that take least time; dimensions that are contiguous on both sides are one."""
+    """The fastest decomposition of a copy into moves. Dimensions that are contiguous on both sides are merged."""
     divided = [part for axis in copy.axes() for part in _divided(axis)]
     for axes, source_start, target_start in within_field(divided, MAX_EXTENT):
         starts = copy.source_offset + source_start, copy.target_offset + target_start
@@ -42,7 +42,7 @@ def moves_of(copy: Copy, element: ScalarType) -> Iterator[Move]:
 
 
 def copy_cycles(copy: Copy, element: ScalarType) -> int:
-    """Cycles of all moves of a copy, one after the other."""
+    """Cycles of all moves of a copy, executed sequentially."""
     item = element.bits // 8
     return sum(
         cycles(
@@ -57,9 +57,10 @@ def copy_cycles(copy: Copy, element: ScalarType) -> int:
 
 @lru_cache(maxsize=4096)
 def _fastest(axes: tuple[_Axis, ...], offsets: tuple[int, int] | None, element: ScalarType) -> tuple[Axes, Axes]:
-    """Four axes in the order that takes least time, and those of which every place is a move of its own.
+    """The fastest order of four axes for one move, and the axes along which the move is repeated.
 
-    `offsets`: where both sides begin; None for a fill. Kept, because planning asks again and again.
+    `offsets`: start offsets of both sides; None for a fill. Results are cached, because planning requests them
+    repeatedly.
     """
     choices: list[tuple[int, Axes, Axes]] = []
     for loops in _loops(axes):
@@ -72,7 +73,9 @@ def _fastest(axes: tuple[_Axis, ...], offsets: tuple[int, int] | None, element: 
 
 
 def _loops(axes: Sequence[_Axis]) -> Iterator[tuple[int, ...]]:
-    """The axes, by number, that moves may be repeated along: what is beyond four, and all around whole blocks."""
+    """Candidate sets of axes (by index) to repeat a move along: the axes beyond four, or all axes around contiguous
+    blocks.
+    """
     beyond = max(len(axes) - _RANK, 0)
     # The smallest first: of equal choices the first one is taken.
     yield from sorted(
@@ -84,7 +87,9 @@ def _loops(axes: Sequence[_Axis]) -> Iterator[tuple[int, ...]]:
 
 
 def _ordered(axes: tuple[_Axis, ...], offsets: tuple[int, int] | None, element: ScalarType) -> tuple[Axes, int]:
-    """Four axes in the best order, and the cycles of the move. The engine works row by row, and rows may have steps."""
+    """Four axes in the fastest order, and the cycles of the move. The engine works row by row, and rows may be
+    strided.
+    """
     # The engine divides by strides, those of single elements too: none may be 0.
     padding = [(1, 1, 1)] * (_RANK - len(axes))
     orders: dict[tuple[_Axis, ...], None] = dict.fromkeys((*padding, *order) for order in itertools.permutations(axes))
@@ -99,7 +104,7 @@ def _ordered(axes: tuple[_Axis, ...], offsets: tuple[int, int] | None, element: 
 
 
 def _command(axes: Sequence[_Axis], offsets: tuple[int, int] | None, element: ScalarType) -> Instruction:
-    """The command of a move."""
+    """The command for a move."""
     shape, dtype = four([*axes], 0), dtype_of(element)
     if offsets is None:
         return Fill(destination=DDR_BASE, shape=shape, dtype=dtype, value=0, strides=four([*axes], 2))
@@ -111,7 +116,7 @@ def _command(axes: Sequence[_Axis], offsets: tuple[int, int] | None, element: Sc
 
 
 def _divided(axis: _Axis) -> Axes:
-    """A dimension beyond the size field as two that are not, where it has such divisors."""
+    """Split a dimension beyond the size field in two that fit, if it has such a divisor."""
     extent, source, target = axis
     if extent <= MAX_EXTENT:
         return [axis]
@@ -123,5 +128,5 @@ def _divided(axis: _Axis) -> Axes:
 
 @lru_cache(maxsize=4096)
 def _largest_divisor(extent: int) -> int:
-    """The largest that fits the size field."""
+    """The largest divisor that fits the size field."""
     return next(size for size in range(MAX_EXTENT, 0, -1) if extent % size == 0)

@@ -1,4 +1,4 @@
-"""Transposed convolution: convolution with zeros inserted between rows and columns, and a flipped filter."""
+"""Transposed convolution, as a convolution with zeros inserted between rows and columns and a flipped filter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpuc_bm1684x.kernels.product import Product, ProductKernel
 
 
 def deconvolution_refusal(node: Node[tpu.Deconv]) -> str | None:
-    """What no kind of transposed convolution can do."""
+    """The refusal common to all transposed convolutions, None if the node is supported."""
     refused = transposed_refusal(node, MAX_WINDOW_STEP)
     if refused is not None:
         return refused
@@ -31,7 +31,7 @@ def deconvolution_refusal(node: Node[tpu.Deconv]) -> str | None:
 
 
 class _Transposed(TurnedFilter):
-    """What both kinds do: the node as a convolution of what has zeros inserted."""
+    """Base of transposed convolutions: expresses the node as a convolution of the zero-inserted input."""
 
     def refuse(self, node: Node) -> str | None:
         return deconvolution_refusal(node)
@@ -41,19 +41,19 @@ class _Transposed(TurnedFilter):
 
 
 class FullDeconvKernel(_Transposed, ProductKernel):
-    """Without groups."""
+    """Transposed convolution without groups."""
 
 
 class GroupedDeconvKernel(_Transposed, GroupedConvKernel):
-    """With groups, as the grouped convolution."""
+    """Grouped transposed convolution."""
 
 
 class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
-    """With one filter per channel, as the depthwise convolution."""
+    """Depthwise transposed convolution, with one filter per channel."""
 
 
 class DeconvKernel(KernelChoice[tpu.Deconv]):
-    """Full, depthwise or grouped."""
+    """Chooses the full, depthwise or grouped kernel."""
 
     def __init__(self) -> None:
         self._full, self._depthwise, self._grouped = FullDeconvKernel(), DepthwiseDeconvKernel(), GroupedDeconvKernel()

@@ -1,4 +1,4 @@
-"""Depthwise convolution, and the choice among convolution kernels."""
+"""Depthwise convolution, and the choice of a convolution kernel."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ from tpuc_bm1684x.operands import dtype_of
 
 
 class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
-    """One filter per channel. Integers: sums and bias in int32, then requantised by the per-channel table.
+    """Convolution with one filter per channel. Integers: accumulate with the bias in int32, then requantize by the
+    per-channel table. Floats: compute in f32 with f32 filters.
 
-    Floats: in f32, with f32 filters.
+    16-bit integer filters are split into two 8-bit parts.
     """
 
     def product(self, node: Node) -> Product:
@@ -120,7 +121,7 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
 
     @staticmethod
     def _with_rest(placed: PlacedTile, sums: PoolOrDepthwise, asm: Bm1684xAssembler) -> Operand:
-        """The sums with those of what filters have beyond bytes."""
+        """Add the sums for the part of the filters beyond 8 bits."""
         rest, whole = (Operand(placed.scratch[name].address, DType.INT32) for name in ("rest_sum", "whole_sum"))
         weight = Operand(placed.constants["rest"].address, DType.INT8, Layout.COMPACT)
         asm.record(replace(sums, result=rest, weight=weight, bias=None))
@@ -161,17 +162,17 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
 
 
 def _is_wide(node: Node) -> bool:
-    """Are filters more than bytes? Then they are two parts."""
+    """True for filters wider than 8 bits, which are split in two parts."""
     return node.operand_types[1].storage.name in ("i16", "si16")
 
 
 def _bias_dtype(node: Node) -> DType:
-    """Biases have the type of the sums."""
+    """The element type of the bias, which is that of the sums."""
     return DType.F32 if node.operand_types[0].storage.is_float else DType.INT32
 
 
 class AnyConvKernel(KernelChoice[tpu.Conv2D]):
-    """Full, depthwise or grouped convolution, each by its own kernel."""
+    """Chooses the full, packed-rows, depthwise or grouped kernel."""
 
     def __init__(self) -> None:
         self._full, self._depthwise, self._grouped = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()

@@ -1,4 +1,4 @@
-"""Shared code of element-wise kernels: broadcast operands and the arithmetic command."""
+"""Code shared by elementwise kernels: broadcast operands and the arithmetic command."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _MAX_STEP = 65535  # n and c strides of AR are 16-bit fields
 
 
 class ElementwiseKernel(TileKernel[Any, Bm1684xAssembler]):
-    """Base: operands and result are tiles of the same place; operands repeat along their extents of 1.
+    """Base of elementwise kernels: operands and result are corresponding tiles; operands broadcast along extents of 1.
 
-    A lane reads its own memory only, so an operand of one channel is first spread over the lanes.
+    A lane reads only its own memory, so an operand with a single channel is first broadcast to all lanes.
     """
 
     temporaries: tuple[tuple[str, int], ...] = ()
-    """Name and item size of tensors of the result's extents that `emit` needs."""
+    """Name and element size in bytes of scratch buffers with the result's extents that `emit` needs."""
 
     def refuse(self, node: Node) -> str | None:
         if any(type_ is ABSENT for type_ in node.operand_types):
@@ -57,7 +57,7 @@ class ElementwiseKernel(TileKernel[Any, Bm1684xAssembler]):
         return (self.needed(node), tuple(self.spread_operands(node)))
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
-        """The `temporaries` of this node."""
+        """The `temporaries` for this node."""
         return self.temporaries
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
@@ -75,13 +75,13 @@ class ElementwiseKernel(TileKernel[Any, Bm1684xAssembler]):
         return buffers
 
     def spread_operands(self, node: Node) -> list[int]:
-        """Operands of one channel beside a result of more."""
+        """Indices of operands with one channel when the result has more."""
         space = self.space(node)
         views = enumerate(space.operands)
         return [i for i, view in views if view is not None and view.shape[1] == 1 < space.results[0].shape[1]]
 
     def sources(self, node: Node, placed: PlacedTile, asm: Bm1684xAssembler) -> list[Operand]:
-        """The operands over the result's extents, spread where they must be."""
+        """The operands broadcast to the result's extents, after broadcasting over lanes where necessary."""
         spread = self.spread_operands(node)
         found: list[Operand] = []
         for index, local in enumerate(placed.operands):
@@ -126,7 +126,7 @@ def arithmetic(
     rounding: Rounding = Rounding.HALF_TO_EVEN,
     iterations: int = 0,
 ) -> None:
-    """Record AR; several of them where an explicit stride does not fit its field."""
+    """Record an AR command, or several where an explicit stride exceeds its field."""
     command = Arithmetic(
         operation=operation,
         shape=shape,
@@ -142,20 +142,22 @@ def arithmetic(
 
 
 def convert(asm: Bm1684xAssembler, shape: Shape4, result: Operand, source: Operand) -> None:
-    """Record a copy, or a cast where the types differ: AR CAST between equal float types rounds to whole numbers."""
+    """Record a copy, or a cast where the types differ. AR CAST between equal float types would round to whole
+    numbers.
+    """
     operation = ArithmeticOp.COPY if source.dtype is result.dtype else ArithmeticOp.CAST
     arithmetic(asm, operation, shape, result, source)
 
 
 def part_from(whole: Operand, shape: Shape4, *, slot: int = 0, row: int = 0) -> Operand:
-    """What remains of a tensor of `shape` from a slot of lanes and a row on, in the strides of the whole."""
+    """The rest of a tensor of `shape` from a slot of lanes and a row onward, with the strides of the whole."""
     strides = whole.strides(shape)
     offset = slot * strides[1] + row * strides[2]
     return Operand(whole.address + offset * whole.dtype.bytes, whole.dtype, strides)
 
 
 def _trimmed(source: SourceT, shape: Shape4) -> SourceT:
-    """Explicit strides without steps that are never taken."""
+    """Set explicit strides of extent 1 to 0."""
     if not isinstance(source, Operand) or not isinstance(source.layout, tuple):
         return source
     counts = (shape[0], _slots(shape), shape[2], shape[3])
@@ -172,7 +174,7 @@ def _tensors(command: Arithmetic) -> list[Operand]:
 
 
 def _parts(command: Arithmetic) -> list[Arithmetic]:
-    """One command per batch, or per 64 channels, while a stride is too wide."""
+    """Split into one command per batch, or per 64 channels, while a stride exceeds its field."""
     n, c, h, w = command.shape
     steps = [operand.layout for operand in _tensors(command) if isinstance(operand.layout, tuple)]
     if any(step[0] > _MAX_STEP for step in steps):

@@ -16,9 +16,9 @@ from tpuc_bm1684x.kernels.exponential import Exponential
 
 @dataclass(frozen=True)
 class FloatEmitter:
-    """One tile: `x` and `result` alike; what the function needs besides them.
+    """Emits a function of `x` into `result`, which have the same layout, with the buffers that the function needs.
 
-    `table`: where the lanes hold coefficients, those of the exponential first.
+    `table`: address of the coefficients in every lane, those of the exponential first.
     """
 
     asm: Bm1684xAssembler
@@ -32,7 +32,7 @@ class FloatEmitter:
 
     @property
     def buffers(self) -> tuple[Operand, Operand, Operand]:
-        """Two tensors of f32 and one of int32, which the exponential uses too."""
+        """Two f32 buffers and one int32 buffer, shared with the exponential."""
         assert self.exponential is not None
         return self.exponential.s, self.exponential.t, self.exponential.n
 
@@ -45,7 +45,7 @@ class FloatEmitter:
         rounding: Rounding = Rounding.HALF_TO_EVEN,
         third: float | None = None,
     ) -> None:
-        """AR on floats; numbers are of the operand's type."""
+        """Record AR on floats; numbers become immediates of the operand's type."""
         kind = self.x.dtype
         iterations = DIVISION_STEPS if operation is ArithmeticOp.DIV else 0
         first = left if isinstance(left, Operand) else Scalar.of(left, kind)
@@ -64,11 +64,11 @@ class FloatEmitter:
         )
 
     def integers(self, operation: ArithmeticOp, result: Operand, left: Operand, right: Operand | int) -> None:
-        """AR on int32."""
+        """Record AR on int32."""
         second = right if isinstance(right, Operand) else Scalar.of(right, DType.INT32)
         arithmetic(self.asm, operation, self.shape, result, left, second)
 
     def exponential_of_s(self, result: Operand) -> None:
-        """``e**s`` of the first of `buffers`, which is overwritten; no argument is above 88."""
+        """``e**s`` of the first of `buffers`, which is overwritten; arguments must not exceed 88."""
         assert self.exponential is not None
         self.exponential.emit(result)

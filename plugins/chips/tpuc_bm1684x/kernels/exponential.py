@@ -1,4 +1,4 @@
-"""Exponential of f32 tensors from a polynomial and exponent bits; square root."""
+"""Exponential of f32 tensors from a polynomial and exponent bits; square root and reciprocal square root."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ BUFFERS = ("s", "t", "n")
 
 
 def coefficients() -> Array:
-    """The row of 1 / i!, for every lane."""
+    """The row of Taylor coefficients 1 / i!, for every lane."""
     row = np.array([1 / math.factorial(term) for term in range(_TERMS)], np.float32)
     return row.view(np.uint8)[None]
 
 
 def exponential_scratch(shape: Shape4) -> Sequence[Scratch]:
-    """The working memory of `Exponential` on tiles of `shape`."""
+    """Scratch buffers of `Exponential` for tiles of `shape`."""
     size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
     return [Scratch(name, size) for name in BUFFERS]
 
 
 @dataclass(frozen=True)
 class Exponential:
-    """e**s = 2**n * e**r with n = round(s / ln 2). `s` holds the argument first and is overwritten."""
+    """Computes e**s = 2**n * e**r with n = round(s / ln 2). `s` initially holds the argument and is overwritten."""
 
     asm: Bm1684xAssembler
     shape: Shape4
@@ -61,12 +61,12 @@ class Exponential:
         scratch: Mapping[str, LocalBlock],
         constants: Mapping[str, LocalBlock],
     ) -> Exponential:
-        """With the working memory and coefficients of a placed tile."""
+        """Create from the scratch buffers and coefficients of a placed tile."""
         s, t, n = (Operand(scratch[name].address, DType.INT32 if name == "n" else DType.F32) for name in BUFFERS)
         return cls(asm, shape, s, t, n, constants["coefficients"].address)
 
     def emit(self, result: Operand, *, bounded: bool = True) -> None:
-        """`result` = e**s, which is 0 to f32 precision below -87. `bounded`: no argument is above 88."""
+        """`result` = e**s, clamped below -87, where it is 0 to f32 precision. `bounded`: no argument exceeds 88."""
         shape, s, t, n = self.shape, self.s, self.t, self.n
         self._do(ArithmeticOp.MAX, s, s, Scalar.of(_LOWEST, DType.F32))
         if not bounded:
@@ -94,7 +94,7 @@ class Exponential:
 
 
 def emit_square_root(asm: Bm1684xAssembler, shape: Shape4, result: Operand, x: Operand) -> None:
-    """``x * (1 / sqrt(x))`` with a divisor that is never 0; `result` is another place than `x`."""
+    """``x * (1 / sqrt(x))`` with a divisor that is never 0; `result` must not alias `x`."""
     arithmetic(asm, ArithmeticOp.MAX, shape, result, x, Scalar.of(_SMALLEST, DType.F32))
     asm.record(SpecialFunction(operation=SpecialOp.RSQRT, shape=shape, result=result, input=result, terms=_ROOT_STEPS))
     arithmetic(asm, ArithmeticOp.MUL, shape, result, result, x)

@@ -1,4 +1,4 @@
-"""Grouped convolution: one convolution per group, with all results in one tile."""
+"""Grouped convolution, as one convolution per group into a common tile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Strides: TypeAlias = tuple[int, int, int, int]
 class GroupedConvKernel(ConvKernel):
     """Channels keep their lanes: the convolution of a group starts at the lane of its first output channel.
 
-    A group's input may start at any lane because the convolution reads inputs across lanes. All input channels of a
+    A group's input may start at any lane, because a convolution reads inputs across lanes. All input channels of a
     group are in the tile, so there are no partial sums.
     """
 
@@ -30,13 +30,13 @@ class GroupedConvKernel(ConvKernel):
         return Space(axes, space.operands, space.results)
 
     def input_channels(self, node: Node, tile: Tile) -> tuple[int, int]:
-        """Of all groups that have an output channel in the tile."""
+        """First and end input channel of all groups with an output channel in the tile."""
         inputs, outputs = self._widths(node)
         start, stop = tile.range("c")
         return start // outputs * inputs, -(-stop // outputs) * inputs
 
     def _widths(self, node: Node) -> tuple[int, int]:
-        """Input and output channels of one group."""
+        """Input and output channels per group."""
         group = node.op.group
         return node.operand_types[0].dims[1] // group, node.result_type.dims[1] // group
 
@@ -98,7 +98,7 @@ class GroupedConvKernel(ConvKernel):
 
 
 def _groups(channels: tuple[int, int], width: int) -> Iterator[tuple[int, int, int]]:
-    """Group, and first and end of its output channels, for a range of output channels."""
+    """For a range of output channels: each group with the first and end of its channels in the range."""
     start, stop = channels
     for group in range(start // width, -(-stop // width)):
         yield group, max(start, group * width), min(stop, (group + 1) * width)

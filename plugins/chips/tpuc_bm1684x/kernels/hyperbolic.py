@@ -1,8 +1,8 @@
-"""Tangents, inverse trigonometric and hyperbolic functions of f32 tensors, from short series and the logarithm.
+"""Tangent, inverse trigonometric and hyperbolic functions of f32 tensors, from short polynomials and the logarithm.
 
-Errors are within 4e-6 of the value: of arcs of magnitudes to 1 (beyond, the nearest end counts), hyperbolic functions
-of magnitudes to 88, their inverses to 1e18, tangents of magnitudes to 100. Tangents further out are those of a place
-within a share of 4e-8 of x.
+Relative errors are within 4e-6: for inverse trigonometric functions up to magnitude 1 (beyond, arguments behave like
+the nearest end), hyperbolic functions up to magnitude 88, their inverses up to 1e18, and tangents up to magnitude 100.
+For larger x, the tangent is that of a point within a relative distance of 4e-8 from x.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _QUARTER_LOW = math.pi / 2 - _QUARTER_HIGH
 
 
 def _vectors(*polynomials: tuple[float, ...]) -> tuple[float, ...]:
-    """Polynomials that begin at vectors."""
+    """Concatenate polynomials, each padded to start at a vector."""
     row: list[float] = []
     for polynomial in polynomials:
         row += [*polynomial, *(0.0,) * (-len(polynomial) % _FLOATS_OF_VECTOR)]
@@ -52,7 +52,7 @@ def _vectors(*polynomials: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _polynomial(emitter: FloatEmitter, result: Operand, x: Operand, terms: int, vector: int = 0) -> None:
-    """The polynomial that begins `vector` vectors behind the first."""
+    """Evaluate the polynomial that starts `vector` vectors after the first one."""
     table = emitter.table + EU_BYTES * (1 + vector)
     emitter.asm.record(
         SpecialFunction(
@@ -62,14 +62,14 @@ def _polynomial(emitter: FloatEmitter, result: Operand, x: Operand, terms: int, 
 
 
 def _buffers(emitter: FloatEmitter) -> tuple[Operand, Operand, Operand, Operand]:
-    """Four tensors of f32; the first two are those of the exponential."""
+    """Four f32 buffers; the first two are those of the exponential."""
     s, t, n = emitter.buffers
     assert emitter.extra is not None
     return s, t, Operand(n.address, DType.F32), emitter.extra
 
 
 def _sign_of_x(emitter: FloatEmitter) -> None:
-    """The result, which is not negative, with the sign of `x`."""
+    """Give the non-negative result the sign of `x`."""
     _, _, n = emitter.buffers
     x, result = (Operand(operand.address, DType.INT32) for operand in (emitter.x, emitter.result))
     emitter.integers(Op.AND, n, x, _SIGN)
@@ -77,7 +77,7 @@ def _sign_of_x(emitter: FloatEmitter) -> None:
 
 
 def _arc(emitter: FloatEmitter, opposite: Operand, adjacent: Operand | float) -> None:
-    """``atan(opposite / adjacent)`` of numbers from 0 upwards; they may lie in the result and in the extra tensor."""
+    """``atan(opposite / adjacent)`` of non-negative numbers, which may be in the result and in the extra buffer."""
     s, t, n, _ = _buffers(emitter)
     emitter.do(Op.MIN, s, opposite, adjacent)
     emitter.do(Op.MAX, t, opposite, adjacent)
@@ -93,7 +93,7 @@ def _arc(emitter: FloatEmitter, opposite: Operand, adjacent: Operand | float) ->
 
 
 def _one_less_square(emitter: FloatEmitter, result: Operand) -> None:
-    """``sqrt((1 - x) (1 + x))``, 0 where that is negative."""
+    """``sqrt((1 - x) (1 + x))``, or 0 where that is negative."""
     s, t, _, _ = _buffers(emitter)
     emitter.do(Op.SUB, s, 1.0, emitter.x)
     emitter.do(Op.ADD, t, emitter.x, 1.0)
@@ -119,7 +119,10 @@ def _arcsin(emitter: FloatEmitter) -> None:
 
 
 def _arccos(emitter: FloatEmitter) -> None:
-    """The angle of ``(x, sqrt(1 - x**2))``; beyond pi / 2 it is what is missing to pi."""
+    """The angle of ``(x, sqrt(1 - x**2))``; for negative x, pi minus the angle of ``
+    x
+    ``.
+    """
     s, t, _, extra = _buffers(emitter)
     _one_less_square(emitter, extra)
     emitter.do(Op.ABS, emitter.result, emitter.x)
@@ -132,7 +135,9 @@ def _arccos(emitter: FloatEmitter) -> None:
 
 
 def _small(emitter: FloatEmitter, limit: float, terms: int, vector: int) -> None:
-    """Below `limit` the magnitude times a polynomial of its square, else what the result is already; then the sign."""
+    """Below `limit`, use the magnitude times a polynomial of its square, else keep the result; then apply the sign
+    of x.
+    """
     s, t, n, extra = _buffers(emitter)
     emitter.do(Op.ABS, s, emitter.x)
     emitter.do(Op.SELECT_LESS, extra, s, limit, third=1.0)
@@ -188,7 +193,12 @@ def _arccosh(emitter: FloatEmitter) -> None:
 
 
 def _exponentials(emitter: FloatEmitter) -> tuple[Operand, Operand]:
-    """``e**|x|`` and ``e**-|x|``."""
+    """``e**
+    x
+    `` and ``e**-
+    x
+    ``.
+    """
     s, t, _, _ = _buffers(emitter)
     emitter.do(Op.ABS, s, emitter.x)
     emitter.do(Op.MIN, s, s, _STEEPEST)
@@ -211,7 +221,7 @@ def _cosh(emitter: FloatEmitter) -> None:
 
 
 def _tan(emitter: FloatEmitter) -> None:
-    """Quarter turns taken away, an even number of them: sine over cosine; an odd one: minus cosine over sine."""
+    """Subtract quarter turns: for an even number, sine over cosine; for an odd number, minus cosine over sine."""
     s, t, n, extra = _buffers(emitter)
     result = emitter.result
     emitter.do(Op.MUL, n, emitter.x, 2 / math.pi)
@@ -250,4 +260,4 @@ HYPERBOLIC: Mapping[str, Series] = {
     "SINH": Series(_sinh, _SINH),
     "TAN": Series(_tan, _vectors(_SINE, _COSINE)),
 }
-"""By the mode of `tpu.Active`. All of them need the extra tensor."""
+"""Series by the mode of `tpu.Active`. All of them use the extra buffer."""

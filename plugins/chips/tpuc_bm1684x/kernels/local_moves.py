@@ -1,4 +1,4 @@
-"""Concat and Slice of resident values: copies within and between lanes."""
+"""Concat and Slice of resident tensors: copies within and between lanes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ from tpuc_bm1684x.timing import cycles
 
 _CHANNELS, _COLUMNS = 1, 3
 _MOST_BACKWARDS = 16
-"""Elements in falling order are copied one by one."""
+"""Maximum number of elements in reverse order, which are copied one by one."""
 
 
 class LocalMoveKernel(TileKernel[Any, Bm1684xAssembler]):
-    """Base: whole tensors in one tile. Only worth it where operands and result stay: from DDR to DDR it moves twice."""
+    """Base of moves of whole tensors in one tile. They only pay off where operands and result stay resident: from DDR
+    to DDR they move the data twice.
+    """
 
     def serves(self, node: Node) -> bool:
-        """Is the node one that local memory can hold as it is?"""
+        """True when local memory can hold the node's tensors in four-dimensional views."""
         types = [*node.operand_types, node.result_type]
         return all(2 <= len(type_.dims) <= 4 for type_ in types) and too_large(types) is None
 
@@ -52,7 +54,7 @@ class LocalMoveKernel(TileKernel[Any, Bm1684xAssembler]):
         return in_spaces(self, self.views(node))
 
     def views(self, node: Node) -> Sequence[Space]:
-        """Along the last dimension short rows may lie in blocks, in which case nothing leaves its lane."""
+        """Candidate spaces. Along the last dimension short rows may form blocks, so that no element leaves its lane."""
         blocks = [row_blocks(type_.dims) for type_ in (*node.operand_types, node.result_type)]
         views = [View(elementwise_view(type_.dims)) for type_ in (*node.operand_types, node.result_type)]
         if self.axis(node) != node.result_type.rank - 1:
@@ -68,7 +70,7 @@ class LocalMoveKernel(TileKernel[Any, Bm1684xAssembler]):
         return Space(axes, tuple(operands), (result,))
 
     def axis(self, node: Node) -> int | None:
-        """The only dimension along which operands and result differ; None where there are several."""
+        """The only dimension in which operands and result differ; None where there are several."""
         raise NotImplementedError
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
@@ -76,9 +78,9 @@ class LocalMoveKernel(TileKernel[Any, Bm1684xAssembler]):
 
 
 class LocalConcatKernel(LocalMoveKernel):
-    """Operands along channels whose places begin in another lane than 0, or along rows or columns.
+    """Concat along channels where an operand does not start at lane 0, or along rows or columns.
 
-    Others lie one behind the other without being moved.
+    Other concats need no copy: their operands are placed consecutively.
     """
 
     def serves(self, node: Node) -> bool:
@@ -120,7 +122,7 @@ class LocalConcatKernel(LocalMoveKernel):
 
 
 class LocalSliceKernel(LocalMoveKernel):
-    """Regular places, few in falling order; of channels and batches every one from the first to the last."""
+    """Slices with constant steps: unit steps in batches and channels, and few elements in reverse order."""
 
     def axis(self, node: Node) -> int | None:
         pairs = zip(node.operand_types[0].dims, node.result_type.dims, strict=True)
@@ -153,14 +155,14 @@ class LocalSliceKernel(LocalMoveKernel):
 
 
 def in_dimensions(type_: TensorType, local: LocalTensor) -> bool:
-    """Are n, c, h and w the dimensions of a tensor of several columns, not blocks of its rows? Of four dimensions the
-    columns are the same in both.
+    """True when n, c, h and w are the tensor's dimensions, and not blocks of its rows. The columns of a
+    four-dimensional tensor are equal in both views.
     """
     return local.shape[3] == elementwise_view(type_.dims)[3]
 
 
 def part_of(local: LocalTensor, start: Shape4, steps: Shape4 = (1, 1, 1, 1)) -> Operand:
-    """The part of a tensor that begins at `start`, which may be in another lane."""
+    """The part of a tensor that starts at `start`, possibly in another lane."""
     whole = operand(local)
     n, slot, h, w = whole.strides(local.shape)
     slots, lane = divmod(start[1], LANES)
@@ -170,7 +172,7 @@ def part_of(local: LocalTensor, start: Shape4, steps: Shape4 = (1, 1, 1, 1)) -> 
 
 
 def copy(asm: Bm1684xAssembler, shape: Shape4, source: Operand, target: Operand) -> None:
-    """Copy `shape` elements: within lanes by arithmetic, from lane to lane by the fastest command."""
+    """Copy `shape` elements: within lanes by an arithmetic command, between lanes by the fastest command."""
     if source.lane == target.lane:
         arithmetic(asm, ArithmeticOp.COPY, shape, target, source)
         return

@@ -1,4 +1,4 @@
-"""Element-wise comparison, logic, and selection."""
+"""Elementwise comparison, logic and selection."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _SELECTS = {
     "Less": ((ArithmeticOp.SELECT_LESS,), False),
     "LessOrEqual": ((ArithmeticOp.SELECT_GREATER,), True),
 }
-"""Selections of 1 of which at most one holds, and whether the comparison is their opposite.
+"""SELECT operations of which at most one holds, and whether the comparison is the negation of their sum.
 
-The chip calls floats equal when their bits are: 0 and -0 differ for it.
+The chip compares floats for equality bitwise, so 0 and -0 differ.
 """
 
 
 class ComparisonKernel(ElementwiseKernel):
-    """`tpu.Compare` and `tpu.CompareConst`: selections of 1, which are 0 elsewhere. NaN is equal to everything.
+    """`tpu.Compare` and `tpu.CompareConst`: 1 where the comparison holds, else 0. NaN is equal to everything.
 
-    Every number but 0 is true: logic is a product, a maximum or a difference of two comparisons with 0.
+    Any nonzero number is true: logical operations combine two comparisons with 0 by a product, maximum or difference.
     """
 
     temporaries = (("other", 4),)
@@ -76,7 +76,7 @@ class ComparisonKernel(ElementwiseKernel):
         placed: PlacedTile,
         asm: Bm1684xAssembler,
     ) -> None:
-        """On the two negations: And is neither, Or not both, Xor one of them."""
+        """Combine the two negated operands: And is neither, Or is not both, Xor is exactly one."""
         shape = placed.result.shape
         one, zero = Scalar.of(1.0, result.dtype), Scalar.of(0.0, result.dtype)
         for target, source in zip((result, other), sources, strict=True):
@@ -98,7 +98,9 @@ class ComparisonKernel(ElementwiseKernel):
 
 
 class WhereKernel(ElementwiseKernel):
-    """CMP with 0; what repeats is first written out, as it takes aligned tensors only."""
+    """CMP of the condition with 0. Broadcast operands are first expanded, because the command is given aligned
+    tensors.
+    """
 
     def refuse(self, node: Node) -> str | None:
         present = [type_ for type_ in node.operand_types if type_ is not ABSENT]
@@ -162,7 +164,7 @@ def _is_float_condition(node: Node, index: int) -> bool:
 
 
 class BitwiseKernel(ElementwiseKernel):
-    """Logic of int32 between two casts."""
+    """Bitwise logic and shifts on int32, between two casts."""
 
     temporaries = (("left", 4), ("right", 4))
 
@@ -197,7 +199,7 @@ class BitwiseKernel(ElementwiseKernel):
 
 
 class RowIndexKernel(ElementwiseKernel):
-    """int32 arithmetic: what is below 0 counts from the end."""
+    """Row index in int32 arithmetic; negative indices count from the end."""
 
     temporaries = (("below", 4),)
 

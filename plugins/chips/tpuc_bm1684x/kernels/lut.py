@@ -1,4 +1,4 @@
-"""Tables of 256 entries."""
+"""Table lookup with 256 entries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST = MAX_EXTENT // EU_BYTES * EU_BYTES  # part of a plane in one command: 
 
 
 class LutKernel(TileKernel[tpu.Lut, Bm1684xAssembler]):
-    """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
+    """Every lane holds the whole table, or the tables of its channels. The stored byte, as unsigned, is the index."""
 
     def refuse(self, node: Node) -> str | None:
         size = node.operand_types[1].storage.bits
@@ -89,8 +89,8 @@ def _by_channel(node: Node) -> bool:
 
 
 def _parts(x: LocalTensor, result: LocalTensor) -> Iterator[tuple[int, int, Shape4, int]]:
-    """Addresses of index and result, extents, and the first channel in multiples of the lanes: the whole, or pieces of
-    its planes that fit the index's field.
+    """Addresses of index and result, extents, and slot of the first channel: the whole tile, or pieces of its planes
+    that fit the index field.
     """
     n, c, h, w = x.shape
     if h * w <= MAX_EXTENT:

@@ -1,4 +1,4 @@
-"""Products of two computed tensors by the matrix command, with every matrix row in its own lane."""
+"""Matrix products of two computed tensors, with each matrix row in its own lane."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
 class MatricesKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
-    """Matrix by matrix; of 8-bit integers and 16-bit floats."""
+    """Multiplies one matrix at a time, in 8-bit integers or 16-bit floats."""
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:
         left, right, *others = node.operand_types
@@ -104,8 +104,8 @@ class MatricesKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
 
 
 class TurnedMatricesKernel(MatricesKernel):
-    """Matrix by matrix in f32, which the matrix command does not take: rows of the left one are the pixels of an image,
-    columns of the right one its filters.
+    """Multiplies one matrix at a time in f32, which the matrix command does not support: a convolution with the rows of
+    the left matrix as pixels and the columns of the right matrix as filters.
     """
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
@@ -143,7 +143,9 @@ class TurnedMatricesKernel(MatricesKernel):
     def _convolve(
         self, left: LocalTensor, right: LocalTensor, result: LocalTensor, batch: int, asm: Bm1684xAssembler
     ) -> None:
-        """One matrix, 64 columns at a time: columns of the right one are padded to whole vectors, filters are not."""
+        """Multiply one matrix with one command per 64 columns: the stored columns are padded to whole vectors, while a
+        command expects the filters of a lane without gaps.
+        """
         _, columns, _, rows = result.shape
         depth = left.shape[1]
         slots = -(-columns // LANES)
@@ -162,10 +164,10 @@ class TurnedMatricesKernel(MatricesKernel):
 
 
 class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
-    """A right operand of two dimensions is a constant; of more, computed.
+    """Chooses a kernel: a two-dimensional right operand is constant, others are computed.
 
-    Rows of computed tensors come to the lanes as they lie in DDR: across the lanes, as the plain convolution wants
-    them, each element is a transfer of its own.
+    Rows of computed tensors are loaded in their DDR order. Distributing them across lanes, as a plain convolution
+    needs, would transfer each element separately.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,7 @@
-"""Convolutions of few input channels: the rows of the window are packed into channels, so that more lanes have data.
+"""Convolution with few input channels: packs window rows into channels to use the convolution array better.
 
-The convolution array multiplies 64 bytes of input channels at once, whether there are 64 of them or 3. Channel
-`r * c + i` of the packed input is channel i seen from window row r: every row that a result row meets with it, one
-after the other.
+The array multiplies 64 bytes of input channels at once, whether there are 64 channels or 3. Channel `r * c + i` of the
+packed input is channel i shifted by window row r: the rows that the result rows need from it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _PIXELS = 4  # results per cycle and lane of the convolution array, 8 and 16 bit
 
 
 def _one_slot(tile: Tile) -> Tile:
-    """What a tile of one image works on at a time: a channel in each lane."""
+    """The part of a tile that is processed at a time: for a single image, one channel per lane."""
     start, stop = tile.range("c")
     if tile.size("n") > 1 or stop - start <= LANES:
         return tile
@@ -38,10 +37,10 @@ def _one_slot(tile: Tile) -> Tile:
 
 
 class PackedRowsKernel(ConvKernel):
-    """As ConvKernel, with a 1×kw window over `kh * c` channels."""
+    """Like ConvKernel, with a 1×kw window over `kh * c` channels."""
 
     def pays(self, node: Node[tpu.Conv2D]) -> bool:
-        """Is the convolution faster this way, the packing included?"""
+        """True when the convolution is faster this way, including the packing."""
         _, channels, _, width = self.product(node).input.shape
         _, filters, rows, columns = self.product(node).output.shape
         kh, kw = node.op.kernel_shape[0], node.op.kernel_shape[1]
@@ -69,7 +68,7 @@ class PackedRowsKernel(ConvKernel):
         return pack_filter(rows, self._packing(node))
 
     def layouts(self, node: Node) -> Layouts:
-        """Results of one image may be parts of a whole: they are written 64 channels at a time, after one packing."""
+        """Results of a single image may be strided: they are written 64 channels at a time, after one packing."""
         layouts = super().layouts(node)
         one = self.product(node).output.shape[0] == 1
         return replace(layouts, strided_results=frozenset({0})) if one else layouts
@@ -92,7 +91,7 @@ class PackedRowsKernel(ConvKernel):
             super().emit(node, self._slot(placed, slot), phase, asm)
 
     def _slot(self, placed: PlacedTile, slot: int) -> PlacedTile:
-        """The part of a tile that has one channel in each lane."""
+        """The part of a tile with one channel per lane."""
         result = placed.result
         n, channels, h, w = result.shape
         plane = operand(result).strides(result.shape)[1]
@@ -158,7 +157,7 @@ class PackedRowsKernel(ConvKernel):
     def _gather_rows(
         self, node: Node, product: Product, x: LocalTensor, shape: Shape4, address: int, row: int, asm: Bm1684xAssembler
     ) -> None:
-        """The input row that each result row meets with window row `row`; outside the input, what padding holds."""
+        """Copy the input row that each result row needs from window row `row`; outside the input, the padding value."""
         kind = dtype_of(x.element)
         n, channels, rows, width = shape
         first = row * product.dilations[0] - x.padding[0]

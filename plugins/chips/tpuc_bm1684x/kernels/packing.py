@@ -1,4 +1,4 @@
-"""Pack constants into the layout of lanes."""
+"""Pack constants into the lane layout."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, DType, Operand
 from tpuc_bm1684x.kernels.common import ACROSS_LANES
 
 RECORD_BYTES = 64
-"""A per-channel parameter record takes one vector, whatever it holds (isa notes, "per-channel requant")."""
+"""A per-channel parameter record occupies one vector, whatever its size (isa notes, "per-channel requant")."""
 RECORD_WORDS = 3
 COMPACT_BYTES = 4 * RECORD_WORDS
-"""What a record holds. In DDR they lie close together; `spread_records` gives each its vector."""
+"""Size of a record's content. Records are compact in DDR; `spread_records` moves each to its own vector."""
 RECORD_ALIGNMENT = 4
 
 
@@ -24,7 +24,9 @@ slots_of, by_lane = ACROSS_LANES.slots_of, ACROSS_LANES.by_lane
 
 
 def pack_filter(filters: Array, packing: int) -> Array:
-    """`[oc, ic, kh, kw]` → bytes per lane, each channel as `[ic / packing][kh][kw][packing]`, zero padded."""
+    """Pack filters `[oc, ic, kh, kw]` into bytes per lane: each channel is `[ic / packing][kh][kw][packing]`, zero
+    padded.
+    """
     oc, ic, kh, kw = filters.shape
     pieces = -(-ic // packing)
     padded = np.zeros((oc, pieces * packing, kh, kw), filters.dtype)
@@ -34,7 +36,7 @@ def pack_filter(filters: Array, packing: int) -> Array:
 
 
 def requantise_records(multipliers: Sequence[int], right_shifts: Sequence[int], zero_point: int) -> Array:
-    """Records {multiplier, left shift, zero point} of `COMPACT_BYTES` each, per lane."""
+    """Records {multiplier, left shift, zero point} of `COMPACT_BYTES` each, by lane."""
     records = np.zeros((len(multipliers), RECORD_WORDS), np.int32)
     records[:, 0] = multipliers
     records[:, 1] = -np.asarray(right_shifts, np.int32)
@@ -43,7 +45,7 @@ def requantise_records(multipliers: Sequence[int], right_shifts: Sequence[int], 
 
 
 def float_records(scales: Sequence[float], offset: float) -> Array:
-    """Records {scale, offset} in the place of those of `requantise_records`."""
+    """Records {scale, offset}, in the size of those of `requantise_records`, by lane."""
     records = np.zeros((len(scales), RECORD_WORDS), np.float32)
     records[:, 0] = scales
     records[:, 1] = offset
@@ -51,12 +53,12 @@ def float_records(scales: Sequence[float], offset: float) -> Array:
 
 
 def record_scratch(channels: int) -> Scratch:
-    """Room for the spread records of a tile's channels."""
+    """Scratch buffer for the spread records of a tile's channels."""
     return Scratch("records", slots_of(channels) * RECORD_BYTES)
 
 
 def spread_records(placed: PlacedTile, asm: Bm1684xAssembler) -> int:
-    """Give each record of the constant `requantise` a vector of its own; returns the address of the table."""
+    """Move each record of the constant `requantise` to its own vector; returns the address of the table."""
     table = placed.scratch["records"].address
     vector = RECORD_BYTES // 4
     asm.record(

@@ -19,10 +19,10 @@ from tpuc_bm1684x.operands import dtype_of, operand
 
 
 class LocalPadKernel(TileKernel[tpu.Pad, Bm1684xAssembler]):
-    """The result is filled with the value, then the operand is copied to its place."""
+    """Fills the result with the pad value, then copies the operand into it."""
 
     def serves(self, node: Node) -> bool:
-        """Are these constants around images?"""
+        """True for constant padding of channels, rows and columns of four-dimensional tensors."""
         paddings = node.op.paddings
         if node.op.mode != "constant" or len(paddings) != 8 or min(paddings) < 0:
             return False
@@ -57,7 +57,7 @@ class LocalPadKernel(TileKernel[tpu.Pad, Bm1684xAssembler]):
 
 
 class AnyPadKernel(KernelChoice[tpu.Pad]):
-    """In local memory where that is possible."""
+    """Chooses padding in local memory where possible, else copies in DDR."""
 
     def __init__(self) -> None:
         self._local, self._moves = LocalPadKernel(), PadKernel()

@@ -1,4 +1,4 @@
-"""Compute one-channel planes across all lanes, as equal rows or interleaved pixels."""
+"""Compute single-channel planes across all lanes, as equal rows or interleaved pixels."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _TURNS = "turns"
 
 
 def plane_candidates(kernel: TileKernel[Any, Bm1684xAssembler], node: Node) -> Sequence[Candidate]:
-    """Ways to compute one function of all elements of a plane, the first operand: rows of it in each lane, which suit
-    a plane that comes from DDR and goes there; or elements in turn, of which the lane of the plane gets the results.
-    None for other tensors.
+    """Candidates for an elementwise function of a single-channel plane, the first operand. Rows of the plane in each
+    lane suit a plane loaded from and stored to DDR. Interleaved elements leave the result in the plane's own lane.
+    Empty for other tensors.
     """
     dims = node.result_type.dims
     if len(dims) != 4 or dims[:2] != (1, 1) or node.operand_types[0].dims != dims:
@@ -50,8 +50,8 @@ def plane_candidates(kernel: TileKernel[Any, Bm1684xAssembler], node: Node) -> S
 
 
 class TurnsKernel(TileKernel[Any, Bm1684xAssembler]):
-    """Element i of a plane is loaded into lane i mod 64, or another number of lanes of which its size is a multiple,
-    and computed there by a kernel; a transposition brings the results into the lane of the plane, one after the other.
+    """Loads element i of a plane into lane i mod 64 (or mod another lane count that divides its size), computes with an
+    inner kernel, and transposes the results into the plane's own lane.
     """
 
     def __init__(self, kernel: TileKernel[Any, Bm1684xAssembler]) -> None:
@@ -113,14 +113,14 @@ def _lanes(node: Node) -> int:
 
 
 def _turns(node: Node, tile: Tile) -> tuple[int, int]:
-    """How many elements each lane has before a tile and up to its end."""
+    """Number of elements per lane before a tile, and up to its end."""
     width, lanes = node.result_type.dims[3], _lanes(node)
     first, end = tile.range("h")
     return first * width // lanes, end * width // lanes
 
 
 def _in_lanes(node: Node, tile: Tile) -> Tile:
-    """The tile as the inner kernel sees it."""
+    """The tile as seen by the inner kernel."""
     first, end = _turns(node, tile)
     return Tile(("n", "c", "h", "w"), (0, 0, first, 0), (1, _lanes(node), end, 1))
 

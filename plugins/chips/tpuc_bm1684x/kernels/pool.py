@@ -1,4 +1,4 @@
-"""Pooling over windows of every channel."""
+"""Max and average pooling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tpuc_bm1684x.operands import dtype_of
 
 
 class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
-    """Maximum; average as the sum times a multiplier (int8, shifted half up) or 1 / window (float).
+    """Max pooling; average pooling as the sum times a multiplier (int8, shifted half up) or 1 / window size (float).
 
     With zero points the sum is an int32, to which scale and offset are applied in f32.
     """
@@ -104,7 +104,7 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
 
 
 def average_refusal(node: Node[tpu.Pool2D]) -> str | None:
-    """The refusal for averages that are no plain sum times a number."""
+    """The refusal of averages that are not a plain sum times a constant, None if the node is supported."""
     op = node.op
     overhang = any(op.window().overhang(spatial(node.operand_types[0].dims, 2)))
     if (any(op.pads) and not op.count_include_pad) or overhang:
@@ -122,6 +122,6 @@ def average_refusal(node: Node[tpu.Pool2D]) -> str | None:
 
 
 def lowest(dtype: DType) -> Scalar:
-    """The padding of a maximum: the smallest value of the type."""
+    """The padding value of a maximum: the lowest value of the type."""
     limits = np.finfo(np.float32).min if dtype.is_float else np.iinfo(dtype.numpy).min
     return Scalar.of(float(limits), dtype)

@@ -52,32 +52,32 @@ _PACKING = {1: 64, 2: 32, 4: 1}
 
 @dataclass(frozen=True)
 class Product(tiles.Product):
-    """A convolution, or a matrix product seen as a 1×1 convolution of rows."""
+    """A convolution, or a matrix product viewed as a 1×1 convolution of rows."""
 
     rounding: Rounding = Rounding.HALF_UP
 
     @property
     def requantisation_op(self) -> RequantiseOp:
-        """How sums become bytes."""
+        """The command that requantizes sums to bytes."""
         return RequantiseOp.FLOAT_REQUANTISE if self.scales else RequantiseOp.REQUANTISE
 
     def records(self, channels: tuple[int, int], zero_point: int) -> Array:
-        """The parameters of that for a range of output channels, per lane. Products of floats are rounded before the
-        zero point is added: beside a half the sum of both is another float.
+        """Its parameters for a range of output channels, by lane. With float scales, the zero point is added after
+        rounding: added to a half before, it could round to another float.
         """
         if self.scales:
             return float_records(self.factors(channels), 0.0)
         return requantise_records(*self.requantisation(channels), zero_point)
 
     def requantise_scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        """What `requantise` needs: the records, and whole numbers that a zero point is added to."""
+        """Scratch buffers of `requantise`: the records, and the whole numbers to which a zero point is added."""
         records = record_scratch(tile.size("c"))
         if not (self.scales and zero_point(node.result_type)):
             return (records,)
         return (records, Scratch("whole", Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 2)))
 
     def requantise(self, node: Node, placed: PlacedTile, sums: Operand, asm: Bm1684xAssembler) -> None:
-        """Make stored values of int32 sums."""
+        """Requantize int32 sums to the result."""
         shape, result = placed.result.shape, operand(placed.result)
         whole = Operand(placed.scratch["whole"].address, DType.INT16) if "whole" in placed.scratch else result
         asm.record(
@@ -101,10 +101,10 @@ class Product(tiles.Product):
 
 
 class ProductKernel(WindowKernel[Bm1684xAssembler]):
-    """Base of both.
+    """Base of convolution and matrix product.
 
-    Integers: conv to int32, add bias, requantise by the per-channel table. Floats: conv with f32 bias; partial sums of
-    16-bit floats are f32, because that is what the chip adds to.
+    Integers: convolve to int32, add the bias, requantize by the per-channel table. Floats: convolve with an f32 bias.
+    Partial sums of 16-bit floats are f32, because the chip accumulates in f32.
     """
 
     def product(self, node: Node) -> Product:
@@ -174,7 +174,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         return buffers
 
     def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
-        """Are there partial sums that the result's type cannot hold?"""
+        """True when partial sums do not fit the result's type."""
         depth = self.product(node).input.shape[1]
         return self.filter_range(node, tile) != (0, depth) and node.result_type.storage.name in ("f16", "bf16")
 
@@ -207,7 +207,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
     def emit_sum(
         self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Bm1684xAssembler
     ) -> None:
-        """The sums of products, and the bias of floats."""
+        """Record the sums of products, including the bias of floats."""
         x, result = placed.operand(0), placed.result
         bias = placed.constants.get("bias")
         has_bias = bias is not None and not self._integer(node) and phase.starts
@@ -242,13 +242,13 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
 
 
 def padding_value(node: Node, padding: Sequence[int]) -> Scalar | None:
-    """What stands in the padding of a window: the zero point, None where that is 0 or there is no padding."""
+    """The padding value of a window: the zero point; None where it is 0 or there is no padding."""
     point = zero_point(node.operand_types[0])
     return Scalar.of(point, dtype_of(node.operand_types[0].storage)) if point and any(padding) else None
 
 
 def kernel_point(node: Node) -> Scalar | None:
-    """What is taken off every element of the filter, None where that is 0."""
+    """The zero point of the filter, None where it is 0."""
     point = node.op.right_zp if isinstance(node.op, tpu.MatMul) else getattr(node.op, "kernel_zp", 0)
     return Scalar.of(point, DType.INT8.with_sign(not _is_unsigned(node))) if point else None
 
@@ -258,7 +258,7 @@ def _is_unsigned(node: Node) -> bool:
 
 
 def convolution_refusal(node: Node[tpu.Conv2D]) -> str | None:
-    """What no kind of convolution can do."""
+    """The refusal common to all convolutions, None if the node is supported."""
     op = node.op
     if any(op.inserts or ()):
         return "zeros between rows have no kernel"
@@ -278,7 +278,7 @@ class ConvKernel(ProductKernel):
 
 
 class MatMulKernel(RowsFilter, ProductKernel):
-    """Rows times a constant matrix; every row is one position of a 1×1 convolution."""
+    """Rows times a constant matrix; each row is one pixel of a 1×1 convolution."""
 
     def refuse(self, node: Node) -> str | None:
         if node.op.left_transpose or node.op.output_transpose:
@@ -299,5 +299,5 @@ class MatMulKernel(RowsFilter, ProductKernel):
         )
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
-        """Columns of the matrix are cut along c or, where rows lie across the lanes, along h."""
+        """Matrix columns are tiled along c, or along h where rows are distributed over the lanes."""
         return [replace(constant, axes=(*constant.axes, "h")) for constant in super().constants(node)]

@@ -1,4 +1,4 @@
-"""Sorting: compare every element, one per lane, with its whole row along w."""
+"""Sorting by rank: compares each element, one per lane, with its whole row along w."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import operand
 
 LONGEST = 1 << 15
-"""Elements of a row: the work grows with their square."""
+"""Maximum row length; the work grows quadratically with it."""
 _PART = 1024
 
 
 class _Side(enum.Enum):
-    """Where a part of the row stands beside a lane's own element."""
+    """Position of a chunk of the row relative to a lane's own element."""
 
     EARLIER = "earlier"
     AROUND = "around"
@@ -56,7 +56,7 @@ class _Side(enum.Enum):
 
 
 def _sides(tile: Tile, channels: int) -> list[tuple[int, int, _Side]]:
-    """Slots of lanes as ranges, by where the tile's part of the row stands."""
+    """Ranges of lane slots with the relative position of the tile's chunk of the row."""
     (c0, _), (k0, k1), count = tile.range("c"), tile.range("k"), slots_of(channels)
     later = min(max((k0 - c0) // LANES, 0), count)
     earlier = max(min(max(-((c0 - k1) // LANES), 0), count), later)
@@ -65,7 +65,7 @@ def _sides(tile: Tile, channels: int) -> list[tuple[int, int, _Side]]:
 
 
 class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
-    """In f32: how many come before, and how many equal ones are earlier."""
+    """Rank in f32: the number of elements that sort before, plus the number of earlier equal ones."""
 
     def refuse(self, node: Node) -> str | None:
         rows, count = node.result_type.dims
@@ -149,7 +149,7 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
         side: _Side,
         asm: Bm1684xAssembler,
     ) -> None:
-        """1 for every element of the row that comes before the lane's own, for some slots of lanes."""
+        """Mark with 1 each element of the row that sorts before the lane's own element, for a range of slots."""
         (n, c, _, _), row_shape = placed.operand(0).shape, placed.operand(1).shape
         first, end = slots
         shape = (n, min(end * LANES, c) - first * LANES, 1, row_shape[3])
@@ -178,7 +178,7 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
 
 
 def _count(values: Operand, sums: Operand, shape: Shape4, target: Operand, asm: Bm1684xAssembler) -> None:
-    """The sums of all rows: a window over whole vectors takes a cycle for each, one within a vector one per element."""
+    """Sum each row. Pooling over whole vectors takes one cycle per vector, pooling within a vector one per element."""
     n, c, _, width = shape
     vector = values.dtype.vector
     if width % vector:

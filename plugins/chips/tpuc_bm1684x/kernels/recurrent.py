@@ -1,4 +1,4 @@
-"""Recurrent layers: units across lanes, recurrent weights resident, step by step."""
+"""Recurrent layers: units across lanes, resident recurrent weights, one step at a time."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ from tpuc_bm1684x.operands import MAX_EXTENT, operand
 Op = ArithmeticOp
 
 MOST_STEPS = 1000
-"""A step takes up to 60 commands, and a group's commands are counted in 16 bits."""
+"""Maximum number of steps: a step takes up to 60 commands, and the commands of a group are counted in 16 bits."""
 MOST_WEIGHT_BYTES = LANE_BYTES * 3 // 4
-"""Of the recurrence, per lane."""
+"""Maximum size of the recurrent weights per lane."""
 
 _RECURRENCE, _BIAS, _H, _C = 1, 2, 3, 4
 
 
 class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
-    """One convolution of one place per step gives all gates; the rest is element by element.
+    """Computes all gates of a step by one 1×1 convolution; the rest is elementwise.
 
-    Steps are the reduction axis: the states live in working memory from its first tile to its last.
+    Steps are the reduction axis: the states stay in scratch buffers from its first tile to its last.
     """
 
     def refuse(self, node: Node[tpu.RecurrentSteps]) -> str | None:
@@ -162,7 +162,7 @@ class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
 
 @dataclass(frozen=True)
 class _Layer:
-    """One tile: where its states and constants lie."""
+    """One tile, with access to its states and constants."""
 
     op: tpu.RecurrentSteps
     asm: Bm1684xAssembler
@@ -188,7 +188,7 @@ class _Layer:
         return self._scratch("c")
 
     def gate(self, number: int) -> Operand:
-        """A gate among all gates."""
+        """The buffer of one gate."""
         plane = round_up(self.count * 4, EU_BYTES)
         return Operand(self._scratch("gates").address + number * self.padded // LANES * plane, DType.F32)
 
@@ -216,7 +216,7 @@ class _Layer:
             emitter.tanh()
 
     def of_h(self, source: Operand, first: int, gates: int) -> None:
-        """The recurrence of some gates, with its bias."""
+        """The recurrent part of a range of gates, including the bias."""
         slots = first * self.padded // LANES
         filters = self.placed.constants["filter"].address + slots * self.op.hidden_size * 4
         bias = None
@@ -234,7 +234,7 @@ class _Layer:
         )
 
     def step(self, inputs: Operand) -> None:
-        """The next states from the inputs' gates."""
+        """Compute the next states from the input part of the gates."""
         match self.op.kind:
             case "LSTM":
                 self._lstm(inputs)
@@ -282,7 +282,7 @@ class _Layer:
             arithmetic(self.asm, Op.MAX, self.shape(self.padded), self.h, gate, Scalar.of(0.0, DType.F32))
 
     def _gate_of(self, inputs: Operand, number: int) -> Operand:
-        """A gate of the inputs: whole slots further on."""
+        """One gate of the inputs, whole slots further on."""
         assert not isinstance(inputs.layout, Layout)
         offset = number * self.padded // LANES * inputs.layout[1] * inputs.dtype.bytes
         return dataclasses.replace(inputs, address=inputs.address + offset)

@@ -1,4 +1,4 @@
-"""Reductions of neighboring dimensions along h of each lane, as pooling."""
+"""Reductions of contiguous dimensions along h within each lane, by pooling."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ _MAXIMA = ("ReduceMax", "ReduceMin")
 
 
 class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
-    """Minima are maxima of negated values; L1 and L2 are sums of magnitudes and squares. Floats are added in f32."""
+    """Minimum is the maximum of negated values; L1 and L2 are sums of magnitudes and squares. Floats are accumulated in
+    f32.
+    """
 
     def refuse(self, node: Node) -> str | None:
         if node.op.mode == "ReduceProd":
@@ -52,7 +54,7 @@ class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
         return self._spaces(node)[0]
 
     def _spaces(self, node: Node) -> Sequence[Space]:
-        """Several where what is in front of the axes may lie over the lanes as well as what is behind them."""
+        """Candidate spaces: the dimensions before the axes, or those after them, are distributed over the lanes."""
         outer, inner, width = reduced_extents(node)
         dims, axes = node.operand_types[0].dims, reduced_axes(node)
         if axes == [len(dims) - 1] and len(dims) > 1 and dims[-2] >= min(outer, LANES):
@@ -159,12 +161,12 @@ def _space(source: View, result: View) -> Space:
 
 
 def _rows_and_row(extent: int) -> tuple[int, int]:
-    """The extent as two factors, of which the first fills the lanes well."""
+    """Split the extent into two factors, the first of which fills the lanes well."""
     sizes = [size for size in range(LANES // 2 + 1, min(extent, 4 * LANES) + 1) if extent % size == 0]
     return min(((size, extent // size) for size in sizes), key=_rounds, default=(extent, 1))
 
 
 def _rounds(factors: tuple[int, int]) -> tuple[int, int]:
-    """How many lanes are busy or idle for one element of each row; fewer rows are better then."""
+    """Sort key: lanes occupied or idle per row element, then the number of rows."""
     rows, row = factors
     return -(-rows // LANES) * LANES * row, rows

@@ -1,4 +1,4 @@
-"""Product reductions of neighboring dimensions along h of each lane, by multiplying halves."""
+"""Product reductions of contiguous dimensions along h within each lane, by repeated halving."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tpuc_bm1684x.operands import operand
 
 
 class ReduceProductKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
-    """In f32: the first half of the rows times the last one, until one row is left."""
+    """Multiplies the first half of the rows by the last half, in f32, until one row remains."""
 
     def refuse(self, node: Node) -> str | None:
         if not node.result_type.storage.is_float:
@@ -68,7 +68,7 @@ class ReduceProductKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
 
 
 class AnyReduceKernel(KernelChoice[tpu.Reduce]):
-    """Products have a kernel of their own."""
+    """Chooses the kernel for products, or the pooling kernel."""
 
     def __init__(self) -> None:
         self._products, self._others = ReduceProductKernel(), ReduceKernel()

@@ -1,4 +1,4 @@
-"""Remainders: correct the chip's inexact quotient by one divisor."""
+"""Remainder: corrects the chip's inexact quotient by at most one divisor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _ZERO, _ONE = Scalar.of(0.0, DType.F32), Scalar.of(1.0, DType.F32)
 
 
 class RemainderKernel(ElementwiseKernel):
-    """Of magnitudes; then the sign of the dividend, or that of the divisor and what is left to it."""
+    """Computes the remainder of the magnitudes, then applies the sign: that of the dividend for fmod; otherwise that of
+    the divisor, after subtracting the remainder from the divisor where the signs differ.
+    """
 
     temporaries = (("divisor", 4), ("rest", 4), ("other", 4), ("apart", 4), ("sign", 4))
 

@@ -1,4 +1,4 @@
-"""Many rows times a constant matrix, with each row in its own lane, as in neighboring layers."""
+"""Products of many rows with a constant matrix, with each row in its own lane, as neighboring layers have them."""
 
 from __future__ import annotations
 
@@ -53,38 +53,38 @@ from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.vectors import vector_loads, vector_stores
 
 MOST_ROWS = 1024
-"""Rows that are not cut; more of them are seen as batches."""
+"""Maximum number of rows that are not split into batches."""
 
 
 _UNUSED_BYTES = 4  # a block of nothing is no legal transfer
 
 
 class Form(enum.Enum):
-    """How a product of rows and a constant matrix is computed."""
+    """Algorithms for a product of rows with a constant matrix."""
 
     CHANNELS = "channels"
-    """A row is an image of one pixel: its elements lie across the lanes."""
+    """Each row is an image of one pixel, with its elements across the lanes."""
     IMAGE = "image"
-    """Rows are transposed, so that they are the pixels of one image, and so is the result."""
+    """The rows are transposed into the pixels of one image, and the result is transposed back."""
     WIDE = "wide"
-    """The matrix command, one row per lane."""
+    """The matrix command, with one row per lane."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Cycles of both engines."""
+    """Cycles of compute and DMA engine."""
 
     compute: int
     transfers: int
 
     @property
     def total(self) -> int:
-        """Of both, one after the other."""
+        """Cycles of both engines, executed sequentially."""
         return self.compute + self.transfers
 
 
 def rows_view(dims: Sequence[int]) -> Shape4 | None:
-    """Rows across the lanes, their elements along h. None: no number of rows per batch divides them."""
+    """View of rows across the lanes, with their elements along h; None when no batch size divides the rows."""
     rows, width = math.prod(dims[:-1]), dims[-1]
     if width > MAX_EXTENT:
         return None
@@ -99,7 +99,7 @@ def rows_view(dims: Sequence[int]) -> Shape4 | None:
 
 @functools.cache
 def _costs(view: Shape4, width: int, element: ScalarType, filters: ScalarType, result: ScalarType) -> dict[Form, Cost]:
-    """What each form takes where the rows come from DDR and go there."""
+    """Cost of each form when rows are loaded from DDR and results are stored to DDR."""
     n, rows, depth, _ = view
     kind, weight = dtype_of(element), Operand(0, dtype_of(filters), Layout.COMPACT)
     total = Operand(0, DType.F32 if kind.is_float else DType.INT32)
@@ -150,7 +150,7 @@ def _dense(shape: Shape4, element: ScalarType) -> DdrTensor:
 
 
 def forms_of(node: Node) -> list[Form]:
-    """The forms to choose from, the fastest for a lone product first."""
+    """The candidate forms, the fastest for a lone product first."""
     view = rows_view(node.operand_types[0].dims)
     if view is None or view[0] * view[1] == 1 or node.result_type.dims[-1] > MAX_EXTENT:
         return [Form.CHANNELS]
@@ -164,7 +164,7 @@ def forms_of(node: Node) -> list[Form]:
 
 
 class ImageRowsKernel(MatMulKernel):
-    """Rows transposed within local memory to be the pixels of an image, and so is the result."""
+    """Transposes rows within local memory into the pixels of an image, and transposes the result back."""
 
     def space(self, node: Node) -> Space:
         view = rows_view(node.operand_types[0].dims)
@@ -187,7 +187,7 @@ class ImageRowsKernel(MatMulKernel):
         return Layouts(plain.operands, plain.results)
 
     def _sideways(self, node: Node, tile: Tile) -> Tile:
-        """The tile as the convolution sees it: columns are channels, rows are columns of an image."""
+        """The tile as seen by the convolution: matrix columns are channels, rows are image columns."""
         (n0, n1), (h0, h1), (k0, k1) = (tile.range(name) for name in "nhk")
         view = rows_view(node.operand_types[0].dims)
         assert view is not None
@@ -230,7 +230,7 @@ class ImageRowsKernel(MatMulKernel):
 
 
 def turn(source: LocalTensor, result: LocalTensor, asm: Bm1684xAssembler) -> None:
-    """Channels and the elements of each plane change places; both tensors are aligned, planes are one run."""
+    """Transpose channels with the elements of each plane; both tensors are aligned."""
     n, channels, height, width = result.shape
     asm.record(
         LaneTransfer(
@@ -244,9 +244,9 @@ def turn(source: LocalTensor, result: LocalTensor, asm: Bm1684xAssembler) -> Non
 
 
 class WideRowsKernel(ImageRowsKernel):
-    """Rows of 16-bit floats by the matrix command: sums in f32, then the bias, then one rounding.
+    """Multiplies rows of 16-bit floats by the matrix command: sums in f32, then the bias, then one rounding.
 
-    The bias is one row that every lane adds, so it comes as a tensor and not by channels.
+    Every lane adds the whole bias row, so the bias is loaded as a tensor and not per channel.
     """
 
     def space(self, node: Node) -> Space:
@@ -263,7 +263,7 @@ class WideRowsKernel(ImageRowsKernel):
         return boxes
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
-        """Beside the form by channels it has the constants of that form."""
+        """When `Form.CHANNELS` is also a candidate, both forms share its set of constants."""
         without = "bias" if forms_of(node) == [Form.WIDE] else ""
         return [constant for constant in super().constants(node) if constant.name != without]
 
@@ -329,12 +329,14 @@ class WideRowsKernel(ImageRowsKernel):
 
 
 def batch_of(whole: Operand, shape: Shape4, number: int) -> Operand:
-    """One batch of an aligned tensor, as a tensor of its own."""
+    """One batch of an aligned tensor, as a separate operand."""
     return Operand(whole.address + number * whole.strides(shape)[0] * whole.dtype.bytes, whole.dtype)
 
 
 class ConstantMatMulKernel(MatMulKernel):
-    """Rows as they suit the layers around: one form by the rows' elements across the lanes, one by rows."""
+    """Offers the forms that suit the neighboring layers: elements of a row across the lanes, or rows across the
+    lanes.
+    """
 
     def __init__(self) -> None:
         self._kernels = {Form.CHANNELS: self, Form.IMAGE: ImageRowsKernel(), Form.WIDE: WideRowsKernel()}
@@ -344,7 +346,7 @@ class ConstantMatMulKernel(MatMulKernel):
         return [Candidate(kernel, kernel.space(node)) for kernel in kernels]
 
     def layouts(self, node: Node) -> Layouts:
-        """Where there is no other form, it reads parts of larger tensors."""
+        """With a single form, operands may be parts of larger tensors."""
         plain = super().layouts(node)
         return plain if forms_of(node) == [Form.CHANNELS] else Layouts(plain.operands, plain.results)
 

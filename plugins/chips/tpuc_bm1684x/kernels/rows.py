@@ -1,4 +1,4 @@
-"""Gather rows: DDR transfers whose addresses come from an operand."""
+"""Gather and scatter of rows, by DDR transfers whose addresses come from an operand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT
 
 
 class RowKernel(MoveKernel[Any]):
-    """Base: one transfer for all channels, several where an extent does not fit its field."""
+    """Base of row moves: one transfer for all channels, or several where an extent exceeds its field."""
 
     def refuse(self, node: Node) -> str | None:
         if node.operand_types[1].storage.name not in ("i32", "si32"):
@@ -24,7 +24,7 @@ class RowKernel(MoveKernel[Any]):
         return f"at most {MAX_COPIES} copies, this one needs {count}" if count > MAX_COPIES else None
 
     def parts(self, node: Node, moved_rows: int, rows: int, scatters: bool) -> Iterator[RowMove]:
-        """`moved_rows` of every channel, chosen from or placed in `rows`."""
+        """Moves of `moved_rows` rows per channel, gathered from or scattered to `rows` rows."""
         channels, _, width = node.result_type.dims
         index_channels = node.operand_types[1].dims[0]
         plain, chosen = (moved_rows * width, width), (rows * width, width)
@@ -48,14 +48,14 @@ class RowKernel(MoveKernel[Any]):
 
 
 class GatherRowsKernel(RowKernel):
-    """Chosen rows in the order of the indices."""
+    """Copies the indexed rows in index order."""
 
     def moves(self, node: Node) -> Sequence[Move]:
         return list(self.parts(node, node.result_type.dims[1], node.operand_types[0].dims[1], False))
 
 
 class ScatterRowsKernel(RowKernel):
-    """A copy of the tensor, then every update in its row."""
+    """Copies the tensor, then writes each update to its row."""
 
     def moves(self, node: Node) -> Sequence[Move]:
         dims = node.result_type.dims

@@ -1,4 +1,4 @@
-"""Cumulative sums and products along h of each lane."""
+"""Cumulative sums and products along h within each lane."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tpuc_bm1684x.operands import operand
 
 _ENOUGH_LANES = 32
 LONGEST = LANE_BYTES // 32
-"""Elements along the dimension: operand, result and two f32 buffers lie in a lane, twice for neighbouring tiles."""
+"""Maximum extent of the axis: operand, result and two f32 buffers share a lane, double-buffered across tiles."""
 
 
 class ScanKernel(TileKernel[tpu.Scan, Bm1684xAssembler]):
-    """Doubling between two f32 buffers: every row plus the one 1, 2, 4, ... rows before it."""
+    """Prefix scan by doubling between two f32 buffers: combines each row with the row 1, 2, 4, ... before it."""
 
     def refuse(self, node: Node) -> str | None:
         _, _, length = axis_extents(node)

@@ -1,4 +1,4 @@
-"""Logarithms, trigonometric and error functions of f32 tensors, from short series."""
+"""Logarithm, trigonometric and error functions of f32 tensors, from short polynomials."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ _STEEP = 20.0  # beyond it tanh(softplus(x)) is 1 to f32 precision
 
 @dataclass(frozen=True)
 class Series:
-    """A function, and the coefficients that it needs behind those of the exponential."""
+    """A function, and its coefficients, which are stored after those of the exponential."""
 
     emit: Callable[[FloatEmitter], None]
     coefficients: tuple[float, ...] = ()
 
 
 def table_bytes(series: Series) -> int:
-    """Bytes of the row of `table_row`."""
+    """Size of the row of `table_row` in bytes."""
     return EU_BYTES + -(-4 * len(series.coefficients) // EU_BYTES) * EU_BYTES
 
 
 def table_row(series: Series) -> Array:
-    """The exponential's coefficients in the first vector, the function's own behind."""
+    """The exponential's coefficients in the first vector, followed by those of the function."""
     row = np.zeros((1, table_bytes(series)), np.uint8)
     first = coefficients()
     row[:, : first.shape[1]] = first
@@ -86,7 +86,7 @@ def _bits(operand: Operand) -> Operand:
 
 
 def emit_logarithm(emitter: FloatEmitter) -> None:
-    """``e * ln 2 + log(m)`` with m in [2/3, 4/3); minus infinity for 0 and below."""
+    """``e * ln 2 + log(m)`` with m in [2/3, 4/3); minus infinity for zero and negative numbers."""
     s, t, n = emitter.buffers
     emitter.asm.record(SpecialFunction(operation=SpecialOp.EXPONENT, shape=emitter.shape, result=n, input=emitter.x))
     emitter.integers(Op.SUB, n, n, _BIAS)
@@ -133,7 +133,7 @@ def _mish(emitter: FloatEmitter) -> None:
 
 
 def _turn(emitter: FloatEmitter) -> tuple[Operand, Operand]:
-    """`x` less whole turns, and a place for its square."""
+    """`x` minus whole turns, and a buffer with its square."""
     s, t, _ = emitter.buffers
     emitter.do(Op.MUL, s, emitter.x, 1 / (2 * math.pi))
     emitter.do(Op.CAST, s, s)  # between equal float types it rounds to whole numbers

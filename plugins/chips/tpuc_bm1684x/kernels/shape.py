@@ -1,4 +1,4 @@
-"""Ops that only move data, by strided copies in DDR."""
+"""Ops that only move data, as strided copies in DDR."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tpuc_bm1684x.kernels.local_moves import LocalConcatKernel, LocalMoveKernel,
 
 
 class DdrCopyKernel(CopyKernel):
-    """Base: copies of any rank in DDR."""
+    """Base of copies of any rank in DDR."""
 
     in_local_memory: ClassVar[LocalMoveKernel | None] = None
 
@@ -41,7 +41,7 @@ class PermuteKernel(DdrCopyKernel):
 
 
 class ConcatKernel(DdrCopyKernel):
-    """Each operand becomes its part of the result."""
+    """Copies each operand to its part of the result."""
 
     in_local_memory = LocalConcatKernel()
 
@@ -53,7 +53,7 @@ class ConcatKernel(DdrCopyKernel):
 
 
 class SliceKernel(DdrCopyKernel):
-    """Regular places of the operand; a step backwards is one copy per element of that dimension."""
+    """A strided copy from the operand; a negative step takes one copy per element of that dimension."""
 
     in_local_memory = LocalSliceKernel()
 
@@ -62,7 +62,7 @@ class SliceKernel(DdrCopyKernel):
 
 
 class PadKernel(DdrCopyKernel):
-    """The operand is copied into place; every border is filled by itself, so nothing is written twice."""
+    """Copies the operand into place and fills each border separately, so that no byte is written twice."""
 
     def refuse(self, node: Node) -> str | None:
         if node.op.mode != "constant":

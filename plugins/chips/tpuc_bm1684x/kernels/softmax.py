@@ -1,4 +1,4 @@
-"""Softmax in f32: the axis lies along w or h of each lane, so sums and maxima are pooling."""
+"""Softmax in f32: the axis is along w or h within each lane, so sums and maxima are pooling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
 class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
-    """e**(x - max) over its sum."""
+    """e**(x - max) divided by its sum."""
 
     def refuse(self, node: Node[tpu.Softmax]) -> str | None:
         if node.op.log:
@@ -45,7 +45,7 @@ class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
         return self._views(node)[0]
 
     def _views(self, node: Node[tpu.Softmax]) -> Sequence[View]:
-        """Several where what is in front of the axis may lie over the lanes as well as what is behind it."""
+        """Candidate views: the dimensions before the axis, or those after it, are distributed over the lanes."""
         dims = node.operand_types[0].dims
         axis = node.op.axis % len(dims)
         blocks = row_blocks(dims) if axis == len(dims) - 1 else None
@@ -67,12 +67,12 @@ class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
         return in_spaces(self, [self._space(node, view) for view in self._views(node)])
 
     def _is_along_h(self, node: Node) -> bool:
-        """Do rows of the axis lie below each other, with what is behind it along w?"""
+        """True when the axis is along h, with the dimensions after it along w."""
         dims = node.operand_types[0].dims
         return math.prod(dims[node.op.axis % len(dims) + 1 :]) > 1
 
     def _is_matrix(self, node: Node) -> bool:
-        """Does the axis lie along h of a plane of one column, which is a plane of one row?"""
+        """True when the axis is along h of a single-column plane, which is equivalent to a single-row plane."""
         return not self._is_along_h(node) and self._view(node) == View(matrices_view(node.operand_types[0].dims))
 
     def space(self, node: Node) -> Space:
@@ -98,12 +98,12 @@ class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
         return (*exponential_scratch(shape), Scratch("column", column))
 
     def _rows(self, node: Node, shape: Shape4) -> Shape4:
-        """The extents with the axis along w, or along h with what is behind it along w."""
+        """The extents with the axis along w, or along h with the dimensions after it along w."""
         n, c, h, w = shape
         return (n, c, w, h) if self._is_matrix(node) else shape
 
     def _column(self, node: Node, shape: Shape4) -> Shape4:
-        """What is left of `shape` without the axis."""
+        """The extents with the axis reduced to 1."""
         n, c, h, w = shape
         return (n, c, 1, w) if self._is_along_h(node) else (n, c, h, 1)
 

@@ -1,4 +1,4 @@
-"""Truncate floats to integers of narrower types."""
+"""Truncate floats to the range of narrower integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _WORD = 32
 
 
 class TruncateKernel(ElementwiseKernel):
-    """Below 32 bits by way of int32, whose upper bits are cut off; wider types hold more than f32 tells apart."""
+    """Below 32 bits, converts to int32 and masks the upper bits. For wider types it truncates and clamps in f32, which
+    cannot represent more.
+    """
 
     temporaries = (("whole", 4),)
 

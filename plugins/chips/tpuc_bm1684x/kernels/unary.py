@@ -1,4 +1,4 @@
-"""Ops of one tensor with constant numbers or slopes: sums, products, bounds, leaky relus."""
+"""Ops on one tensor with constants or slopes: addition, multiplication, clipping, leaky relu, PRelu."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HALVES = (ArithmeticOp.MAX, ArithmeticOp.MIN)
 
 
 class AddConstKernel(ElementwiseKernel):
-    """Integers: times the multiplier into 32 bits, plus the constant, shifted half up."""
+    """Integers: multiply to 32 bits, add the constant, shift with half-up rounding."""
 
     def refuse(self, node: Node) -> str | None:
         if is_integer(node.result_type) and abs(node.op.const_val) >= 1 << 30:
@@ -54,7 +54,7 @@ class AddConstKernel(ElementwiseKernel):
 
 
 class MulConstKernel(ElementwiseKernel):
-    """Floats times a number."""
+    """Multiplies floats by a constant."""
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
         return (*plane_candidates(self, node), *super().kernels(node))
@@ -67,10 +67,10 @@ class MulConstKernel(ElementwiseKernel):
 
 
 class MulShiftKernel(ElementwiseKernel):
-    """Integers in another scale.
+    """Rescales integers.
 
-    An 8-bit multiplier without zero points: one saturating product with a shift, or two steps where the sign does not
-    fit. Else the values without their zero point are requantised.
+    An 8-bit multiplier without zero points takes one saturating multiplication with a shift, or two steps where the
+    sign does not fit. Otherwise the values minus their zero point are requantized.
     """
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
@@ -102,27 +102,27 @@ class MulShiftKernel(ElementwiseKernel):
 
 
 def _fits_product(node: Node) -> bool:
-    """Can a saturating product do it?"""
+    """True when a saturating multiplication suffices."""
     points = zero_point(node.operand_types[0]) or zero_point(node.result_type)
     return not points and -128 <= node.op.multiplier <= 127
 
 
 def _is_direct(node: Node) -> bool:
-    """A product is unsigned only when both factors are."""
+    """True when the product has the result's sign; a product is unsigned only if both factors are."""
     if not node.result_type.storage.is_unsigned:
         return True
     return node.operand_types[0].storage.is_unsigned and node.op.multiplier >= 0
 
 
 class ClipKernel(ElementwiseKernel):
-    """Two bounds in the stored type."""
+    """Clamps to two bounds in the stored type."""
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         emit_clamp(placed.operand(0), placed.result, node.op.bounds(node.result_type), asm)
 
 
 class LeakyReluKernel(ElementwiseKernel):
-    """Floats: `max(x, 0) + alpha * min(x, 0)`, exact because one of the two is 0."""
+    """Floats: `max(x, 0) + alpha * min(x, 0)`, which is exact because one term is always 0."""
 
     temporaries = (("below", 4),)
 
@@ -142,7 +142,9 @@ class LeakyReluKernel(ElementwiseKernel):
 
 
 class PReluKernel(ElementwiseKernel):
-    """The slope of each channel is resident: `max(x, 0)` and `slope * min(x, 0)`, each in the result's scale, added."""
+    """Adds `max(x, 0)` and `slope * min(x, 0)`, each rescaled to the result; the slopes of the channels are
+    resident.
+    """
 
     def refuse(self, node: Node) -> str | None:
         x, slope = node.operand_types[:2]
@@ -158,7 +160,7 @@ class PReluKernel(ElementwiseKernel):
         return Space(space.axes, operands, space.results)
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        """Slopes belong to channels, so there is no other view."""
+        """Slopes belong to channels, so there is a single space."""
         return (Candidate(self, self.space(node)),)
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:

@@ -1,4 +1,4 @@
-"""Nearest-neighbor upsampling: every element becomes a block."""
+"""Nearest-neighbor upsampling: each element becomes a block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
 class UpsampleKernel(TileKernel[tpu.Upsample, Bm1684xAssembler]):
-    """One copy per element of the block, to rows and columns that are `scale_h` and `scale_w` apart."""
+    """One strided copy per element of the block, to every `scale_h`-th row and `scale_w`-th column."""
 
     def space(self, node: Node) -> Space:
         result = View(elementwise_view(node.result_type.dims))

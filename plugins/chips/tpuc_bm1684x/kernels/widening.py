@@ -1,4 +1,4 @@
-"""Sums of 16-bit floats in f32: the chip would round every product and every window sum to 16 bits."""
+"""Sum 16-bit floats in f32: the chip would round each product and each window sum to 16 bits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NARROW = ("f16", "bf16")
 
 
 def widening_scratch(node: Node, input_shape: Shape4, result_shape: Shape4) -> Sequence[Scratch]:
-    """Operand and result in f32, for a node whose operand is a 16-bit float."""
+    """Scratch buffers for operand and result in f32; empty unless the node's operand is a 16-bit float."""
     if node.operand_types[0].storage.name not in _NARROW:
         return ()
     sizes = (Bm1684xLmem().tensor_bytes("aligned", shape, 4) for shape in (input_shape, result_shape))
@@ -25,7 +25,7 @@ def widening_scratch(node: Node, input_shape: Shape4, result_shape: Shape4) -> S
 
 @dataclass(frozen=True)
 class Widened:
-    """What a window command reads and writes."""
+    """The operands that a window command reads and writes."""
 
     input: Operand
     result: Operand
@@ -37,7 +37,9 @@ class Widened:
 
     @classmethod
     def of(cls, placed: PlacedTile, asm: Bm1684xAssembler) -> Widened:
-        """As `none`, but the f32 tensors where `widening_scratch` gave some; the operand is converted."""
+        """The f32 buffers of `widening_scratch`, with the operand converted; the tile's own operands where there
+        are none.
+        """
         plain = cls.none(placed)
         if "wide_input" not in placed.scratch:
             return plain
@@ -46,7 +48,7 @@ class Widened:
         return cls(wide, result)
 
     def finish(self, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
-        """Round an f32 result to the tile's own type."""
+        """Round an f32 result to the tile's type."""
         target = operand(placed.result)
         if self.result.dtype is not target.dtype:
             _cast(placed.result, target, self.result, asm)

@@ -1,4 +1,4 @@
-"""The lowering table of BM1684X: TOP op × mode → TPU ops."""
+"""Lowering table of BM1684X: maps each TOP op and mode to TPU ops."""
 
 from __future__ import annotations
 

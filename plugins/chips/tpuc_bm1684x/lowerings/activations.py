@@ -1,4 +1,4 @@
-"""Functions of one tensor: 256-entry tables for integers, chip arithmetic for floats."""
+"""Functions of one tensor: 256-entry tables for integers, the chip's float arithmetic for floats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TABLES: Sequence[type[Op]] = (
 
 @TABLE.lowers(Function, *FLOATS)
 class FunctionFloat(lowering.FunctionFloat):
-    """The chip's float arithmetic."""
+    """Computes functions in the chip's float arithmetic."""
 
     modes = MODES
 

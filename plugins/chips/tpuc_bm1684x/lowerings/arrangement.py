@@ -1,4 +1,4 @@
-"""Ops that cut, repeat, and resample tensors, built from slices, concatenations, and products."""
+"""Lower Split, Tile and Interp to slices, concatenations and matrix products."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE.lowers(top.Split, *ALL)(SplitAny)
 
 @TABLE.lowers(top.Tile, *ALL)
 class TileAny(ShapeLowering):
-    """The tensor beside itself, dimension by dimension."""
+    """Concatenates the tensor with itself, one dimension at a time."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         value = node.operands[0]
@@ -33,9 +33,10 @@ class TileAny(ShapeLowering):
 
 @TABLE.lowers(top.Interp, *ALL)
 class InterpAny(Lowering[top.Interp]):
-    """Nearest places of a whole factor are repeated as stored; else a product with a matrix along each dimension.
+    """Repeats stored values for nearest-neighbor scaling by whole factors; otherwise multiplies by a matrix along each
+    dimension.
 
-    The products are floats, f32 in the integer modes.
+    The products are computed in floats, in f32 for the integer modes.
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -76,5 +77,5 @@ class InterpAny(Lowering[top.Interp]):
 
 
 def _factors(node: LoweringNode) -> tuple[int, int] | None:
-    """Whole factors by which nearest neighbours repeat."""
+    """The whole factors of a nearest-neighbor scaling, None for other interpolations."""
     return whole_factors(node) if node.op.mode == "nearest" else None

@@ -1,4 +1,4 @@
-"""Pads with values of the tensor itself, and reversed parts."""
+"""Reflect and edge padding, and slices with negative steps."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tpuc_ops.shapes import slice_ranges
 from tpuc_bm1684x.lowerings.repetition import joined, part, taken, tiled
 
 _MOST_COPIES = 256
-"""A step backwards is one copy per element; a transfer by index takes over where there are more."""
+"""Maximum number of single-element copies of a reversed part; above it, a row gather is used."""
 
 
 def bordered(node: LoweringNode[top.Pad], build: LoweringBuilder) -> Value:
-    """Modes reflect and edge, dimension by dimension."""
+    """Pad in mode reflect or edge, one dimension at a time."""
     value, rank = node.operands[0], len(node.result_type.dims)
     for axis in range(rank):
         before, after = node.op.paddings[axis], node.op.paddings[rank + axis]
@@ -50,7 +50,7 @@ def _bordered(build: LoweringBuilder, value: Value, axis: int, counts: tuple[int
 
 
 def is_far_backwards(node: LoweringNode[top.Slice]) -> bool:
-    """Do steps backwards take many copies?"""
+    """True when negative steps would take many copies."""
     count = 1
     for step, extent in zip(node.op.steps, node.result_type.dims, strict=True):
         count *= extent if step < 0 else 1
@@ -58,7 +58,7 @@ def is_far_backwards(node: LoweringNode[top.Slice]) -> bool:
 
 
 def taken_backwards(node: LoweringNode[top.Slice], build: LoweringBuilder) -> Value:
-    """The steps forwards as a slice, then each dimension that goes backwards by an index."""
+    """Slice the dimensions with positive steps, then gather each reversed dimension by index."""
     op = node.op
     value, dims = node.operands[0], node.operand_types[0].dims
     ranges = slice_ranges(dims, op.offset, op.steps, node.result_type.dims)

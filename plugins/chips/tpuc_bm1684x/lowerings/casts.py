@@ -16,7 +16,9 @@ _NARROW = {"FLOAT16": F16, "BFLOAT16": BF16}
 
 @TABLE.lowers(top.Cast, *ALL)
 class CastAny(Lowering[top.Cast]):
-    """Whole numbers in f32; wide floats are what they were, narrow ones in their own type and back."""
+    """Truncates to integer types in f32, compares with 0 for BOOL, copies for FLOAT and DOUBLE, and casts narrow floats
+    to their type and back.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
         to = node.op.to

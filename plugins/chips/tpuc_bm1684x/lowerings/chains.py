@@ -1,4 +1,4 @@
-"""Float sums and products of any number of operands, each with a factor."""
+"""Float sums and products of any number of operands with coefficients."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tpuc_ops.shapes import broadcast
 from tpuc_bm1684x.lowerings.common import float_weight, rounded
 
 Combine: TypeAlias = "Callable[[bool], Op]"
-"""The op of two operands; the argument says whether it is the last one, which applies the relu."""
+"""Makes the op for two operands; the argument is true for the last one, which applies the relu."""
 
 
 def scaled_operands(node: LoweringNode, build: LoweringBuilder, type_: TensorType) -> list[Value]:
-    """Operands times their coefficients, constants in the element of `type_`."""
+    """Operands times their coefficients, with constants in the element type of `type_`."""
     mode = type_.storage.name
     factors = getattr(node.op, "coeff", None) or (1.0,) * len(node.operands)
     values: list[Value] = []
@@ -34,7 +34,7 @@ def scaled_operands(node: LoweringNode, build: LoweringBuilder, type_: TensorTyp
 def chained(
     node: LoweringNode, build: LoweringBuilder, combine: Combine, values: Sequence[Value], type_: TensorType
 ) -> Value:
-    """Two operands after the other, from the first one on."""
+    """Combine the operands pairwise from the first to the last."""
     total, *others = values
     for number, value in enumerate(others, 1):
         last = number == len(others)

@@ -1,4 +1,4 @@
-"""Shared numbers of lowerings: 8-bit multipliers, constants as bytes or in the float type of a mode."""
+"""Helpers of lowerings: multipliers and shifts, and constants in bytes or in the float type of a mode."""
 
 from __future__ import annotations
 
@@ -21,36 +21,38 @@ INTEGERS = ("int8", "int8-asym")
 ALL = (*FLOATS, *INTEGERS)
 
 LOWEST_SHIFT = -7
-"""8-bit multipliers shift by up to 7 places to the left."""
+"""Lowest right shift of an 8-bit multiplier: it shifts left by up to 7."""
 decompose8 = partial(decompose_search, bits=8, lowest_shift=LOWEST_SHIFT)
-"""An int8 multiplier and a shift; factors above the largest multiplier shift left."""
+"""Decompose a factor into an int8 multiplier and a shift; factors above the largest multiplier shift left."""
 LARGEST_FACTOR8 = 126 << -LOWEST_SHIFT
-"""The largest factor that these have."""
+"""The largest factor that `decompose8` represents."""
 decompose16 = partial(decompose_search, bits=16, lowest_shift=LOWEST_SHIFT)
-"""The same with 16 bits."""
+"""Like `decompose8`, with 16-bit multipliers."""
 LARGEST_FACTOR16 = 32766 << -LOWEST_SHIFT
 
 
 def has_zero_points(*types: TensorType) -> bool:
-    """Does any of the types store 0 as another integer? Such sums need more instructions and get wider multipliers."""
+    """True when any of the types has a nonzero zero point. Such sums need more instructions and use wider
+    multipliers.
+    """
     return any(zero_point(type_) for type_ in types)
 
 
 def needs_wide(node: LoweringNode, *types: TensorType) -> bool:
-    """Does the op get multipliers of more than 8 bits? They are for zero points, and for networks that are quantised
-    already.
-    """
+    """True when the op uses multipliers of more than 8 bits: with zero points, and in prequantized networks."""
     return is_stated(node) or has_zero_points(*types)
 
 
 def decompose_rescale(node: LoweringNode, source: TensorType, result: TensorType, factor: float = 1.0) -> Decomposition:
-    """`factor` * Sx / Sy for `tpu.MulShift`: 8 bits, or 32 bits if the op `needs_wide` ones."""
+    """Decompose `factor` * Sx / Sy for `tpu.MulShift`: 8 bits, or 32 bits if the op `needs_wide`."""
     ratio = factor * source.uniform.scale / result.uniform.scale
     return decompose_search(ratio) if needs_wide(node, source, result) else decompose8(ratio)
 
 
 def decompose_together(factors: Sequence[float], limit: int) -> tuple[tuple[int, ...], int]:
-    """Numerators over one power of two, at most 2**30, whose magnitudes add up to less than `limit`."""
+    """Numerators over a common power of two, at most 2**30, whose magnitudes sum to less than `limit`. Returns them and
+    the shift.
+    """
     shift = 30
     while shift > -32 and sum(abs(factor) for factor in factors) * 2.0**shift >= limit - len(factors):
         shift -= 1
@@ -58,12 +60,12 @@ def decompose_together(factors: Sequence[float], limit: int) -> tuple[tuple[int,
 
 
 def rounded(value: float, mode: str) -> float:
-    """The number that an immediate of a float mode holds."""
+    """`value` rounded to the float type of `mode`."""
     return held_number(value, ScalarType(mode))
 
 
 def float_weight(build: LoweringBuilder, suffix: str, array: Array, mode: str) -> Value:
-    """A constant in the type of a float mode; files hold the narrow ones as raw 16-bit integers."""
+    """Create a constant in the float type of a mode; files store 16-bit floats as raw integers."""
     plain = array.astype(np.float32)
     if mode == "f32":
         return build.weight(suffix, plain)
@@ -72,7 +74,7 @@ def float_weight(build: LoweringBuilder, suffix: str, array: Array, mode: str) -
 
 
 def float_operands(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
-    """The operands, constants in the mode's own type."""
+    """The operands, with constants in the mode's float type."""
     if node.mode not in ("f16", "bf16"):
         return list(node.operands)
     return [
@@ -82,6 +84,6 @@ def float_operands(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
 
 
 def f32_result(node: LoweringNode) -> TensorType:
-    """The result of an op that is computed in f32 in every mode."""
+    """The result type of an op that is computed in f32 in every mode."""
     assert node.chip is not None
     return node.chip.float_type(node.result_type, "f32")

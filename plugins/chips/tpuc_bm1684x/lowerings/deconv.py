@@ -19,8 +19,8 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 @TABLE.lowers(top.Deconv, *ALL)
 class DeconvAny(Lowering[top.Deconv]):
-    """As the convolution. Between elements stands 0, so integers with zero points are computed in f32, and so is what
-    the network states where its filter has no steps that bytes can count.
+    """Lowers like the convolution. The chip inserts literal zeros, which are wrong for nonzero zero points, so such
+    integers are computed in f32, as are prequantized nodes whose filter has no 8-bit scales.
     """
 
     float_sums = True
@@ -73,7 +73,9 @@ class DeconvAny(Lowering[top.Deconv]):
 
 
 def _turned_back(filters: Array, group: int) -> Array:
-    """`[oc, c / group, kh, kw]` of a convolution as the transposed one has it: `[oc / group, c, kh, kw]`."""
+    """Convert convolution filters `[oc, c / group, kh, kw]` to those of the transposed convolution: `[oc / group, c,
+    kh, kw]`.
+    """
     outputs, channels, kh, kw = filters.shape
     turned = filters[:, :, ::-1, ::-1].reshape(group, outputs // group, channels, kh, kw).swapaxes(0, 1)
     return np.ascontiguousarray(turned.reshape(outputs // group, group * channels, kh, kw))

@@ -1,4 +1,4 @@
-"""Element-wise arithmetic of tensors, and products with a number."""
+"""Elementwise addition, subtraction and multiplication of tensors, and multiplication by a constant."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 _LARGEST_CONSTANT = 1 << 30
 _LARGEST_TERM = 32000
-"""Of a sum in 16 bits, with room for the rounding of terms."""
+"""Limit of a term in a 16-bit sum, with room for the rounding of terms."""
 _LARGEST_MULTIPLIER = (1 << 15) - 1
-"""The greatest number that a signed 16-bit immediate of AR holds."""
+"""The largest signed 16-bit immediate of AR."""
 _LONGEST_SHIFT = 30
-"""Places to the right: as far as `decompose_search` goes, so that terms need no shifts that other commands have not."""
+"""Longest right shift: that of `decompose_search`, so that terms need no shift that other commands lack."""
 
 
 class BinaryFloat(Lowering[Any]):
-    """Base of plain float arithmetic; constants become operands of the mode's own type."""
+    """Base of float arithmetic; constants become operands of the mode's float type."""
 
     def tpu(self, op: Any, last: bool = True) -> Op:
-        """The TPU op with the same attributes, the relu for the last one."""
+        """The TPU op with the same attributes; `last` applies the relu."""
         raise NotImplementedError
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
@@ -48,9 +48,9 @@ class BinaryFloat(Lowering[Any]):
 
 
 class BinaryInt8(Lowering[Any]):
-    """Base of integer arithmetic: a constant operand becomes bytes with a scale of their own.
+    """Base of integer arithmetic; a constant operand is quantized with its own scale.
 
-    More than two operands are combined in f32: what is between them has no scale.
+    More than two operands are combined in f32, because intermediate results have no scale.
     """
 
     many: BinaryFloat
@@ -62,11 +62,13 @@ class BinaryInt8(Lowering[Any]):
         return self.lower_two(node, build) if len(node.operand_types) == 2 else self.many.lower(node, build)
 
     def lower_two(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        """On integers."""
+        """Lower the op with two integer operands."""
         raise NotImplementedError
 
     def is_swapped(self, node: LoweringNode) -> bool:
-        """Does the constant come first? The TPU op takes the computed operand first, whose type says what it means."""
+        """True when the constant comes first. The TPU op takes the computed operand first, because the first operand's
+        type determines the meaning of the integers.
+        """
         return node.constants[0] is not None
 
     def operands(self, node: LoweringNode, build: LoweringBuilder) -> tuple[list[Value], list[float]]:
@@ -79,7 +81,7 @@ class BinaryInt8(Lowering[Any]):
 
 @TABLE.lowers(top.Add, *FLOATS)
 class AddFloat(BinaryFloat):
-    """The plain sum."""
+    """Sum of floats."""
 
     def tpu(self, op: top.Add, last: bool = True) -> Op:
         return tpu.Add(do_relu=op.do_relu and last, relu_limit=op.relu_limit)
@@ -87,7 +89,7 @@ class AddFloat(BinaryFloat):
 
 @TABLE.lowers(top.Sub, *FLOATS)
 class SubFloat(BinaryFloat):
-    """The plain difference."""
+    """Difference of floats."""
 
     def tpu(self, op: top.Sub, last: bool = True) -> Op:
         return tpu.Sub(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
@@ -95,7 +97,7 @@ class SubFloat(BinaryFloat):
 
 @TABLE.lowers(top.Mul, *FLOATS)
 class MulFloat(BinaryFloat):
-    """The plain product."""
+    """Product of floats."""
 
     def tpu(self, op: top.Mul, last: bool = True) -> Op:
         return tpu.Mul(do_relu=op.do_relu and last, relu_limit=op.relu_limit)
@@ -104,8 +106,8 @@ class MulFloat(BinaryFloat):
 @TABLE.lowers(top.Add, *INTEGERS)
 @TABLE.lowers(top.Sub, *INTEGERS)
 class SumInt8(BinaryInt8):
-    """Each operand times coefficient * Sx / Sy as a 16-bit multiplier and a shift into 16 bits, with as many bits below
-    a step of the result as fit there; then a saturating sum that is shifted by these.
+    """Rescales each operand by coefficient * Sx / Sy, as a 16-bit multiplier and a shift, to 16 bits with as many
+    fractional bits as fit; then adds with saturation and shifts the fractional bits away.
 
     With zero points: wider multipliers with a common shift, so that the exact sum is rounded once.
     """
@@ -147,7 +149,7 @@ class SumInt8(BinaryInt8):
 
 
 def _widened(pair: Decomposition) -> Decomposition:
-    """The same factor with the greatest multiplier of 16 bits that needs no longer shift than others do."""
+    """The same factor with the largest 16-bit multiplier whose shift stays within `_LONGEST_SHIFT`."""
     multiplier, shift = pair
     while multiplier and abs(multiplier) * 2 <= _LARGEST_MULTIPLIER and shift < _LONGEST_SHIFT:
         multiplier, shift = multiplier * 2, shift + 1
@@ -155,8 +157,8 @@ def _widened(pair: Decomposition) -> Decomposition:
 
 
 def _bits_below(factors: Sequence[float], shifts: Sequence[int], values: Sequence[Value]) -> int:
-    """How many bits below a step of the result all terms of a sum can keep: none of them leaves 16 bits, and no product
-    is shifted to the left.
+    """Number of fractional bits that all terms of a sum can keep without exceeding 16 bits and without shifting a
+    product left.
     """
     largest = [255 if value.tensor.storage.is_unsigned else 128 for value in values]
     reach = max(abs(factor) * most for factor, most in zip(factors, largest, strict=True))
@@ -165,7 +167,7 @@ def _bits_below(factors: Sequence[float], shifts: Sequence[int], values: Sequenc
 
 @TABLE.lowers(top.Mul, *INTEGERS)
 class MulInt8(BinaryInt8):
-    """The product of all scales over the result's as one 8-bit multiplier and a shift; 32 bits with zero points."""
+    """Rescales the product by Sx1 * Sx2 / Sy, as an 8-bit multiplier and a shift; 32 bits with zero points."""
 
     many = MulFloat()
 
@@ -183,7 +185,7 @@ TABLE.lowers(top.MulConst, *FLOATS)(MulConstFloat)
 
 @TABLE.lowers(top.MulConst, *INTEGERS)
 class MulConstInt8(Lowering[top.MulConst]):
-    """Number * Sx / Sy as a multiplier and a shift."""
+    """Rescales by constant * Sx / Sy, as a multiplier and a shift."""
 
     def lower(self, node: LoweringNode[top.MulConst], build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()

@@ -1,4 +1,4 @@
-"""Element-wise maximum and minimum of tensors."""
+"""Elementwise maximum and minimum of tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_bm1684x.lowerings.table import TABLE
 @TABLE.lowers(top.Max, *ALL)
 @TABLE.lowers(top.Min, *ALL)
 class ExtremeAny(Lowering[Any]):
-    """Integers are first brought to the result's scale; then pairs of stored values."""
+    """Rescales integers to the result's scale, then combines stored values pairwise."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         quantised = any(value.tensor.is_quantised for value in node.operands)

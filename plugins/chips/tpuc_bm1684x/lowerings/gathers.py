@@ -1,4 +1,4 @@
-"""Gathers of elements and slices, moved as stored, row by row."""
+"""Gather, GatherElements and GatherND: stored values are moved row by row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 
 class Gathering(Lowering[Any]):
-    """Base: the tensor as its producer made it, indices exact. A constant tensor is stored as its result is."""
+    """Base of gathers: the tensor keeps its stored type, indices are exact. A constant tensor is stored in the result's
+    type.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
         return too_far(node.operand_types[0].dims)
@@ -43,7 +45,9 @@ class Gathering(Lowering[Any]):
         view: tuple[int, int, int],
         places: Value,
     ) -> Value:
-        """The node's result: rows of `table`, seen as (channels, rows, width). A constant has no stored form yet."""
+        """The node's result: rows of `table`, viewed as (channels, rows, width). `table` is a value, or an array that
+        is not yet stored.
+        """
         if isinstance(table, Value):
             type_ = table.tensor.at(None)
             rows = reshaped(build, table, view, f"{node.name}_table")
@@ -57,7 +61,7 @@ class Gathering(Lowering[Any]):
 
 @TABLE.lowers(top.Gather, *ALL)
 class GatherAny(Gathering):
-    """Indices along one dimension; constant ones in regular steps are a slice."""
+    """Gathers along one axis; constant indices with a constant step become a slice."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         dims = node.operand_types[0].dims
@@ -88,7 +92,7 @@ def _table(node: LoweringNode) -> Array | Value:
 
 
 def _regular(indices: Array) -> range | None:
-    """Indices that rise by equal steps."""
+    """The indices as a range, None unless they increase by a constant step."""
     flat = indices.reshape(-1)
     if flat.size == 1:
         return range(int(flat[0]), int(flat[0]) + 1)
@@ -99,7 +103,7 @@ def _regular(indices: Array) -> range | None:
 
 @TABLE.lowers(top.GatherElements, *ALL)
 class GatherElementsAny(Gathering):
-    """An index per element becomes its place among all that share the dimensions before the axis."""
+    """Converts each index to its position within the elements that share the dimensions before the axis."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         taken = node.operand_types[1].dims
@@ -123,7 +127,7 @@ class GatherElementsAny(Gathering):
 
 @TABLE.lowers(top.GatherND, *ALL)
 class GatherNDAny(Gathering):
-    """The indices of several dimensions become one, of rows."""
+    """Combines the indices of several dimensions into one row index."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         batch, dims = node.op.batch_dims, node.operand_types[0].dims
@@ -135,7 +139,9 @@ class GatherNDAny(Gathering):
 
 
 def row_places(node: LoweringNode, build: LoweringBuilder, channels: int, indexed: Sequence[int]) -> Value:
-    """Operand 1, whose last dimension holds an index per dimension of `indexed`, as int32 rows [channels, count]."""
+    """Operand 1, with one index per dimension of `indexed` in its last dimension, as int32 row numbers [channels,
+    count].
+    """
     steps, parts = dense_strides(indexed), len(indexed)
     count = node.operand_types[1].size // parts // channels
     constant = node.constants[1]

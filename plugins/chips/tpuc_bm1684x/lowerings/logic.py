@@ -1,4 +1,4 @@
-"""Comparison, logic, selection, and integer arithmetic."""
+"""Comparison, logic, selection and integer arithmetic."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 
 class ExactFloats(Lowering[Any]):
-    """Base: operands in f32, or in the 16 bits that all of them have already; quantised ones are f32. Ops that only
-    lead to a comparison round nothing to bytes.
+    """Base of float ops on exact operands: f32, or the 16-bit float type that all of them share; quantized operands
+    become f32. Ops that only feed a comparison are not rounded to bytes.
     """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -27,7 +27,7 @@ class ExactFloats(Lowering[Any]):
         return (Wants.EXACT if node.op.mode in COMPARISONS else wanted,) * len(node.operand_types)
 
     def operands(self, node: LoweringNode, build: LoweringBuilder) -> list[Value]:
-        """Stored alike: whole numbers and borders are not rounded before they are compared."""
+        """The operands in one float type. Whole numbers and thresholds are not rounded before the comparison."""
         computed = [v for v, c in zip(node.operands, node.constants, strict=True) if c is None]
         elements = {value.tensor.element for value in computed}
         kind = elements.pop() if len(elements) == 1 else F32
@@ -57,13 +57,13 @@ def _is_exact(constant: Array, kind: ScalarType) -> bool:
 
 
 def stored_as(constant: Array, type_: TensorType) -> Array:
-    """What is left of constants in a float type, in f32."""
+    """Constants rounded to a float type, in f32."""
     return stored(constant.astype(np.float32), type_).astype(np.float32)
 
 
 @TABLE.lowers(top.Compare, *ALL)
 class CompareAny(ExactFloats):
-    """1 or 0 in the operands' float type."""
+    """Gives 1 or 0 in the operands' float type."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         values = self.operands(node, build)
@@ -72,7 +72,7 @@ class CompareAny(ExactFloats):
 
 @TABLE.lowers(top.CompareConst, *ALL)
 class CompareConstAny(ExactFloats):
-    """With an immediate; in f32 when 16 bits do not hold the number."""
+    """Compares with an immediate; in f32 when 16 bits do not represent the constant exactly."""
 
     def lower(self, node: LoweringNode[top.CompareConst], build: LoweringBuilder) -> Sequence[Value]:
         (value,) = self.operands(node, build)
@@ -87,7 +87,7 @@ class CompareConstAny(ExactFloats):
 
 @TABLE.lowers(top.Bitwise, *ALL)
 class BitwiseFloat(Lowering[top.Bitwise]):
-    """Whole numbers in f32, in every mode."""
+    """Operates on whole numbers in f32, in every mode."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
@@ -98,7 +98,7 @@ class BitwiseFloat(Lowering[top.Bitwise]):
 
 @TABLE.lowers(top.Mod, *ALL)
 class ModFloat(Lowering[top.Mod]):
-    """In f32 in every mode."""
+    """Computes in f32 in every mode."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)
@@ -109,9 +109,9 @@ class ModFloat(Lowering[top.Mod]):
 
 @TABLE.lowers(top.Where, *ALL)
 class WhereAny(Lowering[top.Where]):
-    """Computed branches as they are stored, in one type; with a constant branch integers become f32.
+    """Selects between computed branches in their common stored type; with a constant branch, integers become f32.
 
-    Numbers that stand for "never" are far beyond everything else: no 8-bit scale holds both.
+    Constants such as masks are far outside the range of other values, so no 8-bit scale represents both.
     """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -160,7 +160,9 @@ class WhereAny(Lowering[top.Where]):
         return node.operands[0] if constant is None else build.weight("mask", (constant != 0).astype(np.uint8), "ui8")
 
     def _number(self, node: LoweringNode, index: int, is_number: bool, value: float) -> float | None:
-        """The one number that a branch is, None for a tensor: also for one that gives the result a dimension."""
+        """The value of a branch that is a single number. None for a tensor, including one that adds a dimension to the
+        result.
+        """
         if is_number:
             return value
         constant = node.constants[index]
@@ -173,7 +175,7 @@ class WhereAny(Lowering[top.Where]):
 
 @TABLE.lowers(top.Trilu, *ALL)
 class TriluAny(Lowering[top.Trilu]):
-    """A choice by a constant mask between what is stored and what 0 is stored as."""
+    """Selects by a constant mask between stored values and the stored zero."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,)

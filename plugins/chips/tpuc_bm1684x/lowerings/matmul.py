@@ -1,4 +1,4 @@
-"""Products of two computed tensors."""
+"""Matrix products of two computed tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tpuc_bm1684x.lowerings.common import float_weight, has_zero_points
 
 
 def lower_computed(node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Sequence[Value]:
-    """Matrix by matrix. Integers of two computed tensors without zero points stay integers; else floats."""
+    """Multiply matrix by matrix. Two computed integer operands without zero points stay integers; others become
+    floats.
+    """
     op = node.op
     values, result = _operands(node, build)
     left, right = values
@@ -43,7 +45,9 @@ def lower_computed(node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Se
 
 
 def _shapes(node: LoweringNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Both operands' extents in the product: with one right matrix, all rows on the left are of one matrix."""
+    """Extents of both operands in the product. With a single right matrix, all rows of the left operand form one
+    matrix.
+    """
     left, right = (type_.dims for type_ in node.operand_types[:2])
     if math.prod(right[:-2]) > 1:
         return left, right

@@ -1,4 +1,4 @@
-"""Addition and subtraction of a tensor and a number."""
+"""Addition and subtraction of a constant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ TABLE.lowers(top.SubConst, *FLOATS)(AddConstFloat)
 @TABLE.lowers(top.AddConst, *INTEGERS)
 @TABLE.lowers(top.SubConst, *INTEGERS)
 class AddConstInt8(Lowering[Any]):
-    """Sx / Sy as a multiplier and a shift, the number over Sy in the same fixed point; 8 bits without zero points."""
+    """Rescales by Sx / Sy as a multiplier and a shift, and adds constant / Sy in the same fixed-point format; 8-bit
+    multipliers without zero points.
+    """
 
     def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
         result = node.quantised_result_type()
@@ -46,7 +48,9 @@ class AddConstInt8(Lowering[Any]):
 
 
 def _fixed_point(node: LoweringNode, factor: float, constant: float, result: TensorType) -> tuple[int, int, int]:
-    """Multiplier, shift and the number, which limits the shift when it is large."""
+    """Multiplier, shift and fixed-point constant; a large constant limits the shift. Raises ValueError for a constant
+    beyond the representable range.
+    """
     source = node.operands[0].tensor
     wide = needs_wide(node, source, result)
     ratio, target = (number / result.uniform.scale for number in (factor * source.uniform.scale, constant))
@@ -65,8 +69,8 @@ def _fixed_point(node: LoweringNode, factor: float, constant: float, result: Ten
 
 
 def _within_reach(ratio: float, target: float, *, wide: bool) -> tuple[float, float]:
-    """Both so much smaller that multiplier and constant hold them. What they give is cut off all the same, but for sums
-    that are nearly 0 beside their parts: of a result that is far below its operand, such as zeros behind a relu.
+    """Scale both down so that multiplier and constant can represent them. The result saturates either way, except where
+    the sum nearly cancels: with a result far smaller than its operand, such as zeros after a relu.
     """
     beyond = 0.0 if wide else abs(ratio) / LARGEST_FACTOR8
     excess = max(beyond, abs(target) / (_LARGEST_CONSTANT - 1), 1.0)

@@ -1,4 +1,4 @@
-"""ArgMax and ArgMin, TopK, cumulative sums and products."""
+"""ArgMax and ArgMin, TopK, single-box DetectionOutput, cumulative sums and products."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.turning import is_scattered, turned, turned_back
 
 LOWEST = -1e30
-"""A threshold that every score is above."""
+"""A confidence threshold below every score."""
 
 
 @TABLE.lowers(top.Arg, *ALL)
 class ArgAny(Lowering[top.Arg]):
-    """The index, in f32, from values as they are stored; the extreme is a reduction, which has no integer minimum."""
+    """Computes the index in f32 from stored values. The extreme itself is a reduction, which has no integer minimum."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         exact = node.mode in INTEGERS and node.op.mode == "ArgMin"
@@ -57,7 +57,9 @@ class ArgAny(Lowering[top.Arg]):
 
 @TABLE.lowers(top.TopK, *ALL)
 class TopKAny(Lowering[top.TopK]):
-    """Every element's place in order is counted; it and its index are then written there, those beyond K nowhere."""
+    """Ranks every element, then scatters values and indices to the positions of their ranks, dropping ranks from K
+    up.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
         dims = node.operand_types[0].dims
@@ -93,7 +95,9 @@ class TopKAny(Lowering[top.TopK]):
 
 @TABLE.lowers(top.DetectionOutput, *ALL)
 class ClassesOfOneBox(Lowering[top.DetectionOutput]):
-    """With one box per image and no threshold, rows are the best classes; the box is known before."""
+    """DetectionOutput with one constant box per image and no threshold: ranks the classes; the box is decoded at
+    compile time.
+    """
 
     def refuse(self, node: LoweringNode[top.DetectionOutput]) -> str | None:
         op, (offsets, _, priors) = node.op, node.constants
@@ -138,7 +142,7 @@ def _permuted(build: LoweringBuilder, value: Value, order: tuple[int, ...], name
 @TABLE.lowers(top.CumSum, *ALL)
 @TABLE.lowers(top.CumProd, *ALL)
 class RunningFloat(Lowering[Any]):
-    """Floats, f32 in the integer modes: sums grow beyond any scale of 8 bits."""
+    """Cumulative sums and products in floats, f32 in the integer modes: sums exceed any 8-bit scale."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         dims = node.operand_types[0].dims

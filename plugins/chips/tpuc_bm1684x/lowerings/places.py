@@ -1,4 +1,4 @@
-"""Shared code of gathers and scatters: values of one type, and integers as addresses."""
+"""Helpers of gathers and scatters: operands in a common type, and indices as addresses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST_PLACE = 1 << 31
 
 
 def reshaped(build: LoweringBuilder, value: Value, dims: Sequence[int], name: str) -> Value:
-    """The same bytes under another shape; the value itself when it has that shape."""
+    """The value under another shape; the value itself when it has that shape."""
     shape = tuple(dims)
     if value.tensor.dims == shape:
         return value
@@ -26,12 +26,12 @@ def reshaped(build: LoweringBuilder, value: Value, dims: Sequence[int], name: st
 
 
 def finished(build: LoweringBuilder, value: Value, type_: TensorType) -> Value:
-    """The node's result: `value` under the result's shape, by the node's own name."""
+    """The node's result: `value` under the result's shape and the node's name."""
     return build(tpu.Reshape(shape=type_.dims), [value], value.tensor.with_shape(type_.dims).at(None))
 
 
 def common_element(node: LoweringNode, indices: Sequence[int]) -> ElementType:
-    """The element in which operands can be moved together: their own if it is one, else that of the result."""
+    """The element type in which operands are moved together: their own if they share one, else that of the result."""
     types = [node.operands[index].tensor for index in indices if node.constants[index] is None]
     if types and len({type_.element for type_ in types}) == 1:
         return types[0].element
@@ -43,7 +43,7 @@ def common_element(node: LoweringNode, indices: Sequence[int]) -> ElementType:
 def as_element(
     node: LoweringNode, build: LoweringBuilder, index: int, element: ElementType, dims: Sequence[int] | None = None
 ) -> Value:
-    """An operand stored as `element`, also under another shape; a constant becomes a weight of it."""
+    """An operand converted to `element`, optionally reshaped; a constant becomes a weight of that type."""
     value, constant = node.operands[index], node.constants[index]
     wanted = TensorType(node.operand_types[index].dims, element)
     shape = wanted.dims if dims is None else tuple(dims)
@@ -61,7 +61,7 @@ def as_element(
 
 
 def stored_weight(build: LoweringBuilder, suffix: str, array: Array, type_: TensorType) -> Value:
-    """A constant as `type_` stores it."""
+    """Create a constant in the stored type of `type_`."""
     if not type_.is_quantised:
         return float_weight(build, suffix, array, type_.storage.name)
     dtype = numpy_dtype(type_.storage)
@@ -70,7 +70,7 @@ def stored_weight(build: LoweringBuilder, suffix: str, array: Array, type_: Tens
 
 
 def stored_values(array: Array, type_: TensorType) -> Array:
-    """Real values as `type_` stores them; those beyond a float type become its largest."""
+    """Real values converted to the stored type of `type_`; overflow of a float type becomes its largest number."""
     if not type_.is_quantised:
         return held(array, type_.storage).astype(np.float32)
     uniform = type_.uniform
@@ -79,7 +79,7 @@ def stored_values(array: Array, type_: TensorType) -> Array:
 
 
 def whole(constant: Array, extent: int) -> Array:
-    """Constant indices from the front; raises ValueError beyond the extent."""
+    """Constant indices converted to non-negative ones; raises ValueError for an index beyond the extent."""
     indices = constant.astype(np.int64)
     if indices.size and not -extent <= int(indices.min()) <= int(indices.max()) < extent:
         raise ValueError(f"an index in {int(indices.min())}..{int(indices.max())} is beyond the extent {extent}")
@@ -94,7 +94,7 @@ def places_of(
     stride: int = 1,
     base: Array | None = None,
 ) -> Value:
-    """Operand 1, indices of one dimension, as int32 places of shape `dims`: ``index * stride + base``."""
+    """Operand 1, indices along one dimension, as int32 positions of shape `dims`: ``index * stride + base``."""
     constant = node.constants[1]
     if constant is not None:
         places = whole(constant, extent) * stride
@@ -108,13 +108,13 @@ def places_of(
 
 
 def compact(size: int) -> tuple[int, ...]:
-    """As few dimensions as have no extent beyond the chip's fields."""
+    """Two-dimensional extents for `size` elements that fit the chip's fields."""
     rows = next((count for count in range(1, MAX_EXTENT) if size % count == 0 and size // count <= MAX_EXTENT), 1)
     return (rows, size // rows)
 
 
 def offsets(dims: Sequence[int], steps: Sequence[int], varying: Sequence[int]) -> Array:
-    """Sums of index * step over the dimensions `varying`; the others have extent 1."""
+    """Sums of index * step over the dimensions `varying`; the other dimensions have extent 1."""
     total = np.zeros((1,) * len(dims), np.int64)
     for axis in varying:
         shape = [1] * len(dims)
@@ -124,6 +124,6 @@ def offsets(dims: Sequence[int], steps: Sequence[int], varying: Sequence[int]) -
 
 
 def too_far(dims: Sequence[int]) -> str | None:
-    """The refusal of tensors with more elements than int32 counts."""
+    """The refusal of tensors with more elements than int32 can index, None if they fit."""
     size = math.prod(dims)
     return f"at most {_LARGEST_PLACE - 1} elements, there are {size}" if size >= _LARGEST_PLACE else None

@@ -28,7 +28,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT
 # The multiplier of an average is an unsigned byte, its shift cannot go left (isa notes, PorD).
 _decompose = partial(decompose_search, bits=8, lowest_shift=0)
 WIDEST_BYTES = 1 << 17
-"""Bytes pooled in one step: half of a lane."""
+"""Maximum number of bytes pooled in one step: half of a lane."""
 
 
 def _refuse(node: LoweringNode[top.MaxPool | top.AvgPool]) -> str | None:
@@ -46,14 +46,14 @@ def _is_far(op: top.MaxPool | top.AvgPool) -> bool:
 
 
 def _is_apart(node: LoweringNode[top.MaxPool | top.AvgPool]) -> bool:
-    """Windows that neither overlap nor reach beyond the operand."""
+    """True when windows neither overlap nor exceed the operand."""
     window, size = node.op.window(), node.op.size(node)
     apart = all(kernel <= stride for kernel, stride in zip(window.kernel, window.strides, strict=True))
     return apart and not any(window.pads) and not any(window.overhang(size))
 
 
 class PoolLowering(Lowering[Any]):
-    """Base: windows so far apart that each is an image of its own."""
+    """Base of pooling; non-overlapping windows with large strides become separate images."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
@@ -62,7 +62,7 @@ class PoolLowering(Lowering[Any]):
         return [self.plane(node, build)]
 
     def plane(self, node: LoweringNode, build: LoweringBuilder) -> Value:
-        """Windows over images."""
+        """Pool images with windows of any size and stride."""
         widest = WIDEST_BYTES if node.operands[0].tensor.is_quantised else WIDEST
         parts = strip_count(node, widest)
         if parts > 1:
@@ -75,13 +75,13 @@ class PoolLowering(Lowering[Any]):
         return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None))
 
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
-        """Windows within the fields of the commands."""
+        """Pool with windows that fit the command fields."""
         raise NotImplementedError
 
 
 @TABLE.lowers(top.MaxPool, *ALL)
 class MaxPoolAny(PoolLowering):
-    """The maximum of stored values; the result keeps the operand's type."""
+    """Maximum of stored values; the result keeps the operand's type."""
 
     def plain(self, node: LoweringNode[top.MaxPool], build: LoweringBuilder) -> Value:
         result = node.operands[0].tensor.with_shape(node.result_type.dims).at(None)
@@ -94,7 +94,9 @@ class MaxPoolAny(PoolLowering):
 
 
 class AvgPoolBase(PoolLowering):
-    """Windows that see padding that does not count are floats: the mean of the whole window, times a map of factors."""
+    """Base of average pooling. Windows with uncounted padding are computed in floats: the mean of the whole window
+    times a map of factors.
+    """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         floats = _factors(node) is not None or strip_count(node, WIDEST_BYTES) > 1
@@ -122,7 +124,7 @@ class AvgPoolBase(PoolLowering):
         return build(tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, result)
 
     def _padded(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
-        """The padding as an op of its own; where it does not count, a map of factors says so."""
+        """Pad by a separate op; a map of factors corrects for uncounted padding."""
         op = node.op
         factors = _factors(node)
         source = padded(build, node.operands[0], op.pads, f"{node.name}_padded")
@@ -141,12 +143,12 @@ class AvgPoolBase(PoolLowering):
         return build(tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), operands, value.tensor.at(None))
 
     def full(self, node: LoweringNode, build: LoweringBuilder) -> Value:
-        """Every element of every window counts."""
+        """Average with all elements of each window counted."""
         raise NotImplementedError
 
 
 def _factors(node: LoweringNode[top.AvgPool]) -> Array | None:
-    """Elements of the window over those that count, for every place; None where they are the same everywhere."""
+    """Window size divided by the number of counted elements, for each output position; None where all are counted."""
     op = node.op
     counts = window_counts(op.size(node), op.window(), op.count_include_pad)
     taps = op.window().taps
@@ -155,21 +157,21 @@ def _factors(node: LoweringNode[top.AvgPool]) -> Array | None:
 
 @TABLE.lowers(top.AvgPool, *FLOATS)
 class AvgPoolFloat(AvgPoolBase):
-    """Sum times 1 / window."""
+    """Sum times 1 / window size."""
 
     def full(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         return build(pool2d(node.op, "Avg"), node.operands, node.float_result_type())
 
 
 def _rounding(node: LoweringNode) -> RoundMode:
-    """As the op states it; stored integers of one scale are averaged away from 0."""
+    """Half to even if the op states it; else half away from zero, as prequantized averages of one scale are rounded."""
     return "HalfToEven" if node.op.round_mode == "HalfToEven" else "HalfAwayFromZero"
 
 
 @TABLE.lowers(top.AvgPool, *INTEGERS)
 class AvgPoolInt8(AvgPoolBase):
-    """sum * multiplier >> shift with Sx / (Sy * window) as an 8-bit multiplier; with zero points the same ratio as an
-    f32 scale, and an offset.
+    """sum * multiplier >> shift, with Sx / (Sy * window size) as an 8-bit multiplier. With zero points, an f32 scale
+    and an offset are used instead.
     """
 
     def full(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:

@@ -15,7 +15,7 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 @TABLE.lowers(top.Div, *ALL)
 class DivFloat(BinaryFloat):
-    """A quotient stays f32 in every mode: its range says little about its small values."""
+    """Computes quotients in f32 in every mode: an 8-bit scale for their range loses their small values."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         return [build(self.tpu(node.op), node.operands, f32_result(node))]
@@ -29,7 +29,7 @@ class DivFloat(BinaryFloat):
 
 @TABLE.lowers(top.Pow, *FLOATS)
 class PowF32(PowFloat):
-    """In f32."""
+    """Computes powers in f32."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,)

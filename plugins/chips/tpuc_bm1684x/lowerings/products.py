@@ -22,7 +22,7 @@ from tpuc_bm1684x.lowerings.transposed import is_transposed, lower_transposed
 _I16 = ScalarType("i16")
 _ROUNDING = "HalfUp"
 _STATED_ROUNDING = "HalfToEven"
-"""Of the runtimes of networks that are quantised already."""
+"""Rounding of the runtimes of prequantized networks."""
 
 
 def _conv_refusal(node: LoweringNode[top.Conv]) -> str | None:
@@ -34,7 +34,7 @@ def _conv_refusal(node: LoweringNode[top.Conv]) -> str | None:
 
 
 class ConvBase(Lowering[top.Conv]):
-    """What the chip has no command for becomes what it has."""
+    """Base of convolutions; rewrites those outside the command fields."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _conv_refusal(node)
@@ -46,7 +46,7 @@ class ConvBase(Lowering[top.Conv]):
         return [self.plain(node, build)]
 
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
-        """A convolution of images within the fields of the commands."""
+        """Lower a convolution that fits the command fields."""
         raise NotImplementedError
 
 
@@ -65,7 +65,7 @@ def _conv2d(op: top.Conv, *, with_bias: bool) -> tpu.Conv2D:
 
 @TABLE.lowers(top.Conv, *FLOATS)
 class ConvFloat(ConvBase):
-    """The same convolution on floats with f32 biases; depthwise the chip computes in f32, with f32 filters."""
+    """Convolution in floats with f32 biases; depthwise convolutions run in f32 with f32 filters."""
 
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         filters = node.constants[1]
@@ -79,7 +79,7 @@ class ConvFloat(ConvBase):
 
 
 def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: TensorType) -> QuantisedProduct:
-    """Filters by output channel, as the network stores them where it is quantised already."""
+    """The quantized filters by output channel; as stored in a prequantized network."""
     source = node.operands[0].tensor
     element = node.operand_types[1].element if len(node.operand_types) > 1 else None
     if isinstance(element, (Uniform, UniformPerAxis)):
@@ -88,7 +88,7 @@ def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: T
 
 
 def centred(node: LoweringNode) -> LoweringNode:
-    """A filter that the network stores as integers, without their zero points."""
+    """Subtract the zero points of filters that the network stores as integers."""
     filters = node.constants[1]
     if filters is None or len(node.operand_types) < 2:
         return node
@@ -108,8 +108,8 @@ def centred(node: LoweringNode) -> LoweringNode:
 
 
 def _as_weights(filters: Array, depthwise: bool, build: LoweringBuilder) -> tuple[Value, int]:
-    """Filters as signed bytes; where those do not reach, as unsigned ones with a zero point, or in 16 bits where a
-    channel is convolved by itself.
+    """Filters as signed bytes. Wider ones become unsigned bytes with a zero point, or 16-bit integers in a depthwise
+    convolution. Returns the weight and its zero point.
     """
     if filters.dtype == np.int8:
         return build.weight("filter_i8", filters, "si8"), 0
@@ -125,9 +125,9 @@ def _scales(type: TensorType) -> Uniform | UniformPerAxis:
 
 @TABLE.lowers(top.Conv, *INTEGERS)
 class ConvInt8(ConvBase):
-    """Filters per output channel; int32 sums, bias, one multiplier and shift per channel, rounded half up. Where only
-    floats are wanted, the sums times one factor per channel. Filters that the network stores as integers: the float32
-    product with one factor per channel, rounded half to even, which is what the runtimes of such networks compute.
+    """Per-channel filters; int32 sums, bias, one multiplier and shift per channel, rounded half up. With float output,
+    the sums are multiplied by one factor per channel. Prequantized filters use a float32 factor per channel, rounded
+    half to even, as the runtimes of such networks do.
     """
 
     channel_scales = True
@@ -162,13 +162,13 @@ def _matmul_refusal(node: LoweringNode) -> str | None:
 
 
 def _is_computed(node: LoweringNode) -> bool:
-    """Is the right operand anything but one constant matrix?"""
+    """True unless the right operand is a constant matrix and the left one is computed."""
     return node.constants[1] is None or node.constants[1].ndim != 2 or node.constants[0] is not None
 
 
 @TABLE.lowers(top.MatMul, *FLOATS)
 class MatMulFloat(Lowering[top.MatMul]):
-    """The same product on floats; the chip adds f32 biases."""
+    """Matrix product in floats; biases are added in f32."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _matmul_refusal(node)
@@ -191,7 +191,7 @@ class MatMulFloat(Lowering[top.MatMul]):
 
 @TABLE.lowers(top.MatMul, *INTEGERS)
 class MatMulInt8(Lowering[top.MatMul]):
-    """As the convolution: one multiplier and shift per column of the result."""
+    """Lowers like the convolution, with one multiplier and shift per result column."""
 
     float_sums = True
 

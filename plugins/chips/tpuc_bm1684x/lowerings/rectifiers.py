@@ -1,4 +1,4 @@
-"""Rectifiers, with a slope or without."""
+"""Relu, leaky relu and PRelu."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLE.lowers(top.LeakyRelu, *FLOATS)(LeakyReluFloat)
 
 @TABLE.lowers(top.PRelu, *FLOATS)
 class PReluFloat(Lowering[top.PRelu]):
-    """Slopes are of the mode's own type."""
+    """PRelu with slopes in the mode's float type."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return slope_refusal(node)
@@ -37,7 +37,7 @@ class PReluFloat(Lowering[top.PRelu]):
 
 @TABLE.lowers(top.PRelu, *INTEGERS)
 class PReluInt8(Lowering[top.PRelu]):
-    """Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below."""
+    """Positive values are rescaled by Sx / Sy, negative ones by 8-bit slopes times Sx / Sy with a common shift."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return slope_refusal(node)
@@ -57,7 +57,7 @@ class PReluInt8(Lowering[top.PRelu]):
 
 @TABLE.lowers(top.Relu, *ALL)
 class ReluAny(Lowering[top.Relu]):
-    """A clamp of stored values; the result keeps the operand's type."""
+    """Clamps stored values; the result keeps the operand's type."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         type_ = node.operands[0].tensor.at(None)

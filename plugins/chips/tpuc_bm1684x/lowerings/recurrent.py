@@ -1,4 +1,4 @@
-"""Recurrent layers: gates of the inputs for all steps in one product, then step by step in f32."""
+"""Recurrent layers: one product computes the input part of all gates for all steps, then the steps run in f32."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tpuc_bm1684x.lowerings.table import TABLE
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Extents of a layer."""
+    """Extents of a recurrent layer."""
 
     kind: str
     steps: int
@@ -41,11 +41,11 @@ class _Sizes:
 
     @property
     def padded(self) -> int:
-        """Rows of a gate: it begins in lane 0."""
+        """Rows of a gate, padded so that each gate starts in lane 0."""
         return round_up(self.hidden, LANES)
 
     def spread(self, array: Array) -> Array:
-        """`[gates * hidden, x]` with the rows of every gate padded."""
+        """Pad the rows of each gate in `[gates * hidden, x]`."""
         rows = array.reshape(self.gates, self.hidden, -1)
         wide = np.zeros((self.gates, self.padded, rows.shape[2]), np.float32)
         wide[:, : self.hidden] = rows
@@ -56,7 +56,7 @@ class _Sizes:
 @TABLE.lowers(top.GRU, *ALL)
 @TABLE.lowers(top.RNN, *ALL)
 class RecurrentAny(Lowering[Any]):
-    """One run of steps per direction."""
+    """Lowers a recurrent layer to one run of steps per direction."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         if any(constant is None for constant in node.constants[1:3]):
@@ -94,7 +94,7 @@ class RecurrentAny(Lowering[Any]):
         return found
 
     def _last(self, do: InnerOps, sizes: _Sizes, h: Value, way: int) -> Value:
-        """The h of the last step that was made."""
+        """The state h after the last executed step."""
         at = 0 if way else sizes.steps - 1
         dims = (1, 1, sizes.count, sizes.hidden)
         return do.reshape(do.slice(h, (at, 0, 0, 0), (at + 1, *dims[1:])), dims[1:])
@@ -102,7 +102,7 @@ class RecurrentAny(Lowering[Any]):
     def _joined(
         self, do: InnerOps, values: Sequence[Value], axis: int, order: tuple[int, ...] | None, name: str
     ) -> Value:
-        """Both directions in one tensor, called `name`."""
+        """Concatenate both directions in one tensor called `name`."""
         dims = list(values[0].tensor.dims)
         dims[axis] = len(values)
         value = do.do(tpu.Concat(axis=axis), values, dims, None if order else name)
@@ -150,7 +150,7 @@ class RecurrentAny(Lowering[Any]):
         return h, do.slice(both, (0, h_columns), (sizes.hidden, columns))
 
     def _state(self, node: LoweringNode, do: InnerOps, sizes: _Sizes, index: int, way: int) -> Value:
-        """An initial state `[hidden, n]` of one direction."""
+        """The initial state `[hidden, n]` of one direction."""
         if not _is_there(node, index):
             return do.build.none()
         constant = node.constants[index]

@@ -19,16 +19,16 @@ from tpuc_bm1684x.operands import MAX_EXTENT
 
 _INTEGER_MODES = ("ReduceMean", "ReduceSum", "ReduceMax")
 WIDEST = 1 << 14
-"""Floats reduced in one step: f32 and what the kernel prepares of them take half of a lane."""
+"""Maximum number of floats reduced in one step: the f32 values and the kernel's prepared copy take half of a lane."""
 LONG = 1 << 11
-"""Beyond so many it is faster to reduce parts first where results are in few lanes: a mean of 1024 floats takes 1.3
-times the predicted cycles, of 2048 half, of 16384 a ninth.
+"""Above this count, reducing parts first is faster when the results occupy few lanes: for a mean of 1024 floats it
+takes 1.3 times the predicted cycles, of 2048 half, of 16384 one ninth.
 """
 
 
 def reduced(build: LoweringBuilder, op: tpu.Reduce, value: Value, result: TensorType, name: str) -> Value:
-    """`op`, over neighbouring dimensions. Of many floats, equal parts are reduced first, in all lanes: every mode over
-    itself is itself, the mean as the parts are equal.
+    """Reduce contiguous dimensions. Many floats are first reduced in equal parts on all lanes: each mode composes with
+    itself, the mean because the parts are equal.
     """
     type_ = value.tensor
     axes = [positive_axis(axis, type_.rank) for axis in op.axes]
@@ -48,17 +48,20 @@ def reduced(build: LoweringBuilder, op: tpu.Reduce, value: Value, result: Tensor
 
 
 def parts_of(count: int) -> int:
-    """Into how many parts of at most `WIDEST`: the fewest that fill the lanes. The count, where it does not divide."""
+    """The smallest number of parts of at most `WIDEST` elements that fills the lanes; `count` itself where no number
+    divides it.
+    """
     fitting = (parts for parts in range(LANES, count) if count % parts == 0 and count // parts <= WIDEST)
     return next(fitting, count)
 
 
 @TABLE.lowers(top.Reduce, *ALL)
 class ReduceAny(Lowering[top.Reduce]):
-    """Neighbouring dimensions as they are where lanes read them in long runs; others are brought to the end first.
+    """Reduces contiguous dimensions in place where lanes read long runs; other dimensions are permuted to the end
+    first.
 
-    int8: maxima pass through; sums and means times Sx / Sy (over the count) as a multiplier and a shift. The other
-    modes stay f32.
+    int8: maxima are unchanged; sums and means use Sx / Sy (divided by the count) as a multiplier and a shift. The other
+    modes are computed in f32.
     """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -92,7 +95,7 @@ def _count(node: LoweringNode) -> int:
 
 
 def _reduction(node: LoweringNode, count: int) -> tuple[tpu.Reduce, TensorType]:
-    """The op without its axes, and the type of its result."""
+    """The op without its axes, and its result type."""
     type_ = node.operands[0].tensor
     op, plain = tpu.Reduce(axes=(), mode=node.op.mode), type_.with_shape(node.result_type.dims)
     mean = node.op.mode == "ReduceMean"

@@ -1,4 +1,4 @@
-"""Tile, split, and join tensors along one dimension."""
+"""Tile, slice, concatenate and gather tensors along one dimension."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from tpuc_bm1684x.lowerings.common import Array
 from tpuc_bm1684x.lowerings.places import reshaped
 
 _MOST_PARTS = 32
-"""Copies in one concatenation; more are made in turns."""
+"""Maximum number of operands in one concatenation; longer ones are nested."""
 
 
 def part(build: LoweringBuilder, value: Value, axis: int, start: int, stop: int, name: str, step: int = 1) -> Value:
-    """Elements `start`, ``start + step``, ... before `stop` along one dimension; `stop` below 0 is before the first."""
+    """Elements `start`, ``start + step``, ... before `stop` along one dimension; a negative `stop` includes the first
+    element.
+    """
     dims = value.tensor.dims
     count = len(range(start, stop, step))
     ends = stop if stop >= 0 else -dims[axis] - 1
@@ -35,13 +37,13 @@ def along(type_: TensorType, axis: int, extent: int) -> TensorType:
 
 
 def joined(build: LoweringBuilder, values: Sequence[Value], axis: int, name: str) -> Value:
-    """Values one after the other along a dimension."""
+    """Concatenate values along a dimension."""
     extent = sum(value.tensor.dims[axis] for value in values)
     return build(tpu.Concat(axis=axis), values, along(values[0].tensor, axis, extent), name)
 
 
 def tiled(build: LoweringBuilder, value: Value, axis: int, count: int, name: str) -> Value:
-    """The value `count` times along a dimension."""
+    """Repeat a value `count` times along a dimension."""
     if count <= _MOST_PARTS:
         return joined(build, [value] * count, axis, name)
     block = tiled(build, value, axis, _MOST_PARTS, f"{name}_block{count}")
@@ -54,7 +56,7 @@ def tiled(build: LoweringBuilder, value: Value, axis: int, count: int, name: str
 
 
 def taken(build: LoweringBuilder, value: Value, axis: int, indices: Array, name: str) -> Value:
-    """Elements in any order along a dimension, by one transfer."""
+    """Gather elements in any order along a dimension, by one transfer."""
     dims = value.tensor.dims
     view = (math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :]))
     rows = reshaped(build, value, view, f"{name}_view")
@@ -66,7 +68,7 @@ def taken(build: LoweringBuilder, value: Value, axis: int, indices: Array, name:
 
 
 def broadcast(build: LoweringBuilder, value: Value, dims: Sequence[int], name: str) -> Value:
-    """The value repeated along its extents of 1, with more dimensions in front where it has fewer."""
+    """Broadcast a value to `dims` by repeating it along extents of 1, with leading dimensions added."""
     shape = (1,) * (len(dims) - value.tensor.rank) + value.tensor.dims
     value = reshaped(build, value, shape, f"{name}_ranked")
     for axis, (own, wanted) in enumerate(zip(shape, dims, strict=True)):

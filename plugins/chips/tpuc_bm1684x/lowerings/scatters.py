@@ -1,4 +1,4 @@
-"""Scatters of elements and slices."""
+"""ScatterElements and ScatterND."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _REDUCED = {
     "max": ("ReduceMax", -2.0),
     "min": ("ReduceMin", 2.0),
 }
-"""The reduction of updates, and what changes nothing; beyond 1, the largest number of that sign."""
+"""The reduction for updates and its neutral value; magnitudes above 1 stand for the largest number of that sign."""
 _COMBINED: dict[str, type[Op]] = {"add": tpu.Add, "mul": tpu.Mul, "max": tpu.Max, "min": tpu.Min}
 
 
 class Scattering(Lowering[Any]):
-    """Base: tensor and updates in one type, indices exact.
+    """Base of scatters: tensor and updates in one type, indices exact.
 
-    A reduction at constant places that are all different combines gathered rows; at others every place looks at every
-    update.
+    With a reduction, constant positions that are all different combine gathered rows with the updates; otherwise every
+    row is compared with every update.
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -61,11 +61,11 @@ class Scattering(Lowering[Any]):
         return len(np.unique(places)) == places.size
 
     def pairs(self, node: LoweringNode) -> int:
-        """Elements of the tensor times updates that each of them looks at."""
+        """Number of element-update pairs that a reduction compares."""
         raise NotImplementedError
 
     def constant_places(self, node: LoweringNode) -> Array:
-        """The places of constant indices, one per row."""
+        """The row numbers of constant indices."""
         raise NotImplementedError
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -75,7 +75,7 @@ class Scattering(Lowering[Any]):
         return (wanted, Wants.INDEX, wanted)
 
     def scattered(self, node: LoweringNode, build: LoweringBuilder, view: tuple[int, int, int], places: Value) -> Value:
-        """The result of updates at places of the tensor seen as (channels, rows, width)."""
+        """Apply the updates to positions of the tensor viewed as (channels, rows, width)."""
         element = common_element(node, (0, 2))
         channels, _, width = view
         x = as_element(node, build, 0, element, view)
@@ -92,7 +92,9 @@ class Scattering(Lowering[Any]):
 
 
 def _combined(node: LoweringNode, build: LoweringBuilder, x: Value, updates: Value, places: Value) -> Value:
-    """Per row of x all updates, those for other rows replaced by what changes nothing; reduced, and combined with x."""
+    """For each row of x, reduce all updates, with those for other rows replaced by the neutral value, and combine the
+    result with x.
+    """
     (channels, rows, width), count = x.tensor.dims, places.tensor.dims[1]
     reduce, neutral = _REDUCED[node.op.reduction]
 
@@ -116,7 +118,9 @@ def _combined(node: LoweringNode, build: LoweringBuilder, x: Value, updates: Val
 
 @TABLE.lowers(top.ScatterElements, *ALL)
 class ScatterElementsAny(Scattering):
-    """An index per element becomes its place among all that share the dimensions before the axis, or among all."""
+    """Converts each index to its position among the elements that share the dimensions before the axis, or among all
+    elements.
+    """
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         dims, taken = node.operand_types[0].dims, node.operand_types[1].dims
@@ -146,7 +150,7 @@ class ScatterElementsAny(Scattering):
 
 @TABLE.lowers(top.ScatterND, *ALL)
 class ScatterNDAny(Scattering):
-    """The indices of the leading dimensions become one, of rows."""
+    """Combines the indices of the leading dimensions into one row index."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         dims = node.operand_types[0].dims

@@ -1,4 +1,4 @@
-"""TopK of long rows: rank within groups first, since ranking compares every pair."""
+"""TopK of long rows: ranks within groups first, because ranking compares every pair."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Contest:
     """The candidates left after some rounds: values `[rows, length]`, and their original positions `[rows, length, 1]`
     in f32.
 
-    Equal values keep their order, so that every round prefers the earlier one.
+    Equal values keep their order, so every round prefers the earlier one.
     """
 
     values: Value
@@ -36,8 +36,8 @@ class _Contest:
 
 
 def best_of(build: LoweringBuilder, flat: Value, op: top.TopK, name: str, names: Sequence[str]) -> Sequence[Value]:
-    """The K best values of each row of `[rows, length]`, then their indices in f32: `[rows, K, 1]` each, as many
-    as names.
+    """The K best values of each row of `[rows, length]`, then their indices in f32: `[rows, K, 1]` each, one result per
+    name.
     """
     rows, length = flat.tensor.dims
     numbers = np.broadcast_to(np.arange(length, dtype=np.float32)[:, None], (rows, length, 1))
@@ -51,7 +51,7 @@ def best_of(build: LoweringBuilder, flat: Value, op: top.TopK, name: str, names:
 
 
 def _round(build: LoweringBuilder, left: _Contest, op: top.TopK, group: int, name: str) -> _Contest:
-    """Keep the best of every group, in group order."""
+    """Keep the K best of each group, in group order."""
     rows, length = left.dims
     groups = math.ceil(length / group)
     last = _least(left.values.tensor, op.largest)
@@ -69,7 +69,7 @@ def _round(build: LoweringBuilder, left: _Contest, op: top.TopK, group: int, nam
 
 
 def _ranked(build: LoweringBuilder, left: _Contest, op: top.TopK, name: str, names: Sequence[str]) -> Sequence[Value]:
-    """The best of every row in order, then their positions: every element is written to the position of its rank."""
+    """The best of each row in order, then their positions: scatters each element to the position of its rank."""
     rows, length = left.dims
     rank = build(tpu.Rank(largest=op.largest), [left.values, left.values], None, f"{name}_rank")
     elements = reshaped(build, left.values, (rows, length, 1), f"{name}_elements")
@@ -80,7 +80,7 @@ def _ranked(build: LoweringBuilder, left: _Contest, op: top.TopK, name: str, nam
 
 
 def _lengthened(build: LoweringBuilder, value: Value, length: int, fill: float, name: str) -> Value:
-    """Pad every row at the end."""
+    """Pad each row at the end."""
     dims = value.tensor.dims
     if dims[1] == length:
         return value

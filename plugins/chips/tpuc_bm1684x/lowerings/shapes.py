@@ -16,7 +16,7 @@ from tpuc_bm1684x.lowerings.places import as_element, common_element
 from tpuc_bm1684x.lowerings.table import TABLE
 
 _SHORT_RUN_BYTES = 64
-"""Of runs that are moved as columns rather than as lines of 256 bytes."""
+"""Maximum size of runs that may be faster as columns than as lines of 256 bytes."""
 
 TABLE.lowers(top.Reshape, *ALL)(ReshapeAny)
 TABLE.lowers(top.Flatten, *ALL)(ReshapeAny)
@@ -27,7 +27,7 @@ TABLE.lowers(top.Depth2Space, *ALL)(Depth2SpaceAny)
 
 @TABLE.lowers(top.Permute, *ALL)
 class PermuteRuns(PermuteAny):
-    """Short runs that stay runs are copied a line each; to transpose twice may take less time."""
+    """Permutes with two transpositions where the result keeps short runs: a plain copy takes a DDR line per run."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         value = node.operands[0]
@@ -43,7 +43,7 @@ class PermuteRuns(PermuteAny):
 
 
 def _pays_twice(dims: tuple[int, ...], order: tuple[int, ...], element: ScalarType) -> bool:
-    """Is the last dimension a short run that stays one, and do two transpositions take much less time than copies?"""
+    """True when the last dimension is a short run that is kept, and two transpositions are much faster than a copy."""
     last = len(dims) - 1
     if order[last] != last or not 1 < dims[last] <= _SHORT_RUN_BYTES * 8 // element.bits:
         return False
@@ -62,7 +62,7 @@ def _permutation_cycles(dims: tuple[int, ...], order: tuple[int, ...], element: 
 
 @TABLE.lowers(top.Slice, *ALL)
 class SliceAny(ShapeLowering):
-    """A regular part of the stored values."""
+    """A strided part of the stored values."""
 
     def lower(self, node: LoweringNode[top.Slice], build: LoweringBuilder) -> Sequence[Value]:
         if is_far_backwards(node):
@@ -73,7 +73,7 @@ class SliceAny(ShapeLowering):
 
 @TABLE.lowers(top.Upsample, *ALL)
 class UpsampleAny(ShapeLowering):
-    """Repeated stored values; a relu clamps them."""
+    """Repeats stored values; a relu clamps them."""
 
     def lower(self, node: LoweringNode[top.Upsample], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
@@ -83,7 +83,7 @@ class UpsampleAny(ShapeLowering):
 
 @TABLE.lowers(top.Pad, *ALL)
 class PadAny(ShapeLowering):
-    """Stored values with a border of what the pad value is stored as, or of parts of the tensor."""
+    """Pads stored values with the stored pad value, or with parts of the tensor."""
 
     def lower(self, node: LoweringNode[top.Pad], build: LoweringBuilder) -> Sequence[Value]:
         if node.op.mode != "constant":
@@ -94,9 +94,9 @@ class PadAny(ShapeLowering):
 
 @TABLE.lowers(top.Concat, *ALL)
 class ConcatAny(ShapeLowering):
-    """Integers are first brought to the result's scale and zero point, each by a multiplier and a shift.
+    """Rescales integers to the result's scale and zero point, each by a multiplier and a shift.
 
-    As soon as one operand is a float, all become floats. Constants are stored as the others are.
+    If any operand is a float, all become floats. Constants are stored in the type of the other operands.
     """
 
     def lower(self, node: LoweringNode[top.Concat], build: LoweringBuilder) -> Sequence[Value]:

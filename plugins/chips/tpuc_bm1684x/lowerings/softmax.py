@@ -1,4 +1,4 @@
-"""Softmax and its logarithm."""
+"""Softmax."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpuc_bm1684x.lowerings.turning import is_scattered, turned, turned_back
 
 @TABLE.lowers(top.Softmax, *ALL)
 class SoftmaxFloat(Lowering[top.Softmax]):
-    """Computed in f32 in every mode: eight bits cannot hold the tail of a distribution over many classes."""
+    """Computes in f32 in every mode: 8 bits cannot represent the tail of a distribution over many classes."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return "no kernel gives its logarithm" if node.op.log else None

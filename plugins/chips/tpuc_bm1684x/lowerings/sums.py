@@ -1,4 +1,4 @@
-"""Float output of integer products: their int32 sums are not rounded to bytes."""
+"""Float output of integer products: their int32 sums are not requantized."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def scaled_sums(
     scales: Array,
     axis: int,
 ) -> Value:
-    """The sums of `op`, which has no multipliers, times what 1 means in each channel along `axis`, as f32."""
+    """The int32 sums of `op` in f32, multiplied by the scale of each channel along `axis`; then the node's relu."""
     result = node.float_result_type()
     plain = dataclasses.replace(op, do_relu=False, relu_limit=-1.0)
     sums = build(plain, operands, result.with_element(ScalarType("i32")).at(None), f"{node.name}_sums")

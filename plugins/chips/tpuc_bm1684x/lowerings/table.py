@@ -1,4 +1,4 @@
-"""The table that the lowering files of this package fill."""
+"""The lowering table that the modules of this package fill."""
 
 from __future__ import annotations
 

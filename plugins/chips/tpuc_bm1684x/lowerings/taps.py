@@ -1,4 +1,4 @@
-"""Convolutions with strides, dilations, and pads beyond the command fields: their taps become channels."""
+"""Convolutions whose strides, dilations or pads exceed the command fields: kernel taps become channels."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tpuc_bm1684x.lowerings.common import Array
 from tpuc_bm1684x.lowerings.windows import padded, reshaped
 
 _MOST_TAPS = 256
-"""Slices of one convolution: each takes some commands."""
+"""Maximum number of slices for one convolution; each takes some commands."""
 
 
 def far_axes(window: Window) -> tuple[int, ...]:
-    """Dimensions whose stride or dilation is beyond the commands' fields."""
+    """Spatial axes whose stride or dilation exceeds the command fields."""
     return tuple(
         axis
         for axis in (0, 1)
@@ -31,7 +31,7 @@ def far_axes(window: Window) -> tuple[int, ...]:
 
 
 def far_refusal(op: top.Conv) -> str | None:
-    """The refusal of far taps that are too many."""
+    """The refusal of convolutions with too many such taps, None if they fit."""
     window = op.window()
     taps = math.prod(window.kernel[axis] for axis in far_axes(window))
     if taps > _MOST_TAPS:
@@ -45,15 +45,15 @@ def _has_far_pads(window: Window) -> bool:
 
 
 def needs_rewriting(op: top.Conv) -> bool:
-    """Is a convolution beyond the fields of the chip's commands?"""
+    """True when a convolution exceeds the command fields."""
     window = op.window()
     return bool(far_axes(window)) or _has_far_pads(window)
 
 
 def near_convolution(node: LoweringNode, build: LoweringBuilder) -> LoweringNode:
-    """The same convolution within the fields: pads are an op of their own, taps along far dimensions are channels.
+    """Rewrite a convolution to fit the fields: padding becomes a separate op, taps along far axes become channels.
 
-    Channel `t * c + i` of a group is its channel i seen from tap t. The sums are of the same products.
+    Channel `t * c + i` of a group is its channel i at tap t. The sums contain the same products.
     """
     op, filters = node.op, node.constants[1]
     assert filters is not None
@@ -92,7 +92,7 @@ def _tap(
     axes: Sequence[int],
     place: Sequence[int],
 ) -> Value:
-    """What all windows see at one tap of the far dimensions."""
+    """The input elements that all windows read at one tap of the far axes."""
     if not axes:
         return value
     dims, steps, offset = list(value.tensor.dims), [1, 1, 1, 1], [0, 0, 0, 0]
@@ -115,7 +115,7 @@ def _as_channels(
     window: Window,
     axes: Sequence[int],
 ) -> tuple[Value, Array]:
-    """The taps beside each other within every group, and the filters in the same order."""
+    """Concatenate the taps within each group, and order the filters likewise."""
     group, count = node.op.group, len(parts)
     n, c, h, w = parts[0].tensor.dims
     if count > 1:

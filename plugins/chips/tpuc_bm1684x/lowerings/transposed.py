@@ -1,4 +1,4 @@
-"""Matrix products with transposed operands or results, vectors, or broadcasts: convert them to plain products."""
+"""Matrix products with transposed operands or results, vectors, or broadcasting: rewrite them as plain products."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Lower: TypeAlias = "Callable[[LoweringNode, LoweringBuilder], Sequence[Value]]"
 
 
 def is_transposed(node: LoweringNode[top.MatMul]) -> bool:
-    """Does the product need anything besides its plain form?"""
+    """True when the product is not in plain form."""
     return node.op.left_transpose or node.op.output_transpose or _has_vector(node) or _batches(node) is not None
 
 
@@ -29,7 +29,9 @@ def _has_vector(node: LoweringNode) -> bool:
 
 
 def _batches(node: LoweringNode) -> tuple[int, ...] | None:
-    """The leading dimensions that both operands must be repeated to; None where the kernels repeat the right one."""
+    """The leading dimensions that both operands are broadcast to; None where the kernels broadcast the right
+    operand.
+    """
     left, right = ((1,) * (2 - len(type_.dims)) + type_.dims for type_ in node.operand_types[:2])
     if all(extent == 1 for extent in right[:-2]) and len(right) <= len(left):
         return None
@@ -38,7 +40,7 @@ def _batches(node: LoweringNode) -> tuple[int, ...] | None:
 
 
 def lower_transposed(node: LoweringNode[top.MatMul], build: LoweringBuilder, lower: Lower) -> Sequence[Value]:
-    """Exchange and repeat the operands, multiply by `lower`, exchange the result."""
+    """Transpose and broadcast the operands, lower the plain product with `lower`, and transpose the result."""
     op = node.op
     batches = _batches(node)
     sides = [_side(node, build, index, op.left_transpose and index == 0, batches) for index in (0, 1)]
@@ -72,7 +74,7 @@ def lower_transposed(node: LoweringNode[top.MatMul], build: LoweringBuilder, low
 
 @dataclasses.dataclass(frozen=True)
 class _Side:
-    """One operand of the plain product: its TOP type, and the lowered value."""
+    """One operand of the plain product: its TOP type and the lowered value."""
 
     type_: TensorType
     value: Value

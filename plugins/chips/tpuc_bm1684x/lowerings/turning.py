@@ -1,4 +1,4 @@
-"""Move a dimension with distant elements to the end for an op along it, where lanes would load short runs."""
+"""Transpose a dimension to the end for an op along it, where lanes would otherwise load short runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.common import FEW_LANES, SHORT_RUN
 
 _LEAST_ELEMENTS = 1 << 12
-"""Below this number of elements, commands cost more than transfers. Not varied."""
+"""Below this number of elements, the overhead of commands exceeds the cost of transfers. Not varied."""
 
 
 def is_scattered(value: Value, axis: int, end: int | None = None) -> bool:
     """True if working along the dimensions from `axis` to `end` (by default one) is slow in the present layout.
 
-    The dimensions before them fill few lanes, and those after them, spread over lanes, give each lane runs shorter than
-    half of the minimal transfer. Transposing the value takes about as long as loading it that way.
+    The dimensions before them fill few lanes, and distributing those after them gives each lane runs shorter than half
+    of the minimal transfer. Transposing the value takes about as long as loading it that way.
     """
     dims = value.tensor.dims
     outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 if end is None else end :])
@@ -30,13 +30,13 @@ def is_scattered(value: Value, axis: int, end: int | None = None) -> bool:
 
 
 def turned(build: LoweringBuilder, value: Value, axis: int, name: str) -> Value:
-    """The value with the dimension `axis` as its last one."""
+    """Permute the dimension `axis` to the end."""
     rank = value.tensor.rank
     return _permuted(build, value, (*(index for index in range(rank) if index != axis), axis), f"{name}_turned")
 
 
 def turned_back(build: LoweringBuilder, value: Value, axis: int, name: str) -> Value:
-    """The value with its last dimension as the dimension `axis`."""
+    """Permute the last dimension back to `axis`."""
     last = value.tensor.rank - 1
     return _permuted(build, value, (*range(axis), last, *range(axis, last)), name)
 

@@ -1,4 +1,4 @@
-"""Windows without a command (one dimension, large strides, dilations, pads) as windows with one."""
+"""Rewrite windows that no command supports: padding, and non-overlapping windows with large strides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_ops.window import Window
 
 
 def reshaped(build: LoweringBuilder, value: Value, dims: Sequence[int], name: str) -> Value:
-    """The same bytes under another shape."""
+    """The value under another shape."""
     dims = tuple(dims)
     if value.tensor.dims == dims:
         return value
@@ -21,7 +21,7 @@ def reshaped(build: LoweringBuilder, value: Value, dims: Sequence[int], name: st
 
 
 def padded(build: LoweringBuilder, value: Value, pads: Sequence[int], name: str, fill: float | None = None) -> Value:
-    """Rows and columns of what stands for 0, or of a stored value, around images."""
+    """Pad images with rows and columns of the stored zero, or of the stored value `fill`."""
     if not any(pads):
         return value
     top, left, bottom, right = pads
@@ -32,13 +32,15 @@ def padded(build: LoweringBuilder, value: Value, pads: Sequence[int], name: str,
 
 
 def lowest_stored(type_: TensorType) -> float:
-    """The lowest value of a stored type: what padding is to a maximum."""
+    """The lowest value of a stored type, which pads a maximum."""
     dtype = numpy_dtype(type_.storage)
     return float(np.iinfo(dtype).min) if dtype.kind in "iu" else -65504.0 if dtype.itemsize == 2 else -3.0e38
 
 
 def windows_apart(node: LoweringNode, build: LoweringBuilder) -> LoweringNode:
-    """A pool whose windows do not overlap, as one of images of one window each: `[n * c, places, kh, kw]`."""
+    """Rewrite a pool with non-overlapping windows as a pool of images with one window each: `[n * c, places, kh,
+    kw]`.
+    """
     op, value = node.op, node.operands[0]
     window: Window = op.window()
     n, c, h, w = value.tensor.dims
@@ -64,7 +66,7 @@ def windows_apart(node: LoweringNode, build: LoweringBuilder) -> LoweringNode:
 
 
 def _cut(build: LoweringBuilder, value: Value, dims: tuple[int, ...], name: str) -> Value:
-    """The first elements along every dimension."""
+    """Keep the first elements along every dimension."""
     if value.tensor.dims == dims:
         return value
     op = tpu.Slice(offset=(0,) * len(dims), steps=(1,) * len(dims), ends=dims)
