@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from tpuc.api import BF16, F32, Calibrated, LoweringBuilder, LoweringNode, Node, TensorType, Uniform, Value
+from tpuc.api import BF16, F32, Calibrated, LoweringBuilder, LoweringNode, Node, TensorType, Uniform, Value, numpy_dtype
+from tpuc_chip_parts.held import held
 from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
@@ -18,6 +19,10 @@ from tpuc_cv18.lowerings.windows import most_stride, pad_apart
 
 MOST_TAPS = 32
 """Rows, and columns, of a window over which averages are convolutions."""
+EXACT = 256
+"""Whole numbers up to this one are exact in bf16."""
+NEAR = 8
+"""Steps of the operand that a shift may lie beside the center of the result's range."""
 
 
 def overhang(node: LoweringNode) -> tuple[int, int]:
@@ -104,21 +109,50 @@ def product_of_ones(node: LoweringNode[top.AvgPool], build: LoweringBuilder, tap
 
 
 def corrected_average(node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
-    """Sums of whole numbers in bf16, which has a factor for each place: a byte that is rounded before it is multiplied
-    would be off by several steps.
-    """
-    correction, result, source = correction_of(node), node.quantised_result_type(), node.operands[0].tensor.uniform
+    """Average in bf16 with a factor per position; a sum rounded to a byte first would be off by several steps."""
+    correction, result, units = correction_of(node), node.quantised_result_type(), _units(node)
     assert correction is not None
-    steps = steps_by_table(node.operands[0], 1.0 / source.scale, f"{node.name}_steps", build)
+    steps = steps_by_table(node.operands[0], units.scale, f"{node.name}_steps", build, units.shift)
     value, op = pad_apart(steps, whole_window(node), 0.0, node.name, build)
-    channels, taps = value.tensor.dims[1], op.kernel_shape[0] * op.kernel_shape[1]
+    channels = value.tensor.dims[1]
     ones = build.weight("ones_bf16", as_bf16(np.ones((channels, 1, *op.kernel_shape))), "bf16")
     sums = tpu.Conv2D(kernel_shape=op.kernel_shape, strides=_strides(node), pads=op.pads, group=channels)
     wide = result.with_element(BF16).at(None)
     value = build(sums, [value, ones, build.none()], wide, f"{node.name}_counted")
-    factors = build.weight(
-        "correction_bf16", as_bf16(correction * (source.scale / result.uniform.scale / taps)), "bf16"
-    )
+    factors = build.weight("correction_bf16", as_bf16(correction * units.factor), "bf16")
     limit = node.op.relu_limit / result.uniform.scale if node.op.relu_limit > 0 else -1.0
     product = tpu.Mul(do_relu=node.op.do_relu, relu_limit=limit)
-    return stored_steps(build(product, [value, factors], wide, f"{node.name}_corrected"), result, node.name, build)
+    corrected = build(product, [value, factors], wide, f"{node.name}_corrected")
+    return stored_steps(corrected, result, node.name, build, units.origin)
+
+
+class _Units(NamedTuple):
+    """Averages are `sum(real * scale + shift) * factor + origin`, in steps of the result."""
+
+    scale: float
+    shift: float
+    factor: float
+    origin: float
+
+
+def _units(node: LoweringNode[top.AvgPool]) -> _Units:
+    """Choose units in which averages lie around 0, where bf16 is finest.
+
+    Sums of the operand's own steps are exact before they are rounded once; of shifts near the center the one whose
+    origin bf16 holds best is taken. Where the center is out of the range of exact bytes the table holds shares of the
+    result instead. A relu, and padding that counts as zeros, forbid a shift.
+    """
+    source, result = node.operands[0].tensor.uniform, node.quantised_result_type()
+    ratio, taps = source.scale / result.uniform.scale, node.op.kernel_shape[0] * node.op.kernel_shape[1]
+    point = float(zero_point(result))
+    if node.op.do_relu or node.op.count_include_pad:
+        return _Units(1.0 / source.scale, 0.0, ratio / taps, point)
+    middle = 128.0 if result.storage.is_unsigned else 0.0
+    center = round((point - middle) / ratio)
+    bits = np.iinfo(numpy_dtype(node.operands[0].tensor.storage))
+    if max(abs(bits.min - source.zero_point + center), abs(bits.max - source.zero_point + center)) > EXACT - NEAR:
+        return _Units(1.0 / (result.uniform.scale * taps), (point - middle) / taps, 1.0, middle)
+    shifts = np.arange(center - NEAR, center + NEAR + 1)
+    origins = point - shifts * ratio
+    best = np.abs(origins - held(origins.astype(np.float32), BF16)).argmin()
+    return _Units(1.0 / source.scale, float(shifts[best]), ratio / taps, float(origins[best]))

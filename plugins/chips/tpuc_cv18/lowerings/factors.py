@@ -44,20 +44,22 @@ def product_by_tables(node: LoweringNode[top.Mul], build: LoweringBuilder) -> Va
     return stored_steps(value, result, node.name, build)
 
 
-def steps_by_table(value: Value, factor: float, name: str, build: LoweringBuilder) -> Value:
-    """What bytes mean times a factor, as bf16."""
+def steps_by_table(value: Value, factor: float, name: str, build: LoweringBuilder, offset: float = 0.0) -> Value:
+    """Look up `real value * factor + offset` of every byte, as bf16."""
     type_: TensorType = value.tensor
     every = np.arange(256, dtype=np.uint8).view(numpy_dtype(type_.storage))
-    real = dequantise(every, type_.uniform.scale, type_.uniform.zero_point).astype(np.float64) * factor
+    real = dequantise(every, type_.uniform.scale, type_.uniform.zero_point).astype(np.float64) * factor + offset
     table = build.weight(f"{name}_table", as_bf16(real.reshape(1, 1, 1, 256)), "bf16")
     return build(tpu.Lut(), [value, table], type_.shape_only().with_element(BF16), name)
 
 
-def stored_steps(value: Value, result: TensorType, name: str, build: LoweringBuilder) -> Value:
-    """Floats that count steps of a type from its zero point, as bytes of that type called `name`."""
-    point = zero_point(result)
-    if point:
-        moved = tpu.AddConst(const_val=float(point))
+def stored_steps(
+    value: Value, result: TensorType, name: str, build: LoweringBuilder, origin: float | None = None
+) -> Value:
+    """Round floats that count steps of a type, from its zero point or from `origin`, to bytes called `name`."""
+    origin = float(zero_point(result)) if origin is None else origin
+    if origin:
+        moved = tpu.AddConst(const_val=origin)
         value = build(moved, [value], result.with_element(BF16).at(None), f"{name}_moved")
     whole = Uniform(ScalarType("u8" if result.storage.is_unsigned else "i8"), F32, 1.0)
     cast = tpu.Cast(in_half=True, round_mode="HalfToEven")
