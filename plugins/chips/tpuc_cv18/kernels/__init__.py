@@ -1,4 +1,4 @@
-"""The kernel tables: TPU op → instructions, or functions of the runtime."""
+"""Kernel tables: map each TPU op to instructions or to a function of the runtime."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tpuc_cv18.kernels.upsample import UpsampleKernel
 
 
 def kernel_table(target: Target) -> KernelTable:
-    """The kernels for a chip."""
+    """The kernel table of a chip."""
     table = KernelTable(target.name, "tpu")
     table.serves(
         {

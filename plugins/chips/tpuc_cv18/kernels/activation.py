@@ -1,4 +1,4 @@
-"""Relu with its limit, on stored integers and bf16."""
+"""Relu with an upper limit, on stored integers and bf16."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from tpuc_cv18.operands import operand
 
 
 def has_relu(node: Node) -> bool:
-    """Must the command clamp at 0? Unsigned results of signed sums want it too; it is what their saturation does."""
+    """True when the command must clamp at 0: for a relu, and for unsigned results of signed sums, which saturate
+    that way.
+    """
     return node.op.do_relu or node.result_type.storage.is_unsigned
 
 
 def upper_bound(node: Node, limit: float) -> float | None:
-    """The bound of a relu's limit where storing in the result's type does not do it anyway."""
+    """The upper bound that a relu must apply in addition to saturation by the result's type; None where saturation
+    suffices.
+    """
     result = node.result_type
     if not result.is_quantised:
         return limit if limit > 0 else None
@@ -28,7 +32,7 @@ def upper_bound(node: Node, limit: float) -> float | None:
 
 
 def emit_limit(node: Node, result: LocalTensor, asm: Cv18Assembler) -> None:
-    """Cut a result off in place at its relu's limit."""
+    """Apply the upper limit of the op's relu to a result in place."""
     bound = upper_bound(node, node.op.relu_limit) if node.op.do_relu else None
     if bound is not None:
         emit_bound(ArithmeticOp.MIN, result, result, bound, asm)
@@ -37,7 +41,7 @@ def emit_limit(node: Node, result: LocalTensor, asm: Cv18Assembler) -> None:
 def emit_bound(
     operation: ArithmeticOp, source: LocalTensor, result: LocalTensor, bound: float, asm: Cv18Assembler
 ) -> None:
-    """`result = min or max(source, bound)`."""
+    """`result = min(source, bound)` or `max(source, bound)`, as `operation` selects."""
     target = operand(result)
     asm.record(
         Arithmetic(
@@ -51,10 +55,10 @@ def emit_bound(
 
 
 class ClampKernel(LaneKernel[Any]):
-    """Base: bounds from below and above; source and result share scale and type."""
+    """Base of clamps by lower and upper bounds; source and result share scale and type."""
 
     def bounds(self, node: Node) -> tuple[float | None, float | None]:
-        """Lower and upper bound, None where there is none."""
+        """The lower and upper bound, None where there is none."""
         raise NotImplementedError
 
     def refuse(self, node: Node) -> str | None:
@@ -78,7 +82,7 @@ class ClampKernel(LaneKernel[Any]):
 
 
 class ReluKernel(ClampKernel):
-    """Relu by itself."""
+    """A standalone relu."""
 
     def bounds(self, node: Node) -> tuple[float | None, float | None]:
         low = None if node.result_type.storage.is_unsigned else 0.0
@@ -86,7 +90,7 @@ class ReluKernel(ClampKernel):
 
 
 class ClipKernel(ClampKernel):
-    """Two bounds on bf16."""
+    """Clips bf16 to two bounds."""
 
     def bounds(self, node: Node) -> tuple[float | None, float | None]:
         return node.op.min, node.op.max

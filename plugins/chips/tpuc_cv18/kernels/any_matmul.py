@@ -17,7 +17,7 @@ from tpuc_cv18.kernels.rows import RowsKernel
 
 
 class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
-    """A right operand of two dimensions is a constant; of more, computed."""
+    """Chooses a kernel: a two-dimensional right operand is constant, others are computed."""
 
     def __init__(self, target: Target) -> None:
         self._few_rows = (RowsKernel(target), ByteRowsKernel(target), FloatRowsKernel(target))

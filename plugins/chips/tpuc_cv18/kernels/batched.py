@@ -1,4 +1,4 @@
-"""Products of two computed tensors, matrix by matrix."""
+"""Matrix products of two computed tensors, one matrix at a time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tpuc_cv18.operands import MAX_EXTENT, operand
 
 
 def spread(columns: int, item_bytes: int, lanes: int) -> Pair:
-    """(channels, width) by which columns lie over the lanes: first the fewest steps of all lanes, then the least
-    memory; the width divides the columns, so that rows are dense in DDR.
+    """(channels, width): the distribution of matrix columns over the lanes with the fewest steps, then the least
+    memory. The width divides the columns, so that rows are dense in DDR.
     """
     vector = EU_BYTES // item_bytes
     splits = [(columns // width, width) for width in range(1, columns + 1) if columns % width == 0]
@@ -30,15 +30,15 @@ def spread(columns: int, item_bytes: int, lanes: int) -> Pair:
 
 
 def steps_of(split: Pair, vector: int, lanes: int) -> int:
-    """How often all lanes work on a row of the result."""
+    """Number of vector steps of all lanes for one result row."""
     channels, width = split
     return -(-channels // lanes) * -(-width // vector)
 
 
 class BatchedMatMulKernel(LaneKernel[tpu.MatMul]):
-    """The chip's own matrix product: a row is an image, whose columns lie over lanes and places.
+    """Uses the matrix command: a row is an image whose columns are distributed over lanes and pixels.
 
-    Batches lie along h, one per tile.
+    Batches are along h, one per tile.
     """
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:
@@ -61,7 +61,7 @@ class BatchedMatMulKernel(LaneKernel[tpu.MatMul]):
         )
 
     def _extents(self, node: Node) -> tuple[int, int, int, int]:
-        """Matrices, rows, inner extent, columns."""
+        """Number of matrices, rows, inner extent, columns."""
         *batch, rows, depth = node.operand_types[0].dims
         return math.prod(batch), rows, depth, node.result_type.dims[-1]
 
@@ -105,7 +105,7 @@ class BatchedMatMulKernel(LaneKernel[tpu.MatMul]):
         return (Scratch("sums", (2 if item > 1 else 4) * self.planes_bytes(shape, item)),)
 
     def _rows(self, node: Node, tile: Tile) -> tuple[int, int, int, int]:
-        """The tile's part of the result as a tensor."""
+        """Extents of the tile's part of the result."""
         n, c, h, _ = tile_shape(tile)
         item = node.operand_types[0].storage.bits // 8
         _, width = spread(self._extents(node)[3], item, self.lanes.count)
@@ -144,5 +144,5 @@ class BatchedMatMulKernel(LaneKernel[tpu.MatMul]):
 
 
 def _is_signed(node: Node) -> bool:
-    """Are there negative sums?"""
+    """True when sums may be negative."""
     return not all(type_.storage.is_unsigned for type_ in node.operand_types[:2])

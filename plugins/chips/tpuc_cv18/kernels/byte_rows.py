@@ -1,4 +1,4 @@
-"""One row of integers times a constant matrix, by the chip's matrix product."""
+"""One row of integers times a constant matrix, by the matrix command."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from tpuc_cv18.operands import MAX_EXTENT, dtype_of, operand
 
 _SUM_PLANES = 4
 _LEAST_TILES = 4
-"""Of the smallest parts of the matrix that local memory has to hold."""
+"""Number of the smallest matrix tiles that must fit in local memory."""
 _WORTH = 500
-"""Cycles that it must gain: a layer around it may have to bring its values into another layout."""
+"""Minimum gain in cycles: neighboring layers may have to convert their layout."""
 
 
 class ByteRowsKernel(RowsKernel):
-    """The matrix product has one multiplier for all columns, so it only sums up, in planes of bytes. A convolution that
-    sees nothing but padding then adds 0 to the sums and requantises them: its channel b * lanes + l is byte b of lane l
-    where channels have one element and no gaps.
+    """Accumulates with the matrix command, in byte planes, because that command has only one multiplier for all
+    columns. A convolution that reads nothing but padding then adds 0 to the sums and requantizes them: where
+    channels have one element without gaps, its channel b * lanes + l is byte b of lane l.
     """
 
     item_bytes = 1
 
     def serves(self, node: Node[tpu.MatMul]) -> bool:
-        """Is there one row, and would a convolution take longer?"""
+        """True for a single row where a convolution would be slower."""
         rows, depth, width = self._extents(node)
         if rows != 1 or any(type_.storage.is_float for type_ in node.operand_types[:2]) or not self.finishes(node):
             return False
@@ -51,11 +51,11 @@ class ByteRowsKernel(RowsKernel):
         return max(loading, convolution) - max(loading, product) >= _WORTH
 
     def finishes(self, node: Node[tpu.MatMul]) -> bool:
-        """Does the kernel make of sums what the node wants?"""
+        """True when the kernel's epilogue produces the node's result."""
         return bool(node.op.multipliers)
 
     def _spread(self, columns: int) -> Pair:
-        """Without gaps between the columns of a lane."""
+        """Distribution without gaps between the columns of a lane."""
         whole = [
             (channels, width)
             for channels, width in dense_splits(columns)
@@ -64,7 +64,7 @@ class ByteRowsKernel(RowsKernel):
         return narrowest(whole, self.lanes.count, 1)
 
     def lane_bytes(self, split: Pair) -> int:
-        """Of one plane of so many columns."""
+        """Bytes per lane of one plane of the columns."""
         channels, width = split
         return self.lanes.slots_of(channels) * padded(width, 1)
 
@@ -95,7 +95,7 @@ class ByteRowsKernel(RowsKernel):
     def by_channel(
         self, node: Node, tile: Tile, rows: Sequence[Array | Sequence[float] | None], dtype: np.dtype[Any]
     ) -> Array:
-        """Rows of numbers of the columns, in the order of the channels that a convolution sees, with zeros between."""
+        """Arrange per-column parameters in the channel order of the epilogue's convolution, with zeros for padding."""
         width = self._splits(node)[1][1]
         first, last = tile.range("c")
         spread = np.zeros((len(rows), self.lanes.slots_of(last - first) * self.lanes.count, padded(width, 1)), dtype)
@@ -136,7 +136,7 @@ class ByteRowsKernel(RowsKernel):
         emit_limit(node, result, asm)
 
     def sum_up(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> Operand:
-        """The command that adds products to the sums; returns the matrix."""
+        """Record the command that accumulates the products; returns the matrix."""
         left = placed.operand(0)
         _, channels, _, width = placed.result.shape
         matrix = Operand(placed.constants["matrix"].address, dtype_of(node.operand_types[1].storage))
@@ -156,7 +156,7 @@ class ByteRowsKernel(RowsKernel):
 
 
 def _requantisation(node: Node[tpu.MatMul]) -> tuple[Sequence[int], Sequence[int]]:
-    """A multiplier and a shift per column."""
+    """One multiplier and one shift per column."""
     op, width = node.op, node.result_type.dims[-1]
     many = width if len(op.multipliers) == 1 else 1
     return (*op.multipliers,) * many, (*op.rshifts,) * many

@@ -1,4 +1,4 @@
-"""Softmax of bytes and its logarithm: tables in two parts of bf16 each, and small parts added up before large ones."""
+"""Softmax and log-softmax of bytes, from tables in two bf16 parts, adding small terms before large ones."""
 
 from __future__ import annotations
 
@@ -40,23 +40,28 @@ from tpuc_cv18.operands import MAX_EXTENT, operand
 _LOWEST = {DType.INT8: -128, DType.UINT8: 0}
 _TABLES = ("powers", "powers_rests", "exponents", "mantissas")
 _LOG_TABLES = ("distances", "distances_rests", "wholes", "wholes_rests", "parts", "parts_rests")
-"""Logarithms by the exponent of a sum, and by its mantissa."""
+"""Tables for the logarithm: scaled distances from the maximum, and logarithms by the exponent and by the mantissa of a
+sum.
+"""
 _COLUMNS = ("sum", "negative", "reciprocal", "share", "rest", "error", "index")
-"""Scratch of one number per sum."""
+"""Scratch buffers with one number per sum."""
 
 
 _MOST = {False: MAX_EXTENT - 1, True: 3840}
-"""Values along the axis: a window has one more; a lane of 32 KiB holds them beside the tables of logarithms."""
+"""Maximum extent of the axis: a window has one element more, and a lane of 32 KiB also holds the tables of
+logarithms.
+"""
 
 
 def byte_softmax_refusal(count: int, *, log: bool) -> str | None:
-    """The refusal of long axes."""
+    """The refusal of a long axis, None if it fits."""
     return None if count <= _MOST[log] else f"at most {_MOST[log]} values along the axis, this one has {count}"
 
 
 class ByteSoftmaxKernel(LaneKernel[tpu.Softmax]):
-    """`factor` times shares, or their logarithms, as bf16. A sum is rounded to bf16; adding its negative to its terms
-    gives what that lost. The reciprocal is refined by its error; every other number is a sum of two.
+    """Softmax times `factor`, or its logarithm, as bf16. A sum is rounded to bf16; adding its negative to its terms
+    yields the rounding error. The reciprocal is refined by that error, and every other number is a sum of two bf16
+    parts.
     """
 
     def refuse(self, node: Node[tpu.Softmax]) -> str | None:
@@ -73,7 +78,9 @@ class ByteSoftmaxKernel(LaneKernel[tpu.Softmax]):
         return Space(axes, (view, *(None for _ in node.operand_types[1:])), (view,))
 
     def _view(self, node: Node[tpu.Softmax]) -> View:
-        """The axis along w; along h what lies behind it is along w, and over the lanes where it fills more of them."""
+        """The axis along w; or along h, with the dimensions after it along w and, where they fill more lanes,
+        distributed over the lanes.
+        """
         before, count, behind = _extents(node)
         if _is_row(node):
             return View((1, before * behind, 1, count))
@@ -114,7 +121,7 @@ class ByteSoftmaxKernel(LaneKernel[tpu.Softmax]):
 
 @dataclass(frozen=True)
 class _Emission:
-    """The commands of a tile. `words` and `floats` have one element more than the tile along the axis, the `slot`."""
+    """Records the commands of a tile. Along the axis, `words` and `floats` have one extra element, the `slot`."""
 
     node: Node[tpu.Softmax]
     placed: PlacedTile
@@ -125,7 +132,7 @@ class _Emission:
 
     @classmethod
     def of(cls, node: Node[tpu.Softmax], placed: PlacedTile, asm: Cv18Assembler, kernel: LaneKernel[Any]) -> _Emission:
-        """Of a kernel's tile."""
+        """Create from a kernel's tile."""
         is_row = _is_row(node)
         longer = _longer(placed.result.shape, is_row)
         strides = Operand(0, DType.BF16).strides(longer, asm.target)
@@ -135,7 +142,7 @@ class _Emission:
         return cls(node, placed, asm, words, floats, is_row)
 
     def emit(self) -> None:
-        """Record them."""
+        """Record the commands."""
         self._locate()
         column, target = _column(self.placed.result.shape, self.is_row), self.asm.target
         small = Steps(self.asm, column)
@@ -157,7 +164,7 @@ class _Emission:
             whole.do(ArithmeticOp.MAC, result, self.floats, upper)
 
     def _locate(self) -> None:
-        """Differences from the largest byte as indices, 0 in the slot."""
+        """Compute differences from the largest byte as table indices, and 0 in the slot."""
         x, shape = operand(self.placed.operand(0)), self.placed.result.shape
         column, strides = _column(shape, self.is_row), self.words.strides(shape, self.asm.target)
         largest = Operand(self.placed.scratch["largest"].address, x.dtype)
@@ -181,13 +188,15 @@ class _Emission:
         self._record(ArithmeticOp.XOR, first, plain, plain, column)
 
     def _look_up(self, target: Operand, table: str) -> None:
-        """The entries at the indices."""
+        """Look up the table entries at the indices."""
         longer = Steps(self.asm, _longer(self.placed.result.shape, self.is_row))
         words, found = (Operand(one.address, DType.BF16) for one in (self.words, target))
         longer.look_up(found, words, self.placed.constants[table])
 
     def _sum_up(self, small: Steps, work: dict[str, Operand]) -> None:
-        """`negative`: of the rounded sum, `rest`: what it lacks. In the slot the rest of a power is 0: 1 is exact."""
+        """`negative`: minus the rounded sum; `rest`: its rounding error. The slot adds no table remainder, because the
+        power 1 is exact.
+        """
         slot = self._slot(self.floats)
         self._look_up(self.floats, "powers")
         small.do(ArithmeticOp.MUL, slot, slot, 0.0)
@@ -201,8 +210,8 @@ class _Emission:
         small.do(ArithmeticOp.ADD, work["rest"], work["rest"], work["error"])
 
     def _shares(self, small: Steps, work: dict[str, Operand]) -> tuple[Operand, Operand]:
-        """`factor` over the sum in two parts: one is a product with the reciprocal of the rounded sum, the other is
-        what that times the sum lacks of `factor`, over the sum again.
+        """`factor` divided by the sum, in two parts: `factor` times the reciprocal of the rounded sum, and the
+        remainder of `factor` after multiplying that by the exact sum, divided again.
         """
         upper, lower = _parts(self.node.op.factor)
         total, reciprocal, share, error = (work[name] for name in ("sum", "reciprocal", "share", "error"))
@@ -217,8 +226,9 @@ class _Emission:
         return share, error
 
     def _logarithms(self, small: Steps, work: dict[str, Operand]) -> tuple[Operand, Operand]:
-        """`factor` times the logarithm of the sum in two parts. That of the exponent and that of the mantissa are added
-        up, and what the sum's rounding lost is taken off again; the exponent's is 0 or the larger one.
+        """`factor` times the logarithm of the sum, in two parts. The logarithms of exponent and mantissa are added, and
+        the correction for the rounding error of the sum is subtracted. The logarithm of the exponent is 0 or the
+        larger of the two.
         """
         total, index, rest, whole, part, upper = (
             work[name] for name in ("sum", "index", "rest", "share", "negative", "error")
@@ -242,7 +252,7 @@ class _Emission:
         return upper, rest
 
     def _total(self, result: Operand, terms: Operand) -> None:
-        """The sum with the slot."""
+        """Sum over the axis, including the slot."""
         shape = self.placed.result.shape
         longer = _longer(shape, self.is_row)
         self.asm.record(
@@ -278,7 +288,7 @@ class _Emission:
 
 
 def _exact(node: Node[tpu.Softmax], name: str, powers: Array) -> Array:
-    """The entries of a table before they are rounded."""
+    """The table entries before rounding."""
     op, logarithms = node.op, {"wholes": "exponents", "parts": "mantissas"}
     if name in logarithms:
         return op.factor * logarithm_table(logarithms[name])
@@ -291,7 +301,7 @@ def _exact(node: Node[tpu.Softmax], name: str, powers: Array) -> Array:
 
 
 def _parts(number: float) -> tuple[float, float]:
-    """A number as a sum of two of bf16."""
+    """Split a number into two bf16 parts."""
     upper = float(np.float32(number).astype(ml_dtypes.bfloat16))
     return upper, float(np.float32(number - upper).astype(ml_dtypes.bfloat16))
 
@@ -302,7 +312,7 @@ def _is_row(node: Node[tpu.Softmax]) -> bool:
 
 
 def _extents(node: Node[tpu.Softmax]) -> tuple[int, int, int]:
-    """Of what lies before, along and behind the axis."""
+    """Number of elements before, along and after the axis."""
     dims = node.operand_types[0].dims
     axis = positive_axis(node.op.axis, len(dims))
     return math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
@@ -319,7 +329,7 @@ def _column(shape: Shape4, is_row: bool) -> Shape4:
 
 
 class AnySoftmaxKernel(KernelChoice[tpu.Softmax]):
-    """Of bytes on the chip, of floats in the runtime."""
+    """Chooses the chip for bytes, the runtime for floats."""
 
     def __init__(self, target: Target) -> None:
         self._bytes, self._floats = ByteSoftmaxKernel(target), SoftmaxRoutine()

@@ -1,4 +1,4 @@
-"""Tables of 256 bytes."""
+"""Table lookup with 256 bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENTRIES = 256
 
 
 class LutKernel(LaneKernel[tpu.Lut]):
-    """Every lane holds the whole table, or those of its channels; the stored byte, taken without sign, is the index."""
+    """Every lane holds the whole table, or the tables of its channels. The stored byte, as unsigned, is the index."""
 
     def refuse(self, node: Node) -> str | None:
         if node.operand_types[1].storage.bits != 8:
@@ -77,18 +77,18 @@ class LutKernel(LaneKernel[tpu.Lut]):
             )
 
     def look_up(self, placed: PlacedTile, table: int, asm: Cv18Assembler) -> None:
-        """In one table for all channels."""
+        """Look up all channels in one table."""
         x, result = Operand(placed.operand(0).address, DType.UINT8), Operand(placed.result.address, DType.UINT8)
         asm.record(Lookup(shape=placed.result.shape, result=result, input=x, table=table))
 
 
 def by_channel(node: Node) -> bool:
-    """Has every channel a table of its own?"""
+    """True when each channel has its own table."""
     return node.operand_types[1].size != ENTRIES
 
 
 def _table_parts(shape: Shape4, target: Target) -> Iterator[tuple[Shape4, int, int]]:
-    """Parts of a tile whose channels lie in lanes of their own: shape, offset in bytes, and index of the channels."""
+    """Parts of a tile with one channel per lane: shape, offset in bytes, and index of the channel group."""
     n, c, h, w = shape
     image, plane, _, _ = natural_strides(target, shape, 1)
     if c <= target.lanes:
@@ -101,7 +101,7 @@ def _table_parts(shape: Shape4, target: Target) -> Iterator[tuple[Shape4, int, i
 
 
 def _without_constant(node: Node) -> Node:
-    """With bytes that mean themselves: a table says what they become, whatever they meant."""
+    """The node with its index as plain bytes: the table defines the result, whatever the bytes represent."""
     index = node.operand_types[0]
     plain = index.with_element(ScalarType(index.storage.name))
     return Node(node.op, (plain,), node.result_types, node.name)

@@ -1,4 +1,4 @@
-"""Casts: on the chip between bytes, bf16 and float32; by the runtime between float32 and int8."""
+"""Casts: on the chip between bytes, bf16 and float32; in the runtime between float32 and int8."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _WORD_BITS, _WORD_PLANES = 16, 2
 _UPPER = 2  # offset of the upper half of a float32
 _SIGN = 0x80
 _LIMIT = round(127.4 / _SIGN * 2**31)
-"""Of 2**31: one times `_SIGN` becomes 127, two times are 255 already."""
+"""Multiplier in units of 2**-31: it maps `_SIGN` to 127, and twice `_SIGN` to at least 255."""
 
 
 class QuantRoutine(CpuRoutine[tpu.Cast]):
-    """float32 to int8 and back, by a scale."""
+    """Casts float32 to int8 and back by a scale, in the runtime."""
 
     function = "quant"
 
@@ -65,10 +65,10 @@ class QuantRoutine(CpuRoutine[tpu.Cast]):
 
 
 class ChipKernel(LaneKernel[tpu.Cast]):
-    """On the chip: halves of float32, a bf16 product, and a copy within local memory that converts bytes.
+    """Casts on the chip: halves of float32, a bf16 multiplication, and a copy within local memory that converts bytes.
 
-    Bytes of float32 that lie in rows over the lanes, where no neighbour reads them, are left as bf16: their store
-    converts them, which takes no longer than one of bytes.
+    Bytes cast from float32 in rows over the lanes, which no neighboring op reads in place, stay bf16 in local memory.
+    Their store converts them, which is as fast as storing bytes.
     """
 
     def refuse(self, node: Node[tpu.Cast]) -> str | None:
@@ -134,13 +134,13 @@ class ChipKernel(LaneKernel[tpu.Cast]):
             _convert(values, operand(result), shape, asm)
 
     def _is_widened(self, node: Node) -> bool:
-        """Do bytes lie in local memory as bf16, which their store converts?"""
+        """True when bytes are held in local memory as bf16 and converted by their store."""
         if node.operand_types[0].storage != F32 or node.result_type.storage.is_float:
             return False
         return self.space(node).results[0].shape != elementwise_view(node.result_type.dims)
 
     def _has_half(self, node: Node) -> bool:
-        """Is there a bf16 number that neither operand nor result hold?"""
+        """True when an intermediate bf16 value needs its own buffer."""
         if self._is_widened(node):
             return False
         source, result = node.operand_types[0].storage, node.result_type.storage
@@ -150,7 +150,7 @@ class ChipKernel(LaneKernel[tpu.Cast]):
 
 
 def _factor(node: Node) -> float:
-    """The bf16 number that values are multiplied by."""
+    """The bf16 factor that values are multiplied by."""
     source, result = node.operand_types[0], node.result_type
     if not node.op.with_scale or not (source.is_quantised or result.is_quantised):
         return 1.0
@@ -163,8 +163,8 @@ def _rounds_half(node: Node) -> bool:
 
 
 def _round_half(source: LocalTensor, carry: int, target: Operand, asm: Cv18Assembler) -> None:
-    """Both halves of a float32 as 16-bit integers: the upper one minus what the lower one's highest bit, as its sign,
-    leaves when everything below is shifted out, -1 or 0.
+    """Round float32 to bf16 in 16-bit integers: subtract from the upper half the sign of the lower half, -1 or 0, which
+    an arithmetic shift right isolates.
     """
     shape = source.shape
     strides = natural_strides(asm.target, shape, _F32_BYTES)
@@ -177,9 +177,8 @@ def _round_half(source: LocalTensor, carry: int, target: Operand, asm: Cv18Assem
 
 
 def _bound(address: int, limits: int, shape: Shape4, asm: Cv18Assembler) -> None:
-    """What became infinite, which the chip would read as NaN, becomes the largest number, 0x7F7F or 0xFF7F: a lower
-    byte is at most 0x7F below the largest upper byte, which with the sign's bit set is -1, and at most 0xFF below
-    others.
+    """Replace infinities, which the chip reads as NaN, by the largest number, 0x7F7F or 0xFF7F. The lower byte is
+    limited to 0x7F below the largest upper byte, which is -1 with the sign bit set, and to 0xFF below others.
     """
     strides = natural_strides(asm.target, shape, _BF16_BYTES)
     lower, upper = (Operand(address + byte, DType.UINT8, strides) for byte in range(_BF16_BYTES))
@@ -225,7 +224,7 @@ def _convert(source: Operand, target: Operand, shape: Shape4, asm: Cv18Assembler
 
 
 def _widen(half: Operand, result: LocalTensor, asm: Cv18Assembler) -> None:
-    """bf16 over zeros."""
+    """Combine bf16 upper halves with zero lower halves to float32."""
     n, c, h, w = result.shape
     everything = Operand(result.address, DType.UINT8)
     _compute(ArithmeticOp.XOR, everything, everything, (n, c, h, w * _F32_BYTES), asm, everything)
@@ -234,7 +233,7 @@ def _widen(half: Operand, result: LocalTensor, asm: Cv18Assembler) -> None:
 
 
 class CastKernel(KernelChoice[tpu.Cast]):
-    """float32 and int8 meet on the host, unless they are to do so in bf16; everything else on the chip."""
+    """Casts between float32 and int8 on the host, unless they go through bf16; all others on the chip."""
 
     def __init__(self, target: Target) -> None:
         self._quant, self._chip = QuantRoutine(), ChipKernel(target)

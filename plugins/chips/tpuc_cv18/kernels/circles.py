@@ -16,14 +16,14 @@ from tpuc_cv18.operands import operand
 _CURVES: Mapping[str, Curve] = {"SIN": np.sin, "COS": np.cos}
 _PLACES = Places(-4.0, 16.0)
 _WHOLE = 192.0
-"""Sums with numbers between -64 and 64 have no digits behind the point."""
+"""Sums of this with numbers between -64 and 64 have no fractional bits."""
 _TURN = (4.0, 2.0, 0.25, 0.03125)
-"""2 pi in parts of which few turns are exact, and so is what is left without them."""
+"""2 pi as a sum of parts. Products of a part with few turns are exact, and so are the differences from them."""
 _REST = 2 * math.pi - sum(_TURN)
 
 
 class CircleKernel(TableKernel):
-    """For numbers within 64 turns, beyond which neighbours in bf16 are further apart than a turn's quarter."""
+    """Accurate for up to 64 turns. Beyond, adjacent bf16 numbers are more than a quarter turn apart."""
 
     tables = ("values", "slopes")
     work = ("scaled", "index", "whole", "turns")

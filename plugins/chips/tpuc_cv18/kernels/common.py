@@ -1,4 +1,4 @@
-"""Shared code of kernels: base class, views, spaces, refusals."""
+"""Code shared by kernels: base class, views, tile spaces, refusals."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _BYTE_BITS = 8
 
 
 class LaneKernel(TileKernel[OpT, Cv18Assembler]):
-    """Base of kernels that work on tiles: they know the lanes of the chip that they are for."""
+    """Base of tile kernels, with the lanes of their chip."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.lanes = Lanes(target.lanes, MAX_EXTENT, MAX_STEP, target.largest_insert, target.largest_stride)
 
     def planes_bytes(self, shape: Shape4, item_bytes: int = 1) -> int:
-        """Bytes per lane of one plane of a tensor: batches, groups and rows together."""
+        """Bytes per lane of one plane of a tensor, for all batches, channel groups and rows."""
         return Cv18Lmem(self.target).tensor_bytes("aligned", shape, item_bytes)
 
 
 def views_of(node: Node) -> tuple[tuple[View, ...], View]:
-    """Element-wise views of all operands, aligned at the last dimensions as broadcasting does, and of the result.
+    """Elementwise views of all operands and of the result, aligned at the last dimensions as in broadcasting.
 
-    An operand of one channel beside a result of more is loaded into all lanes: its channels have stride 0.
+    An operand with one channel, when the result has more, is loaded into all lanes: its channel stride is 0.
     """
     *shapes, result = broadcast_views([type_.dims for type_ in node.operand_types], node.result_type.dims)
     views: list[View] = []
@@ -59,7 +59,9 @@ def views_of(node: Node) -> tuple[tuple[View, ...], View]:
 
 
 def element_refusal(node: Node, *, points: bool = False) -> str | None:
-    """The refusal of element types that compute commands do not know, and of zero points unless `points` may be."""
+    """The refusal of element types that compute commands do not support, and of zero points unless `points` allows
+    them; None if all are supported.
+    """
     for type_ in (*node.operand_types, node.result_type):
         if type_.shape is None:
             continue
@@ -71,16 +73,17 @@ def element_refusal(node: Node, *, points: bool = False) -> str | None:
 
 
 def elementwise_space(lanes: Lanes, node: Node, width_limit: int = MAX_EXTENT) -> Space:
-    """The space of an op without reductions."""
+    """Tile space of an op without reductions."""
     operands, result = views_of(node)
     return Space(lanes.parallel_axes(result.shape, limits=(MAX_EXTENT, width_limit)), operands, (result,))
 
 
 def flat_space(lanes: Lanes, node: Node, width_limit: int = MAX_EXTENT) -> Space:
-    """As `elementwise_space`, for ops to which every element is like every other.
+    """Like `elementwise_space`, for ops that treat all elements alike.
 
-    Tensors of one shape that fill the lanes badly lie in long rows over the lanes instead; of two lanes one is enough
-    for floats without a table, which take few cycles beside their transfers.
+    Tensors of one shape that fill the lanes poorly are viewed as long rows distributed over the lanes instead. On a
+    chip with two lanes, one lane is enough for floats without a table, which take few cycles compared with their
+    transfers.
     """
     types = (*node.operand_types, node.result_type)
     shapes = {type_.dims for type_ in types}
@@ -96,7 +99,7 @@ def flat_space(lanes: Lanes, node: Node, width_limit: int = MAX_EXTENT) -> Space
 
 
 def types_refusal(types: Sequence[TensorType], limit: int) -> str | None:
-    """The refusal for extents that no command can step over."""
+    """The refusal of extents above `limit`, None if all fit."""
     for type_ in types:
         if any(extent > limit for extent in type_.dims):
             return f"at most {limit} per dimension, this tensor is {'x'.join(map(str, type_.dims))}"

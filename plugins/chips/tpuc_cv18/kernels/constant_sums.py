@@ -1,4 +1,4 @@
-"""Bytes times a number plus a constant, in 16 bits."""
+"""Multiply bytes by a constant and add a constant, in 16 bits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _LOW, _HIGH = -(1 << 15), (1 << 15) - 1
 
 
 class ByteSumKernel(ElementwiseKernel):
-    """A product with a byte in two planes, the lower one of which is the result's own; then a sum and a shift.
-    What changes the meaning of the sign only is one command.
+    """Multiplies by a byte into two planes, the lower of which is the result; then adds and shifts.
+
+    A change of the sign convention alone takes one command.
     """
 
     def refuse(self, node: Node) -> str | None:
@@ -60,7 +61,7 @@ class ByteSumKernel(ElementwiseKernel):
 
 
 def _turns_sign(node: Node) -> bool:
-    """Does it move all values by half of their range?"""
+    """True when the op shifts all values by half of their range."""
     op, (source, result) = node.op, (node.operand_types[0].storage, node.result_type.storage)
     wanted = _SIGN if result.is_unsigned else -_SIGN
     is_move = (op.multiplier, op.rshift, op.const_val, op.do_relu) == (1, 0, wanted, False)
@@ -68,7 +69,7 @@ def _turns_sign(node: Node) -> bool:
 
 
 class AnyAddConstKernel(KernelChoice[tpu.AddConst]):
-    """Of bytes, and of bf16."""
+    """Chooses the kernel for bytes or for bf16."""
 
     def __init__(self, target: Target) -> None:
         self._bytes, self._floats = ByteSumKernel(target), AddConstKernel(target)

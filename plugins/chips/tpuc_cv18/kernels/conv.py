@@ -16,7 +16,7 @@ from tpuc_cv18.kernels.wide_product import WideConvKernel
 
 
 class AnyConvKernel(KernelChoice[tpu.Conv2D]):
-    """Full or depthwise convolution; other groups are spelled out by the lowering."""
+    """Chooses the full or depthwise kernel; the lowering expands other groups."""
 
     def __init__(self, target: Target) -> None:
         self._full, self._wide = ConvKernel(target), WideConvKernel(target)
@@ -33,7 +33,7 @@ class AnyConvKernel(KernelChoice[tpu.Conv2D]):
 
 
 class GroupedConvKernel(TileKernel[tpu.Conv2D, Cv18Assembler]):
-    """Groups of several channels, which the chip does not have."""
+    """Refuses groups of several channels, which the chip does not support."""
 
     def refuse(self, node: Node) -> str | None:
         return "groups of several channels have no kernel; lowering writes them as one group with zeros between"

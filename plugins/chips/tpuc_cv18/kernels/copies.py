@@ -1,4 +1,4 @@
-"""Decompose strided copies of any rank into the chip's moves: three strided dimensions around a dense row."""
+"""Decompose strided copies of any rank into DMA moves: three strided dimensions around a dense row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _OUTER = 3
 
 
 def moves_of(copy: Copy, item_bytes: int) -> Iterator[Move]:
-    """The fewest moves: dimensions that are contiguous on both sides are one, the largest stay in a move."""
+    """The decomposition with the fewest moves. Dimensions that are contiguous on both sides are merged, and the largest
+    ones stay in a move.
+    """
     limit = MAX_DMA_EXTENT // max(1, item_bytes)
     for part, source, target in within_field(copy.axes(), limit):
         yield from _moves(copy, part, source, target, item_bytes)
@@ -36,7 +38,7 @@ def _moves(copy: Copy, axes: Axes, source_offset: int, target_offset: int, item_
 
 
 def _with_short_rows(axes: Axes, item_bytes: int) -> tuple[Axes, Axes]:
-    """Up to three axes for n, c, h, and those that must be loops: the step of h has 16 bits."""
+    """Up to three axes for n, c, h, and those that must become loops, because the h stride has 16 bits."""
     h = next((i for i, axis in enumerate(axes) if max(axis[1:]) * item_bytes <= MAX_DMA_EXTENT), None)
     blank = (1, 0, 0)
     if h is not None:

@@ -1,7 +1,7 @@
-"""Curves of bf16 values by tables in local memory: values and slopes at regular places.
+"""Functions of bf16 values from tables in local memory: values and slopes at equidistant points.
 
-A table is indexed by the low byte of each element, and a sum between 128 and 256 has an integer there: adding an offset
-rounds a number to the place of its entry and makes the index at once.
+A table is indexed by the low byte of each element, and a sum between 128 and 256 holds an integer there. Adding an
+offset therefore rounds a number to its table point and produces the index in one step.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ Curve: TypeAlias = Callable[[Array], Array]
 
 ENTRIES = 256
 FIRST = 128
-"""The sum that has index 0. Up to 256 sums are integers, from there to 512 even ones: entries twice as far apart."""
+"""The sum with index 0. Sums up to 256 are integers; from there to 512 they are even, so entries are twice as far
+apart.
+"""
 BF16_BYTES = 2
 TABLE_BYTES = ENTRIES * BF16_BYTES
 
 
 def as_table(values: Array) -> Array:
-    """Up to 256 numbers as the bytes of a table."""
+    """Encode up to 256 numbers as the bytes of a table."""
     table = np.zeros(ENTRIES, ml_dtypes.bfloat16)
     table[: values.size] = values.astype(np.float32)
     return table.reshape(1, -1).view(np.uint8)
@@ -50,7 +52,7 @@ def as_table(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Places:
-    """Where a table has its entries: from `start` on in steps of `1 / scale`, a power of two, which may be negative.
+    """The points of a table: from `start` in steps of `1 / scale`, a power of two that may be negative.
 
     `is_long`: another `FIRST` entries follow in double steps.
     """
@@ -61,7 +63,7 @@ class Places:
 
     @property
     def numbers(self) -> Array:
-        """The places, in float64."""
+        """The points, in float64."""
         steps = np.arange(FIRST, dtype=np.float64)
         if self.is_long:
             steps = np.concatenate([steps, FIRST + 2 * steps])
@@ -69,33 +71,35 @@ class Places:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The smallest and the greatest place."""
+        """The smallest and the largest point."""
         numbers = self.numbers
         return float(numbers.min()), float(numbers.max())
 
     @property
     def offset(self) -> float:
-        """What brings the first place, scaled, to `FIRST`."""
+        """The offset that maps the first point, scaled, to `FIRST`."""
         return FIRST - self.start * self.scale
 
     def values(self, curve: Curve) -> Array:
-        """The curve at every place."""
+        """The function at each point."""
         return curve(self.numbers)
 
     def levels(self, curve: Curve) -> Array:
-        """Where the line through every place, rising as the curve does there, strays least from it on both sides."""
+        """For each point, the level at which a line with the function's slope deviates least from the function on both
+        sides.
+        """
         half = np.diff(self.numbers, append=self.numbers[-1:]) / 2
         return (2 * curve(self.numbers) + curve(self.numbers - half) + curve(self.numbers + half)) / 4
 
     def slopes(self, curve: Curve) -> Array:
-        """The curve's rise around every place, per step."""
+        """The slope of the function around each point, per step."""
         half = 0.5 / self.scale
         return curve(self.numbers + half) - curve(self.numbers - half)
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Records element-wise commands of one tile."""
+    """Records elementwise commands of one tile."""
 
     asm: Cv18Assembler
     shape: Shape4
@@ -108,18 +112,20 @@ class Steps:
         )
 
     def look_up(self, target: Operand, index: Operand, table: LocalBlock) -> None:
-        """`target` = the table's entry at the low byte of `index`."""
+        """`target` = the table entry at the low byte of `index`."""
         self.asm.record(Lookup(shape=self.shape, result=target, input=index, table=table.address))
 
     def locate(self, places: Places, scaled: Operand, index: Operand, whole: Operand) -> None:
-        """`index`: the entry nearest to the scaled number; the number becomes its distance from there, in entries."""
+        """Set `index` to the entry nearest to the scaled number, and replace the number by its distance from that
+        entry, in entries.
+        """
         self.do(ArithmeticOp.ADD, index, scaled, places.offset)
         self.do(ArithmeticOp.SUB, whole, index, places.offset)
         self.do(ArithmeticOp.SUB, scaled, scaled, whole)
 
 
 class TableKernel(LaneKernel[Any]):
-    """Base: one bf16 operand, tables that every lane holds, and working memory of a tile's size."""
+    """Base of kernels with one bf16 operand, tables held by every lane, and scratch buffers of the tile's size."""
 
     tables: ClassVar[Sequence[str]] = ()
     work: ClassVar[Sequence[str]] = ()
@@ -158,9 +164,11 @@ class TableKernel(LaneKernel[Any]):
 
 @dataclass(frozen=True)
 class Form:
-    """A curve between two ends, beyond which it counts as there; then perhaps times x, or plus relu(x).
+    """A function between two ends, constant beyond them; optionally multiplied by x, or added to relu(x).
 
-    `is_mirrored`: of -|x|. `first`: the value at the first place, where it stands for all before.
+    `is_mirrored`: the argument is -
+    x
+    . `first`: the value at the first point, which applies to everything before it.
     """
 
     curve: Curve
@@ -179,7 +187,7 @@ class Form:
 
 
 def _gate(curve: Curve) -> Curve:
-    """The factor of x in a curve through 0."""
+    """The factor of x in a function through the origin."""
 
     def factor(x: Array) -> Array:
         safe = np.where(np.abs(x) < 1e-6, 1e-6, x)
@@ -191,7 +199,7 @@ def _gate(curve: Curve) -> Curve:
 _WIDE, _NARROW = Places(-8.0, 8.0), Places(-4.0, 16.0)
 _BELOW = Places(-127 / 16, 16.0)
 _FALLING = Places(6.0, -8.0, is_long=True)
-"""To -41.75: what a sigmoid is there may be all that a tensor has."""
+"""Points down to -41.75: in some tensors, all sigmoids are that small."""
 _FORMS: Mapping[str, Form] = {
     "SIGMOID": Form(functions.sigmoid, _FALLING, first=1.0),
     "SILU": Form(functions.sigmoid, _FALLING, times_x=True, first=1.0),
@@ -205,7 +213,7 @@ MODES = (*_FORMS, "ELU")
 
 
 def form_of(op: tpu.Active) -> Form:
-    """The form of an op's curve."""
+    """The form of an op's function."""
     if op.mode != "ELU":
         return _FORMS[op.mode]
     (alpha, *_) = op.coeffs or (1.0,)
@@ -213,10 +221,10 @@ def form_of(op: tpu.Active) -> Form:
 
 
 class SlopeKernel(TableKernel):
-    """The nearest entry, plus the distance from it times the slope there.
+    """The nearest entry plus the distance from it times the slope there.
 
-    Entries have 16 bits, eight of them in a second table: what is small is added up first, and the larger part of the
-    entry last, so the result is rounded once where else entry, sum and product with x would be.
+    Entries have 16 bits in two tables of 8 bits each. Small terms are added first and the larger part of the entry
+    last, so the result is rounded once, instead of rounding the entry, the sum and the product with x.
     """
 
     tables = ("values", "rests", "slopes")
@@ -258,7 +266,9 @@ class SlopeKernel(TableKernel):
 
 
 class ExponentialKernel(TableKernel):
-    """The power of the nearest integer, times that of the rest, both by table; the rest with its slope."""
+    """e to the nearest integer times e to the remainder, both from tables; the remainder's entry is refined with its
+    slope.
+    """
 
     tables = ("integers", "values", "slopes")
     work = ("rest", "index", "whole")
@@ -288,7 +298,7 @@ class ExponentialKernel(TableKernel):
 
 
 class HardKernel(TableKernel):
-    """A line between 0 and 1, perhaps times x: no table."""
+    """A line clamped to 0..1, optionally times x, without a table."""
 
     _slopes: ClassVar[tuple[float, float]] = (1 / 6, 0.5)
     work = ("line",)
@@ -306,7 +316,7 @@ class HardKernel(TableKernel):
 
 
 class SquareKernel(TableKernel):
-    """The product with itself."""
+    """The square of each element."""
 
     def compute(self, node: Node, placed: PlacedTile, steps: Steps, work: Mapping[str, Operand]) -> None:
         x = operand(placed.operand(0))
@@ -314,7 +324,7 @@ class SquareKernel(TableKernel):
 
 
 class AbsoluteKernel(TableKernel):
-    """The larger one of a number and its negative."""
+    """The larger of a number and its negative."""
 
     work = ("negative",)
 

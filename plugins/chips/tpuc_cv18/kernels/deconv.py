@@ -1,4 +1,4 @@
-"""Transposed convolution: convolution with zeros inserted between rows and columns, and a flipped filter."""
+"""Transposed convolution, as a convolution with zeros inserted between rows and columns and a flipped filter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tpuc_cv18.operands import MAX_STEP
 
 
 def deconvolution_refusal(node: Node[tpu.Deconv], most_zeros: int) -> str | None:
-    """What no kind of transposed convolution can do; `most_zeros` may be inserted."""
+    """The refusal common to all transposed convolutions, None if the node is supported. At most `most_zeros` may be
+    inserted.
+    """
     refused = transposed_refusal(node, most_zeros)
     if refused is not None:
         return refused
@@ -32,7 +34,7 @@ def deconvolution_refusal(node: Node[tpu.Deconv], most_zeros: int) -> str | None
 
 
 class _Transposed(TurnedFilter, LaneKernel[tpu.Deconv]):
-    """What both kinds do: the node as a convolution of what has zeros inserted."""
+    """Base of transposed convolutions: expresses the node as a convolution of the zero-inserted input."""
 
     def refuse(self, node: Node) -> str | None:
         return deconvolution_refusal(node, self.target.largest_insert)
@@ -42,25 +44,25 @@ class _Transposed(TurnedFilter, LaneKernel[tpu.Deconv]):
 
 
 class FullDeconvKernel(_Transposed, ProductKernel):
-    """Without groups."""
+    """Transposed convolution without groups."""
 
 
 class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
-    """One filter per channel, turned where it is packed."""
+    """Depthwise transposed convolution; filters are flipped when they are packed."""
 
     def loads_filters(self, node: Node) -> bool:
         return False
 
 
 class GroupedDeconvKernel(TileKernel[tpu.Deconv, Cv18Assembler]):
-    """Groups of several channels, which the chip does not have."""
+    """Refuses groups of several channels, which the chip does not support."""
 
     def refuse(self, node: Node) -> str | None:
         return "groups of several channels have no kernel; lowering writes them as one group with zeros between"
 
 
 class DeconvKernel(KernelChoice[tpu.Deconv]):
-    """Full or depthwise; other groups are spelled out by the lowering."""
+    """Chooses the full or depthwise kernel; the lowering expands other groups."""
 
     def __init__(self, target: Target) -> None:
         self._full, self._depthwise = FullDeconvKernel(target), DepthwiseDeconvKernel(target)

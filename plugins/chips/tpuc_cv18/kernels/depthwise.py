@@ -37,14 +37,14 @@ from tpuc_cv18.operands import dtype_of, operand
 
 _FEW_LANES = 8
 _COMMAND_BYTES = 128
-"""Of loading filters by themselves, and what follows from it."""
+"""Cost of a separate load of filters, in bytes, including its consequences."""
 
 
 class DepthwiseConvKernel(LaneKernel[Any], PerChannelKernel[Cv18Assembler]):
-    """One filter per channel; sums are finished as those of a full convolution.
+    """Convolution with one filter per channel; the epilogue is that of a full convolution.
 
-    In local memory every filter begins at a vector of its own. Where there are few lanes filters are a tensor that is
-    dense in DDR, which takes a command of its own to load.
+    In local memory each filter starts at a vector. On chips with few lanes, filters are a dense tensor in DDR, which a
+    separate command loads.
     """
 
     def refuse(self, node: Node) -> str | None:
@@ -71,7 +71,7 @@ class DepthwiseConvKernel(LaneKernel[Any], PerChannelKernel[Cv18Assembler]):
         return boxes
 
     def loads_filters(self, node: Node) -> bool:
-        """Are the bytes between filters more than those of a command?"""
+        """True when the padding between packed filters exceeds the cost of a load command."""
         taps = node.op.window().taps * _item_bytes(node)
         saved = node.result_type.dims[1] * (round_up(taps, EU_BYTES) - taps)
         return self.lanes.count <= _FEW_LANES and saved > _COMMAND_BYTES
@@ -130,7 +130,7 @@ class DepthwiseConvKernel(LaneKernel[Any], PerChannelKernel[Cv18Assembler]):
         )
 
     def filter_type(self, node: Node) -> DType:
-        """Of the filters that a command multiplies with."""
+        """The element type of the filters in the command."""
         return dtype_of(node.operand_types[1].storage)
 
 
@@ -139,5 +139,5 @@ def _item_bytes(node: Node) -> int:
 
 
 def has_bias(node: Node) -> bool:
-    """Is there a bias?"""
+    """True when the node has a bias."""
     return node.operand_types[2] is not ABSENT

@@ -20,11 +20,13 @@ MAX_SHIFT = 31
 _WIDE = 32767
 _BYTE_LIMIT, _MAX_LEFT = 127, 15
 _BYTE = {True: 128, False: 255}
-"""Largest magnitude of a signed, or unsigned, byte."""
+"""Largest magnitude of a byte, by signedness."""
 
 
 class ElementwiseKernel(LaneKernel[Any]):
-    """Base: operands and result are tiles of the same place; operands repeat along their extents of 1."""
+    """Base of elementwise kernels: operands and result are corresponding tiles; operands broadcast along extents
+    of 1.
+    """
 
     def refuse(self, node: Node) -> str | None:
         if any(type_ is ABSENT for type_ in node.operand_types):
@@ -42,12 +44,12 @@ class ElementwiseKernel(LaneKernel[Any]):
         return Layouts(("aligned",) * operands, ("aligned",), frozenset(range(operands)))
 
     def sources(self, placed: PlacedTile) -> list[Operand]:
-        """The operands over the result's extents."""
+        """The operands broadcast to the result's extents."""
         return [strided(local, placed.result.shape, self.target) for local in placed.operands if local is not None]
 
 
 def repeat_refusal(node: Node) -> str | None:
-    """Where runs of dimensions cannot be merged to four, several of them lie in w."""
+    """The refusal of broadcasting patterns that do not merge into four dimensions, None if they do."""
     views, result = views_of(node)
     for view in views:
         for own, wanted in zip(view.shape, result.shape, strict=True):
@@ -57,7 +59,7 @@ def repeat_refusal(node: Node) -> str | None:
 
 
 class SumKernel(ElementwiseKernel):
-    """Integers: products with bytes are added in 16 bits, which lie in two planes, and shifted once. bf16: plain sums.
+    """Integers: products with bytes are accumulated in 16 bits, in two byte planes, and shifted once. bf16: plain sums.
 
     The low plane is the result's own, where the last step leaves the bytes.
     """
@@ -152,8 +154,8 @@ class SumKernel(ElementwiseKernel):
 
 @dataclass(frozen=True)
 class _Term:
-    """What is added to the sum so far, which is shifted `left` before. `is_unsigned`: is neither the operand nor the
-    multiplier signed?
+    """A term of a sum, added after the partial sum is shifted by `left`. `is_unsigned`: neither the operand nor the
+    multiplier is signed.
     """
 
     operand: int
@@ -163,8 +165,8 @@ class _Term:
 
 
 def _terms(node: Node, signs: Sequence[int]) -> Sequence[_Term] | None:
-    """In the order of computing; None when a multiplier does not fit. The largest multiplier comes first, which is
-    shifted with the second term; to an unsigned result those without a sign, where that fits.
+    """The terms in order of computation; None when a multiplier does not fit. The largest multiplier comes first, and
+    is shifted when the second term is added; for an unsigned result, unsigned terms come first where that fits.
     """
     factors = [sign * multiplier for sign, multiplier in zip(signs, node.op.multipliers, strict=True)]
     order = sorted(range(len(factors)), key=lambda index: -abs(factors[index]))
@@ -192,7 +194,9 @@ def _is_unsigned(node: Node, factors: Sequence[int], index: int) -> bool:
 
 
 def _needs_finish(node: Node, terms: Sequence[_Term]) -> bool:
-    """Must the sum be complete in 16 bits? MAC takes its old value with the sign of its result."""
+    """True when the sum must be complete in 16 bits, because MAC reads its old value with the signedness of its
+    result.
+    """
     return node.result_type.storage.is_unsigned and not all(term.is_unsigned for term in terms[:-1])
 
 
@@ -214,14 +218,14 @@ def finish(
 
 
 class DifferenceKernel(SumKernel):
-    """A sum whose second operand counts negative, the first one in the reverse form."""
+    """A sum whose second operand is negated; the first one for `is_reverse`."""
 
     def signs(self, node: Node) -> tuple[int, ...]:
         return (-1, 1) if node.op.is_reverse else (1, -1)
 
 
 class MulKernel(ElementwiseKernel):
-    """The product of two, requantised in two steps (QDM); bf16 rounds once."""
+    """Product of two tensors, requantized in two steps (QDM); bf16 rounds once."""
 
     def refuse(self, node: Node) -> str | None:
         op = node.op
@@ -257,7 +261,7 @@ class MulKernel(ElementwiseKernel):
 
 
 class ExtremeKernel(ElementwiseKernel):
-    """Base: one command for every operand after the first."""
+    """Base of maximum and minimum: one command for each operand after the first."""
 
     operation: ClassVar[ArithmeticOp]
 
@@ -277,12 +281,12 @@ class ExtremeKernel(ElementwiseKernel):
 
 
 class MaxKernel(ExtremeKernel):
-    """The largest operand."""
+    """Elementwise maximum of the operands."""
 
     operation = ArithmeticOp.MAX
 
 
 class MinKernel(ExtremeKernel):
-    """The smallest operand."""
+    """Elementwise minimum of the operands."""
 
     operation = ArithmeticOp.MIN

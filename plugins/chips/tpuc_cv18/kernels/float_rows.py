@@ -1,4 +1,4 @@
-"""One row of integers times a constant matrix, with float output, by the chip's matrix product."""
+"""One row of integers times a constant matrix with float output, by the matrix command."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _HALF_BYTES, _F32_BYTES = 2, 4
 
 
 class FloatRowsKernel(ByteRowsKernel):
-    """Sums in planes of bytes, of which a convolution of every channel by itself makes floats: its channels are the
-    bytes of the lanes, each with the scale and the bias of a column.
+    """Accumulates in byte planes, which a depthwise convolution converts to floats: its channels are the bytes of the
+    lanes, each with the scale and bias of a column.
     """
 
     def finishes(self, node: Node[tpu.MatMul]) -> bool:
@@ -53,7 +53,7 @@ class FloatRowsKernel(ByteRowsKernel):
         return planes_of(self._extents(node)[1])
 
     def _layout(self, channels: int, width: int) -> SumPlanes:
-        """Of sums as channels of one element."""
+        """Layout of the sums as channels of one element."""
         return SumPlanes((1, self.lane_bytes((channels, width)) * self.lanes.count, 1, 1), self.lanes.count)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:

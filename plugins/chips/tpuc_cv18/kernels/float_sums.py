@@ -1,5 +1,6 @@
-"""int32 sums of a product as floats. They lie in planes of bytes, which a transfer within local memory makes bf16; a
-convolution of every channel by itself then adds them up, each times the place of its byte and the channel's scale.
+"""Convert int32 sums of a product to floats. The sums are byte planes; a transfer within local memory converts the
+bytes to bf16. A depthwise convolution then adds the planes, each multiplied by its byte's weight and the channel's
+scale.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ _BYTE = 256
 _LARGEST_PRODUCT = 255 * 128
 _HALF_BYTES, _F32_BYTES = 2, 4
 _WHOLE_ROWS = EU_BYTES // _HALF_BYTES
-"""So many rows end on a vector, whatever their width."""
+"""This many rows end on a vector boundary, whatever their width."""
 
 
 def gives_floats(node: Node) -> bool:
-    """Are integers multiplied and the sums wanted as floats?"""
+    """True when integers are multiplied and the sums are output as floats."""
     return not node.operand_types[0].storage.is_float and node.result_type.storage.is_float
 
 
 def terms_of(product: Product) -> int:
-    """Products in a sum."""
+    """Number of products per sum."""
     return product.input.shape[1] * product.kernel[0] * product.kernel[1]
 
 
 def planes_of(terms: int) -> int:
-    """Bytes that may differ from the sign in a sum of so many products."""
+    """Number of low bytes that suffice for a sum of `terms` products, including its sign."""
     return next(count for count in (2, 3, SUM_PLANES) if count == SUM_PLANES or _fits(terms, count))
 
 
@@ -47,16 +48,14 @@ def _fits(terms: int, count: int) -> bool:
 
 
 def factor_rows(scales: Sequence[float], planes: int) -> Array:
-    """What a byte of each plane counts in each channel, as the bits of bf16."""
+    """The weight of a byte of each plane in each channel, as bf16 bits."""
     places = np.float64(_BYTE) ** np.arange(planes)
     return (np.asarray(scales)[:, None] * places).astype(np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
 
 
 @dataclass(frozen=True)
 class SumPlanes:
-    """The planes of the sums of a result, without gaps between channels of a lane: `strides` of one plane of bytes, and
-    `width`, the bytes of a batch in a lane.
-    """
+    """Byte planes of the sums of a result, without gaps between the channels of a lane."""
 
     shape: Shape4
     lanes: int
@@ -67,20 +66,20 @@ class SumPlanes:
         return -(-self.shape[1] // self.lanes) * self.shape[2] * self.shape[3]
 
     def strides(self, item_bytes: int = 1) -> Strides:
-        """Of a plane; its batches start on vectors."""
+        """Strides of a plane; its batches start on vectors."""
         _, _, h, w = self.shape
         return (round_up(self.width, EU_BYTES) * item_bytes, h * w * item_bytes, w * item_bytes, item_bytes)
 
     def lane_bytes(self, planes: int, item_bytes: int = 1) -> int:
-        """Bytes per lane of so many planes."""
+        """Bytes per lane of `planes` planes."""
         return planes * self.shape[0] * self.strides(item_bytes)[0]
 
 
 @dataclass(frozen=True)
 class FloatSums:
-    """Where the steps from sums to floats find things: the `sums` of `SumPlanes`, room for them as bf16, and constants
-    of the channels. `limit`: what a relu ends at. `places`: in bytes, where the elements of the result, as bf16, lie in
-    `layout`, if its channels are not those of the result.
+    """The buffers and constants of the conversion: the `sums` in layout `SumPlanes`, a buffer for them as bf16, and
+    per-channel constants. `limit`: upper limit of the relu. `places`: byte strides of the result's elements as bf16
+    in `layout`, where its channels differ from those of the result.
     """
 
     layout: SumPlanes
@@ -94,7 +93,7 @@ class FloatSums:
     places: Strides | None = None
 
     def emit(self, result: LocalTensor, asm: Cv18Assembler) -> None:
-        """`result = relu(sums * scale + bias)`; float32 is bf16 over zeros."""
+        """`result = relu(sums * scale + bias)`; float32 is bf16 with a zero lower half."""
         n, c, *_ = self.layout.shape
         rows = (min(c, self.layout.lanes), 1, self.layout.width)
         _widen(self.sums, self.halves, (n * (self.planes - 1), *rows), self.layout, DType.UINT8, asm)
@@ -118,7 +117,7 @@ class FloatSums:
             asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=copied, left=done))
 
     def _add_up(self, target: Operand, shape: Shape4, asm: Cv18Assembler) -> None:
-        """Bytes times what they count, and the bias."""
+        """Add the bytes times their weights, and the bias."""
         n, c, h, w = shape
         batch, group, *_ = self.layout.strides(_HALF_BYTES)
         strides = target.strides(shape, asm.target)
@@ -140,7 +139,7 @@ class FloatSums:
 
 
 def _clear(result: LocalTensor, asm: Cv18Assembler) -> None:
-    """Zeros in all bytes of float32 numbers."""
+    """Write zeros to all bytes of float32 numbers."""
     *outer, width = result.shape
     everything = Operand(result.address, DType.UINT8, (*byte_strides(result, asm.target)[:3], 1))
     asm.record(
@@ -155,7 +154,7 @@ def _clear(result: LocalTensor, asm: Cv18Assembler) -> None:
 
 
 def _widen(source: int, target: int, shape: Shape4, layout: SumPlanes, dtype: DType, asm: Cv18Assembler) -> None:
-    """Bytes as bf16, within local memory."""
+    """Convert bytes to bf16 within local memory."""
     (batch, *_), (wide, *_) = layout.strides(), layout.strides(_HALF_BYTES)
     asm.record(
         TensorCopy(
@@ -171,7 +170,7 @@ def _widen(source: int, target: int, shape: Shape4, layout: SumPlanes, dtype: DT
 
 
 def _rows_at_once(shape: Shape4, strides: Strides) -> int:
-    """Rows that one command may see as one: those that lie behind each other."""
+    """Number of rows that one command may treat as a single row, because they are contiguous."""
     _, _, h, w = shape
     if strides[2] != w * strides[3]:
         return 1

@@ -1,4 +1,4 @@
-"""256-entry bf16 tables by byte, and the choice between them and byte tables."""
+"""Table lookup of bytes in 256 bf16 entries, and the choice of a table kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HALF_BYTES = 2
 
 
 class HalfTableKernel(LaneKernel[tpu.Lut]):
-    """The chip looks words up by their low byte, into which the operand's bytes are spread before."""
+    """Looks up words by their low byte, to which the operand's bytes are copied first."""
 
     def refuse(self, node: Node) -> str | None:
         x, table = node.operand_types[:2]
@@ -65,7 +65,7 @@ def _without_constant(node: Node) -> Node:
 
 
 class AnyLutKernel(KernelChoice[tpu.Lut]):
-    """By the width of an entry, and by how a table comes into all lanes."""
+    """Chooses by the width of an entry, and by how a table reaches all lanes."""
 
     def __init__(self, target: Target) -> None:
         self._bytes, self._spread, self._halves = LutKernel(target), SpreadLutKernel(target), HalfTableKernel(target)

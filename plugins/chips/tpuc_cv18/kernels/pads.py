@@ -1,4 +1,4 @@
-"""Pad images and trailing channels with constants in local memory; all other pads are copies."""
+"""Pad images and trailing channels with constants in local memory; all other pads are copies in DDR."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tpuc_cv18.kernels.shape import DdrCopyKernel
 from tpuc_cv18.operands import is_computable, operand
 
 Segment: TypeAlias = tuple[int, int, int, int]
-"""Start in the result, extent, start in the operand, step there."""
+"""Start in the result, extent, start in the operand, step in the operand."""
 
 
 class PadKernel(DdrCopyKernel):
-    """The operand is copied into place; every border is filled or copied by itself, so nothing is written twice."""
+    """Copies the operand into place and fills or copies each border separately, so that no byte is written twice."""
 
     def refuse(self, node: Node) -> str | None:
         if not is_computable(node.result_type.storage):
@@ -34,7 +34,7 @@ class PadKernel(DdrCopyKernel):
 
 
 def _repeated_borders(node: Node) -> list[Copy]:
-    """Of edges and mirrors: every combination of the segments of the dimensions is a copy."""
+    """Copies for edge and reflect padding: one for each combination of the dimensions' segments."""
     dims, source = node.result_type.dims, node.operand_types[0].dims
     rank, mirrored = len(dims), node.op.mode == "reflect"
     target, strides = dense_strides(dims), dense_strides(source)
@@ -52,7 +52,7 @@ def _repeated_borders(node: Node) -> list[Copy]:
 
 
 def _segments(extent: int, before: int, after: int, *, mirrored: bool) -> list[Segment]:
-    """What one dimension of the result consists of."""
+    """The segments of one dimension of the result."""
     low, high = max(-before, 0), extent + min(after, 0)
     front, behind = max(before, 0), max(after, 0)
     segments = [(front, high - low, low, 1)]
@@ -65,12 +65,12 @@ def _segments(extent: int, before: int, after: int, *, mirrored: bool) -> list[S
 
 
 class LocalPadKernel(LaneKernel[tpu.Pad]):
-    """The result is filled with the value, but for groups of lanes that the operand fills, then it is copied to its
-    place.
+    """Fills the result with the pad value, except channel groups that the operand covers, then copies the operand
+    into it.
     """
 
     def serves(self, node: Node) -> bool:
-        """Are these constants around images, with whole channels only behind the others?"""
+        """True for constant padding of rows, columns and trailing channels of four-dimensional tensors."""
         paddings = node.op.paddings
         if node.op.mode != "constant" or len(paddings) != 8 or min(paddings) < 0:
             return False
@@ -107,14 +107,14 @@ class LocalPadKernel(LaneKernel[tpu.Pad]):
         )
 
     def _full_channels(self, shape: Shape4, part: tuple[Shape4, Shape4] | None) -> int:
-        """The first channels that the operand fills, in whole groups of lanes."""
+        """Number of leading channels that the operand covers, in whole channel groups."""
         if part is None or (part[1][0], *part[1][2:]) != (shape[0], *shape[2:]):
             return 0
         channels = part[1][1]
         return channels if channels == shape[1] else channels // self.lanes.count * self.lanes.count
 
     def _fill(self, target: Operand, shape: Shape4, first: int, value: float, asm: Cv18Assembler) -> None:
-        """`value` in all channels from the first on: what differs from itself nowhere, or what lies between two equal
+        """Write `value` to all channels from `first` on: zero by XOR with itself, others by clamping between two equal
         bounds.
         """
         n, c, h, w = shape
@@ -136,7 +136,7 @@ class LocalPadKernel(LaneKernel[tpu.Pad]):
 
 
 class AnyPadKernel(KernelChoice[tpu.Pad]):
-    """In local memory where that is possible."""
+    """Chooses padding in local memory where possible, else copies in DDR."""
 
     def __init__(self, target: Target) -> None:
         self._local, self._moves = LocalPadKernel(target), PadKernel()

@@ -1,4 +1,4 @@
-"""Sums with a 16-bit number in two byte operands, and with operands at half the resolution."""
+"""Sums with a 16-bit number given as two byte operands, and with operands at lower resolution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDE = 32767
 
 
 class _Blocks(NamedTuple):
-    """Blocks of `rows` by `columns` elements of the result, which lie around one element of smaller operands."""
+    """Blocks of `rows` by `columns` result elements that correspond to one element of the smaller operands."""
 
     n: int
     c: int
@@ -35,23 +35,25 @@ class _Blocks(NamedTuple):
 
     @property
     def small(self) -> Shape4:
-        """The extents of smaller operands."""
+        """The extents of the smaller operands."""
         return self.n, self.c, 1, self.w
 
 
 class PairSumKernel(LaneKernel[Any]):
-    """The planes of a 16-bit number are two operands of the result's size `[n, c, rows, w, columns]`. The others,
-    `[n, c, 1, w, 1]`, are added by themselves in 16 bits, and once to it, every sum to a block of the result.
+    """Two operands are the byte planes of a 16-bit number in the result's extents `[n, c, rows, w, columns]`. The
+    others, `[n, c, 1, w, 1]`, are added separately in 16 bits, and their sum is then added to each block of the
+    result.
 
-    Where the low plane lies above the high one both are copied; the low plane is then the result's own.
+    Where the low plane is at a higher address than the high one, both are copied; the low plane is then the result's
+    own.
     """
 
     def serves(self, node: Node) -> bool:
-        """Is it such a sum?"""
+        """True for such a sum."""
         return self._pair(node) is not None and element_refusal(node) is None and self._fits(node)
 
     def _pair(self, node: Node) -> tuple[int, int] | None:
-        """Where the high and the low byte are among the operands."""
+        """Indices of the high and the low byte among the operands, None if there is no such pair."""
         result = node.result_type
         if any(type_ is ABSENT for type_ in node.operand_types):
             return None
@@ -144,7 +146,7 @@ class PairSumKernel(LaneKernel[Any]):
         return Operand(result, dtype, plane_step=above - result)
 
     def _small(self, node: Node, placed: PlacedTile, asm: Cv18Assembler) -> Operand:
-        """The 16-bit sum of the others."""
+        """The 16-bit sum of the smaller operands."""
         target = Operand(placed.scratch["sum"].address, DType.INT16)
         for is_first, index in _signed_first(node):
             source = placed.operand(index)
@@ -161,7 +163,7 @@ class PairSumKernel(LaneKernel[Any]):
 
 
 def _row(whole: Operand, shape: Shape4, row: int, columns: int, target: Target) -> Operand:
-    """One row of a tensor, its elements in groups."""
+    """One row of a tensor with its elements in groups."""
     n, c, h, w = whole.strides(shape, target)
     return Operand(whole.address + row * h, whole.dtype, (n, c, columns * w, w), whole.step(shape, target))
 
@@ -179,13 +181,13 @@ def _others(node: Node) -> Sequence[int]:
 
 
 def _signed_first(node: Node) -> Iterator[tuple[bool, int]]:
-    """The smaller operands, the largest multiplier first, and whether it is the first one."""
+    """The smaller operands by descending multiplier, each with a flag that marks the first one."""
     order = sorted(_others(node), key=lambda index: -abs(node.op.multipliers[index]))
     return ((place == 0, index) for place, index in enumerate(order))
 
 
 class AnySumKernel(KernelChoice[Any]):
-    """Sums with a 16-bit number, and of bytes."""
+    """Chooses the kernel for sums with a 16-bit number, or for bytes."""
 
     def __init__(self, target: Target) -> None:
         self._pairs, self._bytes = PairSumKernel(target), SumKernel(target)

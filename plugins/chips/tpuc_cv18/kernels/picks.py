@@ -14,19 +14,19 @@ from tpuc_cv18.kernels.common import LaneKernel
 from tpuc_cv18.operands import MAX_EXTENT, operand
 
 _MOST_BYTES = 4
-"""Of a place: more are loaded in vain."""
+"""Maximum bytes per pixel; of more, too many would be loaded in vain."""
 _RANK = 4
 _FEWEST_PLACES = 1 << 12
-"""Fewer are copied in DDR as quickly."""
+"""Fewer pixels are copied in DDR as quickly."""
 
 
 class PickKernel(LaneKernel[tpu.Slice]):
-    """Places lie in rows over the lanes, dense in DDR, where single bytes would be transfers of their own. A copy in
-    local memory steps over the bytes between.
+    """Loads pixels in dense rows over the lanes, where single bytes would be separate transfers, then copies with a
+    stride in local memory.
     """
 
     def serves(self, node: Node[tpu.Slice]) -> bool:
-        """Is it such a slice, of many places?"""
+        """True for such a slice with enough pixels."""
         (source, result), size = (node.operand_types[0], node.result_type), node.operand_types[0].dims[-1]
         return (
             2 <= size <= _MOST_BYTES
@@ -54,10 +54,10 @@ class PickKernel(LaneKernel[tpu.Slice]):
 
 
 class ColumnKernel(LaneKernel[tpu.Slice]):
-    """Every second, third or fourth byte of rows that fill all lanes: rows are loaded whole."""
+    """Copies every second, third or fourth byte of rows that fill all lanes; rows are loaded whole."""
 
     def serves(self, node: Node[tpu.Slice]) -> bool:
-        """Is it such a slice?"""
+        """True for such a slice."""
         (source, result), rank = (node.operand_types[0], node.result_type), len(node.result_type.dims)
         if rank != _RANK or source.storage.bits != 8 or source.storage != result.storage:
             return False
@@ -84,7 +84,7 @@ class ColumnKernel(LaneKernel[tpu.Slice]):
 
 
 def _copy_every(node: Node, placed: PlacedTile, step: int, asm: Cv18Assembler) -> None:
-    """The bytes that are `step` apart, from the slice's first one on."""
+    """Copy every `step`-th byte, starting with the slice's first one."""
     x, result = placed.operand(0), placed.result
     dims = node.operand_types[0].dims
     first = slice_ranges(dims, node.op.offset, node.op.steps, node.result_type.dims)[-1].start

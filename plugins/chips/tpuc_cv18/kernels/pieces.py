@@ -1,4 +1,4 @@
-"""Filters with a few values beyond a byte: affected groups of channels, and constants piece by piece."""
+"""Filters with a few values beyond 8 bits: the affected channel groups, and constants packed in pieces."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tpuc_cv18.kernels.packing import BLOCK_BYTES, BLOCK_WITH_BIAS_BYTES
 
 @dataclass(frozen=True)
 class Piece:
-    """Groups of output channels of a tile, from `first` to before `end`, and the input channels of their numbers beyond
-    bytes.
+    """A range of output channel groups of a tile, from `first` to before `end`, and the input channels of its filter
+    values beyond 8 bits.
     """
 
     first: int
@@ -28,13 +28,13 @@ class Piece:
     inputs: tuple[int, ...] = ()
 
     def channels(self, tile: Tile, lanes: Lanes) -> Pair:
-        """Of the whole result."""
+        """First and end channel in the whole result."""
         c0, c1 = tile.range("c")
         return c0 + self.first * lanes.count, min(c0 + self.end * lanes.count, c1)
 
 
 def pieces_of(node: Node, tile: Tile, lanes: Lanes) -> Sequence[Piece]:
-    """Every group with numbers beyond bytes by itself, those between together."""
+    """Split a tile: each group with values beyond 8 bits is a piece, and the groups between them are joined."""
     c0, c1 = tile.range("c")
     groups = lanes.slots_of(c1 - c0)
     pieces: list[Piece] = []
@@ -52,7 +52,7 @@ def pieces_of(node: Node, tile: Tile, lanes: Lanes) -> Sequence[Piece]:
 
 
 def wide_inputs(node: Node, lanes: Lanes, first: int = 0) -> dict[int, set[int]]:
-    """The input channels of numbers beyond bytes, by group of output channels from the `first` on."""
+    """Input channels of values beyond 8 bits, by output channel group counted from the channel `first`."""
     inputs: dict[int, set[int]] = {}
     for oc, ic in zip(node.op.wide[::2], node.op.wide[1::2], strict=True):
         inputs.setdefault((oc - first) // lanes.count, set()).add(ic)
@@ -60,19 +60,19 @@ def wide_inputs(node: Node, lanes: Lanes, first: int = 0) -> dict[int, set[int]]
 
 
 def block_bytes(groups: int, *, has_bias: bool) -> int:
-    """Of the requantisation of so many groups of channels."""
+    """Bytes of the requantization parameters of `groups` channel groups."""
     return round_up(groups * (BLOCK_WITH_BIAS_BYTES if has_bias else BLOCK_BYTES), EU_BYTES)
 
 
 def most_block_bytes(node: Node, tile: Tile, lanes: Lanes, *, has_bias: bool) -> int:
-    """Of a tile of that size anywhere."""
+    """Upper bound of `block_bytes` for a tile of that size at any position."""
     groups = lanes.slots_of(tile.size("c"))
     gaps = min(groups, 2 * len(wide_inputs(node, lanes)) + 1) - 1
     return block_bytes(groups, has_bias=has_bias) + gaps * EU_BYTES
 
 
 def behind_each_other(parts: Iterable[Array], shape: Pair) -> Array:
-    """Bytes per lane, each part on its own 16 bytes."""
+    """Concatenate bytes per lane, each part 16-byte aligned."""
     packed = np.zeros(shape, np.uint8)
     place = 0
     for part in parts:
@@ -82,10 +82,10 @@ def behind_each_other(parts: Iterable[Array], shape: Pair) -> Array:
 
 
 def from_group(whole: Operand, shape: Shape4, group: int, target: Target) -> Operand:
-    """A tensor of one image from one of its groups of channels on."""
+    """The part of a single-image tensor from a channel group onward."""
     return moved(whole, group * whole.strides(shape, target)[1])
 
 
 def moved(operand: Operand, offset: int) -> Operand:
-    """So many bytes further."""
+    """The operand at a higher address."""
     return dataclasses.replace(operand, address=operand.address + offset)

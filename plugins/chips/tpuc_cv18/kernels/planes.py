@@ -1,4 +1,4 @@
-"""Compute one-channel planes across all lanes, and gather them in their lane."""
+"""Compute one-channel planes across all lanes, and gather them in one lane."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _STRIPS = "strips"
 
 
 def plane_candidates(kernel: LaneKernel[Any], node: Node, operands: int = 1) -> Sequence[Candidate]:
-    """How a kernel that computes every element by itself, of the first `operands` and others that are no planes, does
-    so with a plane in all lanes and the result in one; none for other tensors.
+    """Candidates for an elementwise kernel on one-channel planes, its first `operands` operands: compute in all lanes,
+    and collect the result in one. Empty for other tensors.
     """
     dims = node.result_type.dims
     if len(dims) != 4 or dims[:2] != (1, 1) or any(type_.dims != dims for type_ in node.operand_types[:operands]):
@@ -45,8 +45,8 @@ def plane_candidates(kernel: LaneKernel[Any], node: Node, operands: int = 1) -> 
 
 
 class StripsKernel(LaneKernel[Any]):
-    """Strips of a plane are loaded over the lanes, in each of which a kernel computes its part of every strip. Copies
-    within local memory bring the rows of a tile together in one lane.
+    """Loads strips of a plane across the lanes, where an inner kernel computes each lane's part of every strip. Copies
+    within local memory then collect the rows of a tile in one lane.
     """
 
     def __init__(self, kernel: LaneKernel[Any], operands: int) -> None:
@@ -78,7 +78,7 @@ class StripsKernel(LaneKernel[Any]):
         return self._kernel.pack(node, name, self._tile(node, tile), arrays)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        """What lies above the kernel's results lies behind the strips."""
+        """Buffers that the inner kernel needs above its results are placed after the strips."""
         inner = self._kernel.scratch(node, self._tile(node, tile))
         above = sum(item.bytes_per_lane for item in inner if item.above_results)
         strips = Scratch(_STRIPS, self._strips_bytes(node, tile) + above)
@@ -107,12 +107,12 @@ class StripsKernel(LaneKernel[Any]):
         return self.planes_bytes(self._strips(node).shape(self._tile(node, tile).size("n")), _item_bytes(node))
 
     def _inner(self, node: Node) -> Space:
-        """What the kernel sees."""
+        """The tile space of the inner kernel."""
         view, others = self._strips(node).view, self._kernel.space(node).operands[self._operands :]
         return Space(self.lanes.parallel_axes(view.shape), ((view,) * self._operands + others), (view,))
 
     def _tile(self, node: Node, tile: Tile) -> Tile:
-        """The tile as the kernel sees it."""
+        """The tile as seen by the inner kernel."""
         strips = self._strips(node)
         first, end = strips.around(tile.range("h"))
         return Tile(("n", "c", "h", "w"), (first, 0, 0, 0), strips.shape(end))

@@ -1,4 +1,4 @@
-"""Pooling over windows of every channel."""
+"""Max and average pooling."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from tpuc_cv18.kernels.common import LaneKernel, element_refusal
 from tpuc_cv18.operands import operand
 
 _LOWEST = {DType.INT8: -128, DType.UINT8: 0, DType.BF16: 0xFF7F}
-"""What a maximum is padded with: the smallest value of the type."""
+"""Padding of a maximum: the lowest value of the type."""
 _MAX_FACTOR, _MAX_SHIFT = 255, 31
 
 
 class PoolKernel(LaneKernel[tpu.Pool2D]):
-    """Maximum; average as the sum times an unsigned byte, shifted half up, or times 1 / window in bf16."""
+    """Max pooling; average pooling as the sum times an unsigned byte, shifted half up, or times 1 / window size in
+    bf16.
+    """
 
     def refuse(self, node: Node) -> str | None:
         window: Window = node.op.window()
@@ -87,7 +89,9 @@ class PoolKernel(LaneKernel[tpu.Pool2D]):
 
 
 def _window(node: Node) -> Window:
-    """The op's window; along a dimension with one place the stride means nothing, and may be beyond its field."""
+    """The op's window. In a dimension with one output the stride has no effect and may exceed its field, so it is set
+    to 1.
+    """
     window: Window = node.op.window()
     places = window.output(spatial(node.operand_types[0].dims, 2))
     strides = [1 if count == 1 else stride for count, stride in zip(places, window.strides, strict=True)]

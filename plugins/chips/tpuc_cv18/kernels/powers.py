@@ -1,7 +1,7 @@
-"""Functions of exponent and mantissa by tables: square roots, logarithms, quotients of bf16 values.
+"""Functions of exponent and mantissa from tables: square root, logarithm and quotient of bf16 values.
 
-The index of one table is the exponent, made by a copy; that of the other is the element's own low byte: the mantissa
-and the exponent's lowest bit.
+The index of the first table is the exponent, produced by a copy. The index of the second is the element's own low byte:
+the mantissa and the lowest bit of the exponent.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from tpuc_cv18.kernels.elementwise import repeat_refusal
 from tpuc_cv18.operands import operand, strided
 
 _LEAST, _HALF = -63, ENTRIES // 2
-"""The exponent of index 0. Indices go around: those above 64 have the upper half of the table, then those below -63;
-negative numbers have the index of a positive one in the other half.
+"""The exponent with index 0, and half of the table. Indices wrap around: exponents above 64 use the upper half of the
+table, followed by those below -63. Negative numbers use the index of a positive one in the other half.
 """
 _MOST = 128
 
 
 def _exponents() -> Array:
-    """The exponent of every index, of positive numbers."""
+    """The exponent for each index, for positive numbers."""
     exponents = np.arange(ENTRIES) + _LEAST
     return np.where(exponents < _MOST, exponents, exponents - ENTRIES).astype(np.float64)
 
 
 def _mantissas() -> tuple[Array, Array]:
-    """1..2 of every low byte, and whether the exponent is even: the exponent's field is one more than 127 - 1."""
+    """The mantissa in 1..2 for each low byte, and whether the exponent is even: the field is the exponent plus 127."""
     low = np.arange(ENTRIES)
     return 1 + (low % _HALF) / _HALF, low >= _HALF
 
 
 @dataclass(frozen=True)
 class Split:
-    """A function of `mantissa * 2**exponent` as what two tables give, joined by `join`."""
+    """A function of `mantissa * 2**exponent` as the results of two tables, combined by `join`."""
 
     exponents: Callable[[Array], Array]
     mantissas: Callable[[Array, Array], Array]
@@ -62,7 +62,9 @@ class Split:
 
 
 def _even(exponents: Array) -> Array:
-    """The next even number below: with the lowest bit in the other table, powers of two have whole halves."""
+    """Half of the exponent, rounded down. The mantissa table covers the lowest bit, so the root of the power of two is
+    exact.
+    """
     return np.floor(exponents / 2)
 
 
@@ -75,15 +77,15 @@ _RECIPROCAL = Split(lambda e: 2.0**-e, lambda m, _: 1 / m)
 
 
 class SplitKernel(TableKernel):
-    """One table by exponent, one by mantissa, and a product or sum. What is not positive counts as 2**-63: -0.0 and
-    denormals, which only copies bring, and negative numbers.
+    """One table by exponent and one by mantissa, combined by a product or sum. Numbers that are not positive count as
+    2**-63: negative numbers, and -0.0 and denormals, which only copies produce.
     """
 
     tables = ("exponents", "mantissas")
     work = ("index",)
 
     def split(self, node: Node) -> Split:
-        """The function's parts."""
+        """The function's two tables."""
         return _SPLITS[node.op.mode]
 
     def table(self, node: Node, name: str) -> Array:
@@ -97,30 +99,30 @@ class SplitKernel(TableKernel):
     def evaluate(
         self, node: Node, placed: PlacedTile, x: LocalTensor, result: Operand, steps: Steps, index: Operand
     ) -> None:
-        """Record the commands that give `result` of `x`, of the same extents."""
+        """Record the commands that compute `result` from `x`, with the same extents."""
         _join(Steps(steps.asm, x.shape), operand(x), result, index, placed.constants, self.split(node).join)
 
 
 def emit_reciprocal(
     steps: Steps, x: Operand, result: Operand, index: Operand, tables: Mapping[str, LocalBlock]
 ) -> None:
-    """`result = 1 / x` of positive numbers, all ALIGNED, by the tables `exponents` and `mantissas`."""
+    """`result = 1 / x` of positive numbers, all ALIGNED, with the tables `exponents` and `mantissas`."""
     _join(steps, x, result, index, tables, _RECIPROCAL.join)
 
 
 def reciprocal_table(name: str) -> Array:
-    """The entries of these; negative numbers have a half of the exponents."""
+    """The entries of these tables; negative numbers use half of the exponents."""
     table = _table(_RECIPROCAL, name)
     return table if name == "mantissas" else np.concatenate([table[:_HALF], -table[:_HALF]])
 
 
 def logarithm_table(name: str) -> Array:
-    """The entries of these tables for logarithms, which are sums of both."""
+    """The entries of these tables for logarithms, which are the sum of both."""
     return _table(_SPLITS["LN"], name)
 
 
 def emit_exponent_index(steps: Steps, x: Operand, index: Operand) -> None:
-    """The exponents of ALIGNED numbers as indices."""
+    """Convert the exponents of ALIGNED numbers to table indices."""
     strides = natural_strides(steps.asm.target, steps.shape, 2)[:3]
     steps.asm.record(
         TensorCopy(
@@ -149,8 +151,8 @@ def _join(
 
 
 class DivisionKernel(SplitKernel):
-    """The product with the reciprocal, which is rounded in between. Divisors of both signs have a half of the table
-    each: their magnitudes are from 2**-63 to 2**65.
+    """The product with the reciprocal, which is rounded in between. Positive and negative divisors use one half of the
+    table each, so their magnitudes range from 2**-63 to 2**65.
     """
 
     work = ("index", "reciprocal")
@@ -184,7 +186,7 @@ class DivisionKernel(SplitKernel):
 
 
 class ActiveKernel(KernelChoice[tpu.Active]):
-    """By the function's mode."""
+    """Chooses the kernel by the function's mode."""
 
     kernels: ClassVar[Mapping[str, type[TableKernel]]] = {
         **dict.fromkeys(MODES, SlopeKernel),
@@ -205,7 +207,7 @@ class ActiveKernel(KernelChoice[tpu.Active]):
 
 
 class _OtherKernel(TileKernel[tpu.Active, Cv18Assembler]):
-    """Functions without tables."""
+    """Refuses functions without tables."""
 
     def refuse(self, node: Node) -> str | None:
         return f"modes {', '.join(sorted(ActiveKernel.kernels))}, this one is {node.op.mode}"

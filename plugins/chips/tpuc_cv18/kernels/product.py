@@ -63,19 +63,21 @@ PARTIAL = {
     Phase.MIDDLE: PartialSum.MIDDLE,
     Phase.LAST: PartialSum.LAST,
 }
-"""What a step of a reduction does with the sums."""
+"""The handling of partial sums in each phase of a reduction."""
 _HALF_BYTES, _F32_BYTES = 2, 4
 _SEPARATE, _SEPARATE_FLOATS = 11, 5
-"""Groups of result columns up to which rows are images: a cycle of products per group, for ints half of one, against
-5.5 cycles for the memory block of an element."""
+"""Maximum number of column groups with which rows are separate images: products take a cycle per group, for integers
+half of one, while loading an element as a separate memory block takes 5.5 cycles.
+"""
 _DOUBLE_FROM = 3  # input channels from which two per cycle pay, an odd one with a channel of zero weights
 
 
 class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
-    """Base of both. Integers: sums with the bias are requantised per channel (QDM). bf16: float32 sums and bias.
+    """Base of convolution and matrix product. Integers: sums including the bias are requantized per channel (QDM).
+    bf16: float32 sums and bias.
 
-    Partial sums lie in planes of bytes, or of halves, of a buffer of their own; the last step writes the result there.
-    Sums of integers that are wanted as floats are all partial ones, and a step of their own makes floats of them.
+    Partial sums are planes of bytes, or of 16-bit halves, in their own buffer, where the last step writes the result.
+    Integer sums with float output are all partial sums, and a separate step converts them to floats.
     """
 
     def product(self, node: Node) -> Product:
@@ -163,7 +165,7 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
         emit_limit(node, result, asm)
 
     def _emit_floats(self, node: Node, product: Product, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
-        """Sums of integers, which the last step makes floats of."""
+        """Accumulate integers, and convert them to floats in the last step."""
         sums, layout = placed.scratch["sums"].address, SumPlanes(placed.result.shape, self.lanes.count)
         adding = Phase.FIRST if phase is Phase.ONLY else Phase.MIDDLE if phase is Phase.LAST else phase
         asm.record(self.command(node, product, placed, Operand(sums, DType.INT8, layout.strides()), adding))
@@ -207,11 +209,11 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
         )
 
     def filter_type(self, node: Node) -> DType:
-        """Of the filters that a command multiplies with."""
+        """The element type of the filters in the command."""
         return dtype_of(node.operand_types[1].storage)
 
     def depth(self, node: Node, channels: int) -> int:
-        """Input channels as the command sees them."""
+        """Number of input channels in the command."""
         return channels if _is_float(node) or channels < _DOUBLE_FROM else round_up(channels, 2)
 
 
@@ -224,7 +226,7 @@ def _is_float(node: Node) -> bool:
 
 
 def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[int]) -> str | None:
-    """What the requantisation of sums cannot do."""
+    """The refusal of requantization parameters, None if they are supported."""
     if _is_float(node) or (gives_floats(node) and getattr(node.op, "scales", ())):
         return None
     if not multipliers:
@@ -237,13 +239,15 @@ def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[
 
 
 def _element_refusal(node: Node) -> str | None:
-    """The refusal of what is multiplied and what comes out; the matrix or filter is a constant."""
+    """The refusal of the element types of operand and result; the matrix or filter is constant."""
     results = node.operand_types[:1] if gives_floats(node) else node.result_types
     return element_refusal(Node(node.op, node.operand_types[:1], results, node.name), points=True)
 
 
 def point_refusal(node: Node) -> str | None:
-    """What results with zero points cannot do: the bias brings them, and a relu clamps at 0."""
+    """The refusal of results with zero points, None if supported: the bias must include the zero point, and a relu
+    clamps at 0.
+    """
     point = zero_point(node.result_type)
     if not point or _is_float(node):
         return None
@@ -253,12 +257,12 @@ def point_refusal(node: Node) -> str | None:
 
 
 def padding_value(node: Node, padding: Sequence[int]) -> int:
-    """What stands in the padding of a window: the operand's zero point."""
+    """The padding value of a window: the operand's zero point."""
     return zero_point(node.operand_types[0]) if any(padding) else 0
 
 
 def convolution_refusal(lanes: Lanes, node: Node[tpu.Conv2D]) -> str | None:
-    """What no kind of convolution can do."""
+    """The refusal common to all convolutions, None if the node is supported."""
     op = node.op
     if any(op.inserts or ()) or op.kernel_zp:
         return "zeros between rows and zero points of the kernel have no kernel"
@@ -271,7 +275,7 @@ def convolution_refusal(lanes: Lanes, node: Node[tpu.Conv2D]) -> str | None:
 
 
 def constant_matrix_refusal(node: Node[tpu.MatMul]) -> str | None:
-    """What no kernel of products with a constant matrix can do."""
+    """The refusal common to all products with a constant matrix, None if the node is supported."""
     op = node.op
     if op.left_transpose or op.output_transpose:
         return "left_transpose and output_transpose are not supported"
@@ -296,10 +300,10 @@ class ConvKernel(ProductKernel):
 
 
 class MatMulKernel(RowsFilter, ProductKernel):
-    """Rows times a constant matrix; every row is an image, or one place, of a 1×1 convolution.
+    """Rows times a constant matrix; each row is an image, or one pixel, of a 1×1 convolution.
 
-    Places of one image are computed 8 or 16 at once, but loaded element by element. A single row is an image
-    where transfers take time to start: it may be resident in local memory, places of strides may not.
+    Pixels of an image are computed 8 or 16 at a time, but loaded element by element. A single row becomes an image
+    where transfers have start-up cycles, because an image can be resident in local memory and strided pixels cannot.
     """
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:

@@ -1,4 +1,4 @@
-"""Float rows times a constant matrix, by the chip's matrix product."""
+"""Float rows times a constant matrix, by the matrix command."""
 
 from __future__ import annotations
 
@@ -38,13 +38,15 @@ _VECTOR = EU_BYTES // _ITEM_BYTES
 
 
 def dense_splits(columns: int) -> list[Pair]:
-    """(channels, width) by which columns may lie over the lanes: the width divides them, so that a row is dense."""
+    """All (channels, width) distributions of columns over the lanes whose width divides the columns, so that a row is
+    dense.
+    """
     return [(columns // width, width) for width in range(1, columns + 1) if columns % width == 0]
 
 
 def narrowest(splits: Sequence[Pair], lanes: int, item_bytes: int) -> Pair:
-    """Of the splits that take the fewest steps, or a tenth more, the one that takes the least memory, and then the
-    narrowest, which leaves most to cut.
+    """Among the distributions within 10 % of the fewest steps, the one with the least memory, then the narrowest, which
+    leaves the most room for tiling.
     """
     vector = EU_BYTES // item_bytes
     fewest = min(steps_of(split, vector, lanes) for split in splits)
@@ -53,22 +55,22 @@ def narrowest(splits: Sequence[Pair], lanes: int, item_bytes: int) -> Pair:
 
 
 def padded(width: int, item_bytes: int) -> int:
-    """Bytes of a channel's columns, on 16 bytes of their own."""
+    """Bytes of a channel's columns, rounded up to 16 bytes."""
     return round_up(width * item_bytes, EU_BYTES)
 
 
 class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
-    """A row is an image whose columns lie over lanes and places, and so does every row of the matrix: all multipliers
-    of a lane work on one row, where a convolution has one for each place of an image.
+    """A row is an image whose columns are distributed over lanes and pixels, as is each row of the matrix. All
+    multipliers of a lane work on one row, while a convolution uses one per pixel.
 
-    Sums are float32, and so is the bias.
+    Sums and bias are float32.
     """
 
     item_bytes = _ITEM_BYTES
 
     def serves(self, node: Node[tpu.MatMul]) -> bool:
-        """Are they floats, and would a convolution take longer? It wants the rows of several beside each other in every
-        lane, so that each element is a block of its own on the memory bus.
+        """True for floats where a convolution would be slower: it needs rows side by side in each lane, so that each
+        element is a separate block on the memory bus.
         """
         rows, depth, width = self._extents(node)
         if not all(type_.storage.is_float for type_ in node.operand_types[:2]):
@@ -92,7 +94,7 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
         return narrowest(dense_splits(columns), self.lanes.count, self.item_bytes)
 
     def _splits(self, node: Node) -> tuple[Pair, Pair]:
-        """Of the left matrix and of the result."""
+        """The distributions of the left matrix and of the result."""
         _, depth, width = self._extents(node)
         return self._spread(depth), self._spread(width)
 
@@ -134,7 +136,7 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
         return self._by_lane(self.filter_array(node, arrays)[columns, inner, 0, 0].T, width)
 
     def _by_lane(self, matrix: Array, width: int) -> Array:
-        """Bytes per lane of rows whose columns are cut into channels."""
+        """Bytes per lane of rows whose columns are split into channels."""
         rows, columns = matrix.shape
         size = padded(width, self.item_bytes) // self.item_bytes
         spread = np.zeros((rows, columns // width, size), matrix.dtype)

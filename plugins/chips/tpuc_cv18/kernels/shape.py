@@ -1,4 +1,4 @@
-"""Ops that only move data, by strided copies in DDR; bytes are exchanged in local memory."""
+"""Ops that only move data, as strided copies in DDR; bytes are transposed through local memory."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from tpuc_cv18.operands import MAX_DMA_EXTENT, MAX_EXTENT, byte_strides, operand
 
 _BYTE_BITS = 8
 _WIDEST_ROW = 512
-"""Places of a row that are exchanged at once: each takes 16 bytes of local memory."""
+"""Maximum number of pixels in a row that are transposed at once; each takes 16 bytes of local memory."""
 
 
 class DdrCopyKernel(CopyKernel):
-    """Base: copies of any rank in DDR."""
+    """Base of copies of any rank in DDR."""
 
     def moves_of(self, copy: Copy, element: ScalarType) -> Iterable[Move]:
         return moves_of(copy, element.bits // 8)
@@ -60,7 +60,9 @@ class PermuteKernel(DdrCopyKernel):
 
 
 class ExchangeKernel(LaneKernel[tpu.Permute]):
-    """Bytes (n, c, w) to (n, w, c): the store exchanges channels and columns, which go as rows of many elements."""
+    """Permutes bytes (n, c, w) to (n, w, c): loads rows of many elements, and the store exchanges channels and
+    columns.
+    """
 
     def space(self, node: Node) -> Space:
         exchange = _exchange(node)
@@ -82,9 +84,9 @@ class ExchangeKernel(LaneKernel[tpu.Permute]):
 
 
 class PlacesKernel(LaneKernel[tpu.Permute]):
-    """Floats (c, h, w) to (h, w, c): places become batches of local memory, so that the store finds the channels of a
-    place one after the other. Copied within DDR every element would be a run of its own. Whole rows are read, as the op
-    before leaves them.
+    """Permutes floats (c, h, w) to (h, w, c): pixels become batches in local memory, so that the store finds the
+    channels of a pixel contiguous. A copy within DDR would make each element a separate run. Whole rows are read, as
+    the preceding op leaves them.
     """
 
     def space(self, node: Node) -> Space:
@@ -118,7 +120,7 @@ class PlacesKernel(LaneKernel[tpu.Permute]):
 
 
 def _image(node: Node) -> Shape4:
-    """What an exchange of places and channels reads: rows as the operand has them, where it has short ones."""
+    """The view that an exchange of pixels and channels reads, with the operand's rows where they are short."""
     exchange = _exchange(node)
     assert exchange is not None
     n, c, w = exchange
@@ -128,7 +130,7 @@ def _image(node: Node) -> Shape4:
 
 
 def _exchange(node: Node) -> tuple[int, int, int] | None:
-    """(n, c, w) when the permutation is (n, c, w) to (n, w, c), with extents that fit size fields."""
+    """(n, c, w) when the permutation is (n, c, w) to (n, w, c) with extents that fit the size fields, else None."""
     dims, order = node.operand_types[0].dims, [axis for axis in node.op.order if node.operand_types[0].dims[axis] > 1]
     blocks: list[list[int]] = []
     for axis in order:
@@ -144,7 +146,7 @@ def _exchange(node: Node) -> tuple[int, int, int] | None:
 
 
 class AnyPermuteKernel(KernelChoice[tpu.Permute]):
-    """An exchange of two dimensions where it is one, of floats without a third; strided copies otherwise."""
+    """Chooses an exchange of two dimensions where possible (for floats only without batches), else strided copies."""
 
     def __init__(self, target: Target) -> None:
         self._exchange, self._places, self._copies = ExchangeKernel(target), PlacesKernel(target), PermuteKernel()
@@ -157,7 +159,7 @@ class AnyPermuteKernel(KernelChoice[tpu.Permute]):
 
 
 class ConcatKernel(DdrCopyKernel):
-    """Each operand becomes its part of the result."""
+    """Copies each operand to its part of the result."""
 
     def refuse(self, node: Node) -> str | None:
         return concatenation_refusal(node) or super().refuse(node)
@@ -167,14 +169,14 @@ class ConcatKernel(DdrCopyKernel):
 
 
 class SliceKernel(DdrCopyKernel):
-    """Regular places of the operand; a step backwards is one copy per element of that dimension."""
+    """A strided copy from the operand; a negative step takes one copy per element of that dimension."""
 
     def copies(self, node: Node) -> Sequence[Copy]:
         return sliced_copies(node)
 
 
 class AnySliceKernel(KernelChoice[tpu.Slice]):
-    """Bytes in turn with others in local memory; strided copies otherwise."""
+    """Chooses deinterleaving in local memory for interleaved bytes, else strided copies."""
 
     def __init__(self, target: Target) -> None:
         self._picks, self._copies = (PickKernel(target), ColumnKernel(target)), SliceKernel()

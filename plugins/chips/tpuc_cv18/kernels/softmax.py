@@ -11,7 +11,7 @@ from tpuc_ops.shapes import positive_axis
 
 
 class SoftmaxRoutine(CpuRoutine[tpu.Softmax]):
-    """In float32 over the middle one of three dimensions."""
+    """Softmax in float32 over the middle one of three dimensions."""
 
     function = "softmax"
 

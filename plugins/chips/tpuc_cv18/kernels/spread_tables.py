@@ -1,4 +1,4 @@
-"""256-byte tables broadcast to all lanes by a product."""
+"""Table lookup of bytes with the table broadcast to all lanes by a convolution."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LEAST_PART = 1 << 10
 
 
 class SpreadLutKernel(LutKernel):
-    """One table for all channels is loaded into the first lane, and a product with ones writes it into all of them, for
-    every tile; memory would transfer it once per lane.
+    """Loads one table for all channels into the first lane, and broadcasts it to all lanes by a convolution with ones,
+    for each tile. A transfer would move it over the memory bus once per lane.
     """
 
     def serves(self, node: Node) -> bool:
-        """Does a product take less than the transfers that it saves?"""
+        """True when the convolution is cheaper than the transfers that it saves."""
         return self.lanes.count > _FEW_LANES and not by_channel(node)
 
     def space(self, node: Node) -> Space:
@@ -62,12 +62,12 @@ class SpreadLutKernel(LutKernel):
 
 
 def _is_rows(view: View) -> bool:
-    """Does every channel have one row?"""
+    """True when each channel is a single row."""
     return 1 in view.shape[2:]
 
 
 def _in_long_parts(axis: Axis) -> Axis:
-    """A row is cut where a part takes much longer than the product with ones."""
+    """Tile a row only into parts that take much longer than the convolution with ones."""
     if axis.name not in "hw":
         return axis
     return dataclasses.replace(axis, granularity=min(axis.size, _LEAST_PART))

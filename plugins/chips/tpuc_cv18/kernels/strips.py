@@ -1,4 +1,4 @@
-"""One-channel planes as strips of rows over lanes, and their assembly in one lane."""
+"""One-channel planes as strips of rows distributed over the lanes, and their assembly in one lane."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from tpuc_cv18.isa.geometry import EU_BYTES, LANE_BYTES
 from tpuc_cv18.operands import MAX_DMA_EXTENT, MAX_EXTENT
 
 _VECTOR_CYCLES = 19
-"""Of looking up 16 bytes in each lane: 16 and 3, by the timing rules of `tpuc_cv18.timing`."""
+"""Cycles to look up 16 bytes in each lane: 16 and 3, by the timing rules of `tpuc_cv18.timing`."""
 _WHOLE = LANE_BYTES // 4
-"""Bytes of a plane that a lane may hold whole; larger ones pass in about `_STRIPES` stripes of rows."""
+"""Maximum size in bytes of a plane that a lane may hold as a whole; larger ones are processed in about `_STRIPES`
+stripes of rows.
+"""
 _STRIPES = 8
 
 
 @dataclass(frozen=True)
 class Strips:
-    """A plane of `height` rows as strips of `rows` rows, one behind the other, each in equal parts over `lanes`."""
+    """A plane of `height` rows as consecutive strips of `rows` rows, each divided equally among `lanes`."""
 
     height: int
     width: int
@@ -30,29 +32,31 @@ class Strips:
 
     @property
     def size(self) -> int:
-        """Elements of a strip."""
+        """Elements per strip."""
         return self.rows * self.width
 
     @property
     def part(self) -> int:
-        """Elements of a strip in each lane."""
+        """Elements of a strip per lane."""
         return self.size // self.lanes
 
     @property
     def view(self) -> View:
-        """The plane: strips as batches, parts as channels."""
+        """View of the plane: strips as batches, parts as channels."""
         return View(self.shape(self.height // self.rows), (self.size, self.part, self.part, 1))
 
     def shape(self, count: int) -> Shape4:
-        """Of so many strips."""
+        """Extents of `count` strips."""
         return (count, self.lanes, 1, self.part)
 
     def around(self, rows: tuple[int, int]) -> tuple[int, int]:
-        """The strips that rows lie in."""
+        """The range of strips that contains a range of rows."""
         return rows[0] // self.rows, -(-rows[1] // self.rows)
 
     def cycles(self, item_bytes: int, target: Target) -> float:
-        """About what looking up and copying all of them takes; a stripe of a plane cuts strips that two compute."""
+        """Estimated cycles to look up and copy all strips. A strip cut by the boundary of a stripe is computed
+        twice.
+        """
         count, vectors = self.height // self.rows, -(-self.part * item_bytes // EU_BYTES)
         words = max(self.lanes * vectors, -(-self.size * item_bytes // EU_BYTES))
         is_whole = self.height * self.width * item_bytes <= _WHOLE
@@ -63,7 +67,7 @@ class Strips:
 
 @functools.cache
 def strips_of(height: int, width: int, item_bytes: int, target: Target) -> Strips | None:
-    """The strips that take least; None where a plane has no equal parts."""
+    """The fastest division into strips; None where the plane has no equal parts."""
     options = _options(height, width, item_bytes, target)
     return min(options, key=lambda one: (one.cycles(item_bytes, target), one.rows), default=None)
 
@@ -80,7 +84,7 @@ def _options(height: int, width: int, item_bytes: int, target: Target) -> Iterat
 def joining(
     parts: LocalTensor, strips: Strips, rows: tuple[int, int], address: int, target: Target
 ) -> Iterator[TensorCopy]:
-    """Copies that bring rows, counted from the first of some strips, together in the first lane."""
+    """Copies that collect `rows`, counted from the first strip, in the first lane."""
     first, end = rows[0] * strips.width, rows[1] * strips.width
     for start, stop in _cut(first, end, strips.size):
         whole = stop - start >= strips.size
@@ -89,7 +93,7 @@ def joining(
 
 
 def _copy(parts: LocalTensor, strips: Strips, place: tuple[int, int], address: int, target: Target) -> TensorCopy:
-    """Of elements that are whole strips, whole parts of one, or in one part."""
+    """Copy elements that are whole strips, whole parts of one strip, or within one part."""
     size, item_bytes = place[1] - place[0], _item_bytes(parts)
     (number, inside), count = divmod(place[0], strips.size), max(size // strips.size, 1)
     lane, offset = divmod(inside, strips.part)
@@ -108,7 +112,7 @@ def _copy(parts: LocalTensor, strips: Strips, place: tuple[int, int], address: i
 
 
 def _cut(first: int, end: int, unit: int) -> list[tuple[int, int]]:
-    """A range as what comes before the first multiple of `unit`, what lies between multiples, and what comes behind."""
+    """Split a range at multiples of `unit`: before the first, between them, and after the last."""
     begin = min(-(-first // unit) * unit, end)
     stop = max(end // unit * unit, begin)
     return [(start, to) for start, to in ((first, begin), (begin, stop), (stop, end)) if start < to]

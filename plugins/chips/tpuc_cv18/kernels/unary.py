@@ -1,4 +1,4 @@
-"""Element-wise kernels of one tensor and numbers."""
+"""Elementwise kernels of one tensor with constants or slopes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_cv18.operands import operand
 
 
 class MulShiftKernel(ElementwiseKernel):
-    """A product with a signed byte, shifted half up."""
+    """Multiplies by a signed byte and shifts, rounding half up."""
 
     def refuse(self, node: Node) -> str | None:
         op = node.op
@@ -44,7 +44,7 @@ class MulShiftKernel(ElementwiseKernel):
 
 
 class ConstantKernel(ElementwiseKernel):
-    """Base: a bf16 tensor and a number."""
+    """Base of ops on a bf16 tensor and a constant."""
 
     operation: ArithmeticOp
 
@@ -68,21 +68,20 @@ class ConstantKernel(ElementwiseKernel):
 
 
 class MulConstKernel(ConstantKernel):
-    """Times a number."""
+    """Multiplies by a constant."""
 
     operation = ArithmeticOp.MUL
 
 
 class AddConstKernel(ConstantKernel):
-    """Plus a number."""
+    """Adds a constant."""
 
     operation = ArithmeticOp.ADD
 
 
 class PReluKernel(ElementwiseKernel):
-    """What is above 0 and what is below, each scaled by itself; one of them is 0, so that a logical OR joins them.
-
-    bf16 adds them.
+    """Scales the positive and the negative part separately; one of them is 0, so a bitwise OR joins them. bf16
+    adds them.
     """
 
     def refuse(self, node: Node) -> str | None:
@@ -135,7 +134,7 @@ class PReluKernel(ElementwiseKernel):
 
 
 class LeakyReluKernel(ElementwiseKernel):
-    """bf16: the larger of the value and its product with a slope below 1, the smaller with one above."""
+    """bf16: the maximum of the value and its product with the slope for slopes up to 1, the minimum for larger ones."""
 
     def refuse(self, node: Node) -> str | None:
         if node.result_type.is_quantised:

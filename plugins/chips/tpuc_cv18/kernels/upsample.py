@@ -1,4 +1,4 @@
-"""Repetition of every element along rows and columns."""
+"""Nearest-neighbor upsampling: repeats each element along rows and columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_REPEATS = 64
 
 
 class UpsampleKernel(LaneKernel[tpu.Upsample]):
-    """One copy with steps in the result for each place in a block."""
+    """One strided copy per element of the block."""
 
     def refuse(self, node: Node[tpu.Upsample]) -> str | None:
         op = node.op

@@ -1,4 +1,4 @@
-"""Depthwise convolution with a few values beyond a byte: affected groups see repeated rows."""
+"""Depthwise convolution with a few filter values beyond 8 bits: affected channel groups read duplicated rows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tpuc_cv18.kernels.pieces import (
 
 
 class WideDepthwiseConvKernel(DepthwiseConvKernel):
-    """Depthwise convolution of one image with filters of up to nine bits, `wide` says where.
+    """Depthwise convolution of one image with filters of up to nine bits; `wide` lists the values beyond 8 bits.
 
-    A group of channels with such numbers is convolved over rows that are there twice, by halves of its numbers.
+    A channel group with such values is convolved over duplicated rows, with half of each value per copy.
     """
 
     def filter_type(self, node: Node) -> DType:
@@ -48,7 +48,7 @@ class WideDepthwiseConvKernel(DepthwiseConvKernel):
         return (PackedConstant("filter", ("c",)), PackedConstant("block", ("c",)))
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        """As much as a tile of that size takes anywhere."""
+        """An upper bound for a tile of that size at any position."""
         lanes, groups = super().constant_shape(node, "filter", tile)[0], self.lanes.slots_of(tile.size("c"))
         if name == "block":
             return lanes, most_block_bytes(node, tile, self.lanes, has_bias=has_bias(node))
@@ -102,7 +102,7 @@ class WideDepthwiseConvKernel(DepthwiseConvKernel):
         emit_limit(node, result, asm)
 
     def _over_repeated_rows(self, command: Depthwise, placed: PlacedTile, asm: Cv18Assembler) -> Depthwise:
-        """The command over twice as many rows, which are made."""
+        """Duplicate the rows, and return the command that convolves them."""
         rows, columns = command.input_size
         channels = command.result_shape[1]
         shape: Shape4 = (1, channels, rows, columns)

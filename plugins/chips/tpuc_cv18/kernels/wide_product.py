@@ -1,4 +1,4 @@
-"""Convolution with a few values beyond a byte: the excess is added to the sums of affected groups."""
+"""Convolution with a few filter values beyond 8 bits: the excess is added to the sums of affected channel groups."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _LOW, _HIGH = -128, 127
 
 
 class WideConvKernel(ConvKernel):
-    """Convolution of one image with filters of up to nine bits, `wide` says where.
+    """Convolution of one image with filters of up to nine bits; `wide` lists the values beyond 8 bits.
 
-    A group of output channels with such numbers has a command per input channel with what is beyond bytes, and one with
-    the bytes of all, which continues the sums. Other groups have one command.
+    An output channel group with such values takes one command for each affected input channel with the excess, and one
+    with the 8-bit parts of all channels, which continues the sums. Other groups take one command.
     """
 
     def filter_type(self, node: Node) -> DType:
@@ -55,7 +55,7 @@ class WideConvKernel(ConvKernel):
         return (*super().constants(node), PackedConstant("rest", ("c",)))
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        """As much as a tile of that size takes anywhere."""
+        """An upper bound for a tile of that size at any position."""
         product, lanes = self.product(node), min(tile.size("c"), self.lanes.count)
         if name == "block":
             return lanes, most_block_bytes(node, tile, self.lanes, has_bias=product.has_bias)
@@ -119,7 +119,7 @@ class WideConvKernel(ConvKernel):
         places: tuple[Operand, int],
         asm: Cv18Assembler,
     ) -> None:
-        """The sums of what is beyond bytes, then those of bytes; from where they are, the result goes to its place."""
+        """Accumulate the excess, then the 8-bit parts; copy the result from the sums to its place."""
         sums, rest = places
         x = placed.operand(0)
         for index, channel in enumerate(piece.inputs):
