@@ -12,6 +12,7 @@ from tpuc.api import Elementwise, Op
 from tpuc.registry import Registry
 
 from tests.chips import special_values as special
+from tests.families import each
 from tests.frontends.onnx.networks import ops, read
 
 QUICK = (("cv183x", "bf16", "powers"),)
@@ -41,6 +42,12 @@ def test_every_other_answer_is_on_the_page(chip: str, mode: str, group: str, tmp
     count, found = special.differences(special.GROUPS[group], chip, mode, tmp_path)
     assert count >= 2000
     assert special.rows(found) == listed(chip, mode, group)
+
+
+@each("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("c", "bm1684x")])
+def test_powers_that_are_one_for_every_number_are_it_for_nan(chip: str, tmp_path: Path) -> None:
+    cases = (special.Case("Pow", after=(0.0,)), special.Case("Pow", after=(-0.0,)), special.Case("Pow", before=(1.0,)))
+    assert special.differences(cases, chip, "f32", tmp_path)[1] == []
 
 
 def test_every_elementwise_op_of_the_library_is_among_the_cases(tmp_path: Path) -> None:

@@ -42,12 +42,12 @@ class PowAny(Composed[top.Pow]):
     exponents, with the sign of x for odd ones, and of positive x for other exponents.
     """
 
-    into = (*MOVES, top.Abs, top.Clip, top.Div, top.Exp, top.Log, top.Mul, top.MulConst)
+    into = (*MOVES, top.Abs, top.Clip, top.CompareConst, top.Div, top.Exp, top.Log, top.Mul, top.MulConst)
 
     def compose(self, node: LoweringNode[top.Pow], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         exponent, x = float(node.op.exponent), node.operands[0]
         if exponent == 0:
-            return [do(top.Clip(min=1.0, max=1.0), x, last=True)]
+            return [_one(do, x, last=True)]
         if not exponent.is_integer():
             return [_exponential(do, exponent, x, last=True)]
         if abs(exponent) > _MOST_FACTORS:
@@ -62,6 +62,13 @@ class PowAny(Composed[top.Pow]):
         one = np.ones((1,) * x.tensor.rank, np.float32)
         inverse = do(top.Div(is_reverse=True), x, one, last=exponent == -1)  # powers of x could be infinite
         return [_product(do, inverse, int(-exponent), last=exponent < -1)]
+
+
+def _one(do: Composer, x: Value, *, last: bool = False) -> Value:
+    """1 for every `x`, also for NaN where chips have it: comparisons turn it into a number, and a Clip may not."""
+    assert do.node.chip is not None
+    number = do(top.CompareConst(mode="Equal", const_val=1.0), x) if do.node.chip.has_infinity else x
+    return do(top.Clip(min=1.0, max=1.0), number, last=last)
 
 
 def _exponential(do: Composer, exponent: float, x: Value, *, last: bool) -> Value:
@@ -79,14 +86,13 @@ def _product(do: Composer, x: Value, count: int, *, last: bool = False) -> Value
 
 @TABLE.legalises(top.Pow2, top.Pow3)
 class Pow3Any(Composed[Op]):
-    """``e**(exponent * log
-    base
-    )``, with the sign of the base for odd exponents; 0 to the power 0 is 1, to positive powers 0 and to negative powers
-    infinite. Negative bases require integer exponents.
+    """``e**(exponent * log base)``, with the sign of the base for odd exponents; 0 to the power 0 is 1, to positive
+    powers 0 and to negative powers infinite; a constant base of 1 is 1 to every power. Negative bases require integer
+    exponents.
     """
 
     into = (
-        *(top.Reshape, top.Abs, top.CompareConst, top.Exp, top.Floor, top.Log),
+        *(top.Reshape, top.Abs, top.Clip, top.CompareConst, top.Exp, top.Floor, top.Log),
         *(top.MaxConst, top.Mul, top.MulConst, top.Sub, top.Where),
     )
 
@@ -98,7 +104,10 @@ class Pow3Any(Composed[Op]):
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         given = (node.op.const_val, *parts) if isinstance(node.op, top.Pow2) else parts
         base, exponent = (_ranked(do, part) for part in given[:2])
-        power = _Power(do, base, exponent).build()
+        if isinstance(exponent, Value) and not isinstance(base, Value) and base.size == 1 and base.item() == 1:
+            power = _one(do, exponent)
+        else:
+            power = _Power(do, base, exponent).build()
         return [do.reshape(power, *node.result_type.dims, last=True)]
 
 

@@ -18,7 +18,7 @@ from tpuc_driver.session.running import as_stored
 from tests.frontends.quantised.clipping import Array, Cases
 from tests.models.rows import lower
 
-_SUFFIXES = ("_clipped", "_q", "_q_limited", "", "_i8", "_u8")
+_SUFFIXES = ("_clipped", "_q", "_q_limited", "", "_i8", "_u8", "_stored")
 """Of the names that a stated value may have, by who stored it."""
 
 

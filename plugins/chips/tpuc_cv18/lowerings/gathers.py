@@ -24,6 +24,9 @@ class GatherAny(Lowering[top.Gather]):
     equals each index is 1 or 0, and that times the matrix is the row.
     """
 
+    def takes_zero_points(self, node: LoweringNode) -> bool:
+        return node.constants[1] is not None
+
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS, Wants.EXACT, *(Wants.AS_IS,) * (len(node.operand_types) - 2))
 

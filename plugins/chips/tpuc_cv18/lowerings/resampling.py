@@ -15,7 +15,7 @@ from tpuc_ops.integers import without_point, zero_point
 
 from tpuc_cv18.lowerings.common import Array, as_bf16
 from tpuc_cv18.lowerings.qdm import QdmProduct, quantise_qdm, stored_qdm
-from tpuc_cv18.lowerings.stated_resizing import FINE, in_steps
+from tpuc_cv18.lowerings.stated_resizing import in_steps
 from tpuc_cv18.lowerings.table import TABLE
 
 Pair = tuple[int, int]
@@ -25,6 +25,8 @@ _PARTS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Of 1, which shares may be whole numbers of."""
 _NEARLY = 0.999
 """Of it, which leaves multipliers below 1."""
+_FINE = 1.2
+"""Ratio of operand step to result step above which the half step lost between the dimensions matters. Not varied."""
 _LARGEST_FACTOR = 8
 """Of transposed convolutions: their windows have twice as many places, of which commands know 16."""
 
@@ -50,7 +52,7 @@ class InterpAny(Lowering[top.Interp]):
         if factors is not None:
             lowered = tpu.Upsample(scale_h=factors[0], scale_w=factors[1])
             return [build(lowered, [value], value.tensor.with_shape(dims).at(None))]
-        if node.mode == "int8" and (is_stated(node) or zero_point(value.tensor) or _is_finer(node)):
+        if node.mode == "int8" and (_is_prequantized(node) or zero_point(value.tensor) or _is_finer(node)):
             return [_stated(node, build)]
         return _Resampling(node, build).value()
 
@@ -68,10 +70,15 @@ def _reaches(shares: Array, source: Uniform, result: Uniform) -> bool:
     return source.scale < result.scale * parts * room * _NEARLY
 
 
+def _is_prequantized(node: LoweringNode) -> bool:
+    """True if the network states the operand's bytes or the result's."""
+    return is_stated(node) or isinstance(node.operand_types[0].element, Uniform)
+
+
 def _is_finer(node: LoweringNode) -> bool:
     """Are steps of the result so much smaller that those of the operand, which averages are rounded to, show?"""
     element = node.operands[0].tensor.element
-    return isinstance(element, Uniform) and element.scale > FINE * node.quantised_result_type().uniform.scale
+    return isinstance(element, Uniform) and element.scale > _FINE * node.quantised_result_type().uniform.scale
 
 
 def _stated(node: LoweringNode[top.Interp], build: LoweringBuilder) -> Value:

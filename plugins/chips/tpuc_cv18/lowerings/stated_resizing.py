@@ -12,9 +12,6 @@ from tpuc_ops.integers import zero_point
 from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv18.lowerings.common import Array, as_bf16
 
-FINE = 1.2
-"""Ratio of operand step to result step above which the half step lost between the dimensions matters. Not varied."""
-
 
 def in_steps(node: LoweringNode[top.Interp], build: LoweringBuilder) -> Value:
     """Compute the resize of integers minus their zero point, which bf16 represents exactly, with interpolation weights
@@ -38,7 +35,7 @@ class _Steps(Bf16Composer):
         if columns != w and rows == h:
             values = self._columns(value, right * factor, point)
         elif columns != w:
-            values = self._columns(value, right, 0, keeps_rest=factor > FINE)
+            values = self._columns(value, right, 0, keeps_rest=True)
         if rows != h or columns == w:
             values = [self._rows(values, down * factor, point)]
         return self.build(tpu.Cast(with_scale=False, round_mode="HalfToEven"), values, result, self.node.name)
