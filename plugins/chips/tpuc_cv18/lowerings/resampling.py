@@ -9,22 +9,19 @@ from typing import Any
 
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, TensorType, Uniform, Value
-from tpuc_chip_parts.lowering import STEPS, InnerBuilder, images_refusal, interpolation_matrix, is_stated, whole_factors
+from tpuc_chip_parts.lowering import InnerBuilder, images_refusal, interpolation_matrix, is_stated, whole_factors
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import without_point, zero_point
 
 from tpuc_cv18.lowerings.common import Array, as_bf16
 from tpuc_cv18.lowerings.qdm import QdmProduct, quantise_qdm, stored_qdm
+from tpuc_cv18.lowerings.shares import parts_of, reaches, triangle
 from tpuc_cv18.lowerings.stated_resizing import in_steps
 from tpuc_cv18.lowerings.table import TABLE
 
 Pair = tuple[int, int]
 
 _MOST_REPEATS = 64
-_PARTS = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Of 1, which shares may be whole numbers of."""
-_NEARLY = 0.999
-"""Of it, which leaves multipliers below 1."""
 _FINE = 1.2
 """Ratio of operand step to result step above which the half step lost between the dimensions matters. Not varied."""
 _LARGEST_FACTOR = 8
@@ -55,19 +52,6 @@ class InterpAny(Lowering[top.Interp]):
         if node.mode == "int8" and (_is_prequantized(node) or zero_point(value.tensor) or _is_finer(node)):
             return [_stated(node, build)]
         return _Resampling(node, build).value()
-
-
-def _parts_of(shares: Array) -> int:
-    """The number of parts of 1 that all shares are whole numbers of, as many as bytes hold; 0: there is none."""
-    largest = float(np.abs(shares).max(initial=0.0))
-    return next((parts for parts in _PARTS if not (shares * parts % 1).any() and 0 < largest * parts <= STEPS), 0)
-
-
-def _reaches(shares: Array, source: Uniform, result: Uniform) -> bool:
-    """Have bytes room for shares as whole numbers, times what makes of a step of the operand one of the result?"""
-    parts = _parts_of(shares)
-    room = STEPS // max(float(np.abs(shares).max(initial=0.0)) * parts, 1.0)
-    return source.scale < result.scale * parts * room * _NEARLY
 
 
 def _is_prequantized(node: LoweringNode) -> bool:
@@ -105,7 +89,7 @@ def _is_triangular(node: LoweringNode[top.Interp], source: TensorType, wanted: T
     if _triangles(node) is None or not isinstance(source.element, Uniform):
         return False
     shares = _triangle_shares(node)
-    return _parts_of(shares) > 0 and _reaches(shares, source.element, wanted.uniform)
+    return parts_of(shares) > 0 and reaches(shares, source.element, wanted.uniform)
 
 
 def _triangles(node: LoweringNode[top.Interp]) -> Pair | None:
@@ -116,7 +100,7 @@ def _triangles(node: LoweringNode[top.Interp]) -> Pair | None:
 
 def _triangle_shares(node: LoweringNode[top.Interp]) -> Array:
     down, right = (
-        _triangle(one, is_centred=node.op.coord_mode != "asymmetric")[0] for one in _triangles(node) or (1, 1)
+        triangle(one, is_centred=node.op.coord_mode != "asymmetric")[0] for one in _triangles(node) or (1, 1)
     )
     return np.outer(down, right)
 
@@ -179,7 +163,7 @@ class _Resampling:
         dims = (n, c, h + before[0] + after[0], w + before[1] + after[1])
         pad = tpu.Pad(paddings=(0, 0, *before, 0, 0, *after), mode="edge")
         value = self.build(pad, [self.source], self.source.tensor.with_shape(dims).at(None), f"{self.node.name}_edged")
-        (down, above, below), (right, left, beside) = (_triangle(one, is_centred=is_centred) for one in factors)
+        (down, above, below), (right, left, beside) = (triangle(one, is_centred=is_centred) for one in factors)
         kernel = (len(down), len(right))
         filters = np.broadcast_to(np.outer(down, right).astype(np.float32), (c, 1, *kernel))
         weights, fields = self._filters("triangles", filters, value, self.type, transposed=True)
@@ -219,8 +203,8 @@ class _Resampling:
 
     def _product(self, filters: Array, source: Uniform, result: Uniform) -> QdmProduct:
         """Shares as whole numbers where the network states the result and there are such: bytes would round them."""
-        parts = _parts_of(filters) if is_stated(self.node) else 0
-        if not parts or not _reaches(filters, source, result):
+        parts = parts_of(filters) if is_stated(self.node) else 0
+        if not parts or not reaches(filters, source, result):
             return quantise_qdm(filters, None, source, result)
         bias = np.full(filters.shape[0], -self.points[0] * source.scale) if any(self.points) else None
         return stored_qdm(filters * parts, np.array([1 / parts]), bias, source, result)
@@ -233,21 +217,3 @@ def _plural(fields: dict[str, Any]) -> dict[str, Any]:
     """As the matrix product calls them."""
     names = {"multiplier": "multipliers", "rshift": "rshifts"}
     return {names.get(name, name): value for name, value in fields.items()}
-
-
-def _triangle(factor: int, *, is_centred: bool) -> tuple[Array, int, int]:
-    """Shares of a place in the results around it, and how many results are cut off before and behind.
-
-    Result o lies at ``(o + 1/2) / factor - 1/2`` of the operand, or at ``o / factor``; a place's share falls with the
-    distance and is nothing at the next place.
-    """
-    if factor == 1:
-        return np.ones(1), 0, 0
-    # In results, how far the first place lies from result 0: one border place is there in front of centred ones.
-    first = -(factor + 1) / 2 if is_centred else 0.0
-    cut = math.floor(factor - 1e-9 - first)
-    places = np.arange(2 * factor + 1) - cut - first
-    shares = 1 - np.abs(places) / factor
-    shares = shares[: int(np.flatnonzero(shares > 0)[-1]) + 1]
-    behind = len(shares) - cut + (factor if is_centred else 0)
-    return shares, cut, behind
