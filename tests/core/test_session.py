@@ -20,6 +20,7 @@ from tpuc_accuracy.analysis.runs import compare_layers
 from tpuc_driver.data.samples import SampleInput
 from tpuc_driver.session import Session
 from tpuc_driver.session.compare import compare, tolerance_of
+from tpuc_driver.session.opening import opened
 from tpuc_driver.session.running import samples_in
 from tpuc_driver.session.settings import NetworkSettings
 from tpuc_driver.similarity import NothingToCompare
@@ -127,6 +128,12 @@ def test_a_file_that_no_engine_runs(tmp_path: Path) -> None:
     with pytest.raises(Unsupported) as caught:
         session_of().verify_transform(Path("net.xyz"), finished(), test_input=[tmp_path / "x.npz"])
     assert str(caught.value) == "net.xyz: no installed engine runs files of type '.xyz'; leave out --test-input"
+    for path, what in ((tmp_path, "folders like this one"), (Path("net"), "files without a suffix in their name")):
+        with pytest.raises(Unsupported) as caught:
+            session_of().verify_transform(path, finished(), test_input=[tmp_path / "x.npz"])
+        assert str(caught.value) == f"{path}: no installed engine runs {what}; leave out --test-input"
+        with pytest.raises(Unsupported, match=rf"no installed chip reads {what}; there are \.bin"):
+            opened(session_of().configuration, path)
 
 
 def test_integers_need_a_calibration() -> None:

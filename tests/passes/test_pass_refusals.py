@@ -38,7 +38,7 @@ from tpuc_prequantized.stored_weights import dequantise_weights
 from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.remedies.correct_bias import CorrectBias
 from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
-from tpuc_quantize.tables.table import CalibrationTable
+from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
 from tests.core.fakes import FakeChip, chip, offer
 from tests.families import each
@@ -208,3 +208,14 @@ def test_an_op_that_its_kernel_refuses() -> None:
     assert str(caught.value) == (
         "node 'v4': top.Relu on newchip: at most 2 dimensions, this one has 4; change the node or choose another chip"
     )
+
+
+def test_ranges_that_samples_did_not_give_are_not_blamed_on_a_table() -> None:
+    one = TensorThreshold(1.0, -1.0, 1.0)
+    measured = CalibrationTable({"v0": one, "v3": one})
+    with pytest.raises(CalibrationError) as caught:
+        ImportCalibration().run(network(), surroundings({CALIBRATION_TABLE: measured}))
+    said = str(caught.value)
+    assert said.startswith("v4 (top.Relu): the samples gave no range for 'v4', nor for 0 ")
+    assert said.endswith("; make a table of this form with `tpuc calibrate` and give it with --calibration-table")
+    assert "belongs to another network" not in said

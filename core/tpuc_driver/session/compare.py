@@ -28,6 +28,11 @@ INTEGER_TOLERANCE = (0.9, 0.5)
 SIMULATOR_TOLERANCE = (0.99, 0.9)
 """For a compiled file against its TPU module."""
 
+NEAR_ZERO = (1e-5, 1e-3)
+"""How far an element of an imported network may be from its reference whatever the similarity is: the first number, and
+that share of the reference. Where values are close to zero, both sides hold little but rounding.
+"""
+
 ONE_STEP = 1.001
 """More than a step by what computing with its scale in float32 adds."""
 
@@ -113,16 +118,18 @@ def compare(
     tolerance: tuple[float, float],
     excepts: Collection[str] = (),
     steps: Mapping[str, float] | None = None,
+    near: tuple[float, float] | None = None,
 ) -> StageComparison:
     """Compare tensors of the same name. Raises TpucError below the tolerance, for NaN on either side, for infinities on
     one side, for different numbers of elements, or when no tensor is in common.
 
     `steps` are those of tensors that are stored as integers on both sides: they may differ by one, whatever that is to
-    the tolerance, because sums in another order are rounded to the other side of a tie.
+    the tolerance, because sums in another order are rounded to the other side of a tie. With `near` a tensor also
+    passes where each element differs by at most the first number plus that share of its reference.
     """
     worst: tuple[float, float, str] | None = None
     lowest_euclidean = float("inf")
-    count = stored = 0
+    count = stored = close = 0
     fails = False
     for name, reference in wanted.items():
         if name not in got or name in excepts or not holds_numbers(reference.dtype):
@@ -135,18 +142,21 @@ def compare(
         count += 1
         if steps is not None and name in steps and np.abs(ours - theirs).max(initial=0) <= steps[name] * ONE_STEP:
             stored += 1
-        else:
-            fails |= score.cosine < tolerance[0] or score.euclidean < tolerance[1]
+        elif score.cosine < tolerance[0] or score.euclidean < tolerance[1]:
+            is_close = near is not None and np.isclose(ours, theirs, atol=near[0], rtol=near[1]).all()
+            close += bool(is_close)
+            fails |= not is_close
         lowest_euclidean = min(lowest_euclidean, score.euclidean)
         if worst is None or score.cosine < worst[0]:
             worst = (score.cosine, score.euclidean, name)
     if worst is None:
         raise NothingToCompare(f"{stages}: nothing to compare, because the two sides have no tensor name in common")
-    result = StageComparison(stages, count, worst[0], lowest_euclidean, worst[2], stored)
+    result = StageComparison(stages, count, worst[0], lowest_euclidean, worst[2], stored, close, near)
     if fails:
+        beside = f", and beyond {near[0]:g} + {near[1]:g} * |reference|" if near is not None else ""
         raise TpucError(
-            f"{result.text()}: below the tolerance of {tolerance[0]}, {tolerance[1]}; examine that tensor first, or "
-            "lower --tolerance; if it is quantized, add calibration samples or compute it in a float mode"
+            f"{result.text()}: below the tolerance of {tolerance[0]}, {tolerance[1]}{beside}; examine that tensor "
+            "first, or lower --tolerance; if it is quantized, add calibration samples or compute it in a float mode"
         )
     return result
 

@@ -14,7 +14,8 @@ from tpuc.npz import write_npz
 from tpuc.registry import Registry, left_out, tell_left_out
 
 from tpuc_driver.data import as_type, inputs_of
-from tpuc_driver.session.compare import compare, meanings, steps_of, tolerance_of
+from tpuc_driver.session.compare import NEAR_ZERO, compare, meanings, steps_of, tolerance_of
+from tpuc_driver.session.opening import kind_of
 from tpuc_driver.session.reports import StageComparison
 from tpuc_driver.session.running import meant_inputs, reference_values, samples_in
 from tpuc_driver.session.settings import NetworkSettings, TransformTestSettings
@@ -85,11 +86,8 @@ def _frontend(registry: Registry, path: Path) -> tuple[Frontend, Path]:
         raise UsageError(f"{path}: this is a module, not a network file; compile it with `tpuc deploy --mlir`.")
     if ways_out:
         raise Unsupported(f"{path}: {ways_out[0]}{left_out(failed)}")
-    what = "folders like this one" if path.is_dir() else f"files of type '{path.suffix}'"
-    if not path.suffix and not path.is_dir():
-        what = "files without a suffix in their name"
     raise Unsupported(
-        f"{path}: no installed front end reads {what}; installed front ends read "
+        f"{path}: no installed front end reads {kind_of(path)}; installed front ends read "
         f"{', '.join(sorted(suffixes)) or 'nothing'}{left_out(failed)}"
     )
 
@@ -120,6 +118,7 @@ def verify_import(
         limits,
         settings.get("excepts", ()),
         steps_of(module, values),
+        NEAR_ZERO,
     )
     test_result = settings.get("test_result")
     if test_result is not None:
@@ -133,6 +132,4 @@ def _engine(registry: Registry, path: Path) -> HostEngine:
         if path.suffix.lower() in engine.suffixes:
             tell_left_out(failed)
             return engine
-    raise Unsupported(
-        f"{path}: no installed engine runs files of type '{path.suffix}'; leave out --test-input{left_out(failed)}"
-    )
+    raise Unsupported(f"{path}: no installed engine runs {kind_of(path)}; leave out --test-input{left_out(failed)}")

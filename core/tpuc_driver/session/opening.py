@@ -21,6 +21,13 @@ from tpuc_driver.session.running import Runner, as_stored, compiled_inputs, simu
 Array: TypeAlias = npt.NDArray[Any]
 
 
+def kind_of(path: Path) -> str:
+    """What a path is, for a sentence that says that nobody takes it."""
+    if path.is_dir():
+        return "folders like this one"
+    return f"files of type '{path.suffix}'" if path.suffix else "files without a suffix in their name"
+
+
 def opened(configuration: Configuration, path: Path) -> CompiledFile:
     """The networks of a compiled file; raises Unsupported when no installed chip reads it."""
     failed: list[PluginError] = []
@@ -29,8 +36,7 @@ def opened(configuration: Configuration, path: Path) -> CompiledFile:
     if not candidates:
         suffixes = sorted({chip.description.suffix for chip in chips})
         raise Unsupported(
-            f"{path}: no installed chip reads files of type '{path.suffix}'; there are "
-            f"{', '.join(suffixes)}{left_out(failed)}"
+            f"{path}: no installed chip reads {kind_of(path)}; there are {', '.join(suffixes)}{left_out(failed)}"
         )
     tell_left_out(failed)
     for chip in candidates[:-1]:

@@ -23,7 +23,8 @@ SHOWN_LAYERS = 5
 class StageComparison:
     """How alike two stages are on a test input: the lowest similarity over `tensors` tensors, and where it is.
 
-    `stored` of them are integers on both sides that differ by one step at most.
+    `stored` of them are integers on both sides that differ by one step at most, and `close` are less alike than the
+    tolerance, but each element is within `near` of its reference: an absolute number and a share of it.
     """
 
     stages: str
@@ -32,6 +33,8 @@ class StageComparison:
     euclidean: float
     worst: str
     stored: int = 0
+    close: int = 0
+    near: tuple[float, float] | None = None
 
     def text(self) -> str:
         """One line."""
@@ -39,7 +42,11 @@ class StageComparison:
             f"{self.stages}: {self.tensors} tensors, cosine >= {self.cosine:.6f}, euclidean >= {self.euclidean:.6f} "
             f"(lowest at '{self.worst}')"
         )
-        return visible(f"{text}, {self.stored} of integers that differ by one step at most" if self.stored else text)
+        if self.stored:
+            text += f", {self.stored} of integers that differ by one step at most"
+        if self.close and self.near is not None:
+            text += f", {self.close} near zero, within {self.near[0]:g} + {self.near[1]:g} * |reference|"
+        return visible(text)
 
 
 FEW_KEPT = 0.9

@@ -81,6 +81,13 @@ def _tflite(path: Path) -> Any:
         raise Unsupported(f"{path}: reading TFLite files needs the package tflite: pip install tflite") from None
 
 
+def _without_elements(tensor: TensorEntry) -> TensorEntry:
+    """A constant, where there is nothing to store: its buffer looks like that of a computed value."""
+    if tensor.data is not None or tensor.is_variable or 0 not in tensor.shape or -1 in tensor.signature:
+        return tensor
+    return dataclasses.replace(tensor, data=np.zeros(tensor.shape, _DTYPES.get(tensor.kind, np.float32)))
+
+
 class _Loader:
     """One file. `_budget` is how many elements may still be read: files share vectors, but not without end."""
 
@@ -138,6 +145,8 @@ class _Loader:
         outputs = self._pick(names, self._ints(subgraph, "Outputs"), "the graph's outputs")
         count = self._count(subgraph.OperatorsLength())
         nodes = [self._node(subgraph.Operators(i), i, codes, names) for i in range(count)]
+        computed = {name for node in nodes for name in node.outputs}.union(inputs)
+        tensors = [tensor if tensor.name in computed else _without_elements(tensor) for tensor in tensors]
         title = (subgraph.Name() or b"main").decode("utf-8", "replace") or "main"
         return Graph(self._source, title, {t.name: t for t in tensors}, tuple(nodes), inputs, outputs)
 

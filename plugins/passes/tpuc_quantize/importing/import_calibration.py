@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,12 +64,7 @@ class ImportCalibration(Pass):
         if missing and table.is_learned and len(missing) < len(values):
             keep_floats(module, missing, context)
         elif missing:
-            source = given if isinstance(given, (str, Path)) else "the calibration table"
-            raise CalibrationError(
-                f"{source}: {len(missing)} of {len(values)} values of module '{module.name}' are missing (first: "
-                f"'{missing[0]}'); the table is incomplete or belongs to another network; make one with `tpuc "
-                "calibrate`"
-            )
+            raise _incomplete(given, module, missing, len(values))
         asymmetric = self.asymmetric
         if asymmetric is None:
             asymmetric = str(context.options.get("quantize", "")).endswith("-asym")
@@ -88,6 +84,21 @@ class ImportCalibration(Pass):
         if table.calibrated_on:
             module.attributes[CALIBRATED_ON] = StringAttr(table.calibrated_on)
         return True
+
+
+def _incomplete(given: object, module: Module, missing: Sequence[str], count: int) -> CalibrationError:
+    """Says what a table lacks, or where no table was given, for which operation the samples gave no range."""
+    if isinstance(given, (str, Path)):
+        return CalibrationError(
+            f"{given}: {len(missing)} of {count} values of module '{module.name}' are missing (first: '{missing[0]}'); "
+            "the table is incomplete or belongs to another network; make one with `tpuc calibrate`"
+        )
+    made = next(one for one in module.walk() for value in one.results if value.name == missing[0])
+    return CalibrationError(
+        f"{made.node().name} ({made.op.name}): the samples gave no range for '{missing[0]}', nor for "
+        f"{len(missing) - 1} other of {count} values of module '{module.name}', because they ran through another form "
+        "of the network; make a table of this form with `tpuc calibrate` and give it with --calibration-table"
+    )
 
 
 def _is_float(value: Value) -> bool:
