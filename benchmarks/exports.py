@@ -92,13 +92,18 @@ def lines_of(process: subprocess.Popen[str]) -> Iterator[str | None]:
 
 
 def measured(row: Architecture, file: Path) -> dict[str, Any]:
-    """One entry of the results: the import and every chip and mode. Where a child dies the next one takes the rest."""
-    left = ["import", *cells_of(file)]
+    """One entry of the results: the import and every chip and mode."""
+    return finished([sys.executable, __file__, "--child", str(file), row.name], ["import", *cells_of(file)])
+
+
+def finished(command: Sequence[str], left: Sequence[str]) -> dict[str, Any]:
+    """What children said of the steps that are left. Where one dies the next one takes the rest."""
     found: dict[str, Any] = {}
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     while left:
-        command = [sys.executable, __file__, "--child", str(file), row.name, *left]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        process = subprocess.Popen(
+            [*command, *left], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
         stopped = False
         for line in lines_of(process):
             if line is None:

@@ -52,7 +52,7 @@ def measure(
         return
     seconds = time.process_time() - start
     if "import" in steps:
-        yield "import", {**_compared(lambda: network.run(samples[0]), wanted, "f32"), "seconds": round(seconds, 2)}
+        yield "import", {**compared(lambda: network.run(samples[0]), wanted, "f32"), "seconds": round(seconds, 2)}
     table = ""
     with tempfile.TemporaryDirectory() as folder:
         for step in steps:
@@ -107,10 +107,10 @@ def _compiled(
         told |= {"cycles": report.cycles}
         if report.host_functions:
             told |= {"host": sorted(set(report.host_functions))}
-    return {**_compared(lambda: made.run(inputs), wanted, mode), **told}
+    return {**compared(lambda: made.run(inputs), wanted, mode), **told}
 
 
-def _compared(run: Any, wanted: Arrays, mode: str) -> Result:
+def compared(run: Any, wanted: Arrays, mode: str) -> Result:
     """Beside the reference: `equal` within the mode's bound, or `wrong`."""
     try:
         found = run()
@@ -147,4 +147,4 @@ def failure(error: Exception) -> Result:
 
 def sentence(error: Exception) -> str:
     """In one line, without the folder of the file."""
-    return re.sub(r"/\S*/(?=\S+\.onnx)", "", " ".join(str(error).split()))[:400]
+    return re.sub(r"/\S*/(?=\S+\.(?:onnx|tflite))", "", " ".join(str(error).split()))[:400]

@@ -1,0 +1,111 @@
+"""Compile a trained file and run it, frame by frame where it has states, beside ONNX Runtime or LiteRT."""
+
+from __future__ import annotations
+
+import resource
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import tpuc
+
+from benchmarks.architectures.measure import Result, compared, failure, limit_seconds
+from benchmarks.architectures.trained import Given, Trained
+
+Arrays = dict[str, np.ndarray]
+Engine = Callable[[Arrays], Arrays]
+
+
+def measure(
+    file: Path, row: Trained, steps: Sequence[str], memory: int, seconds_limit: int
+) -> Iterator[tuple[str, Result]]:
+    """The results of the steps: `import`, or a chip and a mode."""
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    limit_seconds(seconds_limit)
+    wanted = over_frames(row, reference(file, row), row.states, {})
+    try:
+        network = tpuc.load(file, **row.options)
+    except Exception as error:  # noqa: BLE001  # any failure is a result
+        yield "import", failure(error)
+        return
+    states = {**row.states, **kept_states(network, row.inputs)}
+    for step in steps:
+        limit_seconds(seconds_limit)
+        mode, told = "f32", dict[str, Any]()
+        try:
+            if step == "import":
+                run: Engine = network.run
+            else:
+                start = time.process_time()
+                chip, mode = step.split()
+                made = network.compile(chip, mode=mode)
+                run = made.run
+                told = {"seconds": round(time.process_time() - start, 2)}
+                if made.report is not None:
+                    told |= {"cycles": made.report.cycles}
+                    if made.report.host_functions:
+                        told |= {"host": sorted(set(made.report.host_functions))}
+        except Exception as error:  # noqa: BLE001  # any failure is a result
+            yield step, failure(error)
+            continue
+        first = {name: np.zeros(network.inputs[name], np.float32) for name in states.keys() - row.states.keys()}
+        yield (
+            step,
+            {**compared(lambda run=run, first=first: over_frames(row, run, states, first), wanted, mode), **told},
+        )
+
+
+def kept_states(network: tpuc.Network, inputs: Sequence[Given]) -> dict[str, str]:
+    """The inputs that a network has for the states of its file, with the outputs that they take."""
+    given = {one.name for one in inputs}
+    return {name: f"{name}_next" for name in network.inputs if name not in given and f"{name}_next" in network.outputs}
+
+
+def over_frames(row: Trained, run: Engine, states: Mapping[str, str], first: Mapping[str, np.ndarray]) -> Arrays:
+    """Every output over all frames; a state takes what the run before gave, and `first` in the first one."""
+    held = dict(first)
+    found: dict[str, list[np.ndarray]] = {}
+    for frame in range(row.frames):
+        sample = {one.name: one.array(frame) for one in row.inputs}
+        outputs = run({**sample, **held})
+        held = {entry: np.asarray(outputs[name]) for entry, name in states.items()}
+        for name, array in outputs.items():
+            found.setdefault(name, []).append(np.asarray(array))
+    return {name: np.stack(arrays) for name, arrays in found.items()}
+
+
+def reference(file: Path, row: Trained) -> Engine:
+    """The engine of the file's format, with states that it keeps itself."""
+    return _litert(file) if file.suffix == ".tflite" else _onnx(file, row)
+
+
+def _onnx(file: Path, row: Trained) -> Engine:
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = settings.inter_op_num_threads = 1
+    settings.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(file), settings, providers=["CPUExecutionProvider"])
+    fixed = {name: np.array(int(value), np.int64) for name, value in row.options.get("fixed_inputs", {}).items()}
+    names = [one.name for one in session.get_outputs()]
+    return lambda sample: dict(zip(names, session.run(None, {**sample, **fixed}), strict=True))
+
+
+def _litert(file: Path) -> Engine:
+    from ai_edge_litert.interpreter import Interpreter  # its import takes a second
+
+    interpreter = Interpreter(str(file), num_threads=1)
+    interpreter.allocate_tensors()
+    entries = {one["name"]: one["index"] for one in interpreter.get_input_details()}
+    exits = {one["name"]: one["index"] for one in interpreter.get_output_details()}
+
+    def run(sample: Arrays) -> Arrays:
+        for name, array in sample.items():
+            interpreter.set_tensor(entries[name], array)
+        interpreter.invoke()
+        return {name: interpreter.get_tensor(index) for name, index in exits.items()}
+
+    return run
