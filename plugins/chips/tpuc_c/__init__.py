@@ -1,1 +1,1 @@
-"""Host C: networks as self-contained C99, with planned memory."""
+"""Host C: compile networks to self-contained C99 with planned memory."""

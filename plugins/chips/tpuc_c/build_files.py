@@ -1,4 +1,4 @@
-"""Write what builds a network: with make and CMake, and as part of Zephyr, ESP-IDF and Arduino."""
+"""Write the build files of a network: for make, CMake, Zephyr, ESP-IDF and Arduino."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ SOURCE, EXTRAS, MAIN = "src/", "extras/", "main.c"
 
 
 def sources(identifier: str) -> tuple[str, ...]:
-    """What is compiled for a network."""
+    """The C files of a network."""
     return (f"{identifier}_lib0.c", f"{identifier}_operators.c")
 
 
 def build_files(program: FunctionProgram) -> Mapping[str, str]:
-    """By their names; the folder is a project of its own, and a library of others."""
+    """Build files by name. The folder is both a project and a library for other projects."""
     return {
         "Makefile": makefile(program.identifier),
         "CMakeLists.txt": _cmake(program.identifier),
@@ -48,7 +48,7 @@ clean:
 
 
 def _cmake(name: str) -> str:
-    """Products and sums are rounded apart on every processor, as the network was tested."""
+    """The CMake file. It disables fused multiply-add, so that every processor rounds products and sums as tested."""
     files = " ".join(sources(name))
     return f"""\
 # The library tpuc::{name}, and an example program where this is the whole project. Also a component of ESP-IDF and a

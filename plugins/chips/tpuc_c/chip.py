@@ -1,4 +1,4 @@
-"""Facts about host C and the chip object."""
+"""The host C chip definition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DESCRIPTION = ChipDescription(
 
 
 class HostC(FunctionChip):
-    """Functions of C99 on tensors in memory; images lie with their channels last."""
+    """C99 functions on tensors in memory, with channels-last images."""
 
     description = DESCRIPTION
     keeps_integers = True
@@ -41,7 +41,7 @@ class HostC(FunctionChip):
         return other
 
     def strides(self, type: TensorType, at_border: bool) -> tuple[int, ...]:
-        """Rows as the network has them, but images inside it as batch, row, column, channel."""
+        """Dense row-major strides at the network's border; batch, row, column, channel order for images inside it."""
         dims = type.dims
         if len(dims) == 4 and not at_border:
             _, c, h, w = dims

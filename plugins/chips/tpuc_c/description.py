@@ -1,4 +1,4 @@
-"""Read the description of a network from an archive; check every word, since archives are not trusted."""
+"""Read the description of a network from an archive, and validate every field, because archives are not trusted."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ FILE_NAME = re.compile(
 )
 """Files of any layout."""
 MOST_BYTES = 1 << 40
-"""That a description may state of any size."""
+"""Largest size that a description may state."""
 MOST_DIMENSIONS = 16
 MOST_TEXT = 1 << 24
-"""Bytes of a description."""
+"""Maximum size of a description in bytes."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """The words that running a network needs."""
+    """The fields needed to run a network."""
 
     identifier: str
     inputs: tuple[TensorInfo, ...]
@@ -48,18 +48,18 @@ class Described:
 
 
 def description_of(fields: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
-    """The description of a network with these files."""
+    """The description of a network with these files, encoded."""
     whole = {"version": VERSION, **fields, "files": sorted(files)}
     return (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def listed_files(data: bytes, source: str) -> list[str]:
-    """The names of files in a description; raises CorruptFile."""
+    """The file names in a description; raises CorruptFile."""
     return _names(_read(data, source), source)
 
 
 def read_description(files: Mapping[str, bytes], source: str) -> Described:
-    """The description among the files; raises CorruptFile."""
+    """Read the description among the files; raises CorruptFile."""
     if DESCRIPTION not in files:
         raise CorruptFile(f"{source}: there is no {DESCRIPTION} in it; compile it again")
     fields = _read(files[DESCRIPTION], source)
@@ -125,7 +125,7 @@ def _tensors(rows: object, source: str) -> tuple[TensorInfo, ...]:
 
 
 def tensor_to_json(info: TensorInfo) -> dict[str, Any]:
-    """An input or output as plain values."""
+    """Encode an input or output as plain values."""
     fields: dict[str, Any] = {"name": info.name, "shape": list(info.shape)}
     fields["storage"] = TensorType(info.shape, info.element).storage.name
     if isinstance(info.element, Uniform):

@@ -1,6 +1,6 @@
-"""A compiled network run on this machine: the C that was written, through the C compiler that is here.
+"""Run a compiled network on this machine, by building the generated C with the local compiler.
 
-Code runs only where this user's installation wrote it or the user trusts it, and only confined.
+Code runs only if this user's installation generated it or the user trusts it, and always in confinement.
 """
 
 from __future__ import annotations
@@ -40,20 +40,22 @@ from tpuc_c.storage import unpacked
 
 Array: TypeAlias = npt.NDArray[Any]
 FLAGS = ("-std=c99", "-O2", "-ftree-vectorize", "-DTPUC_PORTABLE", "-Wall", "-Wextra", "-Werror", "-pedantic")
-"""Portable loops give the same bits, and compile in a quarter of the time and a third of the memory."""
+"""Portable loops give the same bits as optimized ones, and compile in a quarter of the time with a third of the
+memory.
+"""
 MEGABYTE = 1 << 20
 OWN = Limits(0, 24 * 3600, 1 << 40)
-"""For what this installation wrote."""
+"""Limits for code that this installation generated."""
 FOREIGN_BYTES = 900 * MEGABYTE
-"""The most memory that code of others gets."""
+"""Memory limit for foreign code."""
 COMPILER_BASE, COMPILER_PER_BYTE = 128 * MEGABYTE, 48
-"""Memory of the compiler: gcc 12 takes 60 MB and at most 44 bytes per byte of source."""
+"""Memory limit of the compiler: gcc 12 takes 60 MB plus at most 44 bytes per byte of source."""
 FOREIGN_SECONDS = 60
 
 
 @dataclass
 class CompiledProgram(LoadedModel):
-    """The files of a compiled network; they are built when it is run for the first time."""
+    """The files of a compiled network; the first run builds them."""
 
     files: Mapping[str, bytes]
     description: Described
@@ -65,7 +67,7 @@ class CompiledProgram(LoadedModel):
 
     @staticmethod
     def of(data: bytes, source: str) -> CompiledProgram:
-        """Of an archive; raises CorruptFile."""
+        """Create from an archive; raises CorruptFile."""
         files = unpacked(data, source)
         found = read_description(files, source)
         return CompiledProgram(files, found, source, found.inputs, found.outputs, len(data), is_written_here(data))
@@ -103,7 +105,7 @@ class CompiledProgram(LoadedModel):
             )
 
     def _limits(self, output_bytes: int) -> Limits:
-        """Of one run."""
+        """Limits of one run."""
         if self.is_own:
             return OWN
         given = sum(numpy_dtype(_storage(info)).itemsize * int(np.prod(info.shape)) for info in self.inputs)
@@ -118,7 +120,7 @@ class CompiledProgram(LoadedModel):
 
     @functools.cached_property
     def _program(self) -> Path:
-        """The program of the example, built in a folder that goes with this object."""
+        """The example program, built in a temporary folder that is removed with this object."""
         found = compiler()
         if found is None:
             raise Unsupported(
@@ -161,7 +163,7 @@ class CompiledProgram(LoadedModel):
         raise Unsupported("networks in C have no timing model; measure the program on its target")
 
     def disassemble(self) -> str:
-        """The operators as they stand in the source."""
+        """The operators as generated C source."""
         where = f"{self.description.folder}{self.description.identifier}_operators.c"
         return self.files[where].decode("utf-8", "replace")
 

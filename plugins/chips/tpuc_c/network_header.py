@@ -1,4 +1,4 @@
-"""Write the header for applications: a function with typed pointers, and what the inputs and outputs are as macros."""
+"""Write the header for applications: a function with typed pointers, and macros that describe inputs and outputs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _macros(kind: str, info: TensorInfo, prefix: str) -> Iterator[str]:
 
 
 def _decimal(value: float) -> str:
-    """A float32 without loss; hexadecimal ones are not in C++ before 2017."""
+    """A float32 literal without loss; C++ before 2017 has no hexadecimal ones."""
     text = f"{float(np.float32(value)):.9g}"
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
@@ -93,7 +93,7 @@ def element_type(info: TensorInfo) -> str:
 
 
 def _names(infos: Sequence[TensorInfo], others: Collection[str]) -> list[str]:
-    """C names that are different also where the size of letters does not count, and neither words of C nor `others`."""
+    """C identifiers that differ even when case is ignored, and that are neither C keywords nor in `others`."""
     words, names = {*_WORDS.split(), *others}, list[str]()
     for info in infos:
         word = re.sub(r"\W", "_", info.name, flags=re.ASCII)
@@ -111,9 +111,9 @@ _WORDS = (
     "sizeof static struct switch template this throw true try typedef typeid typename union unsigned using virtual "
     "void volatile while xor xor_eq context given taken NULL TVMContext TVMExecute"
 )
-"""Of C and C++, and of the function."""
+"""Keywords of C and C++, and names used in the function."""
 
 
 def _plain(text: str) -> str:
-    """A name inside a comment."""
+    """Replace characters that are not allowed inside a comment."""
     return re.sub(r"[^\w .:-]|\*/|/\*", "_", text, flags=re.ASCII)

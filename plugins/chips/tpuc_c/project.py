@@ -1,4 +1,4 @@
-"""The output folder: operators in C, the library code they use, and build files."""
+"""Assemble the output folder: operators in C, the library code they use, and build files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BASE = "tpuc_math.h"
 
 
 def project_files(program: FunctionProgram, layout: str = "") -> dict[str, bytes]:
-    """Every file by its path, as a framework wants them or as a project of their own."""
+    """Every file, by name."""
     headers = sorted({BASE, *(name for call in program.calls for name in call.routine.library)})
     code = dict(program.files) | {name: (LIBRARY / name).read_text(encoding="utf-8") for name in headers}
     code[f"{program.identifier}_operators.c"] = "\n".join(_operators(program, headers)) + "\n"
@@ -59,7 +59,7 @@ def _function(call: FunctionCall) -> Iterator[str]:
 
 
 def _pointers(call: FunctionCall) -> Iterator[tuple[str, str]]:
-    """Every tensor under the name that the routine has for it."""
+    """A declaration for each tensor under the name that the routine uses, with that name."""
     for index, (position, type) in enumerate(zip(call.operands, call.view.node.operand_types, strict=True)):
         if position is not None:
             yield f"const {c_type(type.storage)}* const x{index} = p{position};", f"x{index}"
@@ -72,5 +72,5 @@ def _pointers(call: FunctionCall) -> Iterator[tuple[str, str]]:
 
 
 def _plain(text: str) -> str:
-    """A name inside a comment."""
+    """Replace characters that are not allowed inside a comment."""
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_ .:-") else "_" for letter in text)

@@ -1,4 +1,4 @@
-"""Write the output folder as one archive, and read it again."""
+"""Pack the output folder into an archive, and unpack it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OCTAL = re.compile(rb" *([0-7]+)[ \0]*")
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
-    """An archive without times and owners, so that equal files give equal bytes."""
+    """Pack files into an archive without times and owners, so that equal files give equal bytes."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in sorted(files.items()):
@@ -40,7 +40,7 @@ def unpacked(data: bytes, source: str) -> dict[str, bytes]:
 
 
 def _members(data: bytes, source: str) -> Iterator[tuple[str, bytes]]:
-    """Plain files alone, as `packed` writes them: nothing that points elsewhere or grows when it is read."""
+    """Read regular files only, as `packed` writes them: no links, and nothing that expands when read."""
     at = 0
     while data[at : at + BLOCK].strip(b"\0"):
         header = data[at : at + BLOCK]
@@ -68,14 +68,14 @@ def _octal(digits: bytes) -> int | None:
 
 
 def _is_plain(folder: Path, name: str) -> bool:
-    """Is it a file, and no link on the way to it?"""
+    """True for a regular file that is not reached through a link."""
     path = folder / name
     between = [parent for parent in path.parents if parent.is_relative_to(folder) and parent != folder]
     return path.is_file() and not any(one.is_symlink() for one in (path, *between))
 
 
 def archived(folder: Path) -> bytes:
-    """The archive of a folder that a network was written to: the files that its description names."""
+    """Pack the files that the description in an output folder lists; raises CorruptFile."""
     described = folder / DESCRIPTION
     if not described.is_file():
         raise CorruptFile(f"{folder}: there is no {DESCRIPTION} in it; name a folder that `tpuc compile` wrote")

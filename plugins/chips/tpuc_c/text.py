@@ -1,4 +1,4 @@
-"""C fragments: types, literals, and loops over tensors with any strides."""
+"""C fragments: types, literals, and loops over tensors with arbitrary strides."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ C_TYPES: Mapping[str, str] = {
     "int32": "int32_t",
     "float32": "float",
 }
-"""By names of numpy's types."""
+"""C types by numpy type name."""
 Strides = Sequence[int]
 
 
 def c_type(storage: ScalarType) -> str | None:
-    """The type of stored values in C; None where there is none."""
+    """The C type of stored values; None if there is none."""
     return C_TYPES.get(numpy_dtype(storage).name)
 
 
 def integer(value: int) -> str:
-    """A number of at most 64 bits."""
+    """An integer literal of at most 64 bits."""
     if value == -(1 << 31):
         return "INT32_MIN"
     return f"{value}" if abs(value) < 1 << 31 else f"INT64_C({value})"
 
 
 def number(value: float) -> str:
-    """A float32 without loss."""
+    """A float32 literal without loss."""
     rounded = float(np.float32(value))
     if math.isnan(rounded):
         return "NAN"
@@ -47,9 +47,9 @@ def number(value: float) -> str:
 def loops(
     dims: Sequence[int], strides: Sequence[Strides], statement: Callable[[Sequence[str]], str], index: str = "i"
 ) -> str:
-    """Nested loops over `dims`; the statement gets the place in each tensor, whose distances are in `strides`.
+    """Nested loops over `dims`. `statement` receives the element index in each tensor, computed with `strides`.
 
-    The first tensor decides which dimension is the innermost loop; neighbours that all tensors pass alike are one.
+    The first tensor determines the loop order; dimensions that are contiguous in all tensors are merged.
     """
     axes = [(extent, [one[axis] for one in strides]) for axis, extent in enumerate(dims) if extent > 1]
     axes.sort(key=lambda axis: -axis[1][0])
@@ -76,18 +76,18 @@ def _place(terms: Sequence[tuple[str, int]]) -> str:
 
 
 def broadcast_strides(dims: Sequence[int], strides: Strides, result: Sequence[int]) -> tuple[int, ...]:
-    """The distances of an operand along the dimensions of the result: 0 where it repeats."""
+    """Strides of an operand along the result's dimensions: 0 where it broadcasts."""
     missing = len(result) - len(dims)
     return (*(0,) * missing, *(0 if extent == 1 else step for extent, step in zip(dims, strides, strict=True)))
 
 
 def row_strides(dims: Sequence[int]) -> tuple[int, ...]:
-    """Of a dense tensor, the last dimension innermost."""
+    """Strides of a dense row-major tensor."""
     return tuple(math.prod(dims[axis + 1 :]) for axis in range(len(dims)))
 
 
 def addresses(dims: Sequence[int], strides: Strides) -> npt.NDArray[Any]:
-    """Where every element lies, in the order of the tensor."""
+    """The offset of every element, in row-major order of the tensor."""
     total: npt.NDArray[Any] = np.zeros((1,) * len(dims), np.int64)
     for axis, (extent, step) in enumerate(zip(dims, strides, strict=True)):
         shape = [1] * len(dims)
@@ -97,5 +97,5 @@ def addresses(dims: Sequence[int], strides: Strides) -> npt.NDArray[Any]:
 
 
 def fields(values: Mapping[str, object]) -> str:
-    """Members of a struct by name."""
+    """Designated initializers of a struct."""
     return ", ".join(f".{name} = {value}" for name, value in values.items())

@@ -1,4 +1,6 @@
-"""Run untrusted commands with limits, an empty environment, and one writable folder, and end all their processes."""
+"""Run untrusted commands with resource limits, an empty environment and one writable folder, and end all their
+processes.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,16 @@ from tpuc.api import Unsupported
 
 COMPILERS = ("cc", "gcc", "clang")
 READABLE = ("/usr", "/lib", "/lib64", "/bin", "/opt", "/etc/ld.so.cache", "/etc/alternatives", "/nix/store")
-"""What a compiler and a program need of a machine."""
+"""Paths that a compiler and a compiled program need to read."""
 GRACE_S = 10
-"""Seconds on the clock beyond those of the processor."""
+"""Wall-clock seconds allowed in addition to the processor time limit."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a command gets: `memory_bytes` of address space (0: all), processor time, and bytes of a file."""
+    """Limits of a command: `memory_bytes` of address space (0: unlimited), processor time in seconds, and the size of a
+    file in bytes.
+    """
 
     memory_bytes: int
     seconds: int
@@ -37,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: 0 is well; `why` says it in words."""
+    """Exit status of a command: 0 is success; `why` describes a failure."""
 
     code: int
     why: str
@@ -45,13 +49,13 @@ class Ended:
 
 @functools.cache
 def compiler() -> str | None:
-    """The C compiler of this machine, None where there is none."""
+    """The path of the local C compiler, None if there is none."""
     return next((found for name in COMPILERS if (found := shutil.which(name)) is not None), None)
 
 
 @functools.cache
 def _launcher() -> Path:
-    """The program that sets limits, built once for this process; raises Unsupported."""
+    """The program that sets the limits, built once per process; raises Unsupported."""
     found = compiler()
     assert found is not None, "asked for only where there is a compiler"
     folder = Path(tempfile.mkdtemp(prefix="tpuc-c-"))
@@ -77,9 +81,9 @@ def confined(
     environment: Mapping[str, str] | None = None,
     streams: tuple[IO[bytes] | int, IO[bytes] | int, IO[bytes] | int] = (DEVNULL, DEVNULL, DEVNULL),
 ) -> Ended:
-    """Run a command in a folder, which it may read, and write to if `writes`.
+    """Run a command in a folder that it may read, and write to if `writes`.
 
-    `streams` are its input, output and errors.
+    `streams` are its standard input, output and error.
     """
     found = compiler()
     assert found is not None, "asked for only where there is a compiler"
@@ -106,7 +110,7 @@ def confined(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End all that a command started."""
+    """Kill the command and all processes it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

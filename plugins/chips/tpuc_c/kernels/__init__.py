@@ -1,4 +1,4 @@
-"""The functions of host C, op by op."""
+"""The C functions of each TPU op."""
 
 from __future__ import annotations
 

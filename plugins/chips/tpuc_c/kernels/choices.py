@@ -1,4 +1,4 @@
-"""Element-wise comparisons, selection, bit operations, and integer arithmetic in floats."""
+"""Elementwise comparison, selection, bitwise logic, and integer arithmetic in floats."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPARISONS: Mapping[str, str] = {
     "Or": "{x} != 0 || {y} != 0",
     "Xor": "({x} != 0) != ({y} != 0)",
 }
-"""Conditions of C by mode of `tpu.Compare`."""
+"""C conditions by mode of `tpu.Compare`."""
 BITS: Mapping[str, str] = {
     "And": "{x} & {y}",
     "Or": "{x} | {y}",
@@ -35,11 +35,11 @@ BITS: Mapping[str, str] = {
     "ShiftLeft": "tpuc_shift_left({x}, {y})",
     "ShiftRight": "tpuc_shift_right({x}, {y})",
 }
-"""Expressions by mode of `tpu.Bitwise`."""
+"""C expressions by mode of `tpu.Bitwise`."""
 
 
 class FloatResult(ElementwiseKernel[Any]):
-    """Base of what gives floats; operands may be any numbers."""
+    """Base of kernels with float results; operands may have any type."""
 
     library = MOVES
 
@@ -60,7 +60,7 @@ class CompareKernel(FloatResult):
 
 @TABLE.runs(tpu.CompareConst)
 class CompareConstKernel(FloatResult):
-    """The same with a number."""
+    """Compares with a constant."""
 
     def expression(self, call: FunctionNode[Any], values: Sequence[str], operands: Operands) -> str:
         pair = [values[0], number(call.op.const_val)]
@@ -70,7 +70,7 @@ class CompareConstKernel(FloatResult):
 
 @TABLE.runs(tpu.Bitwise)
 class BitwiseKernel(FloatResult):
-    """Logic of the bits of whole numbers."""
+    """Bitwise logic of whole numbers."""
 
     def expression(self, call: FunctionNode[Any], values: Sequence[str], operands: Operands) -> str:
         x, y = (f"tpuc_whole({value})" for value in values)
@@ -80,7 +80,7 @@ class BitwiseKernel(FloatResult):
 
 @TABLE.runs(tpu.Remainder)
 class RemainderKernel(FloatResult):
-    """What a division leaves."""
+    """Remainder of a division."""
 
     def expression(self, call: FunctionNode[Any], values: Sequence[str], operands: Operands) -> str:
         return f"{'fmodf' if call.op.fmod else 'tpuc_modulo'}({values[0]}, {values[1]})"
@@ -88,7 +88,7 @@ class RemainderKernel(FloatResult):
 
 @TABLE.runs(tpu.Truncate)
 class TruncateKernel(FloatResult):
-    """Whole numbers of a narrower type."""
+    """Truncates to integers of a narrower type."""
 
     def expression(self, call: FunctionNode[Any], values: Sequence[str], operands: Operands) -> str:
         bits, unsigned = int(call.op.to.lstrip("UINT")), call.op.to.startswith("U")
@@ -97,7 +97,7 @@ class TruncateKernel(FloatResult):
 
 @TABLE.runs(tpu.RowIndex)
 class RowIndexKernel(ElementwiseKernel[tpu.RowIndex]):
-    """Places in memory, in steps of rows."""
+    """Converts indices to row positions times a stride."""
 
     library = MOVES
 
@@ -109,7 +109,7 @@ class RowIndexKernel(ElementwiseKernel[tpu.RowIndex]):
 
 @TABLE.runs(tpu.Where)
 class WhereKernel(ElementwiseKernel[tpu.Where]):
-    """One of two stored values."""
+    """Selects one of two stored values."""
 
     def routine(self, call: FunctionNode[tpu.Where]) -> Routine:
         operands, y, op = Operands(call), call.result, call.op

@@ -1,4 +1,4 @@
-"""Shared code of kernels: type checks, constant operands, and conversion of sums to stored values."""
+"""Code shared by kernels: type checks, constant operands, and conversion of sums to stored values."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ROUNDINGS = {
     "Up": "TPUC_UP",
     "Down": "TPUC_DOWN",
 }
-"""Names of the library by those of attributes."""
+"""Rounding constants of the library, by attribute value."""
 GREATEST_SHIFT = 62
 LEAST_SHIFT = -31
 
 
 def refuse_types(node: Node[Any]) -> str | None:
-    """The refusal of what has no type in C."""
+    """The refusal of types without a C equivalent, None if all are supported."""
     for type in (*node.operand_types, *node.result_types):
         if not is_absent(type) and c_type(type.storage) is None:
             return f"only f32 and integers of 8, 16 and 32 bits, this one has {type.storage}"
@@ -40,35 +40,35 @@ def refuse_types(node: Node[Any]) -> str | None:
 
 
 def is_byte(type: TensorType) -> bool:
-    """Are integers of 8 bits stored?"""
+    """True for stored 8-bit integers."""
     return is_integer(type) and type.storage.bits == 8
 
 
 def is_unsigned(type: TensorType) -> bool:
-    """Are the stored bytes without sign?"""
+    """True for stored unsigned bytes."""
     return c_type(type.storage) == "uint8_t"
 
 
 @dataclass
 class Operands:
-    """The names of a call's operands in C; constants are collected as they are asked for."""
+    """The C names of a call's operands; constants are collected when they are requested."""
 
     call: FunctionNode[Any]
     constants: list[Array] = field(default_factory=list[Array])
 
     def name(self, index: int) -> str:
-        """The pointer to an operand, which may be a constant."""
+        """The pointer name of an operand, which may be a constant."""
         array = self.call.array(index)
         return f"x{index}" if array is None else self.add(array)
 
     def add(self, array: Array) -> str:
-        """The pointer to one more constant."""
+        """Add a constant; return its pointer name."""
         self.constants.append(array)
         return f"k{len(self.constants) - 1}"
 
 
 def refuse_shifts(shifts: Sequence[int]) -> str | None:
-    """The refusal of shifts beyond 64-bit arithmetic."""
+    """The refusal of shifts beyond 64-bit arithmetic, None if supported."""
     for shift in shifts:
         if not LEAST_SHIFT <= shift <= GREATEST_SHIFT:
             return f"shifts from {LEAST_SHIFT} to {GREATEST_SHIFT}, this one is {shift}"
@@ -78,7 +78,7 @@ def refuse_shifts(shifts: Sequence[int]) -> str | None:
 def refuse_requantisation(
     multipliers: Sequence[int], shifts: Sequence[int], mode: str, scales: Sequence[float], result: TensorType
 ) -> str | None:
-    """The refusal of sums that cannot become the result."""
+    """The refusal of unsupported requantization parameters, None if supported."""
     if mode in ("QDM", "TFLite") and any(not -31 <= shift <= 31 for shift in shifts):
         return "shifts from -31 to 31 where products are doubled"
     if any(abs(multiplier) >= 1 << 31 for multiplier in multipliers):
@@ -92,7 +92,7 @@ def refuse_requantisation(
 
 @dataclass(frozen=True)
 class Requantisation:
-    """How int32 sums become stored values: `bias` and the factors have an entry per channel."""
+    """Conversion of int32 sums to stored values; `bias` and the factors have one entry per channel."""
 
     bias: Array
     multipliers: Sequence[int]
@@ -106,7 +106,7 @@ class Requantisation:
     offset: float = 0.0
 
     def kind(self) -> str:
-        """Its name in the library."""
+        """The library's name for it."""
         if self.scales:
             return "TPUC_SCALE_TO_EVEN" if self.rounding == "HalfToEven" else "TPUC_SCALE_ANY"
         if not self.shifts:
@@ -116,7 +116,7 @@ class Requantisation:
         return "TPUC_SHIFT_HALF_UP" if self.rounding == "HalfUp" and min(self.shifts) > 0 else "TPUC_SHIFT_ANY"
 
     def text(self, operands: Operands) -> str:
-        """The declaration of `out`."""
+        """The C declaration of `out`."""
         count = self.bias.size
         values: dict[str, object] = {
             "kind": self.kind(),
@@ -136,7 +136,7 @@ class Requantisation:
 
 
 def has_computed_bias(call: FunctionNode[Any], count: int | None = None) -> bool:
-    """Is the third operand there and no constant? `count`: of the values that it must have; raises Unsupported."""
+    """True when the third operand is present and computed. Raises Unsupported unless it has `count` values."""
     if len(call.operands) < 3 or call.operands[2] is None or call.array(2) is not None:
         return False
     if count is not None and call.operand(2).type.size != count:
@@ -145,23 +145,23 @@ def has_computed_bias(call: FunctionNode[Any], count: int | None = None) -> bool
 
 
 def check_constant_bias(call: FunctionNode[Any]) -> None:
-    """Raise Unsupported for a bias of integers that is computed."""
+    """Raise Unsupported for a computed integer bias."""
     if has_computed_bias(call):
         raise Unsupported(f"node '{call.node.name}': {call.op.name} on c: only constant biases of integers")
 
 
 def _spread(values: Sequence[float], count: int, dtype: type[np.generic]) -> Array:
-    """One value per channel."""
+    """Broadcast to one value per channel."""
     return np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype), (count,)))
 
 
 def relu_bounds(do_relu: bool, limit: float) -> tuple[str, str]:
-    """The bounds of a float result."""
+    """The bounds of a float result, as C literals."""
     if not do_relu:
         return "-INFINITY", "INFINITY"
     return "0.0f", number(limit) if limit > 0 else "INFINITY"
 
 
 def point(type: TensorType) -> int:
-    """The zero point of integers, 0 of floats."""
+    """The zero point of integers, 0 for floats."""
     return zero_point(type)

@@ -1,4 +1,4 @@
-"""Element-wise casts, sums, products, tables, and functions, as loops generated per node."""
+"""Elementwise casts, sums, products, tables and functions, as loops generated per node."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ MATH = ("tpuc_math.h",)
 
 
 class ElementwiseKernel(FunctionKernel[OpT]):
-    """Base: one expression of the operands at each place. Operands repeat where their extents are 1."""
+    """Base of elementwise kernels: one C expression per element. Operands broadcast along extents of 1."""
 
     library: ClassVar[Sequence[str]] = MATH
-    """What expressions call."""
+    """Library headers that the expressions use."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
         return refuse_types(node)
 
     def count(self, call: FunctionNode[OpT]) -> int:
-        """How many operands have an element for each place."""
+        """Number of operands with an element for each result element."""
         return len(call.operands)
 
     def expression(self, call: FunctionNode[OpT], values: Sequence[str], operands: Operands) -> str:
-        """The stored result of the stored values at one place."""
+        """The C expression of the stored result for one element."""
         raise NotImplementedError
 
     def routine(self, call: FunctionNode[OpT]) -> Routine:
@@ -52,7 +52,7 @@ class ElementwiseKernel(FunctionKernel[OpT]):
 
 
 def activated(value: str, op: ReluFields) -> str:
-    """A float through the relu of its op."""
+    """Apply the op's relu to a float expression."""
     if not op.do_relu:
         return value
     low, high = relu_bounds(True, op.relu_limit)
@@ -60,25 +60,25 @@ def activated(value: str, op: ReluFields) -> str:
 
 
 def clamped(value: str, type: TensorType, do_relu: bool, limit: float) -> str:
-    """A whole number within the bounds of its type and its relu."""
+    """Clamp an integer expression to the bounds of its type and relu."""
     low, high = integer_bounds(type, do_relu, limit)
     return f"tpuc_clamp({value}, {integer(low)}, {integer(high)})"
 
 
 def centred(value: str, type: TensorType) -> str:
-    """A stored integer without its zero point."""
+    """A stored integer expression minus its zero point."""
     zero = point(type)
     return f"({value} - {integer(zero)})" if zero else value
 
 
 def shifted(value: str, shift: int, rounding: str) -> str:
-    """A 64-bit number divided by a power of two."""
+    """A 64-bit integer expression divided by a power of two, with rounding."""
     return f"tpuc_shift({value}, {shift}, {ROUNDINGS[rounding]})"
 
 
 @TABLE.runs(tpu.Cast)
 class CastKernel(ElementwiseKernel[tpu.Cast]):
-    """Between integers and f32."""
+    """Casts between integers and f32."""
 
     def refuse(self, node: Node[tpu.Cast]) -> str | None:
         if node.op.in_half:
@@ -123,7 +123,7 @@ class SumKernel(ElementwiseKernel[OpT]):
         return refuse_types(node) or refuse_shifts(node.op.rshifts)
 
     def signs(self, op: Any, count: int) -> Sequence[int]:
-        """Of each operand."""
+        """The sign of each operand."""
         raise NotImplementedError
 
     def expression(self, call: FunctionNode[Any], values: Sequence[str], operands: Operands) -> str:
@@ -159,7 +159,7 @@ class SumKernel(ElementwiseKernel[OpT]):
 
 @TABLE.runs(tpu.Add)
 class AddKernel(SumKernel[tpu.Add]):
-    """The sum of all operands."""
+    """Sum of all operands."""
 
     def signs(self, op: Any, count: int) -> Sequence[int]:
         return (1,) * count
@@ -167,7 +167,7 @@ class AddKernel(SumKernel[tpu.Add]):
 
 @TABLE.runs(tpu.Sub)
 class SubKernel(SumKernel[tpu.Sub]):
-    """The difference of two operands."""
+    """Difference of two operands."""
 
     def signs(self, op: Any, count: int) -> Sequence[int]:
         return (-1, 1) if op.is_reverse else (1, -1)
@@ -175,7 +175,7 @@ class SubKernel(SumKernel[tpu.Sub]):
 
 @TABLE.runs(tpu.Mul)
 class MulKernel(ElementwiseKernel[tpu.Mul]):
-    """The product of all operands."""
+    """Product of all operands."""
 
     def refuse(self, node: Node[tpu.Mul]) -> str | None:
         op = node.op
@@ -198,7 +198,7 @@ class MulKernel(ElementwiseKernel[tpu.Mul]):
 
 @TABLE.runs(tpu.MulShift)
 class MulShiftKernel(ElementwiseKernel[tpu.MulShift]):
-    """Stored integers in another scale."""
+    """Rescales stored integers."""
 
     def refuse(self, node: Node[tpu.MulShift]) -> str | None:
         if not is_byte(node.operand_types[0]):
@@ -213,7 +213,7 @@ class MulShiftKernel(ElementwiseKernel[tpu.MulShift]):
 
 
 class FloatKernel(ElementwiseKernel[OpT]):
-    """Base of what is only computed with floats."""
+    """Base of kernels that compute only in floats."""
 
     def refuse(self, node: Node[OpT]) -> str | None:
         if is_integer(node.result_type):
@@ -223,7 +223,7 @@ class FloatKernel(ElementwiseKernel[OpT]):
 
 @TABLE.runs(tpu.MulConst)
 class MulConstKernel(FloatKernel[tpu.MulConst]):
-    """A product with a number."""
+    """Multiplies by a constant."""
 
     def expression(self, call: FunctionNode[tpu.MulConst], values: Sequence[str], operands: Operands) -> str:
         return activated(f"{values[0]} * {number(call.op.const_val)}", call.op)
@@ -231,7 +231,7 @@ class MulConstKernel(FloatKernel[tpu.MulConst]):
 
 @TABLE.runs(tpu.AddConst)
 class AddConstKernel(ElementwiseKernel[tpu.AddConst]):
-    """A sum with a number, a whole one in the scale of the product of integers."""
+    """Adds a constant; for integers, in the scale of the product."""
 
     def refuse(self, node: Node[tpu.AddConst]) -> str | None:
         if is_integer(node.result_type) and not is_byte(node.operand_types[0]):
@@ -250,7 +250,7 @@ class AddConstKernel(ElementwiseKernel[tpu.AddConst]):
 
 @TABLE.runs(tpu.Div)
 class DivKernel(FloatKernel[tpu.Div]):
-    """A quotient."""
+    """Quotient of two operands."""
 
     def expression(self, call: FunctionNode[tpu.Div], values: Sequence[str], operands: Operands) -> str:
         x, y = reversed(values) if call.op.is_reverse else values
@@ -259,7 +259,7 @@ class DivKernel(FloatKernel[tpu.Div]):
 
 @TABLE.runs(tpu.Relu)
 class ReluKernel(ElementwiseKernel[tpu.Relu]):
-    """No value below zero, none above the limit."""
+    """Clamps to 0 and the limit."""
 
     def expression(self, call: FunctionNode[tpu.Relu], values: Sequence[str], operands: Operands) -> str:
         result, limit = call.node.result_type, call.op.relu_limit
@@ -271,7 +271,7 @@ class ReluKernel(ElementwiseKernel[tpu.Relu]):
 
 @TABLE.runs(tpu.Clip)
 class ClipKernel(ElementwiseKernel[tpu.Clip]):
-    """Values within bounds."""
+    """Clamps to two bounds."""
 
     def expression(self, call: FunctionNode[tpu.Clip], values: Sequence[str], operands: Operands) -> str:
         result = call.node.result_type
@@ -283,7 +283,7 @@ class ClipKernel(ElementwiseKernel[tpu.Clip]):
 
 @TABLE.runs(tpu.Max, tpu.Min)
 class ExtremeKernel(ElementwiseKernel[Any]):
-    """The largest or the smallest of all operands."""
+    """Maximum or minimum of all operands."""
 
     def expression(self, call: FunctionNode[Any], values: Sequence[str], operands: Operands) -> str:
         sign = ">" if isinstance(call.op, tpu.Max) else "<"
@@ -295,7 +295,7 @@ class ExtremeKernel(ElementwiseKernel[Any]):
 
 @TABLE.runs(tpu.Lut)
 class LutKernel(ElementwiseKernel[tpu.Lut]):
-    """A table of 256 entries, or one for each channel."""
+    """Table lookup with 256 entries, or with a table for each channel."""
 
     def count(self, call: FunctionNode[tpu.Lut]) -> int:
         return 1
@@ -349,12 +349,12 @@ FUNCTIONS = {
     "TANH": "tanhf({x})",
     "TGELU": "0.5f * {x} * (1.0f + tanhf(0.7978845608f * ({x} + 0.044715f * {x} * {x} * {x})))",
 }
-"""Expressions by mode of `tpu.Active`."""
+"""C expressions by mode of `tpu.Active`."""
 
 
 @TABLE.runs(tpu.Active)
 class ActiveKernel(FloatKernel[tpu.Active]):
-    """A function of floats."""
+    """Activation functions of floats."""
 
     def refuse(self, node: Node[tpu.Active]) -> str | None:
         if node.op.mode not in (*FUNCTIONS, "ELU", "HSIGMOID"):
@@ -376,7 +376,7 @@ class ActiveKernel(FloatKernel[tpu.Active]):
 
 @TABLE.runs(tpu.LeakyRelu)
 class LeakyReluKernel(ElementwiseKernel[tpu.LeakyRelu]):
-    """One slope below zero."""
+    """Leaky relu with one slope below zero."""
 
     def refuse(self, node: Node[tpu.LeakyRelu]) -> str | None:
         op = node.op
@@ -397,7 +397,7 @@ class LeakyReluKernel(ElementwiseKernel[tpu.LeakyRelu]):
 
 @TABLE.runs(tpu.PReluOp)
 class PReluKernel(ElementwiseKernel[tpu.PReluOp]):
-    """A slope below zero for each channel."""
+    """PRelu with a slope for each channel."""
 
     def refuse(self, node: Node[tpu.PReluOp]) -> str | None:
         op = node.op
@@ -421,7 +421,7 @@ class PReluKernel(ElementwiseKernel[tpu.PReluOp]):
 
 @TABLE.runs(tpu.Scale)
 class ScaleKernel(ElementwiseKernel[tpu.Scale]):
-    """A factor and a summand for each channel."""
+    """Multiplies by a factor and adds a bias, per channel."""
 
     def count(self, call: FunctionNode[tpu.Scale]) -> int:
         return 1

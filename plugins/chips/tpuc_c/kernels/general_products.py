@@ -29,7 +29,7 @@ Dims = tuple[int, ...]
 
 
 def _matrices(view: TensorView, transposed: bool) -> tuple[Dims, Dims]:
-    """Extents and distances with two dimensions at least, the last two as they are multiplied."""
+    """Extents and strides with at least two dimensions, the last two in multiplication order."""
     dims, steps = (view.dims, view.strides) if len(view.dims) > 1 else ((1, *view.dims), (0, *view.strides))
     if not transposed:
         return dims, steps
@@ -37,7 +37,7 @@ def _matrices(view: TensorView, transposed: bool) -> tuple[Dims, Dims]:
 
 
 def _result(call: FunctionNode[tpu.MatMul], shape: Dims) -> Dims:
-    """Where the elements of the product lie in the result; raises Unsupported for an order that has no distances."""
+    """Strides of the product's elements in the result; raises Unsupported for an order without strides."""
     y, turned = call.result, call.op.output_transpose
     dims = (*shape[:-2], shape[-1], shape[-2]) if turned else shape
     if len(call.operand(0).dims) == 1 and y.dims == (*dims[:-2], dims[-1]):
@@ -52,7 +52,7 @@ def _result(call: FunctionNode[tpu.MatMul], shape: Dims) -> Dims:
 
 
 def general_product(call: FunctionNode[tpu.MatMul]) -> Routine:
-    """Row by row: both operands lie in memory in any order, and batches repeat."""
+    """Matrix product row by row: operands may have any strides, and batches broadcast."""
     operands, op, type, result = Operands(call), call.op, call.node.operand_types[0], call.node.result_type
     names = operands.name(0), operands.name(1)
     (left, left_steps), (right, right_steps) = (
@@ -105,7 +105,7 @@ def general_product(call: FunctionNode[tpu.MatMul]) -> Routine:
 
 @TABLE.runs(tpu.Deconv)
 class DeconvKernel(FunctionKernel[tpu.Deconv]):
-    """Every place of the result asks which elements reach it."""
+    """Transposed convolution that gathers, for each result element, the operand elements that contribute to it."""
 
     def refuse(self, node: Node[tpu.Deconv]) -> str | None:
         op, (x, filters, *_), result = node.op, node.operand_types, node.result_type
@@ -151,7 +151,7 @@ class DeconvKernel(FunctionKernel[tpu.Deconv]):
 
 
 def _members(call: FunctionNode[tpu.Deconv]) -> tuple[dict[str, int], Dims, Dims]:
-    """Of the library's struct; extents and distances of the result."""
+    """Members of the library's struct, and extents and strides of the result."""
     op, x, y = call.op, call.operand(0), call.result
     dims, steps, out, places = x.dims, x.strides, y.dims, y.strides
     if len(dims) == 3:  # one row

@@ -1,4 +1,4 @@
-"""Ops that only move elements: permutations, reshapes, slices, repetitions."""
+"""Ops that only move elements: permutations, reshapes, slices, repetition, padding."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class MoveFunction(FunctionKernel[OpT]):
 
 
 def copied(dims: Sequence[int], target: Sequence[int], source: Sequence[int], start: int = 0, name: str = "x0") -> str:
-    """A loop that copies; `start` is where the source begins, in elements."""
+    """A copy loop; `start` is the first source element."""
     return loops(dims, [target, source], lambda at: f"y0[{at[0]}] = {name}[{at[1]}{f' + {start}' if start else ''}];")
 
 
 @TABLE.runs(tpu.Permute)
 class PermuteKernel(MoveFunction[tpu.Permute]):
-    """Dimensions in another order: nothing moves where the elements lie so already."""
+    """Permutes dimensions; an alias where the memory order already matches."""
 
     def is_alias(self, call: FunctionNode[tpu.Permute]) -> bool:
         turned = self._strides(call)
@@ -48,7 +48,7 @@ class PermuteKernel(MoveFunction[tpu.Permute]):
 
 @TABLE.runs(tpu.Reshape)
 class ReshapeKernel(MoveFunction[tpu.Reshape]):
-    """Another shape: nothing moves where the order in memory is the same."""
+    """Changes the shape; an alias where the memory order is the same."""
 
     def is_alias(self, call: FunctionNode[tpu.Reshape]) -> bool:
         x, y = call.operand(0), call.result
@@ -73,7 +73,7 @@ def _is_dense(view: TensorView) -> bool:
 
 
 def _divided(place: str, view: TensorView) -> str:
-    """Where the element at a place in the order of the tensor lies."""
+    """The offset of an element given by its row-major index."""
     rows = row_strides(view.dims)
     parts = [
         f"{place} / {row} % {extent} * {step}"
@@ -85,7 +85,7 @@ def _divided(place: str, view: TensorView) -> str:
 
 @TABLE.runs(tpu.Slice)
 class SliceKernel(MoveFunction[tpu.Slice]):
-    """A regular part."""
+    """Copies a strided part."""
 
     def routine(self, call: FunctionNode[tpu.Slice]) -> Routine:
         x, y, op = call.operand(0), call.result, call.op
@@ -100,7 +100,7 @@ class SliceKernel(MoveFunction[tpu.Slice]):
 
 @TABLE.runs(tpu.Concat)
 class ConcatKernel(FunctionKernel[tpu.Concat]):
-    """Tensors behind each other, each in the result's scale."""
+    """Concatenates tensors, each rescaled to the result."""
 
     def refuse(self, node: Node[tpu.Concat]) -> str | None:
         if is_integer(node.result_type) and not all(map(is_byte, node.operand_types)):
@@ -135,7 +135,7 @@ class ConcatKernel(FunctionKernel[tpu.Concat]):
 
 @TABLE.runs(tpu.Upsample)
 class UpsampleKernel(MoveFunction[tpu.Upsample]):
-    """Every row and column several times."""
+    """Repeats every row and column."""
 
     def routine(self, call: FunctionNode[tpu.Upsample]) -> Routine:
         x, y, op = call.operand(0), call.result, call.op
@@ -159,7 +159,7 @@ class UpsampleKernel(MoveFunction[tpu.Upsample]):
 
 @TABLE.runs(tpu.Pad)
 class PadKernel(MoveFunction[tpu.Pad]):
-    """A value around the elements."""
+    """Pads with a value, or by repeating or mirroring the operand."""
 
     def refuse(self, node: Node[tpu.Pad]) -> str | None:
         if node.op.mode != "constant" and min(node.operand_types[0].dims) < 1:
@@ -179,7 +179,7 @@ class PadKernel(MoveFunction[tpu.Pad]):
         return Routine(filled + inner, library=MATH)
 
     def _cut(self, call: FunctionNode[tpu.Pad]) -> Routine:
-        """Some borders are added, others cut off."""
+        """Pad some borders and crop others."""
         x, y, op = call.operand(0), call.result, call.op
         value = integer(int(op.val)) if is_integer(y.type) else number(op.val)
         filled = loops(y.dims, [y.strides], lambda at: f"y0[{at[0]}] = {value};")
@@ -194,7 +194,7 @@ class PadKernel(MoveFunction[tpu.Pad]):
         return Routine(filled + (inner if min(kept) > 0 else ""), library=MATH)
 
     def _continued(self, call: FunctionNode[tpu.Pad]) -> Routine:
-        """Borders repeat or mirror what is inside, by an index of its own along every dimension."""
+        """Repeat or mirror the operand at its borders, with a separate index for each dimension."""
         x, y, op = call.operand(0), call.result, call.op
         function, rank = "tpuc_mirrored" if op.mode == "reflect" else "tpuc_nearest", len(x.dims)
         heads, source = "", list[str]()

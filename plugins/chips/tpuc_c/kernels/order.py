@@ -1,4 +1,4 @@
-"""Ops that depend on element order along a dimension: ArgMax, sorting, cumulative sums, row gathers."""
+"""Ops that depend on element order along a dimension: ArgMax, ranking, cumulative sums, row gather and scatter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tpuc_c.text import broadcast_strides, c_type, loops
 
 
 def apart(view: TensorView, axis: int) -> tuple[list[int], list[int]]:
-    """Extents and distances of all dimensions but one."""
+    """Extents and strides of all dimensions except one."""
     kept = [index for index in range(len(view.dims)) if index != axis]
     return [view.dims[index] for index in kept], [view.strides[index] for index in kept]
 
 
 @TABLE.runs(tpu.Arg)
 class ArgKernel(MoveFunction[tpu.Arg]):
-    """Where the extreme element is."""
+    """Index of the extreme element."""
 
     def routine(self, call: FunctionNode[tpu.Arg]) -> Routine:
         operands, x, y, op = Operands(call), call.operand(0), call.result, call.op
@@ -45,7 +45,7 @@ class ArgKernel(MoveFunction[tpu.Arg]):
 
 @TABLE.runs(tpu.Rank)
 class RankKernel(MoveFunction[tpu.Rank]):
-    """Rows are sorted, and every element is told its place."""
+    """Sorts each row, and stores the rank of each element."""
 
     def routine(self, call: FunctionNode[tpu.Rank]) -> Routine:
         operands, x, y = Operands(call), call.operand(0), call.result
@@ -67,7 +67,7 @@ class RankKernel(MoveFunction[tpu.Rank]):
 
 @TABLE.runs(tpu.Scan)
 class ScanKernel(MoveFunction[tpu.Scan]):
-    """Running sums and products."""
+    """Cumulative sums and products."""
 
     def refuse(self, node: Node[tpu.Scan]) -> str | None:
         if not node.result_type.storage.is_float:
@@ -98,7 +98,7 @@ class ScanKernel(MoveFunction[tpu.Scan]):
 
 @TABLE.runs(tpu.GatherRows)
 class GatherRowsKernel(MoveFunction[tpu.GatherRows]):
-    """Rows by index, zeros where there is none."""
+    """Gathers rows by index, with zeros for rows out of range."""
 
     def routine(self, call: FunctionNode[tpu.GatherRows]) -> Routine:
         operands, y = Operands(call), call.result
@@ -118,7 +118,7 @@ class GatherRowsKernel(MoveFunction[tpu.GatherRows]):
 
 @TABLE.runs(tpu.ScatterRows)
 class ScatterRowsKernel(FunctionKernel[tpu.ScatterRows]):
-    """Rows are replaced in the order of the updates."""
+    """Replaces rows in the order of the updates."""
 
     def refuse(self, node: Node[tpu.ScatterRows]) -> str | None:
         return refuse_types(node)

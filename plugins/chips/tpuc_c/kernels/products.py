@@ -1,4 +1,4 @@
-"""Convolutions and matrix products with constant filters: a library function each for bytes and floats."""
+"""Convolutions and matrix products with constant filters, by one library function for bytes and one for floats."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ from tpuc_c.text import fields, row_strides
 
 PANEL_SHARE = 16
 PANEL_BYTES = 1024
-"""Windows gathered at once take a sixteenth of the operator's input and output, or these bytes if that is more."""
+"""Windows gathered at a time take 1/`PANEL_SHARE` of the operator's input and output, or this many bytes if that
+is more.
+"""
 MOST_PIXELS = 16
-"""The library's `TPUC_PIXELS`: filters are widened once for as many windows."""
+"""The library's `TPUC_PIXELS`: the number of windows for which filters are widened once."""
 LIBRARY = ("tpuc_products.h", "tpuc_x86.h")
 FILTERS, FLOAT_FILTERS, PIXELS, FLOAT_PIXELS, DEPTH = 4, 8, 2, 4, 8
-"""What the library's inner products take at once: filters, windows, and elements of a filter."""
+"""Block sizes of the library's inner products: filters, windows, and elements of a filter."""
 WIDENED = 128
-"""Elements of a filter that the library widens to 16 bits at once (`TPUC_DEPTH`)."""
+"""Filter elements that the library widens to 16 bits at a time (`TPUC_DEPTH`)."""
 
 
 @dataclass(frozen=True)
 class Product:
-    """Windows over images as the library sees them; a matrix product is one with windows of one pixel."""
+    """Windows over images as the library sees them; a matrix product has windows of one pixel."""
 
     source: Mapping[str, int]
     target: Mapping[str, int]
@@ -56,26 +58,26 @@ class Product:
 
     @property
     def depth(self) -> int:
-        """Elements of a filter."""
+        """Elements per filter."""
         return self.source["in_c"] // self.groups * math.prod(self.kernel)
 
     @property
     def filters(self) -> int:
-        """Filters of a group."""
+        """Filters per group."""
         return self.target["out_c"] // self.groups
 
     @property
     def is_depthwise(self) -> bool:
-        """Has every channel a filter of its own?"""
+        """True when each channel has its own filter."""
         return self.groups > 1 and self.source["in_c"] == self.target["out_c"] == self.groups
 
     @property
     def is_applied_in_place(self) -> bool:
-        """Are the channels' own filters applied to rows of channels as they lie?"""
+        """True for depthwise filters on channels-last rows, which are applied without gathering windows."""
         return self.is_depthwise and self.source["x_c"] == 1
 
     def pixels(self, depth: int, item_bytes: int, several: int) -> int:
-        """Windows to gather at once, for rows of `depth` elements."""
+        """Number of windows to gather at a time, for rows of `depth` elements."""
         area = self.target["out_h"] * self.target["out_w"]
         values = self.source["in_h"] * self.source["in_w"] * self.source["in_c"] + area * self.target["out_c"]
         panel = max(values * item_bytes // 2 // PANEL_SHARE, PANEL_BYTES)
@@ -83,14 +85,14 @@ class Product:
         return max(min(room, MOST_PIXELS, area), 1)
 
     def members(self) -> dict[str, object]:
-        """Of the library's struct."""
+        """Members of the library's struct."""
         pairs = {"kernel": self.kernel, "stride": self.strides, "pad": self.pads, "dilation": self.dilations}
         both = {f"{name}_{axis}": pair[index] for name, pair in pairs.items() for index, axis in enumerate("hw")}
         return {**self.source, **self.target, **both, "groups": self.groups}
 
 
 def product_of(call: FunctionNode[tpu.Conv2D]) -> Product:
-    """The product that a convolution is."""
+    """The product for a convolution."""
     op, x, y = call.op, call.operand(0), call.result
     window = op.window()
     dims, strides = x.dims, x.strides
@@ -122,7 +124,7 @@ def _target(dims: tuple[int, ...], strides: tuple[int, ...]) -> dict[str, int]:
 
 
 def padded_filters(filters: Array, groups: int, several: int, depth: int) -> Array:
-    """`[oc, k]` as `[group, filters rounded up, depth]`, zeros behind."""
+    """Pad filters `[oc, k]` with zeros to `[group, filters rounded up, depth]`."""
     count = filters.shape[0] // groups
     result = np.zeros((groups, -(-count // several) * several, depth), filters.dtype)
     result[:, :count, : filters.shape[1]] = filters.reshape(groups, count, -1)
@@ -130,14 +132,16 @@ def padded_filters(filters: Array, groups: int, several: int, depth: int) -> Arr
 
 
 def interleaved(filters: Array) -> Array:
-    """`[group, filters, depth]` as `[group, filters / 4, depth / 8, 4 filters, 8]`: what one instruction multiplies."""
+    """Reorder `[group, filters, depth]` to `[group, filters / 4, depth / 8, 4 filters, 8]`, the block that one
+    instruction multiplies.
+    """
     groups, count, depth = filters.shape
     blocks = filters.reshape(groups, count // FILTERS, FILTERS, depth // DEPTH, DEPTH)
     return np.ascontiguousarray(blocks.swapaxes(2, 3))
 
 
 def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool, sums: Requantisation) -> Routine:
-    """`filters: [oc, k]` in the order row, column, channel."""
+    """The routine of an integer product; `filters: [oc, k]` are in the order row, column, channel."""
     operands = Operands(_NO_CALL)
     members = product.members() | {
         "fill": fill,
@@ -171,11 +175,13 @@ def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool,
 
 
 _NO_CALL: FunctionNode[Any] = FunctionNode(Node(tpu.Relu(), (), ()), (), (), ())
-"""For constants alone."""
+"""Placeholder call for collecting constants only."""
 
 
 def float_routine(product: Product, filters: Array, bias: Array | None, do_relu: bool, limit: float) -> Routine:
-    """`filters: [oc, k]` in the order row, column, channel; `bias` is None where it is computed."""
+    """The routine of a float product; `filters: [oc, k]` are in the order row, column, channel; `bias` is None where it
+    is computed.
+    """
     low, high = relu_bounds(do_relu, limit)
     members = product.members() | {"low": low, "high": high}
     filters = filters.astype(np.float32)
@@ -197,7 +203,7 @@ def float_routine(product: Product, filters: Array, bias: Array | None, do_relu:
 
 @TABLE.runs(tpu.Conv2D)
 class ConvKernel(FunctionKernel[tpu.Conv2D]):
-    """Windows become rows, and rows are multiplied with filters; a filter per channel is applied in place."""
+    """Gathers windows into rows and multiplies them by filters (im2col); depthwise filters are applied in place."""
 
     def refuse(self, node: Node[tpu.Conv2D]) -> str | None:
         op, (x, filters, *rest), result = node.op, node.operand_types, node.result_type
@@ -231,7 +237,7 @@ class ConvKernel(FunctionKernel[tpu.Conv2D]):
 
 
 def check_span(call: FunctionNode[Any], product: Product, filters: Array) -> None:
-    """Raise where filters do not fit 8 bits about an offset; those of one channel each are held with 16."""
+    """Raise Unsupported for filters whose range exceeds 8 bits. Depthwise filters applied in place have 16 bits."""
     span = int(filters.max(initial=0)) - int(filters.min(initial=0))
     if span > 255 and not product.is_applied_in_place:
         raise Unsupported(
@@ -241,12 +247,12 @@ def check_span(call: FunctionNode[Any], product: Product, filters: Array) -> Non
 
 
 def _magnitude(type: TensorType) -> int:
-    """Of the largest byte."""
+    """Largest magnitude of a byte."""
     return 255 if is_unsigned(type) else 128
 
 
 def _images(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Rows of any dimensions as batch, channel, row and column: the last one holds the channels."""
+    """View rows of any rank as batch, channel, row and column; the last dimension holds the channels."""
     if len(dims) > 4:
         dims, strides = (math.prod(dims[:-3]), *dims[-3:]), strides[-4:]
     missing = 4 - len(dims)
@@ -257,8 +263,8 @@ def _images(dims: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int,
 
 @TABLE.runs(tpu.MatMul)
 class MatMulKernel(FunctionKernel[tpu.MatMul]):
-    """Rows are multiplied with the columns of a constant matrix, as windows of one pixel are with filters. Other
-    products go row by row.
+    """Multiplies rows by the columns of a constant matrix, like windows of one pixel by filters. Other products are
+    computed row by row.
     """
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:

@@ -1,4 +1,4 @@
-"""Recurrent layers, step by step."""
+"""Recurrent layers, one step at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_c.text import fields
 
 @TABLE.runs(tpu.RecurrentSteps)
 class RecurrentKernel(FunctionKernel[tpu.RecurrentSteps]):
-    """One function for LSTM, GRU and RNN; columns of the batch one after the other."""
+    """One function for LSTM, GRU and RNN, one batch column at a time."""
 
     def refuse(self, node: Node[tpu.RecurrentSteps]) -> str | None:
         if not node.result_type.storage.is_float:

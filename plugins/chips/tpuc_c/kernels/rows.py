@@ -17,7 +17,7 @@ from tpuc_c.text import c_type, integer, loops, number
 
 @TABLE.runs(tpu.Softmax)
 class SoftmaxKernel(FunctionKernel[tpu.Softmax]):
-    """Exponentials of floats, or by a table of the distances from the largest integer."""
+    """Softmax from exponentials of floats, or from a table of the distances to the largest integer."""
 
     def refuse(self, node: Node[tpu.Softmax]) -> str | None:
         if is_integer(node.operand_types[0]) and not is_byte(node.operand_types[0]):
@@ -76,12 +76,12 @@ FLOAT_MODES = {
     "ReduceL2": "+",
 }
 PARTS = {"ReduceL1": "fabsf({x})", "ReduceL2": "{x} * {x}"}
-"""What is added up, where it is not the elements themselves."""
+"""The summands of a mode, where they are not the elements themselves."""
 
 
 @TABLE.runs(tpu.Reduce)
 class ReduceKernel(FunctionKernel[tpu.Reduce]):
-    """Sums, means and extremes along dimensions."""
+    """Sums, means, products, norms and extremes along dimensions."""
 
     def refuse(self, node: Node[tpu.Reduce]) -> str | None:
         op = node.op

@@ -1,4 +1,4 @@
-"""Sums of products of integers, and of floats: their biases, what they can reach, and what becomes of them."""
+"""Integer and float sums of products: their biases, their range, and their requantization."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tpuc_c.kernels.common import Array, Requantisation, check_constant_bias, po
 
 MOST = (1 << 31) - 1
 Factors = tuple[Sequence[int], Sequence[int], str, Sequence[float], str]
-"""Multipliers, shifts, how they are applied, scales, and how results are rounded."""
+"""Multipliers, shifts, quantization mode, scales, and rounding mode."""
 
 
 def constant_bias(call: FunctionNode[Any], count: int, dtype: type[np.generic]) -> Array:
-    """The bias of each channel, zeros where there is none; raises Unsupported where channels share some."""
+    """The bias of each channel, zeros where there is none; raises Unsupported for another number of values."""
     array = call.array(2)
     if array is None or not array.size:
         return np.zeros(count, dtype)
@@ -27,7 +27,7 @@ def constant_bias(call: FunctionNode[Any], count: int, dtype: type[np.generic]) 
 
 
 def requantised(call: FunctionNode[Any], factors: Factors, count: int) -> Requantisation:
-    """What becomes of integer sums; raises Unsupported for a bias that is computed."""
+    """The requantization of integer sums; raises Unsupported for a computed bias."""
     check_constant_bias(call)
     op, result = call.op, call.node.result_type
     low, high = integer_bounds(result, op.do_relu, op.relu_limit)
@@ -36,7 +36,9 @@ def requantised(call: FunctionNode[Any], factors: Factors, count: int) -> Requan
 
 
 def greatest_sum(filters: Array | None, bias: Array, magnitude: int = 0) -> int:
-    """What a sum of `[oc, k]` filters, with numbers of that magnitude, and a bias can reach; without filters a bias."""
+    """Upper bound of the magnitude of sums with filters `[oc, k]`, operands of `magnitude`, and a bias; without
+    filters, of the bias.
+    """
     sums = np.abs(bias.astype(np.int64))
     if filters is not None:
         sums = sums + np.abs(filters.astype(np.int64)).sum(axis=1) * magnitude
@@ -44,7 +46,7 @@ def greatest_sum(filters: Array | None, bias: Array, magnitude: int = 0) -> int:
 
 
 def check_reach(call: FunctionNode[Any], reach: int) -> None:
-    """Raise where a sum could leave 32 bits: the op would saturate it, the function does not."""
+    """Raise Unsupported where a sum could exceed 32 bits: the op saturates, but the function does not."""
     if reach > MOST:
         raise Unsupported(
             f"node '{call.node.name}': {call.op.name} on c: its sums may reach {reach}, beyond 32 bits; quantise it "

@@ -25,7 +25,7 @@ LIBRARY = ("tpuc_windows.h",)
 
 @TABLE.runs(tpu.Pool2D)
 class PoolKernel(FunctionKernel[tpu.Pool2D]):
-    """Channels are the innermost loop."""
+    """Pools with channels in the innermost loop."""
 
     def refuse(self, node: Node[tpu.Pool2D]) -> str | None:
         op, x = node.op, node.operand_types[0]

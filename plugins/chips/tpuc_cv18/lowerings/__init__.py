@@ -1,4 +1,4 @@
-"""The lowering tables of the family: TOP op × mode → TPU ops, and how casts are made."""
+"""Lowering tables of the family: map each TOP op and mode to TPU ops, and lower casts."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ _TABLES: Sequence[type[Op]] = (
 
 @TABLE.lowers(Function, "bf16")
 class FunctionBf16(FunctionFloat):
-    """By tables of values and slopes. Both forms of GELU are one."""
+    """Functions from tables of values and slopes. Both variants of GELU use the same table."""
 
     modes = ActiveKernel.kernels
 
@@ -71,7 +71,7 @@ TABLE.lowers(top.LeakyRelu, "bf16")(LeakyReluFloat)
 
 @TABLE.lowers(top.PRelu, "bf16")
 class PReluBf16(Lowering[top.PRelu]):
-    """Slopes are bf16."""
+    """PRelu with bf16 slopes."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return slope_refusal(node)
@@ -84,8 +84,9 @@ class PReluBf16(Lowering[top.PRelu]):
 
 @TABLE.lowers(top.PRelu, "int8")
 class PReluInt8(Lowering[top.PRelu]):
-    """Sx / Sy above 0, and 8-bit slopes times Sx / Sy with a common shift below; Sy is
-    the nearest scale for which a byte says Sx / Sy exactly. Tables where the network itself states the result.
+    """Positive values are rescaled by Sx / Sy, negative ones by 8-bit slopes times Sx / Sy with a common shift. Sy
+    moves to the nearest scale for which an 8-bit multiplier represents Sx / Sy exactly. Prequantized networks use
+    tables.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -115,7 +116,7 @@ class PReluInt8(Lowering[top.PRelu]):
         return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
 
     def _table(self, slopes: Array, node: LoweringNode, build: LoweringBuilder) -> Value:
-        """What the network states of every byte, channel by channel."""
+        """A table for each channel with the result of each byte."""
         value, result = node.operands[0], node.quantised_result_type()
         rows = [table_of(top.LeakyRelu(alpha=float(slope)), value.tensor, result) for slope in slopes.reshape(-1)]
         element = "ui8" if result.storage.is_unsigned else "si8"
@@ -125,7 +126,9 @@ class PReluInt8(Lowering[top.PRelu]):
 
 @TABLE.lowers(top.Relu, "bf16", "int8")
 class ReluAny(Lowering[top.Relu]):
-    """A clamp of stored values; the result keeps the operand's type. A table where the network states another one."""
+    """Clamps stored values; the result keeps the operand's type. Uses a table where a prequantized network specifies
+    another type.
+    """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
         return is_stated(node)

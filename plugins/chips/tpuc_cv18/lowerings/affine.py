@@ -1,4 +1,4 @@
-"""Sums and products of a tensor and constants in a network that is quantised already: a depthwise product with 1."""
+"""Sums and products of a tensor and constants in prequantized networks, as depthwise convolutions with a 1×1 kernel."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tpuc_cv18.lowerings.common import QDM, Array
 from tpuc_cv18.lowerings.qdm import stored_qdm
 
 _MOST_CHANNELS = 4096
-"""Biases are read for every tile of their channels."""
+"""Maximum number of channels; biases are loaded for every tile of their channels."""
 _COARSER = 2.5
-"""Steps of values that lose their zero point are up to so many times as large."""
+"""Steps of values that lose their zero point grow by up to this factor."""
 _FURTHEST = 512
-"""Steps of the result; what a summand brings beyond these saturates."""
+"""Range of the result in steps; summands beyond it saturate."""
 _MOST_BIAS = 1 << 30
 
 
 @dataclass(frozen=True)
 class _Affine:
-    """Operand `place` times `factor` plus `summand`, constants as they broadcast."""
+    """Operand `place` times `factor` plus `summand`; the constants broadcast."""
 
     place: int
     factor: Array
@@ -34,8 +34,8 @@ class _Affine:
 
 
 def is_affine(node: LoweringNode[Any]) -> bool:
-    """Is it a tensor times and plus constants within it, whose result has a stated scale, or lost it and the tensor has
-    not?
+    """True for a tensor times and plus constants that broadcast to it, where the network is prequantized, or the result
+    has lost its scale and the tensor still has a zero point.
     """
     affine = _affine(node)
     if affine is None:
@@ -52,8 +52,8 @@ def is_affine(node: LoweringNode[Any]) -> bool:
 
 
 def affine_product(node: LoweringNode[Any], build: LoweringBuilder) -> Value:
-    """A depthwise convolution: the dimensions that the constants extend over are channels with multipliers and biases
-    of their own.
+    """Lower to a depthwise convolution: the dimensions that the constants span become channels with their own
+    multipliers and biases.
     """
     op, affine = node.op, _affine(node)
     assert affine is not None
@@ -96,8 +96,8 @@ def affine_product(node: LoweringNode[Any], build: LoweringBuilder) -> Value:
 
 
 def reaches(node: LoweringNode[Any], type_: TensorType, factor: float) -> bool:
-    """Is a step of the operand times a factor, also where it loses its stated integers later, one that a filter of a
-    byte has room for in the result's?
+    """True when an 8-bit filter can represent the operand's step times a factor in steps of the result, including when
+    the operand later loses its prequantized type.
     """
     wanted = node.quantised_result_type().uniform.scale
     if type_.is_quantised:
@@ -144,7 +144,9 @@ def _scale(node: LoweringNode[top.Scale]) -> _Affine | None:
 
 
 def _over(array: Array, dims: tuple[int, ...], whole: tuple[int, ...]) -> Array:
-    """A constant for every channel, where those of `dims` that are more than 1 lie between the first and the last."""
+    """Expand a constant to one value per channel; channels are the dimensions from the first to the last extent above 1
+    in `dims`.
+    """
     own = np.broadcast_to(array, dims)
     own = own.reshape(*(1,) * (len(whole) - own.ndim), *own.shape)
     first, last = _extent(own.shape)
@@ -152,12 +154,12 @@ def _over(array: Array, dims: tuple[int, ...], whole: tuple[int, ...]) -> Array:
 
 
 def _extent(dims: tuple[int, ...]) -> tuple[int, int]:
-    """From where to where dimensions are more than 1."""
+    """The range of dimensions from the first to the last extent above 1."""
     places = [index for index, size in enumerate(dims) if size > 1]
     return (places[0], places[-1] + 1) if places else (0, 0)
 
 
 def _split(own: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int, int]:
-    """The numbers of elements before, within and behind the dimensions that constants of a shape extend over."""
+    """Number of elements before, within and after the dimensions that constants of shape `own` span."""
     first, last = _extent((*(1,) * (len(dims) - len(own)), *own))
     return math.prod(dims[:first]), math.prod(dims[first:last]), math.prod(dims[last:])

@@ -1,4 +1,4 @@
-"""Ops that cut and repeat tensors, built from slices and concatenations."""
+"""Lower Split and Tile to slices and concatenations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tpuc_cv18.lowerings.table import TABLE
 TABLE.lowers(top.Split, "bf16", "int8")(SplitAny)
 
 AT_ONCE = 32
-"""Copies that are made of the tensor itself; of more, most are copies of copies."""
+"""Maximum number of direct copies of the tensor; above it, most are copies of copies."""
 
 
 @TABLE.lowers(top.Tile, "bf16", "int8")
 class TileAny(ShapeLowering):
-    """The tensor beside itself, dimension by dimension."""
+    """Concatenates the tensor with itself, one dimension at a time."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         value = node.operands[0]

@@ -1,4 +1,4 @@
-"""Averages of integers that a network states, and what their windows see beyond the operand."""
+"""Averages of prequantized integers, and correction for uncounted padding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tpuc_cv18.lowerings.qdm import stored_qdm
 from tpuc_cv18.lowerings.windows import most_stride, pad_apart
 
 MOST_TAPS = 32
-"""Rows, and columns, of a window over which averages are convolutions."""
+"""Maximum number of rows, and of columns, of a window whose average is a convolution."""
 EXACT = 256
 """Whole numbers up to this one are exact in bf16."""
 NEAR = 8
@@ -26,19 +26,19 @@ NEAR = 8
 
 
 def overhang(node: LoweringNode) -> tuple[int, int]:
-    """Rows and columns that the last windows reach beyond the padding (`ceil_mode`)."""
+    """Rows and columns by which the last windows exceed the padding (`ceil_mode`)."""
     return node.op.window().overhang(node.operand_types[0].dims[-2:])
 
 
 def whole_window(node: LoweringNode) -> Any:
-    """The op with all that its windows see beyond the operand as padding that counts."""
+    """The op with everything that its windows read beyond the operand as counted padding."""
     (upper, left, bottom, right), (below, beside) = node.op.pads, overhang(node)
     pads = (upper, left, bottom + below, right + beside)
     return dataclasses.replace(node.op, pads=pads, ceil_mode=None, count_include_pad=True)
 
 
 def correction_of(node: LoweringNode) -> Array | None:
-    """What averages that count all padding are multiplied by, per place; None where both are the same."""
+    """Factor for each output position that corrects averages with all padding counted; None where none is needed."""
     whole = whole_window(node)
     if not any(whole.pads) or (whole.pads == node.op.pads and node.op.count_include_pad):
         return None
@@ -51,7 +51,9 @@ def correction_of(node: LoweringNode) -> Array | None:
 
 
 def is_product(node: LoweringNode[top.AvgPool]) -> bool:
-    """Is the average one of stated integers, all elements of all windows count, and commands can say the window?"""
+    """True for an average of prequantized integers with all elements counted and a window that fits the command
+    fields.
+    """
     op = node.op
     counts = not any(op.pads) and not any(overhang(node))
     small = max(op.kernel_shape) <= MOST_TAPS and max(_strides(node)) <= most_stride(node)
@@ -62,7 +64,7 @@ def is_product(node: LoweringNode[top.AvgPool]) -> bool:
 
 
 def is_corrected(node: LoweringNode[top.AvgPool]) -> bool:
-    """Is it one of integers that the network states, and padding does not count?"""
+    """True for an average of prequantized integers with uncounted padding."""
     source = node.operand_types[0]
     if len(node.op.kernel_shape) != 2 or not isinstance(source.element, (Calibrated, Uniform)):
         return False
@@ -71,21 +73,23 @@ def is_corrected(node: LoweringNode[top.AvgPool]) -> bool:
 
 
 def _lean(node: LoweringNode[top.AvgPool]) -> int:
-    """To which side halves go: where no scale changes, runtimes round integers away from 0, else floats to even."""
+    """Rounding direction of halves: without a change of scale, runtimes round integers away from 0; otherwise floats to
+    even.
+    """
     if node.op.round_mode == "HalfToEven" or node.operand_types[0].element != node.result_type.element:
         return 0
     return -1 if node.op.round_mode == "HalfDown" else 1
 
 
 def _strides(node: LoweringNode[top.AvgPool]) -> tuple[int, ...]:
-    """1 where there is no second place."""
+    """The strides, with 1 where there is a single output position."""
     extents = (node.operand_types[0].dims[2:], node.result_type.dims[2:])
     sides = zip(*extents, node.op.kernel_shape, node.op.strides, strict=True)
     return tuple(1 if size == kernel and places == 1 else step for size, places, kernel, step in sides)
 
 
 def product_of_ones(node: LoweringNode[top.AvgPool], build: LoweringBuilder, taps: int) -> Value:
-    """The sums over all windows of an average, over `taps`."""
+    """The window sums of an average, divided by `taps`, as a depthwise convolution."""
     op, value, result = node.op, node.operands[0], node.quantised_result_type()
     channels = value.tensor.dims[1]
     filters = np.ones((channels, 1, *op.kernel_shape), np.float32)
@@ -109,7 +113,9 @@ def product_of_ones(node: LoweringNode[top.AvgPool], build: LoweringBuilder, tap
 
 
 def corrected_average(node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
-    """Average in bf16 with a factor per position; a sum rounded to a byte first would be off by several steps."""
+    """Sum whole numbers in bf16 and multiply by a factor for each output position. A sum rounded to a byte before the
+    multiplication would be off by several steps.
+    """
     correction, result, units = correction_of(node), node.quantised_result_type(), _units(node)
     assert correction is not None
     steps = steps_by_table(node.operands[0], units.scale, f"{node.name}_steps", build, units.shift)

@@ -1,4 +1,4 @@
-"""Build the inner ops of a node in bf16 in every mode."""
+"""Build the inner ops of a node in bf16, in every mode."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tpuc_cv18.lowerings.casts import cast
 from tpuc_cv18.lowerings.common import Array, as_bf16, bf16, with_scale
 
 _STEEP = 2.0**126
-"""Times the least bf16 number it is 1."""
+"""The smallest normal bf16 number times this is 1."""
 
 
 class Bf16Composer(InnerOps):
-    """Inner ops of one node; the last one is called as the node is, all others get a suffix of their own."""
+    """Builds the inner ops of one node. The last one gets the node's name, all others a suffix."""
 
     def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
         super().__init__(node, build, BF16)
@@ -29,7 +29,7 @@ class Bf16Composer(InnerOps):
         return cast(value, value.tensor.shape_only().with_element(BF16), self.name(), self.build)
 
     def integers(self, index: int = 0) -> Value:
-        """The bytes of a quantised operand as bf16, without their scale."""
+        """The bytes of a quantized operand as bf16, without their scale."""
         value = self.node.operands[index]
         plain = with_scale(value.tensor, 1.0).at(None)
         value = self.build(tpu.Reshape(shape=plain.dims), [value], plain, self.name())
@@ -55,27 +55,27 @@ class Bf16Composer(InnerOps):
         return self.do(tpu.Active(mode=mode), [value])
 
     def times(self, value: Value, number: float) -> Value:
-        """The product with a number."""
+        """The product with a constant."""
         return self.do(tpu.MulConst(const_val=bf16(number)), [value]) if number != 1.0 else value
 
     def plus(self, value: Value, number: float) -> Value:
-        """The sum with a number."""
+        """The sum with a constant."""
         return self.do(tpu.AddConst(const_val=bf16(number)), [value]) if number else value
 
     def within(self, value: Value, low: float, high: float) -> Value:
-        """Cut off at both bounds."""
+        """Clamp to two bounds."""
         return self.do(tpu.Clip(min=bf16(low), max=bf16(high)), [value])
 
     def is_positive(self, value: Value) -> Value:
-        """1 for what is above 0, else 0."""
+        """1 for numbers above 0, else 0."""
         return self.within(self.times(self.within(value, 0.0, 1.0), _STEEP), 0.0, 1.0)
 
     def inverted(self, truth: Value) -> Value:
-        """1 for 0 and 0 for 1."""
+        """1 for 0, and 0 for 1."""
         return self.plus(self.times(truth, -1.0), 1.0)
 
     def pooled(self, value: Value, mode: str, kernel: tuple[int, int]) -> Value:
-        """The average or maximum of all rows, all columns, or both; `kernel` has their extents, or 1."""
+        """The average or maximum over all rows, all columns, or both; `kernel` holds their extents, or 1."""
         for single in ((1, kernel[1]), (kernel[0], 1)):
             if single != (1, 1):
                 n, c, h, w = value.tensor.dims

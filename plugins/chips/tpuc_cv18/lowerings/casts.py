@@ -1,4 +1,4 @@
-"""Casts between float32, bf16, and bytes, each as one op."""
+"""Casts between float32, bf16 and bytes, each as one op."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["TABLE", "CastAny", "cast"]
 
 @TABLE.lowers(tpu.Cast, "int8", "bf16")
 class CastAny(Lowering[tpu.Cast]):
-    """float32 to int8 and back: the runtime computes it. Everything else: the chip, which converts between bf16 and
-    bytes, with a bf16 product for the scale; float32 to bf16 rounds half away from zero.
+    """The runtime casts float32 to int8 and back. The chip does all other casts: between bf16 and bytes with a bf16
+    factor for the scale, and float32 to bf16 rounding half away from zero.
 
-    The runtime does not know uint8: bytes of images pass bf16 unchanged, also as parts of 255, other values lose no
-    more than int8 would. Integers with a zero point become bf16 by a table, and so do those that the network states
-    (the cast rounds halves to even), which the chip would multiply by a rounded scale.
+    The runtime does not support uint8. Image bytes pass through bf16 unchanged, also as fractions of 255; other values
+    lose no more precision than with int8. Integers with a zero point, and prequantized integers (whose cast rounds half
+    to even), are converted to bf16 by a table, because the chip would multiply by a rounded scale.
     """
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
@@ -33,7 +33,7 @@ class CastAny(Lowering[tpu.Cast]):
 
 
 def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder, *, nearest: bool = False) -> Value:
-    """`value` as `wanted`, by an op that is called `name`; integers as the `nearest` floats where that is wanted."""
+    """Convert `value` to `wanted` by an op called `name`. With `nearest`, integers become the nearest floats."""
     source = value.tensor
     bounded = _is_picture(value)
     if not source.is_quantised and not wanted.is_quantised:
@@ -58,11 +58,11 @@ def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder, *,
 
 
 def _is_picture(value: Value) -> bool:
-    """Is it an input of scaled bytes?"""
+    """True for an input of scaled bytes."""
     op = value.defining and value.defining.op
     return isinstance(op, top.Input) and bool(op.do_preprocess)
 
 
 def _is_of_runtime(stored: TensorType, plain: TensorType) -> bool:
-    """Does the runtime cast between these integers and floats?"""
+    """True when the runtime casts between these integers and floats."""
     return plain.storage == F32 and not stored.storage.is_unsigned

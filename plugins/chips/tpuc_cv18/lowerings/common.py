@@ -1,4 +1,4 @@
-"""Shared numbers of lowerings: constants as bytes or bf16, results with a chosen sign or scale."""
+"""Helpers of lowerings: constants as bytes or bf16, results with a chosen sign or scale."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tpuc_ops.quant.arithmetic import Rounding, decompose_frexp31, quantise_floa
 
 MAX_SHIFT = 31
 MANTISSA_BITS = 31
-"""Of the multipliers that requantise in two steps (QDM)."""
+"""Bits of the multipliers that requantize in two steps (QDM)."""
 QDM: Mapping[str, Any] = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
 
 _FEWEST_BITS = 16
@@ -35,12 +35,12 @@ _JOINS = (top.Concat, top.Max, top.Min)
 
 
 def bf16(value: float) -> float:
-    """The nearest bf16 number; what is beyond them all, also infinity, is the largest of its sign."""
+    """The nearest bf16 number; overflow and infinity saturate at the largest number of their sign."""
     return float(_narrowed(np.asarray(value, np.float64)))
 
 
 def bf16_operands(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
-    """The operands, constants as bf16."""
+    """The operands, with constants as bf16."""
     return [
         value if constant is None else build.weight(f"operand{index}_bf16", as_bf16(constant), "bf16")
         for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True))
@@ -48,7 +48,7 @@ def bf16_operands(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
 
 
 def as_bf16(array: Array) -> Array:
-    """Rounded to nearest even, the largest for what is beyond, as the bits that files hold."""
+    """Round to bf16 half to even, saturating at the largest number; returns the bits as stored in files."""
     return _narrowed(array).view(np.uint16)
 
 
@@ -57,14 +57,14 @@ def _narrowed(array: Array) -> Array:
 
 
 def may_move_scale(node: LoweringNode) -> bool:
-    """May the result's scale differ a little from its calibration's? Joins copy operands that have theirs, and a
-    network that is quantised already means its own.
+    """True when the result's scale may differ slightly from calibration. Joins copy operands that have their scale, and
+    prequantized networks define theirs.
     """
     return not is_stated(node) and not any(isinstance(user, _JOINS) for user in node.users)
 
 
 def scales_of(element: ElementType) -> Array:
-    """The scale of quantised values, or those of their channels, as float64."""
+    """The scale of quantized values, or the scales of their channels, as float64."""
     if isinstance(element, UniformPerAxis):
         return np.asarray(element.scales, np.float64)
     assert isinstance(element, Uniform), "stored integers have a scale"
@@ -72,15 +72,15 @@ def scales_of(element: ElementType) -> Array:
 
 
 def with_scale(type: TensorType, scale: float) -> TensorType:
-    """The quantised type with another scale: a result may mean what the chip's short multipliers can say exactly."""
+    """The quantized type with another scale, such as one that a short multiplier represents exactly."""
     return type.with_element(dataclasses.replace(type.uniform, scale=scale))
 
 
 def decompose_qdm(factor: float) -> tuple[int, int]:
     """Multiplier and shift of `multiplier / 2**(31 + shift)` for a factor below 1; raises ValueError for others.
 
-    The chip rounds after the 31 bits and again after the shift, and halves of the second time go away from 0: a small
-    shift would leave a bias. None is needed as long as enough bits remain for the multiplier.
+    The chip rounds after the 31 bits and again after the shift, the second time half away from 0, so a small shift
+    would add a bias. None is needed while the multiplier keeps enough bits.
     """
     if factor >= 1.0:
         raise ValueError(f"a factor of {factor:g} is above the multipliers that requantize in two steps, below 1")
@@ -92,14 +92,14 @@ def decompose_qdm(factor: float) -> tuple[int, int]:
 
 
 def short_factor(factor: float, limit: int) -> tuple[int, int]:
-    """The nearest multiplier up to `limit` and its shift to the right."""
+    """The nearest multiplier up to `limit`, and its right shift."""
     shift = min(max(0, math.floor(math.log2((limit + 0.5) / factor))), MAX_SHIFT)
     return min(max(1, round(math.ldexp(factor, shift))), limit), shift
 
 
 def rescaled(value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
-    """Stored integers in the element of `wanted`: times the largest byte and 31 bits, as the bytes they are where both
-    elements are the same, by a table where a step becomes more than the largest byte.
+    """Stored integers rescaled to the element of `wanted`: by the largest byte and a 31-bit multiplier, unchanged where
+    both elements are equal, or by a table where the factor exceeds the largest byte.
     """
     source = value.tensor
     if source.element == wanted.element:

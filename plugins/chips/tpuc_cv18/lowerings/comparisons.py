@@ -1,4 +1,4 @@
-"""Comparison, selection, and rounding in bf16 in every mode; booleans are 0 and 1 from steep slopes."""
+"""Comparison, selection and rounding in bf16, in every mode; booleans are 0 and 1, computed with steep slopes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tpuc_cv18.lowerings.table import TABLE
 _FLOATS, _INTEGERS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"), ("INT32", "INT64")
 _INFINITE: Any = ml_dtypes.bfloat16(np.inf)
 _WHOLE_FROM = 128.0
-"""From here on bf16 has whole numbers only, below twice that all of them."""
+"""From here on, bf16 holds only whole numbers; up to twice this, all of them."""
 
 
 class InBf16(Lowering[Any]):
-    """Base."""
+    """Base of lowerings that compute in bf16."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
 
 
 def _truth(steps: Bf16Composer, value: Value) -> Value:
-    """1 for every number but 0."""
+    """1 for every number except 0."""
     return steps.is_positive(steps.function("ABSVAL", value))
 
 
@@ -57,7 +57,7 @@ def _compared(steps: Bf16Composer, mode: str, left: Value, right: Value) -> Valu
 
 @TABLE.lowers(top.Compare, "bf16", "int8")
 class CompareAny(InBf16):
-    """Of what bf16 holds: differences keep their sign."""
+    """Compares bf16 values: their differences keep the sign."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.EXACT if node.op.mode in COMPARISONS else Wants.AS_IS,) * len(node.operand_types)
@@ -72,7 +72,9 @@ class CompareAny(InBf16):
 
 @TABLE.lowers(top.CompareConst, "bf16", "int8")
 class CompareConstAny(InBf16):
-    """With a number that bf16 holds: the next one on the side where no operand of bf16 changes its truth."""
+    """Compares with a bf16 constant: the adjacent number on the side where the comparison gives the same result for
+    every bf16 operand.
+    """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.EXACT if node.op.mode in COMPARISONS else Wants.AS_IS,)
@@ -88,7 +90,7 @@ class CompareConstAny(InBf16):
 
 
 def _bound(number: float, mode: str) -> float:
-    """The number of bf16 for which ``x mode number`` stays what it is for every x of bf16; else the nearest."""
+    """The bf16 number for which ``x mode number`` is unchanged for every bf16 x; for other modes the nearest."""
     exact = float(np.float32(number))
     held: Any = ml_dtypes.bfloat16(exact)
     if mode in ("GreaterOrEqual", "Less") and float(held) < exact:
@@ -106,7 +108,7 @@ def _constant_refusal(node: LoweringNode, count: int) -> str | None:
 
 @TABLE.lowers(top.Where, "bf16", "int8")
 class WhereAny(InBf16):
-    """Each branch times its own truth, and the sum: one of them is always 0."""
+    """Multiplies each branch by its condition and adds them: one of the products is always 0."""
 
     def lower(self, node: LoweringNode[top.Where], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
@@ -127,7 +129,7 @@ class WhereAny(InBf16):
 
 
 def _part(steps: Bf16Composer, share: Value, number: float | None, index: int) -> Value:
-    """A branch where it is chosen, else 0; the computed operand comes first."""
+    """A branch where it is selected, else 0; the computed operand comes first."""
     if number is not None:
         branch = steps.constant(np.full((1,) * len(share.tensor.dims), number, np.float32))
     else:
@@ -140,7 +142,9 @@ def _part(steps: Bf16Composer, share: Value, number: float | None, index: int) -
 @TABLE.lowers(top.Floor, "bf16")
 @TABLE.lowers(top.Ceil, "bf16")
 class RoundBf16(InBf16):
-    """Sums with 128 have no digits behind the point; larger numbers have none anyway. Both signs apart."""
+    """Adding 128 removes the fraction; larger numbers have none. Positive and negative numbers are rounded
+    separately.
+    """
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         steps = Bf16Composer(node, build)
@@ -165,7 +169,7 @@ class RoundBf16(InBf16):
 
 @TABLE.lowers(top.Cast, "bf16", "int8")
 class CastAny(RoundBf16):
-    """To what bf16 can tell apart: other floats are as they are, integers without what is behind the point."""
+    """Casts within the precision of bf16: float types are copies, integer types truncate."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         if node.op.to in (*_FLOATS, *_INTEGERS, "BOOL"):
@@ -190,7 +194,7 @@ class CastAny(RoundBf16):
 
 @TABLE.lowers(top.Sign, "bf16")
 class SignBf16(InBf16):
-    """A steep slope, cut off on both sides."""
+    """A steep slope, clamped to -1..1."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         steps = Bf16Composer(node, build)

@@ -17,17 +17,17 @@ from tpuc_cv18.lowerings.casts import cast
 from tpuc_cv18.lowerings.common import QDM, as_bf16, decompose_qdm
 
 _AWKWARD = 3
-"""So many times the work makes padding and cutting pay."""
+"""Minimum ratio of work at which padding and slicing pay off."""
 
 
 def is_computed(node: LoweringNode) -> bool:
-    """Is the right operand more than one constant matrix?"""
+    """True unless the right operand is one constant matrix in plain form."""
     right = node.constants[1]
     return right is None or right.ndim != 2 or node.op.left_transpose or node.op.output_transpose
 
 
 def computed_refusal(node: LoweringNode) -> str | None:
-    """What a product of computed tensors cannot do."""
+    """The refusal of products of computed tensors, None if the node is supported."""
     if node.op.hdim_is_batch:
         return "hdim_is_batch has no kernel; permute the operands so that batches come first"
     if any(len(type_.dims) < 2 for type_ in node.operand_types[:2]):
@@ -36,15 +36,15 @@ def computed_refusal(node: LoweringNode) -> str | None:
 
 
 def lower_computed(node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-    """Matrix by matrix, operands transposed before, the result behind. Integers stay integers where the product's scale
-    is below the result's and nothing is constant; else bf16.
+    """Multiply matrix by matrix, transposing operands before and the result after. Integers stay integers when the
+    product's scale is below the result's and nothing is constant; otherwise bf16 is used.
     """
     product = _Product(node, build)
     return [product.value()]
 
 
 class _Product:
-    """The steps of one node."""
+    """The inner ops of one node."""
 
     def __init__(self, node: LoweringNode, build: LoweringBuilder) -> None:
         self.node, self.build, self.op = node, build, node.op
@@ -103,7 +103,7 @@ class _Product:
         return self.build(tpu.Add(do_relu=self.op.do_relu, relu_limit=self.op.relu_limit), [value, added], type_, name)
 
     def _operand(self, index: int, transposed: bool, suffix: str) -> Value:
-        """As it takes part in the product; a constant with the other one's batches."""
+        """An operand in the form that the product needs; a constant is broadcast to the other operand's batches."""
         constant, value = self.node.constants[index], self.node.operands[index]
         if constant is not None:
             constant = constant.swapaxes(-1, -2) if transposed else constant
@@ -118,7 +118,9 @@ class _Product:
         return self._transposed(value, suffix) if transposed else value
 
     def _widened(self, right: Value) -> Value:
-        """With zeros behind its columns where their own number lies badly over the lanes."""
+        """The right operand with zero columns appended, where its own column count distributes poorly over the
+        lanes.
+        """
         *rest, columns = right.tensor.dims
         vector = EU_BYTES * 8 // right.tensor.storage.bits
         wide = round_up(columns, vector)
@@ -136,7 +138,9 @@ class _Product:
         return self._step(tpu.Permute(order=order), value, (*batch, columns, rows), suffix)
 
     def _together(self, left: Value, right: Value) -> tuple[Value, Value]:
-        """With the same batches: a single right matrix for all rows, else what there is one of repeated."""
+        """Both operands with equal batches: a single right matrix multiplies all rows; otherwise extents of 1 are
+        repeated.
+        """
         rows, columns = left.tensor.dims, right.tensor.dims
         if math.prod(columns[:-2]) == 1 and self.node.constants[0] is None:
             left = self._reshaped(left, (1, math.prod(rows[:-1]), rows[-1]), "left")

@@ -11,7 +11,7 @@ from tpuc_cv18.lowerings.common import Array, as_bf16
 
 
 def stored_constant(constant: Array, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
-    """The constant as `wanted` stores it, copied by an op that is called `name` and changes nothing."""
+    """The constant in the type of `wanted`, copied by an identity op called `name`."""
     if not wanted.is_quantised:
         weight = build.weight(f"{name}_bf16", as_bf16(constant), "bf16")
         return build(tpu.MulConst(const_val=1.0), [weight], wanted, name)

@@ -24,8 +24,8 @@ from tpuc_cv18.operands import MAX_STEP
 
 
 def _plain_groups(op: top.Deconv, filters: Array, *, always: bool) -> tuple[Array, int]:
-    """One filter per channel as it is; other groups as one group whose filters are zero outside their own part, those
-    of single channels too where that is wanted.
+    """One filter per channel unchanged; other groups become one group with filters that are zero outside their own
+    part. With `always`, so do groups of single channels.
     """
     groups, (outputs, channels) = op.group, filters.shape[:2]
     if groups == 1 or ((outputs, channels) == (1, groups) and not always):
@@ -64,7 +64,7 @@ def _refusal(node: LoweringNode) -> str | None:
 
 
 def _is_far(op: top.Deconv, zeros: int) -> bool:
-    """Does the window reach further than the fields of a command, which can insert so many `zeros`?"""
+    """True when the window exceeds the fields of a command that can insert `zeros` zeros."""
     window, extra = op.window(), op.output_padding or (0, 0)
     return any(
         extent - 1 - min(first, last - added) > MAX_STEP or stride > zeros + 1 or dilation > zeros + 1
@@ -75,7 +75,7 @@ def _is_far(op: top.Deconv, zeros: int) -> bool:
 
 
 class _Deconvolution:
-    """What both modes share: one command where the fields are wide enough, else a convolution for all phases."""
+    """Shared by both modes: one command where the fields suffice, else a convolution for all phases."""
 
     def __init__(self, node: LoweringNode, build: LoweringBuilder, *, in_phases: bool = False) -> None:
         constant = node.constants[1]
@@ -92,7 +92,7 @@ class _Deconvolution:
         return self.filters if self.group == 1 else self.filters.swapaxes(0, 1)
 
     def biases(self, bias: Array) -> Array:
-        """One for every output channel."""
+        """One bias for each output channel."""
         return np.repeat(bias.reshape(-1), math.prod(self.near.strides)) if self.is_far else bias
 
     def value(self, stored: Value, bias: Value, result: TensorType, **fields: Any) -> Value:
@@ -105,14 +105,14 @@ class _Deconvolution:
         return lower_phases(self.node, self.build, self.near, [source, stored, bias], result, fields)
 
     def stored(self, filters: Array) -> Array:
-        """The filters of `channels`, quantised, as the op has them."""
+        """The quantized filters of `channels`, in the op's layout."""
         own = filters if self.is_far or self.group == 1 else filters.swapaxes(0, 1)
         return np.ascontiguousarray(own)
 
 
 @TABLE.lowers(top.Deconv, "bf16")
 class DeconvBf16(Lowering[top.Deconv]):
-    """The same on bf16; the bias stays float32, as the chip adds it."""
+    """Transposed convolution in bf16; the bias stays float32, as the chip adds it."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)
@@ -128,8 +128,8 @@ class DeconvBf16(Lowering[top.Deconv]):
 
 @TABLE.lowers(top.Deconv, "int8")
 class DeconvInt8(Lowering[top.Deconv]):
-    """Filters per output channel, as those of the convolution. With zero points all phases are one convolution: what
-    a command puts between elements is 0. Filters of a network that is quantised already keep their integers.
+    """Per-channel filters, as in the convolution. With zero points, all phases are computed by one convolution, because
+    a command inserts literal zeros. Prequantized filters keep their integers.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:

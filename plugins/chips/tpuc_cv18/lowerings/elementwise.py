@@ -1,4 +1,4 @@
-"""Element-wise arithmetic of two tensors, or of a tensor and a number."""
+"""Elementwise arithmetic of two tensors, or of a tensor and a constant."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tpuc_cv18.lowerings.table import TABLE
 
 
 def _weighted(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
-    """The operands as bf16, each times its coefficient."""
+    """The operands as bf16, multiplied by their coefficients."""
     values = bf16_operands(node, build)
     coefficients = getattr(node.op, "coeff", None) or (1.0,) * len(values)
     return [
@@ -45,7 +45,7 @@ def _weighted(node: LoweringNode, build: LoweringBuilder) -> list[Value]:
 
 
 class BinaryBf16(Lowering[Any]):
-    """Base of plain bf16 arithmetic."""
+    """Base of bf16 arithmetic."""
 
     def tpu(self, op: Any) -> Op:
         """The TPU op with the same attributes."""
@@ -57,7 +57,7 @@ class BinaryBf16(Lowering[Any]):
 
 @TABLE.lowers(top.Add, "bf16")
 class AddBf16(BinaryBf16):
-    """Plain sums of two: the chip rounds each."""
+    """Sums operands pairwise; the chip rounds each sum."""
 
     def lower(self, node: LoweringNode[top.Add], build: LoweringBuilder) -> Sequence[Value]:
         result = node.float_result_type()
@@ -73,7 +73,7 @@ class AddBf16(BinaryBf16):
 
 @TABLE.lowers(top.Sub, "bf16")
 class SubBf16(BinaryBf16):
-    """The plain difference."""
+    """Difference in bf16."""
 
     def tpu(self, op: top.Sub) -> Op:
         return tpu.Sub(do_relu=op.do_relu, relu_limit=op.relu_limit, is_reverse=op.is_reverse)
@@ -81,7 +81,7 @@ class SubBf16(BinaryBf16):
 
 @TABLE.lowers(top.Mul, "bf16")
 class MulBf16(BinaryBf16):
-    """The plain product."""
+    """Product in bf16."""
 
     def tpu(self, op: top.Mul) -> Op:
         return tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit)
@@ -89,7 +89,7 @@ class MulBf16(BinaryBf16):
 
 @dataclass(frozen=True)
 class Term:
-    """A stored operand with its scale, and the coefficient that it has in a sum."""
+    """A stored operand with its scale and its coefficient in a sum."""
 
     value: Value
     scale: float
@@ -97,8 +97,8 @@ class Term:
 
 
 def terms_of(node: LoweringNode, build: LoweringBuilder, coefficients: Sequence[float] | None = None) -> list[Term]:
-    """Operands with their scales: a constant becomes bytes with a scale of its own. Computed ones come first, the
-    first operand's type says whether the op is one of integers.
+    """Operands with their scales; a constant is quantized with its own scale. Computed operands come first, because the
+    first operand's type tells whether the op is one of integers.
     """
     factors = coefficients or (1.0,) * len(node.operands)
     terms = [
@@ -111,9 +111,9 @@ def terms_of(node: LoweringNode, build: LoweringBuilder, coefficients: Sequence[
 @TABLE.lowers(top.Add, "int8")
 @TABLE.lowers(top.Sub, "int8")
 class SumInt8(Lowering[Any]):
-    """Each operand times coefficient * Sx / Sy over one common power of two; one rounding at the end. Sy moves by a
-    few per cent to where the multipliers say the factors best. Where the network itself states it, the sum is a
-    product of both operands' channels instead, or one with 1 whose bias is the constant operand.
+    """Each operand times coefficient * Sx / Sy over a common power of two, rounded once at the end. Sy moves by a few
+    percent to where the multipliers fit best. In prequantized networks, the sum is a convolution over the channels
+    of both operands, or a 1×1 convolution with the constant operand as its bias.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -144,9 +144,9 @@ class SumInt8(Lowering[Any]):
 
 @TABLE.lowers(top.Mul, "int8")
 class MulInt8(Lowering[top.Mul]):
-    """The product of all scales over the result's as a 31-bit multiplier and a shift, in bf16 where it is 1 or more. A
-    tensor times a function of it is a table where the network itself states what is between, one times a constant a
-    product with 1 by channels. Operands with zero points are looked up as bf16.
+    """Rescales by Sx1 * Sx2 / Sy as a 31-bit multiplier and a shift; in bf16 where that is 1 or more. In prequantized
+    networks, a tensor times a function of itself is a table, and a tensor times a constant is a depthwise
+    convolution. Operands with zero points are converted to bf16 by tables.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -178,7 +178,7 @@ class MulInt8(Lowering[top.Mul]):
         return [build(op, [term.value for term in terms], result)]
 
     def _in_bf16(self, node: LoweringNode[top.Mul], build: LoweringBuilder) -> Value:
-        """A step of the product is more than one of the result, which saturates most others."""
+        """Multiply in bf16: one step of the product exceeds one of the result, so most products saturate."""
         values = [
             build.weight(f"factor{index}_bf16", as_bf16(constant), "bf16")
             if constant is not None
@@ -192,7 +192,7 @@ class MulInt8(Lowering[top.Mul]):
 
 @TABLE.lowers(top.Scale, "int8")
 class ScaleInt8(Lowering[top.Scale]):
-    """Of a network that states its result; other scales are convolutions."""
+    """Scale in prequantized networks; other scales are convolutions."""
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
         return is_affine(node)

@@ -1,4 +1,4 @@
-"""Element-wise maximum and minimum of several tensors."""
+"""Elementwise maximum and minimum of several tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _tpu(op: top.Max | top.Min) -> Op:
 
 
 class _Extreme(Lowering[Any]):
-    """Base of both modes."""
+    """Base of maximum and minimum in both modes."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         if all(constant is not None for constant in node.constants):
@@ -28,7 +28,7 @@ class _Extreme(Lowering[Any]):
 
 
 def _computed_first(node: LoweringNode, values: Sequence[Value]) -> list[Value]:
-    """The first operand's type says what the op is one of."""
+    """Reorder the values: the first operand's type determines the op's element type."""
     pairs = list(zip(node.constants, values, strict=True))
     return [value for constant, value in pairs if constant is None] + [
         value for constant, value in pairs if constant is not None
@@ -38,7 +38,7 @@ def _computed_first(node: LoweringNode, values: Sequence[Value]) -> list[Value]:
 @TABLE.lowers(top.Max, "bf16")
 @TABLE.lowers(top.Min, "bf16")
 class ExtremeBf16(_Extreme):
-    """Exact."""
+    """Exact maximum or minimum in bf16."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         return [build(_tpu(node.op), _computed_first(node, bf16_operands(node, build)), node.float_result_type())]
@@ -47,7 +47,7 @@ class ExtremeBf16(_Extreme):
 @TABLE.lowers(top.Max, "int8")
 @TABLE.lowers(top.Min, "int8")
 class ExtremeInt8(_Extreme):
-    """Of operands brought to the result's scale."""
+    """Maximum or minimum of operands rescaled to the result's scale."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         unsigned = all(

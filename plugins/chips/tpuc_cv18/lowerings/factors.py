@@ -1,4 +1,4 @@
-"""Products of two tensors of a network that is quantised already, some of which have a zero point: bf16 by tables."""
+"""Products of two tensors with zero points in prequantized networks: bf16 from tables."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tpuc_cv18.lowerings.common import as_bf16
 
 
 def multiplies_two(node: LoweringNode[top.Mul]) -> bool:
-    """Is it a product of two stored tensors whose result the network states?"""
+    """True for a product of two stored tensors in a prequantized network."""
     types = node.operand_types
     computed = len(types) == 2 and all(constant is None for constant in node.constants)
     return computed and is_stated(node) and all(type_.is_quantised for type_ in types)
 
 
 def has_points(node: LoweringNode[top.Mul]) -> bool:
-    """Has any of two stored tensors, or their product, a zero point?"""
+    """True when a stored operand or their product has a zero point."""
     if len(node.operands) != 2 or any(constant is not None for constant in node.constants):
         return False
     types = (*(value.tensor for value in node.operands), node.quantised_result_type())
@@ -28,8 +28,8 @@ def has_points(node: LoweringNode[top.Mul]) -> bool:
 
 
 def product_by_tables(node: LoweringNode[top.Mul], build: LoweringBuilder) -> Value:
-    """What the first operand's bytes mean in its steps, which bf16 says exactly, times those of the second in steps of
-    the result for one of the first; and the result's zero point.
+    """Multiply the first operand in its own steps, which bf16 represents exactly, by the second in steps of the result
+    per step of the first; then add the result's zero point.
     """
     op, result = node.op, node.quantised_result_type()
     own = node.operands[0].tensor.uniform.scale
@@ -45,7 +45,7 @@ def product_by_tables(node: LoweringNode[top.Mul], build: LoweringBuilder) -> Va
 
 
 def steps_by_table(value: Value, factor: float, name: str, build: LoweringBuilder, offset: float = 0.0) -> Value:
-    """Look up `real value * factor + offset` of every byte, as bf16."""
+    """The real values of bytes times a factor, as bf16."""
     type_: TensorType = value.tensor
     every = np.arange(256, dtype=np.uint8).view(numpy_dtype(type_.storage))
     real = dequantise(every, type_.uniform.scale, type_.uniform.zero_point).astype(np.float64) * factor + offset
@@ -56,7 +56,7 @@ def steps_by_table(value: Value, factor: float, name: str, build: LoweringBuilde
 def stored_steps(
     value: Value, result: TensorType, name: str, build: LoweringBuilder, origin: float | None = None
 ) -> Value:
-    """Round floats that count steps of a type, from its zero point or from `origin`, to bytes called `name`."""
+    """Convert floats that count steps from a type's zero point to bytes of that type, called `name`."""
     origin = float(zero_point(result)) if origin is None else origin
     if origin:
         moved = tpu.AddConst(const_val=origin)

@@ -1,4 +1,4 @@
-"""A tensor times a function of the same tensor in a quantized network, as a byte table."""
+"""Products of a tensor and a function of the same tensor in prequantized networks, as byte tables."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tpuc_ops.quantised import ComputesIntegers
 
 @dataclass(frozen=True)
 class Gate:
-    """`function` makes the other operand of operand `index`."""
+    """`function` computes the other operand from operand `index`."""
 
     index: int
     function: Node[Op]
 
 
 def gate_of(node: LoweringNode) -> Gate | None:
-    """Is it a product of two operands, one of which is a function of the other, all of stated integers?"""
+    """The gate, if the node is a product of two prequantized operands, one of which is a function of the other."""
     if not isinstance(node.op, top.Mul) or len(node.operand_types) != 2 or not is_stated(node):
         return None
     if not all(one.is_quantised for one in node.operand_types):
@@ -34,7 +34,7 @@ def gate_of(node: LoweringNode) -> Gate | None:
 
 
 def gated(node: LoweringNode, gate: Gate, build: LoweringBuilder) -> Value:
-    """What function and product make of every byte."""
+    """A table with the result of function and product for each byte."""
     value, result = node.operands[gate.index], node.quantised_result_type()
     every = np.arange(256, dtype=np.uint8).view(numpy_dtype(value.tensor.storage))
     types = [TensorType(every.shape, type_.element) for type_ in node.operand_types]

@@ -1,4 +1,4 @@
-"""Gathers: slices for constant indices, a product with ones and zeros for computed ones."""
+"""Gather: slices for constant indices, a product with a one-hot matrix for computed ones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tpuc_cv18.lowerings.common import as_bf16
 from tpuc_cv18.lowerings.table import TABLE
 
 _MOST_ROWS, _MOST_RUNS = 256, 256
-"""Whole numbers that bf16 has all of; slices of one result."""
+"""Maximum number of rows, all of whose indices bf16 represents; maximum number of slices per result."""
 
 
 @TABLE.lowers(top.Gather, "bf16", "int8")
 class GatherAny(Lowering[top.Gather]):
-    """Known indices are runs, each a slice. Computed ones choose rows of a matrix of bf16: which of the row numbers
-    equals each index is 1 or 0, and that times the matrix is the row.
+    """Constant indices are split into runs, each a slice. Computed indices select rows of a bf16 matrix: comparing each
+    index with the row numbers gives a one-hot row, which multiplies the matrix.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -71,7 +71,7 @@ class GatherAny(Lowering[top.Gather]):
 
 
 def _places(node: LoweringNode) -> list[int]:
-    """The indices, all from the front."""
+    """The indices, converted to non-negative ones."""
     indices = node.constants[1]
     assert indices is not None
     dims = node.operand_types[0].dims
@@ -80,7 +80,7 @@ def _places(node: LoweringNode) -> list[int]:
 
 
 def _runs(places: Sequence[int]) -> list[tuple[int, int, int]]:
-    """First place, how many and the step between them, of neighbours with one step."""
+    """(first index, count, step) of each run of equidistant indices."""
     runs: list[tuple[int, int, int]] = []
     for place in places:
         if runs:
@@ -96,7 +96,7 @@ def _runs(places: Sequence[int]) -> list[tuple[int, int, int]]:
 
 
 def _chosen(node: LoweringNode, steps: Bf16Composer) -> list[Value]:
-    """Rows by computed indices: the chosen dimension goes first, the others are columns, and come back."""
+    """Rows at computed indices: move the indexed dimension to the front, the others to columns, and back afterwards."""
     dims = node.operand_types[0].dims
     axis = positive_axis(node.op.axis, len(dims))
     before, count, behind = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
@@ -118,7 +118,7 @@ def _chosen(node: LoweringNode, steps: Bf16Composer) -> list[Value]:
 
 
 def _matrix(node: LoweringNode, steps: Bf16Composer, view: tuple[int, int, int]) -> Value:
-    """The rows to choose from, seen as (before, rows, behind), as a matrix; a computed one has a batch."""
+    """The rows to select from, viewed as (before, rows, after), as a matrix; a computed one has a batch dimension."""
     before, count, behind = view
     if node.constants[0] is not None:
         array = node.constants[0].reshape(view).transpose(1, 0, 2).reshape(count, -1)

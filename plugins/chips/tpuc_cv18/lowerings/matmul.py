@@ -1,4 +1,4 @@
-"""Matrix product with constant filters."""
+"""Matrix products with constant filters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tpuc_cv18.lowerings.wide_filters import byte_count, repeated, split
 
 @TABLE.lowers(top.MatMul, "bf16")
 class MatMulBf16(Lowering[top.MatMul]):
-    """The same product on bf16; the bias stays float32."""
+    """Matrix product in bf16; the bias stays float32."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return computed_refusal(node) if is_computed(node) else None
@@ -47,7 +47,7 @@ class MatMulBf16(Lowering[top.MatMul]):
 
 @TABLE.lowers(top.MatMul, "int8")
 class MatMulInt8(Lowering[top.MatMul]):
-    """As the convolution: one multiplier and shift per column of the result, or one scale."""
+    """Lowers like the convolution, with one multiplier and shift, or one scale, per result column."""
 
     float_sums = True
 
@@ -98,7 +98,7 @@ class MatMulInt8(Lowering[top.MatMul]):
     def _floats(
         self, node: LoweringNode[top.MatMul], build: LoweringBuilder, columns: Array, result: TensorType
     ) -> Value:
-        """The sums as floats."""
+        """The product with float output."""
         op = node.op
         rows, scales = float_sums(columns, node.operands[0].tensor.element, result.element)
         stored = rows if op.right_transpose else np.ascontiguousarray(rows.T)

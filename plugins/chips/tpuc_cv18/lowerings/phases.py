@@ -1,5 +1,5 @@
-"""Transposed convolutions whose windows are too wide for a command: one convolution gives all phases of the stride as
-channels, which are put beside each other after it.
+"""Transposed convolutions whose windows exceed a command: one convolution computes all phases of the stride as
+channels, which are interleaved afterwards.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tpuc_cv18.operands import MAX_STEP
 
 
 def _steps(op: top.Deconv) -> tuple[int, ...]:
-    """How many places of the operand a result sees, per dimension."""
+    """Number of operand positions that contribute to a result, per dimension."""
     return tuple(-(-extent // stride) for extent, stride in zip(op.kernel_shape, op.strides, strict=True))
 
 
 def phases_refusal(op: top.Deconv) -> str | None:
-    """What has no phases either."""
+    """The refusal of ops that this rewrite does not support either, None if supported."""
     if max(op.dilations) > 1:
         return f"a window of more than {MAX_STEP + 1} places has no dilation here, this one is {max(op.dilations)}"
     if max(_steps(op)) > MAX_STEP + 1:
@@ -33,7 +33,9 @@ def phases_refusal(op: top.Deconv) -> str | None:
 
 
 def phase_filters(op: top.Deconv, filters: Array) -> Array:
-    """`[oc, c, kh, kw]` of one group as `[oc * strides, c, rows, columns]`: what each phase sees, last place first."""
+    """Filters `[oc, c, kh, kw]` of one group as `[oc * strides, c, rows, columns]`: the taps of each phase, last
+    position first.
+    """
     (down, right), (rows, columns) = op.strides, _steps(op)
     outputs, channels, kh, kw = filters.shape
     wide = np.zeros((outputs, channels, rows * down, columns * right), filters.dtype)
@@ -50,7 +52,7 @@ def lower_phases(
     result: TensorType,
     fields: Mapping[str, Any],
 ) -> Value:
-    """The convolution, its channels as places of their block, and what the padding leaves of that."""
+    """The convolution, its channels interleaved into blocks, and the crop by the padding."""
     n, _, h, w = operands[0].tensor.dims
     (down, right), (rows, columns) = op.strides, _steps(op)
     high, wide = h + rows - 1, w + columns - 1

@@ -14,13 +14,13 @@ from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv18.lowerings.table import TABLE
 
 _MOST_PLACES = 256
-"""Up to here bf16 has all whole numbers."""
+"""Up to here, bf16 represents all whole numbers."""
 
 
 @TABLE.lowers(top.Arg, "bf16", "int8")
 class ArgAny(Lowering[top.Arg]):
-    """Of what bf16 holds: elements that are alike there count as equal. Bytes are compared as the integers they are:
-    bf16 holds all of them.
+    """Compares in bf16: elements that round to the same number count as equal. Bytes are compared as integers, all of
+    which bf16 represents.
     """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -59,7 +59,7 @@ class ArgAny(Lowering[top.Arg]):
         return [steps.last_of(result, position) for position, result in enumerate(results)]
 
     def _scale(self, node: LoweringNode) -> float | None:
-        """What 1 means in an operand that is stored as bytes."""
+        """The scale of an operand stored as bytes, else None."""
         type_ = node.operands[0].tensor
         return type_.uniform.scale if type_.is_quantised and node.constants[0] is None else None
 

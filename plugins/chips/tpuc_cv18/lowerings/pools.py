@@ -42,7 +42,7 @@ from tpuc_cv18.operands import MAX_EXTENT
 
 _FACTOR_LIMIT = 255  # the multiplier of an average is an unsigned byte
 WIDEST_BYTES = 30000
-"""Of a plane that one lane holds, together with its result."""
+"""Maximum size of a plane that one lane holds together with its result."""
 
 
 def _refuse(node: LoweringNode) -> str | None:
@@ -63,7 +63,7 @@ def _in_strips(cell: Lowering[Any], node: LoweringNode, build: LoweringBuilder, 
 
 @TABLE.lowers(top.MaxPool, "bf16", "int8")
 class MaxPoolAny(Lowering[top.MaxPool]):
-    """The maximum of stored values; the result keeps the operand's type."""
+    """Maximum of stored values; the result keeps the operand's type."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
@@ -81,7 +81,7 @@ class MaxPoolAny(Lowering[top.MaxPool]):
 
 @TABLE.lowers(top.AvgPool, "bf16")
 class AvgPoolBf16(Lowering[top.AvgPool]):
-    """Sum times 1 / window; where padding does not count, times what that makes too little."""
+    """Sum times 1 / window size, corrected by a factor for each position where padding does not count."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refuse(node)
@@ -101,12 +101,12 @@ class AvgPoolBf16(Lowering[top.AvgPool]):
 
 @TABLE.lowers(top.AvgPool, "int8")
 class AvgPoolInt8(Lowering[top.AvgPool]):
-    """sum * multiplier >> shift with Sx / (Sy * window) as an unsigned byte; the sign of the operand stays.
+    """sum * multiplier >> shift, with Sx / (Sy * window size) as an unsigned byte; the operand's signedness is kept.
 
-    The result's scale is the nearest one that a byte says exactly: averages are sums of many values, which the same
-    error in all of them would leave. Where padding does not count, the result times bytes per place. Planes that a
-    lane does not hold are averaged in bf16, in strips. Where the network itself states the scales, the average is a
-    convolution with filters of ones, whose multiplier has 31 bits; bf16 where padding does not count.
+    The result's scale moves to the nearest one that a byte represents exactly, because averages would all have the same
+    error otherwise. Where padding does not count, the result is multiplied by a byte for each position. Planes that do
+    not fit in a lane are averaged in bf16, in strips. In prequantized networks the average is a convolution with
+    filters of ones and a 31-bit multiplier, or computed in bf16 where padding does not count.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:

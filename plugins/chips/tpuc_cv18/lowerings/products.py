@@ -47,7 +47,7 @@ def _refusal(node: LoweringNode[top.Conv]) -> str | None:
 
 
 def _within_fields(node: LoweringNode, build: LoweringBuilder) -> tuple[Value, top.Conv, Array]:
-    """Operand, op and filters with pads, strides and dilations that commands can say."""
+    """Operand, op and filters, rewritten so that pads, strides and dilations fit the command fields."""
     filters = node.constants[1]
     assert filters is not None
     near, filters = taps_nearer(node.op, filters, 0 if loses_dilation(node) else most_zeros(node))
@@ -70,7 +70,9 @@ def _conv2d(op: top.Conv, group: int, *, with_bias: bool) -> tpu.Conv2D:
 
 
 def _plain_groups(op: top.Conv, filters: Array, channels: int) -> tuple[Array, int]:
-    """One filter per channel as it is; other groups as one group whose filters are zero outside their own part."""
+    """One filter per channel unchanged; other groups become one group with filters that are zero outside their own
+    part.
+    """
     groups = op.group
     if groups == 1 or (filters.shape[0], channels) == (groups, groups):
         return filters, groups
@@ -84,7 +86,7 @@ def _plain_groups(op: top.Conv, filters: Array, channels: int) -> tuple[Array, i
 
 @TABLE.lowers(top.Conv, "bf16")
 class ConvBf16(Lowering[top.Conv]):
-    """The same convolution on bf16; the bias stays float32, as the chip adds it."""
+    """Convolution in bf16; the bias stays float32, as the chip adds it."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)
@@ -100,9 +102,9 @@ class ConvBf16(Lowering[top.Conv]):
 
 @TABLE.lowers(top.Conv, "int8")
 class ConvInt8(Lowering[top.Conv]):
-    """Filters per output channel; int32 sums with bias, one 31-bit multiplier and shift per channel, two roundings.
-    Where only floats are wanted, the sums times a bf16 scale per channel, but for channels that are convolved by
-    themselves. Filters that the network stores as integers stay what they are.
+    """Per-channel filters; int32 sums with bias, one 31-bit multiplier and shift per channel, rounded twice. With float
+    output, the sums are multiplied by a bf16 scale per channel, except in depthwise convolutions. Prequantized
+    filters keep their integers.
     """
 
     channel_scales = True
@@ -163,7 +165,7 @@ class ConvInt8(Lowering[top.Conv]):
         source: tuple[Value, Array],
         result: TensorType,
     ) -> Value:
-        """The sums as floats, of a convolution within the fields of the command."""
+        """A convolution within the command fields, with float output."""
         value, filters = source
         stored, scales = float_sums(filters, value.tensor.element, result.element)
         op = dataclasses.replace(_conv2d(near, 1, with_bias=node.constants[2] is not None), scales=scales)

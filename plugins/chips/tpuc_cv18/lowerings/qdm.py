@@ -1,4 +1,4 @@
-"""Quantized convolutions and products by the rule of CV18xx: 31-bit multipliers below 1."""
+"""Quantize convolutions and matrix products by the rule of CV18xx: 31-bit multipliers below 1."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tpuc_cv18.lowerings.common import MANTISSA_BITS, Array, bf16, decompose_qdm
 
 _STEPS = 127.0
 _LARGEST, _SMALLEST = 0.999999, 2.0**-31
-"""What a multiplier with a shift from 0 to 31 can say."""
+"""Range of factors that a multiplier with a shift from 0 to 31 represents."""
 _LARGE_POINT = 64
-"""Zero points that most results are nearer to than to 0."""
+"""Zero points from here on are closer to most results than 0 is."""
 _BIAS_STEPS = 0x7FFFFFFF * 0.998
 
 
 @dataclass(frozen=True)
 class QdmProduct:
-    """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and the factor to the output's scale per output channel."""
+    """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and the rescaling factor of each output channel."""
 
     filters: Array
     bias: Array | None
@@ -41,10 +41,11 @@ class QdmProduct:
 def quantise_qdm(
     filters: Array, bias: Array | None, source: ElementType, result: ElementType, learned: Array | None = None
 ) -> QdmProduct:
-    """Quantise per output channel (the first axis of `filters`); operand and result may have a scale per channel.
+    """Quantize per output channel (the first axis of `filters`); operand and result may have per-channel scales.
 
-    Factor q = absmax * Sx / (127 * Sy), more where the bias needs it, below 1; filters and bias are divided by q as the
-    multiplier says it, so that its rounding does no harm. With filter scales w that training learned q is w * Sx / Sy.
+    The factor is q = absmax * Sx / (127 * Sy), or larger where the bias needs it, and below 1. Filters and bias are
+    divided by q as the multiplier represents it, so that rounding the multiplier causes no error. With trained filter
+    scales w (QAT), q is w * Sx / Sy.
     """
     channels = filters.shape[0]
     of_result = np.broadcast_to(scales_of(result), channels)
@@ -74,8 +75,8 @@ def quantise_qdm(
 
 
 def float_sums(filters: Array, source: ElementType, result: ElementType) -> tuple[Array, tuple[float, ...]]:
-    """The filters of `quantise_qdm` for a `result` of bytes, and what 1 means in their sums: a bf16 number for each
-    output channel.
+    """The filters of `quantise_qdm` for an 8-bit `result`, and the scale of their sums: one bf16 number per output
+    channel.
     """
     product = quantise_qdm(filters, None, source, result)
     shifts = np.asarray(product.right_shifts) + MANTISSA_BITS
@@ -85,8 +86,8 @@ def float_sums(filters: Array, source: ElementType, result: ElementType) -> tupl
 
 @dataclass(frozen=True)
 class StoredFilters:
-    """The whole numbers of a filter that the network stores as integers, zero points taken off, and what 1 means: one
-    scale, or one per output channel.
+    """Integer filters of a prequantized network minus their zero points, and their scale, or one scale per output
+    channel.
     """
 
     filters: Array
@@ -94,13 +95,13 @@ class StoredFilters:
 
 
 def is_stored(node: LoweringNode) -> bool:
-    """Does the network store the filter as integers?"""
+    """True when the network stores the filter as integers."""
     types = node.operand_types
     return len(types) > 1 and isinstance(types[1].element, (Uniform, UniformPerAxis))
 
 
 def stored_filters(node: LoweringNode) -> StoredFilters | None:
-    """The second operand, None where its numbers are to be quantised."""
+    """The prequantized filters, None where the filter is yet to be quantized."""
     filters = node.constants[1]
     if filters is None or not is_stored(node):
         return None
@@ -118,16 +119,17 @@ def stored_qdm(
     lean: int = 0,
     kind: type[np.signedinteger[Any]] = np.int8,
 ) -> QdmProduct:
-    """Filters whose whole numbers the network states, `scales` per output channel or one for all, as they are; the
-    sums over `taps` times as many.
+    """Keep prequantized integer filters, with `scales` per output channel or one for all; their sums count `taps` times
+    as many elements.
 
-    The factor is the float32 that runtimes multiply sums with. The bias takes off what the operand's zero point adds
-    and brings the result's.
+    The factor is the float32 factor that runtimes multiply sums by. The bias removes the contribution of the operand's
+    zero point and adds the result's. `lean` is added to each multiplier: with -1, halves round down, with 1 away from
+    0.
 
-    `lean` is added to each multiplier: with -1 halves fall, with 1 they go away from 0. Only in a channel that leaves
-    `kind` the filter gets as many steps as there are. Where the result has a zero point filters are multiplied by what
-    int8 has room for: the whole number that brings it says it the finer. Where the factor is 1 or more, as of results
-    that clip, filters are multiplied by as much as brings it below; raises ValueError where they have no room for that.
+    Only a channel that exceeds `kind` is requantized, to the full range. Where the result has a zero point, filters are
+    multiplied by the largest integer that int8 has room for, which makes the zero point in the bias more precise. Where
+    the factor is 1 or more, as for results that clip, filters are multiplied until it is below 1; raises ValueError
+    where they have no room for that.
     """
     channels = filters.shape[0]
     whole = filters.reshape(channels, -1).astype(np.int64)
@@ -169,8 +171,8 @@ def stored_qdm(
 
 
 def within_reach(result: TensorType, filters: Array, source: ElementType) -> TensorType:
-    """The result with scales per channel for which the factors of `quantise_qdm` are below 1: a channel whose values
-    were all small may have one that filters would have to be cut off for.
+    """The result with per-channel scales for which the factors of `quantise_qdm` are below 1: a channel with only small
+    values may have a scale for which filters would saturate.
     """
     if not isinstance(result.element, UniformPerAxis):
         return result
@@ -181,7 +183,7 @@ def within_reach(result: TensorType, filters: Array, source: ElementType) -> Ten
 
 
 def _by_filter(scales: Array, filters: Array) -> Array:
-    """Of the operand's channels, to be multiplied with: a filter has one channel of its own, or sees all of them."""
+    """Scales of the operand's channels, shaped to multiply the filters: a filter has one channel, or all of them."""
     if scales.size == 1:
         return scales
     axis = 0 if filters.shape[1] == 1 else 1

@@ -1,4 +1,4 @@
-"""Quotients and powers of bf16 values."""
+"""Quotients of bf16 values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _divides_by_constant(node: LoweringNode) -> bool:
 
 @TABLE.lowers(top.Div, "bf16", "int8")
 class DivAny(Lowering[top.Div]):
-    """By a constant: the product with its reciprocal. By computed values: in bf16, a quotient's range says little about
-    its small values.
+    """Division by a constant multiplies by its reciprocal. Division by computed values runs in bf16, because an 8-bit
+    scale for a quotient's range loses its small values.
     """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:

@@ -1,4 +1,4 @@
-"""Reductions as pooling over whole planes: reduced dimensions become rows or columns."""
+"""Reductions as pooling over whole planes: the reduced dimensions become rows or columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _axes(node: LoweringNode) -> list[int]:
 
 
 def _order(node: LoweringNode) -> list[int]:
-    """Dimensions with those that go as neighbours: where they are, or behind the others."""
+    """Permutation that makes the reduced dimensions contiguous: in place, or after the others."""
     dims, gone = node.operand_types[0].dims, _axes(node)
     between = [axis for axis in range(gone[0], gone[-1] + 1) if axis not in gone and dims[axis] > 1]
     every = list(range(len(dims)))
@@ -39,7 +39,7 @@ def _order(node: LoweringNode) -> list[int]:
 
 
 def _block(node: LoweringNode) -> tuple[int, int, int]:
-    """How many elements lie before, in and behind what goes."""
+    """Number of elements before, within and after the reduced dimensions."""
     dims, gone, order = node.operand_types[0].dims, _axes(node), _order(node)
     places = [order.index(axis) for axis in gone]
     ordered = [dims[axis] for axis in order]
@@ -48,7 +48,7 @@ def _block(node: LoweringNode) -> tuple[int, int, int]:
 
 
 def _images(node: LoweringNode) -> tuple[tuple[int, ...], tuple[int, int]]:
-    """The operand as images with one window over each plane's rows, or rows and columns, and that window."""
+    """View of the operand as images, and the pooling window over each plane's rows, or rows and columns."""
     dims, gone = node.operand_types[0].dims, _axes(node)
     if len(dims) == 4 and set(gone) <= {2, 3}:
         _, _, h, w = dims
@@ -68,7 +68,7 @@ def _is_small(count: int, width: int) -> bool:
 
 
 def _has_integers(node: LoweringNode) -> bool:
-    """Is it a sum or minimum of integers that the network states, within windows and factors of commands?"""
+    """True for a sum or minimum of prequantized integers that fits the windows and factors of commands."""
     type_ = node.operand_types[0]
     if node.mode != "int8" or not (is_stated(node) or zero_point(type_)):
         return False
@@ -80,20 +80,22 @@ def _has_integers(node: LoweringNode) -> bool:
 
 
 def _negative(type_: TensorType) -> TensorType:
-    """The same bytes in opposite order, which mean the opposite."""
+    """The type that represents the negated values with the same bytes in reverse order."""
     uniform = type_.uniform
     return type_.with_element(dataclasses.replace(uniform, zero_point=sum(uniform.bounds) - uniform.zero_point))
 
 
 def _negated(value: Value, result: TensorType, name: str, build: LoweringBuilder) -> Value:
-    """By a table of all bytes."""
+    """Negate by a 256-entry table."""
     entries = table_of(top.MulConst(const_val=-1.0), value.tensor, result).reshape(1, 1, 1, 256)
     table = build.weight(f"{name}_table", entries, "ui8" if result.storage.is_unsigned else "si8")
     return build(tpu.Lut(), [value, table], result.at(None), name)
 
 
 def _as_pool(node: LoweringNode) -> LoweringNode:
-    """A reduction as the pool over images that it is; a minimum is the maximum of opposites, a sum has ones."""
+    """A reduction as the equivalent pool over images. A minimum is a maximum of negated values, a sum uses filters of
+    ones.
+    """
     dims, kernel = _images(node)
     pooled = (*dims[:2], dims[2] // kernel[0], dims[3] // kernel[1])
     return dataclasses.replace(
@@ -106,8 +108,8 @@ def _as_pool(node: LoweringNode) -> LoweringNode:
 
 @TABLE.lowers(top.Reduce, "bf16", "int8")
 class ReduceAny(Lowering[top.Reduce]):
-    """Integers have means and maxima, those that a network states sums and minima, too; all else is bf16 in every
-    mode.
+    """Means and maxima are computed on integers, as are sums and minima of prequantized ones; everything else in bf16,
+    in every mode.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:

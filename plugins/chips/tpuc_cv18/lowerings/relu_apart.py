@@ -1,4 +1,4 @@
-"""Relus that end at neither bound of the integers that a network states: a table behind the op."""
+"""Relus in prequantized networks that saturation does not implement: a table after the op."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.integers import integer_bounds, zero_point
 
 LowerT = TypeVar("LowerT", bound=Callable[..., Sequence[Value]])
-"""The method of a lowering."""
+"""The `lower` method of a lowering."""
 
 
 def with_relu_apart(lower: LowerT) -> LowerT:
-    """`lower` for ops whose relu neither saturation nor a command can do: without it, and a table of what it leaves.
+    """Wrap `lower` for ops with a relu that neither saturation nor a command implements: lower without the relu, then
+    clamp by a table.
 
-    Commands clamp at 0, which no integer of a value with a zero point means.
+    Commands clamp at the stored 0, which is not the real 0 of a type with a zero point.
     """
 
     def apart(self: Any, node: LoweringNode[Any], build: LoweringBuilder) -> Sequence[Value]:
@@ -38,7 +39,7 @@ def with_relu_apart(lower: LowerT) -> LowerT:
 
 
 def clamped_bytes(type_: TensorType, limit: float) -> Array:
-    """What a relu leaves of every byte of a type."""
+    """The relu of each byte of a type."""
     every = np.arange(256, dtype=np.uint8).view(numpy_dtype(type_.storage))
     return np.clip(every, *integer_bounds(type_, True, limit)).astype(every.dtype)
 

@@ -1,4 +1,6 @@
-"""Resize images by repetition, transposed convolution with a triangle filter, or products with matrices."""
+"""Resize images by repetition, transposed convolution with a triangle filter, or products with interpolation
+matrices.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,16 @@ _MOST_REPEATS = 64
 _FINE = 1.2
 """Ratio of operand step to result step above which the half step lost between the dimensions matters. Not varied."""
 _LARGEST_FACTOR = 8
-"""Of transposed convolutions: their windows have twice as many places, of which commands know 16."""
+"""Largest factor of a transposed convolution: its windows have twice as many taps, and commands support 16."""
 
 
 @TABLE.lowers(top.Interp, "bf16", "int8")
 class InterpAny(Lowering[top.Interp]):
-    """Nearest places of a whole factor are repeated as stored. Linear ones of a whole factor are a depthwise transposed
-    convolution with a triangle, between borders that repeat. Everything else: a product with a matrix per dimension, of
-    bf16 where bytes are stated or the result's steps are finer than the operand's.
+    """Repeats stored values for nearest-neighbor scaling by whole factors. Linear scaling by whole factors is a
+    depthwise transposed convolution with a triangle filter and edge padding. Everything else is a product with a
+    matrix per dimension, in bf16 where bytes are prequantized or the result's steps are finer than the operand's.
 
-    Shares add up to 1: bytes with a zero point are moved as if it were 0, and then have it still.
+    The weights sum to 1, so bytes with a zero point are interpolated as if it were 0, and the result keeps it.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -55,19 +57,19 @@ class InterpAny(Lowering[top.Interp]):
 
 
 def _is_prequantized(node: LoweringNode) -> bool:
-    """True if the network states the operand's bytes or the result's."""
+    """True when the operand or the result is prequantized."""
     return is_stated(node) or isinstance(node.operand_types[0].element, Uniform)
 
 
 def _is_finer(node: LoweringNode) -> bool:
-    """Are steps of the result so much smaller that those of the operand, which averages are rounded to, show?"""
+    """True when the result's steps are so much finer that rounding averages to the operand's steps would be visible."""
     element = node.operands[0].tensor.element
     return isinstance(element, Uniform) and element.scale > _FINE * node.quantised_result_type().uniform.scale
 
 
 def _stated(node: LoweringNode[top.Interp], build: LoweringBuilder) -> Value:
-    """Nearest places in the operand's type. Triangles in the result's type where bytes have room for them, its zero
-    point and the operand's in the bias.
+    """Lower a prequantized resize: nearest neighbors in the operand's type; triangles in the result's type where bytes
+    have room for them, with both zero points in the bias.
     """
     (value,) = node.operands
     source, wanted = value.tensor, node.quantised_result_type()
@@ -93,7 +95,7 @@ def _is_triangular(node: LoweringNode[top.Interp], source: TensorType, wanted: T
 
 
 def _triangles(node: LoweringNode[top.Interp]) -> Pair | None:
-    """Factors of transposed convolutions with triangles."""
+    """Factors of transposed convolutions with triangle filters, None if not applicable."""
     factors = whole_factors(node) if node.op.mode == "linear" else None
     return factors if factors is not None and 1 < max(factors) <= _LARGEST_FACTOR else None
 
@@ -106,14 +108,16 @@ def _triangle_shares(node: LoweringNode[top.Interp]) -> Array:
 
 
 def _repeats(node: LoweringNode) -> Pair | None:
-    """Factors by which nearest neighbours repeat."""
+    """Factors by which nearest neighbors repeat, None if not applicable."""
     factors = whole_factors(node) if node.op.mode == "nearest" else None
     return factors if factors is not None and math.prod(factors) <= _MOST_REPEATS else None
 
 
 class _Resampling:
-    """The steps of one node. Every value in between has the operand's type, which holds all averages of its values.
-    `points`: zero points of operand and result, which bytes with triangles are taken to lack.
+    """The inner ops of one node. Intermediate values have the operand's type, which represents all averages of its
+    values.
+
+    `points`: zero points of operand and result, which are not part of the types of bytes with triangle filters.
     """
 
     def __init__(self, node: LoweringNode, build: LoweringBuilder, points: Pair = (0, 0)) -> None:
@@ -144,7 +148,7 @@ class _Resampling:
         return self.build(lowered, operands, type_, self.node.name if is_last else f"{self.node.name}_columns")
 
     def _rows(self, value: Value, rows: int) -> Value:
-        """Every image is a 1x1 convolution whose channels are the rows."""
+        """Interpolate rows: each image is a 1x1 convolution with the rows as channels."""
         n, c, h, w = value.tensor.dims
         images = self._reshaped(value, (n * c, h, 1, w), f"{self.node.name}_images")
         matrix = interpolation_matrix(self.node.op, h, rows, self.node.op.scale_h).T.reshape(rows, h, 1, 1)
@@ -155,7 +159,9 @@ class _Resampling:
         return self.build(tpu.Reshape(shape=self.type.dims), [result], self.type, self.node.name)
 
     def _spread(self, factors: Pair) -> Value:
-        """Borders repeated as far as places lie outside, then triangles of twice the factor around every place."""
+        """Pad by repeating the edges as far as positions lie outside, then apply triangles of twice the factor around
+        each position.
+        """
         n, c, h, w = self.source.tensor.dims
         is_centred = self.node.op.coord_mode != "asymmetric"
         before = [int(factor > 1 and is_centred) for factor in factors]
@@ -174,7 +180,7 @@ class _Resampling:
         return self.build(lowered, [value, weights, added], self.type)
 
     def _points(self, filters: Array) -> Array | None:
-        """What brings the zero points of the result and takes off those of the operand: shares add up to 1."""
+        """The bias that adds the result's zero point and removes the operand's; the weights sum to 1."""
         source, result = self.source.tensor.uniform, dataclasses.replace(self.type.uniform, zero_point=self.points[1])
         return self._product(filters, source, result).bias
 
@@ -202,7 +208,9 @@ class _Resampling:
         return self.build.weight(f"shares_{suffix}", stored, element), fields
 
     def _product(self, filters: Array, source: Uniform, result: Uniform) -> QdmProduct:
-        """Shares as whole numbers where the network states the result and there are such: bytes would round them."""
+        """Quantize the weights; as whole numbers for a prequantized result where possible, because bytes would
+        round them.
+        """
         parts = parts_of(filters) if is_stated(self.node) else 0
         if not parts or not reaches(filters, source, result):
             return quantise_qdm(filters, None, source, result)
@@ -214,6 +222,6 @@ class _Resampling:
 
 
 def _plural(fields: dict[str, Any]) -> dict[str, Any]:
-    """As the matrix product calls them."""
+    """Rename the attributes for the matrix product."""
     names = {"multiplier": "multipliers", "rshift": "rshifts"}
     return {names.get(name, name): value for name, value in fields.items()}

@@ -1,4 +1,4 @@
-"""Add two tensors of a quantized network, as products over the channels of both."""
+"""Add two tensors of a prequantized network, as a convolution over the channels of both."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tpuc_ops.integers import zero_point
 from tpuc_cv18.lowerings.common import QDM, Array, decompose_qdm
 
 _USUAL_COPIES, _MOST_COPIES = 4, 15
-"""Of rows: what sums of usual scales get, and windows and strides reach."""
+"""Copies of rows: the number for sums with usual scales, and the limit of windows and strides."""
 _NEAR = 2.0**-10
 _REACH = 128
-"""Steps that most integers are within of their zero points."""
+"""Distance in steps from their zero points within which most integers lie."""
 
 
 def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
-    """Is it a sum of two computed tensors of one shape whose result has a stated scale?"""
+    """True for a sum of two computed tensors of the same shape in a prequantized network."""
     op, types = node.op, node.operand_types
     plain = len(types) == 2 and all(constant is None for constant in node.constants) and len(types[0].dims) > 1
     if not plain or not is_stated(node) or any(factor != 1.0 for factor in op.coeff or ()):
@@ -34,9 +34,9 @@ def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
 
 
 def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Value:
-    """`f * (a * x + b * y)` with whole numbers a and b, and f of 31 bits: a convolution of the channels of both. Their
-    rows are there as often as a and b have bytes to be sums of, which local memory makes. Many channels are seen as few
-    with more rows, since a convolution multiplies each with every other.
+    """`f * (a * x + b * y)` with integers a and b and a 31-bit factor f, as a convolution over the channels of both
+    operands. Rows are duplicated in local memory so that a and b become sums of bytes. Many channels are viewed as
+    fewer channels with more rows, because a convolution multiplies each with every other.
     """
     dims = node.result_type.dims
     assert node.chip is not None
@@ -83,8 +83,8 @@ def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder
 
 @dataclass(frozen=True)
 class Factors:
-    """`whole` numbers that the two operands are multiplied by, and what 1 of their sum is in steps of the result.
-    `error`: the most that both are off by, in those steps.
+    """`whole` numbers that the two operands are multiplied by, and `unit`, the value of 1 of their sum in steps of the
+    result. `error`: the largest error of both, in those steps.
     """
 
     whole: tuple[int, int]
@@ -93,8 +93,9 @@ class Factors:
 
 
 def nearest_factors(first: Uniform, second: Uniform, result: Uniform) -> Factors:
-    """Those of as few bytes as say the scales, and the zero point that the bias brings, to a thousandth of a step: the
-    nearest ones of up to four bytes each where none do, or of as many as results with a small scale take.
+    """The factors with the fewest bytes that represent the scales, and the zero point in the bias, to a thousandth of a
+    step. If there are none, the nearest factors of up to four bytes each, or of as many as results with a small
+    scale need.
     """
     best: Factors | None = None
     least = _least(first, second, result)
@@ -109,14 +110,14 @@ def nearest_factors(first: Uniform, second: Uniform, result: Uniform) -> Factors
 
 
 def _least(first: Uniform, second: Uniform, result: Uniform) -> int:
-    """The smallest number of the operand with the larger scale of which 1 is less than a step of the result: results
-    whose scale is below their operands' clip.
+    """The smallest factor of the operand with the larger scale for which 1 is less than a step of the result; results
+    with a smaller scale than their operands clip.
     """
     return math.floor(max(first.scale, second.scale) / result.scale) + 1
 
 
 def _factors(first: Uniform, second: Uniform, result: Uniform, largest: int) -> Factors:
-    """With `largest` as the number of the operand that has the larger scale."""
+    """The factors when `largest` multiplies the operand with the larger scale."""
     small, large = sorted((first.scale, second.scale))
     unit = large / result.scale / largest
     other = round(largest * small / large)
@@ -126,12 +127,12 @@ def _factors(first: Uniform, second: Uniform, result: Uniform, largest: int) -> 
 
 
 def _byte_count(factor: int) -> int:
-    """How many signed bytes add up to it."""
+    """Number of signed bytes that add up to a factor."""
     return max(1, -(-factor // STEPS))
 
 
 def _bytes(factor: int, count: int) -> list[int]:
-    """So many bytes, as even as they can be, that add up to it."""
+    """Split a factor into `count` bytes that are as equal as possible."""
     return [(factor + index) // count for index in range(count)]
 
 

@@ -45,7 +45,7 @@ TABLE.lowers(top.Depth2Space, "bf16", "int8")(Depth2SpaceAny)
 
 @TABLE.lowers(top.Slice, "bf16", "int8")
 class SliceAny(ShapeLowering):
-    """A regular part of the stored values."""
+    """A strided part of the stored values."""
 
     def lower(self, node: LoweringNode[top.Slice], build: LoweringBuilder) -> Sequence[Value]:
         lowered = tpu.Slice(offset=node.op.offset, steps=node.op.steps, ends=node.op.ends)
@@ -54,7 +54,7 @@ class SliceAny(ShapeLowering):
 
 @TABLE.lowers(top.Upsample, "bf16", "int8")
 class UpsampleAny(ShapeLowering):
-    """Repeated stored values of the mode's type; a relu clamps them before there are many."""
+    """Repeats stored values of the mode's type; a relu clamps them before they are repeated."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.MODE,) * len(node.operand_types)
@@ -69,7 +69,7 @@ class UpsampleAny(ShapeLowering):
 
 @TABLE.lowers(top.Pad, "bf16", "int8")
 class PadAny(ShapeLowering):
-    """Stored values with a border of what the pad value is stored as; f32 is cast before, it cannot be filled in."""
+    """Pads stored values with the stored pad value. f32 is cast first, because it cannot be filled in."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.MODE,) * len(node.operand_types)
@@ -88,9 +88,9 @@ class PadAny(ShapeLowering):
 
 @TABLE.lowers(top.Concat, "bf16", "int8")
 class ConcatAny(ShapeLowering):
-    """Integers are first brought to the result's scale.
+    """Rescales integers to the result's scale.
 
-    As soon as one operand is a float, all become floats: f32 if one is, else bf16.
+    If any operand is a float, all become floats: f32 if one of them is, else bf16.
     """
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -144,7 +144,7 @@ class ConcatAny(ShapeLowering):
 
 
 def _by_table(op: top.Concat, value: Value, wanted: TensorType, name: str, build: LoweringBuilder) -> Value:
-    """Integers in another scale as the network's runtime brings them there: what it makes of every byte."""
+    """Rescale integers by a table of what the network's runtime computes for each byte."""
     source = value.tensor
     every = np.arange(256, dtype=np.uint8)
     one, other = (TensorType(every.shape, _unsigned(type_.uniform)) for type_ in (source, wanted))
@@ -163,5 +163,5 @@ def _unsigned(element: Uniform) -> Uniform:
 
 
 def _sign_bit(type: TensorType) -> np.uint8:
-    """What makes unsigned bytes of those of the type, and back."""
+    """The XOR mask between bytes of the type and unsigned bytes."""
     return np.uint8(0 if type.storage.is_unsigned else 0x80)

@@ -1,4 +1,4 @@
-"""Interpolation weights: as whole numbers of parts of 1 that bytes hold, and triangles around every place."""
+"""Interpolation weights as whole numbers over a power of two that fit in a byte, and triangle filters."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from tpuc_chip_parts.lowering import STEPS
 from tpuc_cv18.lowerings.common import Array
 
 _PARTS = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Of 1, which shares may be whole numbers of."""
+"""Denominators for which interpolation weights may be whole numbers."""
 _NEARLY = 0.999
-"""Of it, which leaves multipliers below 1."""
+"""Safety factor that keeps multipliers below 1."""
 
 
 def parts_of(shares: Array) -> int:
-    """The number of parts of 1 that all shares are whole numbers of, as many as bytes hold; 0: there is none."""
+    """The denominator for which all weights are whole numbers that fit in a byte; 0 if there is none."""
     largest = float(np.abs(shares).max(initial=0.0))
     return next((parts for parts in _PARTS if not (shares * parts % 1).any() and 0 < largest * parts <= STEPS), 0)
 
 
 def reaches(shares: Array, source: Uniform, result: Uniform) -> bool:
-    """Have bytes room for shares as whole numbers, times what makes of a step of the operand one of the result?"""
+    """True when bytes have room for the weights as whole numbers, times the ratio of operand step to result step."""
     parts = parts_of(shares)
     room = STEPS // max(float(np.abs(shares).max(initial=0.0)) * parts, 1.0)
     return source.scale < result.scale * parts * room * _NEARLY
 
 
 def triangle(factor: int, *, is_centred: bool) -> tuple[Array, int, int]:
-    """Shares of a place in the results around it, and how many results are cut off before and behind.
+    """Weights of one position in the surrounding results, and how many results to crop before and after.
 
-    Result o lies at ``(o + 1/2) / factor - 1/2`` of the operand, or at ``o / factor``; a place's share falls with the
-    distance and is nothing at the next place.
+    Result o corresponds to operand position ``(o + 1/2) / factor - 1/2``, or ``o / factor``. A position's weight
+    decreases linearly with the distance and is 0 at the next position.
     """
     if factor == 1:
         return np.ones(1), 0, 0

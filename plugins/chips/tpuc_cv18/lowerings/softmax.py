@@ -32,14 +32,14 @@ from tpuc_cv18.operands import MAX_EXTENT
 _LOWEST_BYTE = -128
 _BYTES = Uniform(ScalarType("u8"), F32, 1.0)
 _ENDS = (Return, top.Permute, top.DetectionOutput)
-"""What may come after the last softmax of a network; the processor goes on with the last of them itself."""
+"""Ops that may follow the last softmax of a network; the CPU also executes the last of them."""
 
 
 @TABLE.lowers(top.Softmax, "bf16", "int8")
 class SoftmaxFloat(Lowering[top.Softmax]):
-    """A last one in f32 by the runtime: eight bits cannot hold the tail of a distribution over many classes. What other
-    ops read is computed in bf16 on the chip, which need not wait for the processor then; so are logarithms. Bytes of
-    which the network states operand and result take tables, whose rounding is far below a step.
+    """The last softmax of a network runs in f32 in the runtime: 8 bits cannot represent the tail of a distribution over
+    many classes. A softmax read by other ops is computed in bf16 on the chip, which then need not wait for the CPU;
+    so are logarithms. Prequantized bytes use tables, whose rounding error is far below a step.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -68,7 +68,7 @@ class SoftmaxFloat(Lowering[top.Softmax]):
 
 
 def _floats(value: Value, node: LoweringNode, build: LoweringBuilder) -> Value:
-    """Integers with a zero point as floats that are all moved by one number, which a softmax does not see."""
+    """Integers with a zero point as floats shifted by a constant, to which softmax is invariant."""
     plain = without_point(value.tensor).at(None)
     moved = build(tpu.Reshape(shape=plain.dims), [value], plain, f"{node.name}_moved")
     return cast(moved, plain.shape_only().with_element(F32), f"{node.name}_floats", build)
@@ -82,7 +82,7 @@ def _stays_on_chip(node: LoweringNode[top.Softmax]) -> bool:
 
 
 def _has_table(node: LoweringNode[top.Softmax]) -> bool:
-    """Are they bytes of which the network states the result, and had stated an operand that lost its zero point?"""
+    """True for prequantized bytes, or for an operand that was prequantized and lost its zero point."""
     has_bytes = isinstance(node.operand_types[0].element, (Uniform, Calibrated))
     if node.mode != "int8" or not (has_bytes and is_stated(node)):
         return False
@@ -95,7 +95,7 @@ def _has_table(node: LoweringNode[top.Softmax]) -> bool:
 
 
 def _by_table(node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Value:
-    """Shares, or their logarithms, in steps of the result."""
+    """Softmax, or its logarithm, in steps of the result."""
     (value,), result = node.operands, node.quantised_result_type()
     powers = np.exp(-np.arange(256) * (node.op.beta * value.tensor.uniform.scale)).astype(np.float32)
     table = build.weight("powers", powers.reshape(1, 1, 1, 256), "f32")

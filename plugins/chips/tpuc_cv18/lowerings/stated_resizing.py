@@ -1,4 +1,4 @@
-"""Linear Resize of pre-quantized bytes by arbitrary factors."""
+"""Linear Resize of prequantized bytes by arbitrary factors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Steps(Bf16Composer):
         return self.build(tpu.Cast(with_scale=False, round_mode="HalfToEven"), values, result, self.node.name)
 
     def _columns(self, value: Value, matrix: Array, point: int, *, keeps_rest: bool = False) -> list[Value]:
-        """The product of all image rows with a matrix `[w, columns]`, and the rounding error of that product."""
+        """The product of all image rows with a matrix `[w, columns]`; with `keeps_rest`, also its rounding error."""
         n, c, h, w = value.tensor.dims
         columns, parts = matrix.shape[1], _parts(matrix)
         rows = [self.reshape(value, (1, n * c * h, w))] * len(parts)
@@ -59,8 +59,8 @@ class _Steps(Bf16Composer):
         return self.do(tpu.MatMul(), [rows, weight, bias, self.build.none(), self.build.none()], dims)
 
     def _rows(self, values: list[Value], matrix: Array, point: int) -> Value:
-        """Every image is a 1x1 convolution whose channels are the rows, by a matrix `[h, rows]`; the value, and what
-        is left of it, which takes only the larger parts of shares.
+        """A 1x1 convolution of each image with the rows as channels, by a matrix `[h, rows]`. The remainder of the
+        values is multiplied only by the larger part of the weights.
         """
         n, c, h, w = values[0].tensor.dims
         parts, rows = _parts(matrix), matrix.shape[1]
@@ -85,7 +85,7 @@ class _Steps(Bf16Composer):
 
 
 def _parts(matrix: Array) -> list[Array]:
-    """The nearest bf16 numbers, and those nearest to what is left, where something is."""
+    """The nearest bf16 numbers, and those nearest to the remainder where there is one."""
     near = matrix.astype(ml_dtypes.bfloat16).astype(np.float32)
     rest = matrix - near
     return [near, rest] if as_bf16(rest).any() else [near]

@@ -12,19 +12,19 @@ from tpuc.api import TensorType
 from tpuc_cv18.lowerings.common import MAX_SHIFT
 
 _WIDE, _UNSIGNED_SHIFT = 32767, 8
-"""16-bit sums, and the shift up to which their bytes are a whole unsigned one."""
+"""Limit of 16-bit sums, and the largest shift at which their low byte is a whole unsigned one."""
 _LIMIT, _LEFT = 127, 15
 _NARROWEST, _WIDEST = 1 - 2.0**-7, 1 + 2.0**-4
-"""How far the scale of the result may move: down by what cuts off less than one step at the threshold."""
+"""Range in which the scale of the result may move: down by less than one step of clipping at the threshold."""
 _USUAL = 16.0
-"""A factor that every sum may have."""
+"""A factor that every sum supports."""
 _ROUNDING = 1 / 12  # the power of the error of rounding to integers
 _CREST = 4.0  # calibrated thresholds are about so many times the root of the mean square
 
 
 @dataclass(frozen=True)
 class Multipliers:
-    """`multipliers / 2**shift` are the factors of a result whose scale is `widening` times the wanted one."""
+    """`multipliers / 2**shift` are the factors for a result whose scale is `widening` times the wanted one."""
 
     multipliers: tuple[int, ...]
     shift: int
@@ -34,13 +34,15 @@ class Multipliers:
 def choose_multipliers(
     factors: Sequence[float], types: Sequence[TensorType], result: TensorType, *, fixed: bool
 ) -> Multipliers:
-    """Multipliers, shift and scale with the least error; the scale stays where it is when it is `fixed`.
+    """Choose multipliers, shift and scale with the least error; the scale does not move when `fixed`.
 
-    A multiplier is a signed byte; the largest is one times a power of two, because its product can be shifted left
-    before the next one is added. The whole sum fits 16 bits where it passes through them. The largest factor is said
-    exactly, by the result's scale; the error counts what is left of the others at usual values, and the rounding of
-    the result, in steps of the wanted scale. Where nothing but the largest factors is left of the result, as in the
-    difference of equals, its scale is that of the operands' steps.
+    A multiplier is a signed byte. The largest one may also have a power of two as a factor, because its product can be
+    shifted left before the next one is added. The whole sum must fit 16 bits where it passes through them. The result's
+    scale moves so that the largest factor is exact. The error sums the deviation of the other factors at typical values
+    and the rounding of the result, in steps of the wanted scale. Where only the largest factors are left of the result,
+    as in the difference of equal operands, its scale becomes that of the operands' steps.
+
+    Raises ValueError when `fixed` and no multipliers represent the factors.
     """
     steps = [255 if type_.storage.is_unsigned else 128 for type_ in types]
     unsigned = result.storage.is_unsigned
@@ -67,7 +69,9 @@ def choose_multipliers(
 
 
 def _choices(factors: Sequence[float], shift: int, fixed: bool) -> Iterator[Multipliers]:
-    """All multipliers of the largest factor that keep the result's scale near the wanted one, with the others' best."""
+    """All multipliers of the largest factor that keep the result's scale near the wanted one, with the best ones of the
+    others.
+    """
     largest = max(range(len(factors)), key=lambda index: abs(factors[index]))
     scaled = abs(math.ldexp(factors[largest], shift))
     left = max(0, math.ceil(math.log2(scaled / _LIMIT))) if scaled else 0
@@ -85,7 +89,9 @@ def _choices(factors: Sequence[float], shift: int, fixed: bool) -> Iterator[Mult
 
 
 def _error(choice: Multipliers, factors: Sequence[float], steps: Sequence[int]) -> float:
-    """The power of the error in steps of the wanted scale; a scale that is off costs as much below as above."""
+    """Mean squared error in steps of the wanted scale. A scale that is too small costs as much as one that is too
+    large.
+    """
     power = _ROUNDING
     for multiplier, factor, step in zip(choice.multipliers, factors, steps, strict=True):
         power += ((math.ldexp(multiplier, -choice.shift) - factor / choice.widening) * step / _CREST) ** 2

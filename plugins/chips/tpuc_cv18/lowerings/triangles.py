@@ -17,7 +17,7 @@ from tpuc_cv18.lowerings.table import TABLE
 
 @TABLE.lowers(top.CumSum, "bf16", "int8")
 class CumSumAny(Lowering[top.CumSum]):
-    """A 1x1 convolution whose channels are the axis: each sum is one of float32, rounded once."""
+    """A 1x1 convolution with the axis as channels: each sum is accumulated in float32 and rounded once."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)
@@ -36,7 +36,7 @@ class CumSumAny(Lowering[top.CumSum]):
 
 @TABLE.lowers(top.Trilu, "bf16", "int8")
 class TriluAny(Lowering[top.Trilu]):
-    """Times ones and zeros."""
+    """Multiplies by a mask of ones and zeros."""
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.AS_IS,) * len(node.operand_types)

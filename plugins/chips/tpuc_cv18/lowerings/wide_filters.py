@@ -1,5 +1,5 @@
-"""Filters of unsigned bytes with a zero point, nine bits, as sums of bytes: over operands that are there repeatedly, or
-in commands of their own.
+"""Filters with nine bits (unsigned bytes with a zero point) as sums of bytes: over duplicated operands, or in separate
+commands.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from tpuc_cv18.lowerings.windows import pads_fit, strides_fit
 
 _LOW, _HIGH = -128, 127
 _FEW = 32
-"""Channels that are worth copies of their own."""
+"""Maximum number of channels that are worth separate copies."""
 _MOST_BYTES = 4096
-"""Of one filter that lies whole in local memory."""
+"""Maximum size of one filter that is held whole in local memory."""
 _COMMAND, _STEP, _LAST = 72, 10, 8
-"""Cycles of a command of its own; per vector, of sums that are written, and of the way of results to their place."""
+"""Cycles of a separate command; per vector, cycles to write sums, and to move results to their place."""
 _REPEATING = 5
-"""Cycles per vector of an operand whose rows are repeated."""
+"""Cycles per vector to duplicate the rows of an operand."""
 _LARGER = 1.2
-"""How much more that costs because tiles are smaller."""
+"""Slowdown by the smaller tiles that duplication causes."""
 _DDR_BYTES = 11
-"""Per cycle."""
+"""DDR bandwidth in bytes per cycle."""
 
 
 def byte_count(filters: Array) -> int:
-    """How many bytes a number of the filters is a sum of at most; 1: they are bytes."""
+    """The most bytes needed as summands of any filter value; 1 if all values are bytes."""
     low, high = int(filters.min(initial=0)), int(filters.max(initial=0))
     return max(1, -(-high // _HIGH), -(low // -_LOW))
 
 
 def split(filters: Array, count: int, axis: int) -> Array:
-    """The numbers as so many bytes behind each other along an axis."""
+    """Split the values into `count` bytes, concatenated along an axis."""
     whole = filters.astype(np.int64)
     return np.concatenate([(whole + part) // count for part in range(count)], axis).astype(filters.dtype)
 
 
 def beyond_bytes(filters: Array) -> tuple[int, ...]:
-    """Output and input channel of each number that no byte holds, behind each other."""
+    """Output and input channel of each filter with values beyond 8 bits, flattened."""
     pairs = np.argwhere(((filters < _LOW) | (filters > _HIGH)).any(axis=(2, 3)))
     return tuple(pairs.reshape(-1).tolist())
 
 
 def parts_apart_pay(value: Value, op: top.Conv, filters: Array, result: TensorType, lanes: int) -> bool:
-    """Do the groups of output channels with numbers beyond bytes cost less in commands of their own than all of them
-    over an operand that is there twice?
+    """True when separate commands for the output channel groups with values beyond 8 bits are cheaper than duplicating
+    the operand.
     """
     _, ic, rows, columns = filters.shape
     if byte_count(filters) != 2 or rows * columns * ic > _MOST_BYTES:
@@ -68,7 +68,7 @@ def parts_apart_pay(value: Value, op: top.Conv, filters: Array, result: TensorTy
 
 
 def _continued_cycles(op: top.Conv, filters: Array, result: TensorType, lanes: int) -> int:
-    """Of a convolution in which what is beyond bytes is added to the sums of its groups."""
+    """Cycles of a convolution that adds the excess beyond 8 bits to the sums of its groups."""
     _, _, rows, columns = filters.shape
     pairs = np.array(beyond_bytes(filters)).reshape(-1, 2)
     commands = len({(one // lanes, channel) for one, channel in pairs.tolist()})
@@ -79,7 +79,7 @@ def _continued_cycles(op: top.Conv, filters: Array, result: TensorType, lanes: i
 
 
 def _channels_apart_pay(op: top.Conv, filters: Array, result: TensorType, lanes: int) -> bool:
-    """Where every channel has a filter of its own: are rows repeated for few groups only?"""
+    """For depthwise filters: true when rows are duplicated for few groups only."""
     oc, _, rows, columns = filters.shape
     groups = len({one // lanes for one in beyond_bytes(filters)[::2]})
     spared = (-(-oc // lanes) - groups) * rows * columns * _vectors(result)
@@ -87,13 +87,13 @@ def _channels_apart_pay(op: top.Conv, filters: Array, result: TensorType, lanes:
 
 
 def _vectors(images: TensorType) -> int:
-    """Of one group of channels."""
+    """Vectors of one channel group."""
     n, _, height, width = images.dims
     return n * -(-height * width // EU_BYTES)
 
 
 def _convolution_cycles(filters: Array, count: int, result: TensorType, lanes: int) -> int:
-    """Of bytes, each so many times."""
+    """Cycles of a convolution with each byte counted `count` times."""
     oc, ic, rows, columns = filters.shape
     return _vectors(result) * -(-oc // lanes) * max(REQUANTISE_LEAST, count * rows * columns * -(-ic // 2) + 1)
 
@@ -101,11 +101,10 @@ def _convolution_cycles(filters: Array, count: int, result: TensorType, lanes: i
 def convolution_in_bytes(
     value: Value, op: top.Conv, filters: Array, name: str, build: LoweringBuilder
 ) -> tuple[Value, top.Conv, Array]:
-    """A convolution of whole numbers as one of bytes: over repeated rows, which local memory makes. Over repeated
-    channels where commands cannot say that, and as it is where every channel has a filter of its own besides.
+    """Rewrite a convolution with wide integers as one with bytes. Rows are duplicated in local memory; channels are
+    duplicated where commands do not support that; a depthwise convolution stays unchanged in that case.
 
-    Where filters are more bytes than the operand only those channels are repeated, in DDR, that have numbers beyond
-    bytes.
+    Where filters have more bytes than the operand, only the channels with values beyond 8 bits are duplicated, in DDR.
     """
     count = byte_count(filters)
     if count == 1:
@@ -126,7 +125,7 @@ def convolution_in_bytes(
 
 
 def _deep(op: top.Conv, count: int) -> top.Conv:
-    """Over rows that are there so many times."""
+    """The op over rows duplicated `count` times."""
     upper, left, bottom, right = op.pads
     rows, columns = op.kernel_shape
     return dataclasses.replace(
@@ -138,23 +137,23 @@ def _deep(op: top.Conv, count: int) -> top.Conv:
 
 
 def _repeats_rows(op: top.Conv, count: int) -> bool:
-    """Can commands say that?"""
+    """True when commands support duplicated rows."""
     deep = _deep(op, count)
     return (op.dilations or (1, 1))[0] == 1 and pads_fit(deep) and strides_fit(deep)
 
 
 def _wide_channels(filters: Array) -> Array:
-    """The input channels of numbers that no byte holds."""
+    """Input channels of values beyond 8 bits."""
     return np.flatnonzero(((filters < _LOW) | (filters > _HIGH)).any(axis=(0, 2, 3)))
 
 
 def _has_few(filters: Array, count: int, size: int) -> bool:
-    """Are only few channels repeated, of an operand of so many numbers?"""
+    """True when few channels of an operand with `size` elements are duplicated."""
     return _wide_channels(filters).size * (count - 1) <= _FEW and filters.size > 2 * size
 
 
 def _some_again(value: Value, count: int, channels: Array, name: str, build: LoweringBuilder) -> Value:
-    """The operand with copies of some of its channels behind it."""
+    """The operand with copies of some of its channels appended."""
     n, c, h, w = value.tensor.dims
     alone = value.tensor.with_shape((n, 1, h, w)).at(None)
     copies: list[Value] = []
@@ -167,7 +166,7 @@ def _some_again(value: Value, count: int, channels: Array, name: str, build: Low
 
 
 def some_split(filters: Array, count: int, channels: Array) -> Array:
-    """The numbers of these channels as bytes, the first one in its place and the others behind all channels."""
+    """Split the values of these channels into bytes: the first in place, the others after all channels."""
     first, *others = np.split(split(filters[:, channels], count, 1), count, 1)
     whole = filters.copy()
     whole[:, channels] = first
@@ -175,7 +174,7 @@ def some_split(filters: Array, count: int, channels: Array) -> Array:
 
 
 def repeated(value: Value, count: int, axis: int, name: str, build: LoweringBuilder) -> Value:
-    """The operand so many times behind itself."""
+    """The operand concatenated with itself `count` times."""
     dims = list(value.tensor.dims)
     dims[axis] *= count
     return build(tpu.Concat(axis=axis), [value] * count, value.tensor.with_shape(tuple(dims)).at(None), name)

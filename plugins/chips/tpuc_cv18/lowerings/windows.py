@@ -1,4 +1,4 @@
-"""Windows beyond the command fields as windows within them: separate padding, large strides as depth."""
+"""Rewrite windows beyond the command fields: separate padding, large strides as channels, large dilations as zeros."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tpuc_cv18.lowerings.common import Array
 from tpuc_cv18.operands import MAX_STEP
 
 LOWEST = {"i8": -128.0, "u8": 0.0, "bf16": float(np.uint32(0xFF7F0000).view(np.float32))}
-"""What never wins a maximum, by stored type."""
+"""Padding value of a maximum, by stored type."""
 
 
 def pads_fit(op: Any) -> bool:
-    """Can commands say the padding? No window may lie in it alone."""
+    """True when the padding fits the command fields. No window may lie entirely in the padding."""
     dilations = getattr(op, "dilations", None) or (1, 1)
     extents = [(size - 1) * step + 1 for size, step in zip(op.kernel_shape, dilations, strict=True)]
     return all(pad <= MAX_STEP and pad < extent for pad, extent in zip(op.pads, extents * 2, strict=True))
 
 
 def strides_fit(op: Any, most: int = MAX_STEP) -> bool:
-    """Can commands say the strides, which are up to `most`?"""
+    """True when the strides are at most `most`."""
     return max(op.strides) <= most
 
 
 def pad_apart(value: Value, op: Any, fill: float, name: str, build: LoweringBuilder) -> tuple[Value, Any]:
-    """The padded operand and the op without padding, where the op's padding does not fit; else both as they are."""
+    """The padded operand and the op without padding, where the op's padding does not fit; else both unchanged."""
     return (value, op) if pads_fit(op) else _padded(value, op, fill, name, build)
 
 
@@ -45,28 +45,26 @@ def _padded(value: Value, op: Any, fill: float, name: str, build: LoweringBuilde
 
 
 def most_zeros(node: LoweringNode) -> int:
-    """How many zeros a command of the chip can put between elements or taps."""
+    """Maximum number of zeros that a command of the chip inserts between elements or taps."""
     assert isinstance(node.chip, Cv18Description)
     return node.chip.largest_insert
 
 
 def most_stride(node: LoweringNode) -> int:
-    """The largest stride that a command of the chip can say."""
+    """The largest stride of a command of the chip."""
     assert isinstance(node.chip, Cv18Description)
     return node.chip.largest_stride
 
 
 def loses_dilation(node: LoweringNode) -> bool:
-    """Would the chip not heed the dilation of a filter per channel?"""
+    """True when the chip would ignore the dilation of a depthwise filter."""
     assert isinstance(node.chip, Cv18Description)
     is_per_channel = node.op.group > 1 and node.op.group == node.operand_types[0].dims[1]
     return is_per_channel and node.mode == "int8" and not node.chip.dilates_per_channel
 
 
 def taps_nearer(op: top.Conv, filters: Array, zeros: int) -> tuple[top.Conv, Array]:
-    """Far dilations as nearer ones over filters with zeros between their taps: the fewest that fields can say, which
-    hold so many `zeros`.
-    """
+    """Reduce dilations beyond `zeros` zeros between taps by inserting zeros into the filters, as few as possible."""
     kernel, dilations = list(op.kernel_shape), list(op.dilations or (1, 1))
     for axis, far in enumerate(dilations):
         if far <= zeros + 1:
@@ -84,7 +82,7 @@ def taps_nearer(op: top.Conv, filters: Array, zeros: int) -> tuple[top.Conv, Arr
 
 
 def stride_refusal(op: top.Conv, most: int) -> str | None:
-    """Strides that neither a command, up to `most`, nor `strides_apart` can do."""
+    """The refusal of strides that neither a command, up to `most`, nor `strides_apart` supports, None if supported."""
     if strides_fit(op, most):
         return None
     apart = all(size <= stride for size, stride in zip(op.kernel_shape, op.strides, strict=True))
@@ -99,7 +97,9 @@ def stride_refusal(op: top.Conv, most: int) -> str | None:
 def strides_apart(
     value: Value, op: top.Conv, filters: Array, most: int, name: str, build: LoweringBuilder
 ) -> tuple[Value, top.Conv, Array]:
-    """Strides above `most` over windows that do not overlap: what lies under a window becomes channels of one place."""
+    """Rewrite strides above `most` over non-overlapping windows: the elements of a window become channels of one
+    pixel.
+    """
     if strides_fit(op, most):
         return value, op, filters
     (down, right), (kh, kw) = op.strides, op.kernel_shape
