@@ -1,4 +1,4 @@
-"""Write the build files of a network: for make, CMake, Zephyr, ESP-IDF and Arduino."""
+"""Write the build files of a network: for make, CMake, Zephyr, ESP-IDF, and Arduino."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tpuc.api import FunctionProgram
 
 SOURCE, EXTRAS, MAIN = "src/", "extras/", "main.c"
-"""Folders of layouts, and the program that runs a network on the machine that compiled it."""
+"""Folders in the layouts of frameworks, and the program that runs a network on the machine that compiled it."""
 
 
 def sources(identifier: str) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def build_files(program: FunctionProgram) -> Mapping[str, str]:
 
 
 def makefile(name: str, source: str = "") -> str:
-    """Of the program; `source` is the folder of the library if it is another one."""
+    """The Makefile of the example program; `source` is the folder of the library if it differs from the Makefile's."""
     objects = " ".join(file.replace(".c", ".o") for file in (*sources(name), MAIN))
     path = f"CPPFLAGS += -I{source.removesuffix('/')}\nVPATH = {source.removesuffix('/')}\n" if source else ""
     return f"""\
@@ -89,7 +89,7 @@ endif()
 
 
 def arduino_properties(program: FunctionProgram) -> str:
-    """`library.properties`; the names of libraries begin with a letter."""
+    """`library.properties` for Arduino, where the names of libraries must begin with a letter."""
     name = program.identifier
     return f"""\
 name={name if name[0].isalpha() else f"tpuc{name}"}

@@ -20,7 +20,7 @@ IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,95}")
 FILE_NAME = re.compile(
     r"(?:zephyr/|src/|extras/|(?:examples|samples)/[A-Za-z0-9_]{1,24}/(?:src/|main/)?)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,90}"
 )
-"""Files of any layout."""
+"""File names that any layout may contain."""
 MOST_BYTES = 1 << 40
 """Largest size that a description may state."""
 MOST_DIMENSIONS = 16
@@ -38,11 +38,11 @@ class Described:
     workspace_bytes: int
     parameter_bytes: int
     folder: str
-    """Of the source, with a slash behind it; empty where nothing is in folders."""
+    """Folder of the source, with a trailing slash; empty when no files are in folders."""
 
     @property
     def program_files(self) -> tuple[str, ...]:
-        """What is compiled to run the network here; its headers are beside it."""
+        """The source files to compile to run the network on this machine; their headers are in the same folder."""
         library = tuple(f"{self.folder}{name}" for name in sources(self.identifier))
         return (*library, f"{EXTRAS if self.folder else ''}{MAIN}")
 

@@ -1,4 +1,6 @@
-"""Write applications that run a network once, for firmware frameworks: a place to begin, and what tests compile."""
+"""Write example applications for firmware frameworks that run a network once: a starting point for users, compiled by
+tests.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from tpuc_c.network_header import element_type, end_names
 
 
 def zephyr_example(program: FunctionProgram) -> str:
-    """`main.c` of a sample of Zephyr."""
+    """`main.c` of a Zephyr sample."""
     name = program.identifier
     return f"""\
 #include <zephyr/kernel.h>
@@ -36,7 +38,7 @@ int main(void) {{
 
 
 def esp_idf_example(program: FunctionProgram) -> str:
-    """`main.c` of an application of ESP-IDF."""
+    """`main.c` of an ESP-IDF application."""
     name = program.identifier
     return f"""\
 #include <stdio.h>
@@ -61,7 +63,7 @@ void app_main(void) {{
 
 
 def arduino_example(program: FunctionProgram) -> str:
-    """A sketch."""
+    """An Arduino sketch."""
     name = program.identifier
     return f"""\
 #include <{name}_network.h>

@@ -1,7 +1,7 @@
-"""Arrange the files of a network as the tools of a firmware framework take them: Zephyr, Arduino, ESP-IDF.
+"""Arrange the files of a network for the build tools of a firmware framework: Zephyr, Arduino or ESP-IDF.
 
-The source lies in `src/`, an application of the framework in its folder for examples, and in `extras/` the program that
-`tpuc run` builds, with a Makefile for it.
+`src/` holds the source, the framework's folder for examples an application, and `extras/` the program that `tpuc run`
+builds, with its Makefile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _ROUNDING = """\
 
 
 def arranged(layout: str, program: FunctionProgram, code: Mapping[str, str]) -> dict[str, str]:
-    """The files by path: of the framework of that name, or without one a project of make and CMake."""
+    """The files by path, arranged for the framework called `layout`; with an empty name, a project for make and
+    CMake.
+    """
     if not layout:
         return {**code, **build_files(program)}
     inside = {f"{SOURCE}{name}": text for name, text in code.items() if name != MAIN}

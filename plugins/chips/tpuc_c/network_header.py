@@ -24,7 +24,7 @@ def end_names(program: FunctionProgram) -> list[str]:
 
 
 def example_name(program: FunctionProgram) -> str:
-    """Of the folder with an example; paths in archives have at most 100 letters."""
+    """The name of the folder with an example, cut to 24 letters: paths in archives have at most 100 letters."""
     return program.identifier[:24]
 
 

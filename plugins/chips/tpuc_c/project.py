@@ -59,7 +59,7 @@ def _function(call: FunctionCall) -> Iterator[str]:
 
 
 def _pointers(call: FunctionCall) -> Iterator[tuple[str, str]]:
-    """A declaration for each tensor under the name that the routine uses, with that name."""
+    """A declaration for each tensor under the name that the routine uses, and that name."""
     for index, (position, type) in enumerate(zip(call.operands, call.view.node.operand_types, strict=True)):
         if position is not None:
             yield f"const {c_type(type.storage)}* const x{index} = p{position};", f"x{index}"

@@ -22,7 +22,7 @@ MOST_TAPS = 32
 EXACT = 256
 """Whole numbers up to this one are exact in bf16."""
 NEAR = 8
-"""Steps of the operand that a shift may lie beside the center of the result's range."""
+"""Largest distance, in steps of the operand, of a shift from the center of the result's range."""
 
 
 def overhang(node: LoweringNode) -> tuple[int, int]:
@@ -51,9 +51,7 @@ def correction_of(node: LoweringNode) -> Array | None:
 
 
 def is_product(node: LoweringNode[top.AvgPool]) -> bool:
-    """True for an average of prequantized integers with all elements counted and a window that fits the command
-    fields.
-    """
+    """True for an average of prequantized integers without padding, whose window fits the command fields."""
     op = node.op
     counts = not any(op.pads) and not any(overhang(node))
     small = max(op.kernel_shape) <= MOST_TAPS and max(_strides(node)) <= most_stride(node)
@@ -113,8 +111,8 @@ def product_of_ones(node: LoweringNode[top.AvgPool], build: LoweringBuilder, tap
 
 
 def corrected_average(node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
-    """Sum whole numbers in bf16 and multiply by a factor for each output position. A sum rounded to a byte before the
-    multiplication would be off by several steps.
+    """Sum whole numbers in bf16, and multiply by a factor for each output position. Rounding a sum to a byte before the
+    multiplication would cause errors of several steps.
     """
     correction, result, units = correction_of(node), node.quantised_result_type(), _units(node)
     assert correction is not None
@@ -133,7 +131,9 @@ def corrected_average(node: LoweringNode[top.AvgPool], build: LoweringBuilder) -
 
 
 class _Units(NamedTuple):
-    """Averages are `sum(real * scale + shift) * factor + origin`, in steps of the result."""
+    """Scale, shift, factor and origin: an average is `sum(real * scale + shift) * factor + origin`, in steps of the
+    result.
+    """
 
     scale: float
     shift: float
@@ -142,11 +142,12 @@ class _Units(NamedTuple):
 
 
 def _units(node: LoweringNode[top.AvgPool]) -> _Units:
-    """Choose units in which averages lie around 0, where bf16 is finest.
+    """Choose units in which averages are near 0, where bf16 is finest.
 
-    Sums of the operand's own steps are exact before they are rounded once; of shifts near the center the one whose
-    origin bf16 holds best is taken. Where the center is out of the range of exact bytes the table holds shares of the
-    result instead. A relu, and padding that counts as zeros, forbid a shift.
+    Sums of the operand's own steps are exact until they are rounded once. Among the shifts near the center of the
+    result's range, choose the one whose origin bf16 represents best. Where shifted bytes would exceed the range in
+    which bf16 is exact, the table holds fractions of a result step instead. A relu, or padding that counts as zeros,
+    rules out a shift.
     """
     source, result = node.operands[0].tensor.uniform, node.quantised_result_type()
     ratio, taps = source.scale / result.uniform.scale, node.op.kernel_shape[0] * node.op.kernel_shape[1]

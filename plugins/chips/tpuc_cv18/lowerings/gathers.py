@@ -96,7 +96,9 @@ def _runs(places: Sequence[int]) -> list[tuple[int, int, int]]:
 
 
 def _chosen(node: LoweringNode, steps: Bf16Composer) -> list[Value]:
-    """Rows at computed indices: move the indexed dimension to the front, the others to columns, and back afterwards."""
+    """Select rows by computed indices: move the indexed dimension to the front and the others to columns, and back
+    afterwards.
+    """
     dims = node.operand_types[0].dims
     axis = positive_axis(node.op.axis, len(dims))
     before, count, behind = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])

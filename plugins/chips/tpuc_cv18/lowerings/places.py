@@ -14,7 +14,7 @@ from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv18.lowerings.table import TABLE
 
 _MOST_PLACES = 256
-"""Up to here, bf16 represents all whole numbers."""
+"""Largest number up to which bf16 represents all whole numbers."""
 
 
 @TABLE.lowers(top.Arg, "bf16", "int8")
