@@ -348,7 +348,7 @@ def test_a_saved_module_runs(chip: str, drawn: Callable[[str, str], Outlined], t
 @each("chip", CHIPS)
 def test_code_is_generated_from_the_module_before(chip: str, drawn: Callable[[str, str], Outlined]) -> None:
     case = drawn("residual", chip)
-    wanted = r"^the module has groups: give generate-code the module from before outline-groups$"
+    wanted = r"^the module has groups: run generate-code on the module before outline-groups$"
     with pytest.raises(UsageError, match=wanted):
         GenerateCode().run(case.module, case.session.context())
 

@@ -130,7 +130,7 @@ BROKEN = [
     (
         "test_the_simulator_equals_the_evaluation",
         [(isa.OneInput, "reads", _reads_elsewhere)],
-        "toy_chip.kernels: kernel of tpu.Relu 'relu': Clamp reads bytes .* which are not all its tile's",
+        "toy_chip.kernels: kernel of tpu.Relu 'relu': Clamp reads bytes .* which are not all in its tile's buffers",
     ),
     ("test_the_same_input_gives_the_same_bytes", [(Toy, "write", _another_name)], "two compilations .* differ"),
     ("test_the_same_input_gives_the_same_bytes", [(simulator.ToyModel, "run", _another_value)], "two runs differ"),

@@ -43,7 +43,9 @@ class Copy:
         ]
 
     def forwards(self) -> list[Copy]:
-        """The same as copies with nonnegative source strides: one per element of each reversed dimension."""
+        """Return the same data as copies with nonnegative source strides: one per element of each reversed
+        dimension.
+        """
         parts: list[Copy] = [self]
         for axis, step in enumerate(self.source_strides):
             if step < 0 and self.shape[axis] > 1:
@@ -147,7 +149,7 @@ def concatenated_copies(node: Node) -> list[Copy]:
 
 
 def concatenation_refusal(node: Node) -> str | None:
-    """Why a Concat cannot be expressed by copies."""
+    """Return why a Concat cannot be expressed by copies; None if it can."""
     if node.op.multipliers:
         return "operands are in the result's scale already, these have multipliers"
     if node.op.do_relu:

@@ -45,7 +45,9 @@ class Lanes:
         return padded.reshape(slots, self.count, -1).transpose(1, 0, 2).reshape(self.count, -1)[:lanes].copy()
 
     def rows(self, size: int) -> View | None:
-        """All elements as equal rows for most of the lanes, None when the size is not divisible so."""
+        """Return a view of all elements as equal rows on more than half of the lanes; None if the size is not divisible
+        that way.
+        """
         lanes = next((count for count in range(self.count, self.count // 2, -1) if size % count == 0), None)
         return None if lanes is None else View((1, lanes, 1, size // lanes))
 

@@ -268,7 +268,7 @@ class SplitAny(ShapeLowering):
 
 
 def images_refusal(node: LoweringNode) -> str | None:
-    """Why no chip can compute an Interp."""
+    """Return why no chip can compute an Interp; None unless its operand has another rank than 4."""
     rank = len(node.operand_types[0].dims)
     return f"only images of 4 dimensions, this one has {rank}" if rank != 4 else None
 
@@ -315,8 +315,8 @@ def pooled_in_strips(
     pool: Callable[[LoweringNode, LoweringBuilder], Value],
     widest: int,
 ) -> Value:
-    """A global pool as `pool` over that many strips of each image, with rows of at most `widest`, and then over the
-    strips.
+    """Build a global pool in two stages: `pool` over `parts` strips of each image, with rows of at most `widest`
+    elements, then over the strips.
     """
     source, name = node.operands[0], f"{node.name}_strips"
     n, c, *size = source.tensor.dims
@@ -347,7 +347,7 @@ def pooled_in_strips(
 
 
 def slope_refusal(node: LoweringNode) -> str | None:
-    """Why no chip can compute a PRelu; one with a single slope is legalized to a LeakyRelu."""
+    """Return why no chip can compute a PRelu; None if it can. A single slope is legalized to a LeakyRelu."""
     slope = node.constants[1]
     if slope is None:
         return "the slope must be a constant"

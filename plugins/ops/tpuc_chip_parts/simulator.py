@@ -108,7 +108,7 @@ class FileSimulator(ABC):
         return {tensor.name: self.tensor(tensor).copy() for tensor in self.outputs}
 
     def _computed(self, step: HostStep, inputs: Sequence[Array]) -> Sequence[Array]:
-        """The results of a runtime function; for chips whose files have such."""
+        """Return the results of a runtime function; overridden for chips whose files contain host functions."""
         raise NotImplementedError
 
     def _execute(self, watch: Watcher | None) -> None:
@@ -166,7 +166,7 @@ def call_function(
     arguments: Mapping[str, HostArgument],
     outputs: Iterable[FileTensor],
 ) -> Sequence[Array]:
-    """The results of a function from a package; raises CorruptFile for invalid arguments."""
+    """Return the results of a function from a package; raises CorruptFile for invalid arguments."""
     try:
         return function.run(inputs, arguments, [output.shape for output in outputs])
     except KeyError as error:

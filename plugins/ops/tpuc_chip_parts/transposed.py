@@ -1,4 +1,4 @@
-"""Transposed convolutions as convolutions of what has zeros inserted: filters that reach every result."""
+"""Rewrite transposed convolutions so that their windows reach every result of the zero-inserted input."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 def reaching(op: top.Deconv, filters: Array) -> tuple[top.Deconv, Array]:
-    """The op with a window of at least the stride and padding of at least the output padding, by zeros in the filter
-    behind which as much is cut off.
+    """Return the op with a window of at least the stride and padding of at least the output padding, and its filter.
+
+    Zeros are appended to the filter, and the same number of elements is cut off by padding.
     """
     window = op.window()
     extra = tuple(op.output_padding or (0, 0))

@@ -1,4 +1,4 @@
-"""Legalizations for every chip: ops of the network in terms of simpler ones. One file per family of ops."""
+"""Legalizations for every chip: rewrite ops of the network as simpler ones. One file per family of ops."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class ScaleAny(Legalisation[top.Scale]):
 
 @TABLE.legalises(top.PRelu)
 class PReluAny(Legalisation[top.PRelu]):
-    """One slope is that of a LeakyRelu."""
+    """A PRelu with a single slope becomes a LeakyRelu."""
 
     into = (top.LeakyRelu,)
 

@@ -98,8 +98,8 @@ def _array(part: Array | float) -> Array:
 
 
 def rows_of(node: LoweringNode, count: int) -> tuple[int, ...]:
-    """The first operand as `count` rows in channels of their own: `[1, rows, a, b]`, with b as large as windows allow;
-    for three or more dimensions unchanged where the chip does not profit from the width.
+    """Return a shape that views the first operand as `count` rows, one per channel: `[1, rows, a, b]`, with b as large
+    as windows allow; `[1, rows, extent]` for three or more dimensions if the chip does not profit from the width.
     """
     assert node.chip is not None
     type_ = node.operand_types[0]
@@ -122,7 +122,7 @@ def largest_whole(node: LoweringNode) -> int:
 
 
 class Composed(Legalisation[OpT]):
-    """Base of legalisations in floats, whose results are floats in every mode."""
+    """Base of legalizations that compute in floats, whose results are floats in every mode."""
 
     into: ClassVar[tuple[type[Op], ...]] = MOVES
 

@@ -29,7 +29,7 @@ def _normalised(do: Composer, value: Value, first: int, eps: float, *, centred: 
 
 
 def _affine(do: Composer, value: Value, parts: Sequence[Part], shape: Sequence[int]) -> list[Value]:
-    """Times the weight, plus the bias, if present, broadcast to the result's extents."""
+    """Multiply by the weight and add the bias, if present, broadcast to the result's shape."""
     dims = do.node.result_type.dims
     given = [(op, part) for op, part in zip((top.Mul(), top.Add()), parts, strict=False) if part is not None]
     for index, (op, part) in enumerate(given):
@@ -40,7 +40,7 @@ def _affine(do: Composer, value: Value, parts: Sequence[Part], shape: Sequence[i
 
 @TABLE.legalises(top.LayerNorm, top.RMSNorm)
 class LastDimensions(Composed[top.LayerNorm]):
-    """Over the last dimensions."""
+    """Normalize over the last dimensions."""
 
     into = _INTO
 
@@ -55,7 +55,7 @@ class LastDimensions(Composed[top.LayerNorm]):
 
 @TABLE.legalises(top.InstanceNorm, top.GroupNorm)
 class PerChannel(Composed[top.GroupNorm]):
-    """Over groups of channels as rows; weight and bias are per channel."""
+    """Normalize over groups of channels, viewed as rows; weight and bias are per channel."""
 
     into = _INTO
 

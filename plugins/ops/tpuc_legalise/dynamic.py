@@ -79,7 +79,7 @@ def is_never_negative(value: Value) -> bool:
 
 
 def _greatest(do: Composer, x: Value) -> Value:
-    """The largest element; for images that of every channel first, which stays where the image is."""
+    """Return the largest element. For an image, reduce each channel first, which needs no movement of the image."""
     rank = x.tensor.rank
     if rank == 4 and x.tensor.dims[0] == 1 and x.tensor.dims[1] > 3:
         _, _, h, w = x.tensor.dims

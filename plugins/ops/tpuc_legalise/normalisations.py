@@ -85,7 +85,9 @@ def _band(channels: int, size: int) -> Array:
 
 @TABLE.legalises(top.BatchNorm)
 class BatchNormAny(Composed[top.BatchNorm]):
-    """Differences and products: constant statistics have become a Scale or part of a convolution before."""
+    """Compute by differences and products; BatchNorms with constant statistics were already folded into a Scale or a
+    convolution.
+    """
 
     into = (*MOVES, top.Add, top.AddConst, top.Mul, top.Pow, top.Relu, top.Sub)
 

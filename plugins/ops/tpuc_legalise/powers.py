@@ -86,9 +86,10 @@ def _product(do: Composer, x: Value, count: int, *, last: bool = False) -> Value
 
 @TABLE.legalises(top.Pow2, top.Pow3)
 class Pow3Any(Composed[Op]):
-    """``e**(exponent * log base)``, with the sign of the base for odd exponents; 0 to the power 0 is 1, to positive
-    powers 0 and to negative powers infinite; a constant base of 1 is 1 to every power. Negative bases require integer
-    exponents.
+    """Compute ``e**(exponent * log base)``, with the sign of the base for odd exponents.
+
+    0 to the power 0 is 1, to positive powers 0, and to negative powers infinite; a constant base of 1 gives 1. Negative
+    bases require integer exponents.
     """
 
     into = (
@@ -112,9 +113,7 @@ class Pow3Any(Composed[Op]):
 
 
 class _Power:
-    """One power of a base and an exponent; constants are computed here, and steps that they make unnecessary are
-    omitted.
-    """
+    """One power of a base and an exponent; constants are folded, and steps that they make unnecessary are omitted."""
 
     def __init__(self, do: Composer, base: Value | Array, exponent: Value | Array) -> None:
         self.do, self.base, self.exponent = do, base, exponent
@@ -174,7 +173,7 @@ def _ranked(do: Composer, part: Part) -> Value | Array:
 
 @TABLE.legalises(top.Sigmoid)
 class SigmoidAny(Composed[top.Sigmoid]):
-    """Times a number, plus another; a plain one's logarithm is the softplus of the opposite with the other sign."""
+    """Multiply by `scale` and add `bias`; the logarithm of a plain sigmoid is ``-softplus(-x)``."""
 
     into = (top.AddConst, top.Log, top.MulConst, top.Sigmoid, top.Softplus)
 
@@ -190,7 +189,10 @@ class SigmoidAny(Composed[top.Sigmoid]):
 
 @TABLE.legalises(top.Softsign)
 class SoftsignAny(Composed[top.Softsign]):
-    """By its definition."""
+    """Compute ``x / (1 +
+    x
+    )``.
+    """
 
     into = (top.Abs, top.AddConst, top.Div)
 

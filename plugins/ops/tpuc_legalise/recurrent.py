@@ -84,7 +84,7 @@ class _Way:
 
 @TABLE.legalises(top.LSTM, top.GRU, top.RNN)
 class RecurrentAny(Composed[top.LSTM]):
-    """Both directions one after the other."""
+    """Unroll the layer over its steps; both directions run one after the other."""
 
     into = (*MOVES, top.Add, top.Concat, top.MatMul, top.Mul, top.Relu, top.Sigmoid, top.SubConst, top.Tanh)
 

@@ -1,4 +1,4 @@
-"""The table that the legalisations of this package fill."""
+"""The table that the legalizations of this package fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows over one dimension as the same op over images with one row."""
+"""Compute windows over one dimension as the same op over images with one row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RANK = 3
 
 
 def over_row(node: LoweringNode, build: LegalisationBuilder) -> Sequence[Value]:
-    """`[n, c, w]` as `[n, c, 1, w]`, and the filter too, in the mode of the node."""
+    """Compute `[n, c, w]` as `[n, c, 1, w]`, with the filter reshaped alike, in the mode of the node."""
     source, result, name = node.operands[0], node.result_type, node.name
     row = source.tensor.with_shape(_images(source.tensor.dims))
     operands = [build(top.Reshape(shape=row.dims), [source], row, f"{name}_in"), *node.operands[1:]]
@@ -38,7 +38,7 @@ def _images(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def _over_row(op: Any) -> Any:
-    """The op with the attributes of one dimension as those of a row."""
+    """Return the op with its one-dimensional attributes extended by a row dimension."""
     before, after = op.pads
     changed: dict[str, Any] = {
         name: (row, *getattr(op, name)) for name, row in _OF_A_ROW.items() if getattr(op, name, None)
@@ -49,7 +49,7 @@ def _over_row(op: Any) -> Any:
 
 
 class FilterOverRow(Legalisation[Any]):
-    """Base of convolutions."""
+    """Base of convolutions over one dimension."""
 
     def refuse(self, node: LoweringNode) -> str | None:
         if len(node.op.kernel_shape) != 1:
@@ -62,13 +62,13 @@ class FilterOverRow(Legalisation[Any]):
 
 @TABLE.legalises(top.Conv)
 class ConvOverRow(FilterOverRow):
-    """Convolutions."""
+    """Convolutions over one dimension."""
 
     into = (top.Conv, top.Reshape)
 
 
 @TABLE.legalises(top.Deconv)
 class DeconvOverRow(FilterOverRow):
-    """Transposed convolutions."""
+    """Transposed convolutions over one dimension."""
 
     into = (top.Deconv, top.Reshape)

@@ -1,1 +1,1 @@
-"""From TPU ops to instructions: tiling, local memory, DDR addresses, transfer order, code."""
+"""Plan TPU ops and turn them into instructions: tiling, local memory, DDR addresses, transfer order, code."""

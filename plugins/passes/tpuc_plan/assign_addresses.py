@@ -36,14 +36,18 @@ WEIGHTS, ONCE = "weights", "constants lie in program order, equal ones once"
 
 @dataclass(frozen=True)
 class AssignAddresses(Pass):
-    """Packed constants one after the other from the chip's DDR base; all activations by a planner, behind them or in
-    a memory of their own; inputs and outputs among the activations, or each in a memory that the chip has for it.
+    """Assign DDR addresses to packed constants, activations, inputs, and outputs.
 
-    Addresses go into the types (`tensor<..., 4295618560 : i64>`), packed constants' into `packed_addr`, the regions
-    into the module attributes that TPU-MLIR uses, the plan into the result `memory_plan`. `planner` is a name in
-    `tpuc.planners`, also `name{option=value}`; if it is empty the session's planner, `greedy` where that has none.
-    `in_place`: results take over the memory of an operand where no tile can notice. `io_alone`: nothing else ever lies
-    where inputs and outputs do. Constants that the result `constants` has already keep their places.
+    Packed constants lie one after the other from the chip's DDR base. A planner places all activations, after the
+    constants or in a memory of their own. Inputs and outputs lie among the activations, or each in the memory that the
+    chip has for it.
+
+    Addresses are written into the types (`tensor<..., 4295618560 : i64>`), those of packed constants into
+    `packed_addr`, the memory ranges into the module attributes that TPU-MLIR uses, and the plan into the result
+    `memory_plan`. `planner` is a name in `tpuc.planners`, or `name{option=value}`; empty means the session's planner,
+    or `greedy` if it has none. `in_place`: results may overwrite an operand where no tile can observe it. `io_alone`:
+    nothing else ever shares bytes with inputs and outputs. Constants already in the result `constants` keep their
+    addresses.
     """
 
     name = "assign-addresses"
@@ -102,8 +106,8 @@ class AssignAddresses(Pass):
 
 
 def _place_constants(module: Module, base: int, alignment: int, before: ConstantImage) -> list[PlannedBuffer]:
-    """Addresses of packed constants, one behind the other in program order; operations may share one. Those that are in
-    `before` lie there, the others behind it.
+    """Place packed constants one after the other in program order; operations may share one. Constants in `before` keep
+    their places, and the others follow.
     """
     at = align(len(before.data), alignment)
     placed: list[PlannedBuffer] = []
@@ -122,7 +126,7 @@ def _place_constants(module: Module, base: int, alignment: int, before: Constant
 
 
 def _distinct(lived: Sequence[Lived]) -> list[Lived]:
-    """The same with names that are different from each other."""
+    """Return the same buffers, with `#2`, `#3`, ... appended to repeated names."""
     seen: dict[str, int] = {}
     result: list[Lived] = []
     for one in lived:
@@ -139,7 +143,7 @@ def _whole_plan(
     spans: Sequence[Lifetime],
     boundary: Mapping[Value, int],
 ) -> MemoryPlan:
-    """The plan of activations with constants, and inputs and outputs that have a memory of their own."""
+    """Add constants, and inputs and outputs with a memory of their own, to the plan of the activations."""
     pools, buffers = [*plan.pools, weights], [*plan.buffers, *constants]
     for span in spans:
         if span.value in boundary:

@@ -59,7 +59,7 @@ def command(
     lists = [path for path in files if path.suffix == ".json"]
     if lists and (output_c is not None or named.workspace or named.parameter or len(files) > 1):
         raise UsageError(
-            f"{lists[0]} is a list of buffers with its own pools; give it alone, without pools and C source."
+            f"{lists[0]} is a buffer list with its own pools; pass it alone, without pool options and --output-c."
         )
     if lists:
         plan = _plan_list(lists[0], algorithm)

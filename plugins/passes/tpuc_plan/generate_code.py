@@ -1,4 +1,4 @@
-"""Generate the chip's file from a module with addresses."""
+"""Generate the compiled file from a module with addresses."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from tpuc_plan.tasks.plan import Plan
 
 @dataclass(frozen=True)
 class GenerateCode(Pass):
-    """Emits the instructions of all tiles and writes the container; leaves the bytes in the result `artifact`."""
+    """Emit the instructions of all tiles and write the container; leaves the bytes in the result `artifact`."""
 
     name = "generate-code"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; changes nothing in the module."""
+        """See Pass; the module is unchanged. Raises UsageError if addresses are missing or the module has groups."""
         chip = chip_of(context, self.name)
         if isinstance(chip, FunctionChip):
             self._write_program(chip, module, context)
@@ -60,7 +60,7 @@ class GenerateCode(Pass):
         if "module.neuron_addr" not in module.attributes:
             raise UsageError("the module has no addresses: run the pass assign-addresses before generate-code")
         if any(isinstance(operation.op, RunsInPlace) for operation in module.main.operations):
-            raise UsageError("the module has groups: give generate-code the module from before outline-groups")
+            raise UsageError("the module has groups: run generate-code on the module before outline-groups")
         proceed = partial(self._generate, chip, module, context)
         context.leave(ARTIFACT, context.registry.hooks.hook.generate_code(chip=chip, module=module, proceed=proceed))
         return False
@@ -88,7 +88,7 @@ class GenerateCode(Pass):
 def _layers(
     module: Module, operations: Sequence[Operation], instructions: Sequence[Instruction]
 ) -> Iterator[LayerCommands]:
-    """The commands of every operation that does something, in the order of the network."""
+    """Yield the command ranges of every operation that runs on the chip, in network order."""
     ranges: dict[Operation, dict[str, list[list[int]]]] = {}
     counts = dict.fromkeys(Engine, 0)
     for operation, instruction in zip(operations, instructions, strict=True):

@@ -11,33 +11,35 @@ from tpuc_plan.module_planner import ModulePlanner
 from tpuc_plan.regions.region_planner import STREAMED
 
 USUAL_LEVEL = 2
-"""The level of `opt` where neither the pass nor the session names one."""
+"""Value of `opt` if neither the pass nor the session sets one."""
 
 
 @dataclass(frozen=True)
 class GroupLayers(Pass):
-    """Writes on every op with a tile kernel how it is cut (`tiling = {axis = size, ...}`) and which of its operands and
-    results are resident in local memory; `alias`, `concat_alias` or `slice_view` on ops that share bytes. An op that
-    only moves data has a tiling where it does so in local memory, because all that it reads and writes is resident and
-    the program is faster so.
+    """Write tiling and residency on every op with a tile kernel.
 
-    On a chip with several timing profiles this is done by each of them and by all together, and of these plans the one
-    is taken whose worst ratio to the fastest in a profile is the smallest. `module.order_profiles` then says by which
-    profiles its program is ordered, where that is not the first one.
+    `tiling = {axis = size, ...}` states how the op is cut; further attributes name the operands and results that are
+    resident in local memory. Ops that share bytes get `alias`, `concat_alias`, or `slice_view`. An op that only moves
+    data has a tiling if it moves them in local memory: everything it reads and writes is resident, and the program is
+    faster this way.
 
-    `opt` 1: values are resident within groups of ops that are cut from the last one on; 2: the fastest of that, of
-    values that are resident wherever they fit, and of rows that pass through cascades of ops in stripes (`stripes`)
-    beside them; 3: the fastest of many plans. 0: what the session says, else 2. Where the session says 0, nothing is
-    resident: that takes little time to plan, and shows whether kernels take all ops.
+    For a chip with several timing profiles, plans are made for each profile and for all of them together. The plan with
+    the smallest worst-case ratio to the best plan of a profile wins. `module.order_profiles` names the profiles that
+    order its program, if they are not just the first one.
 
-    Tests of kernels give tile sizes by name of the op and axis as `tilings` of the context: then nothing is resident.
+    `opt` 1: values are resident within groups of ops, cut from the last op on. 2: the fastest of that, of values
+    resident wherever they fit, and of plans with cascades, in which stripes of rows pass through several ops
+    (`stripes`). 3: the fastest of many plans. 0: the session's level, 2 if it has none; if the session's level is 0,
+    nothing is resident, so planning takes little time and shows whether every op can be compiled.
+
+    Tests of kernels set `tilings` in the context, tile sizes by op name and axis; nothing is resident then.
     """
 
     name = "group-layers"
     opt: int = 0
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises Unsupported where the chip has no kernel, LmemOverflow where no tile fits."""
+        """See Pass; raises Unsupported if the chip has no kernel for an op, LmemOverflow if no tile fits."""
         chip = chip_of(context, self.name)
         stated = context.options.get("opt")
         level = self.opt or (USUAL_LEVEL if stated is None else int(stated))

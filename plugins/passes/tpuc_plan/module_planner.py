@@ -1,4 +1,4 @@
-"""Plan all regions of a module, with moves in DDR and in local memory."""
+"""Plan all regions of a module, including moves in DDR and in local memory."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tpuc_plan.tasks.task import HostTask, MoveTask, Task, TileTask
 from tpuc_plan.tasks.tiling import make_task
 
 _READERS = 8
-"""How many moves in a row are looked at together."""
+"""Maximum number of consecutive moves that are evaluated together."""
 
 
 class ModulePlanner:
-    """Plans a module at an optimisation level."""
+    """Plans a module at an optimization level."""
 
     def __init__(self, module: Module, context: PassContext, chip: Chip, level: int) -> None:
         self.module = module
@@ -50,8 +50,8 @@ class ModulePlanner:
         self._faster: dict[Operation, bool] = {}
 
     def run(self) -> Plan:
-        """The fastest plan. Where there are several profiles, plans and orders that are best in one of them, or in all
-        together, are tried, and what loses least in any of them is taken.
+        """Return the fastest plan. With several profiles, try plans and program orders that are best in one profile or
+        in all together, and return the one that loses least in any profile.
         """
         if self.level == FIRST_FIT:
             return self._plan([])
@@ -76,8 +76,8 @@ class ModulePlanner:
         return tried[least_loss(times)]
 
     def with_tilings(self, tilings: Mapping[str, Mapping[str, int]]) -> Plan:
-        """The plan of the level, in which operations of these names have these tile sizes; raises UsageError for axes
-        that an operation does not have.
+        """Return the plan of this level, with the given tile sizes for the operations named in `tilings`; raises
+        UsageError for an axis that an operation does not have.
         """
         plan = self._plan([])
         ops: list[OpPlan] = []
@@ -92,7 +92,7 @@ class ModulePlanner:
         return Plan(tuple(ops))
 
     def _planned(self, plan: Plan) -> PlannedFunction:
-        """The tasks of a plan."""
+        """Return the tasks of a plan."""
         tasks: list[Task] = []
         for operation, op_plan in zip(self.module.main.operations, plan.ops, strict=True):
             kernel = self.kernels.get(operation)
@@ -119,7 +119,7 @@ class ModulePlanner:
         return best
 
     def _fits_lmem(self, operation: Operation) -> bool:
-        """Is the operation a move that can happen in local memory?"""
+        """True if the operation is a move that can happen in local memory."""
         if self._local_kernel(operation) is None:
             return False
         task = self._tiles(operation)[0]
@@ -127,12 +127,12 @@ class ModulePlanner:
         return task.tile_bytes(tile) - task.work_bytes(tile) <= self.chip.lmem.lane_bytes
 
     def _local_kernel(self, operation: Operation) -> TileKernel[Any, Any] | None:
-        """What does an operation that moves data in local memory."""
+        """Return the kernel that performs a move in local memory; None if there is none."""
         kernel = self.kernels[operation]
         return kernel.local(Node.of(operation)) if isinstance(kernel, MoveKernel) else None
 
     def _plan(self, local: Collection[Operation]) -> Plan:
-        """Plan everything, moves in `local` in local memory."""
+        """Plan the whole module, with the moves in `local` in local memory."""
         aliases = AliasSets()
         finder = AliasFinder(aliases, set(self.module.main.outputs))
         regions: list[dict[Operation, Sequence[Task]]] = [{}]
@@ -158,7 +158,9 @@ class ModulePlanner:
         aliases: AliasSets,
         ops: dict[Operation, OpPlan],
     ) -> Plan:
-        """Plan one region after the other. `ops`: what only shares bytes; what else is planned is added."""
+        """Plan one region after the other. `ops` holds the operations that only share bytes; the plans of all others
+        are added to it.
+        """
         shared = [value for one, plan in ops.items() if not isinstance(plan, Alias) for value in one.operands]
         total: int | None = 0
         for index, region in enumerate(regions):
@@ -176,8 +178,8 @@ class ModulePlanner:
     def _choices(
         self, operation: Operation, local: bool, aliases: AliasSets, finder: AliasFinder
     ) -> Sequence[Task] | Alias | ConcatAlias | SliceView:
-        """The task of an operation in each view, or how its result shares bytes. `local`: a move happens in local
-        memory.
+        """Return the tasks of an operation, one per view, or how its result shares bytes with its operands. `local`:
+        perform a move in local memory.
         """
         kernel, node = self.kernels[operation], Node.of(operation)
         if not isinstance(kernel, MoveKernel) or (local and self._local_kernel(operation) is not None):
@@ -192,8 +194,8 @@ class ModulePlanner:
         return self._tiles(operation) if self._is_faster_locally(operation) else (task,)
 
     def _is_faster_locally(self, operation: Operation, readers: int = _READERS) -> bool:
-        """Does it take less time to load, move in local memory and store than to move in DDR? What reads the result, up
-        to `readers` moves further, counts where it moves it on in local memory: it finds it there.
+        """True if loading, moving in local memory, and storing takes less time than moving in DDR. Readers that also
+        move the result in local memory, up to `readers` moves ahead, count too: they need not load it.
         """
         if operation not in self._faster:
             self._faster[operation] = self._fits_lmem(operation) and self._saves_locally(operation, readers)
@@ -215,7 +217,7 @@ class ModulePlanner:
         return isinstance(kernel, MoveKernel) and self._is_faster_locally(reader, readers)
 
     def _locally(self, operation: Operation) -> tuple[int, int]:
-        """Cycles of loading and moving, and those of storing, one after the other, in the view that suits best."""
+        """Return the cycles of loading and moving, and those of storing, without overlap, in the cheapest view."""
         costs: list[tuple[int, int]] = []
         for task in self._tiles(operation):
             tile = task.tiles[0]
@@ -239,7 +241,7 @@ class ModulePlanner:
         return self.costs.cycles.total(asm.instructions)
 
     def _tiles(self, operation: Operation) -> Sequence[TileTask]:
-        """An operation in one tile, by each of its candidates."""
+        """Return an operation as one tile, for each candidate kernel and view."""
         if operation not in self._tiled:
             kernel = self.kernels[operation]
             kernel = kernel if isinstance(kernel, TileKernel) else self._local_kernel(operation)
@@ -250,7 +252,7 @@ class ModulePlanner:
 
 
 def _refuse_constant(operation: Operation, aliases: AliasSets) -> None:
-    """Constants lie among the coefficients, where the result of an operation has no place."""
+    """Raise Unsupported for an alias of a constant: constants lie among the coefficients, where no result can."""
     source = aliases.root(operation.operands[0]).defining
     if source is not None and isinstance(source.op, Constant):
         raise Unsupported(
@@ -260,7 +262,7 @@ def _refuse_constant(operation: Operation, aliases: AliasSets) -> None:
 
 
 def _is_resident(operation: Operation, plan: OpPlan) -> bool:
-    """Is all that the operation reads and writes in local memory?"""
+    """True if everything that the operation reads and writes is in local memory."""
     if not isinstance(plan, TilePlan):
         return False
     residency = plan.residency

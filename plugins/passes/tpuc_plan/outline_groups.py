@@ -32,15 +32,15 @@ from tpuc_plan.tasks.steps import Step, Steps
 
 @dataclass(frozen=True)
 class OutlineGroups(Pass):
-    """Puts operations that hand on values in local memory, as many as possible, into a `tpu.Group` in TPU-MLIR's form:
-    `tpu.Load` and `tpu.Store` where the group meets DDR, `ginfo = #tpu.lg<...>` with the addresses in local memory,
-    `flow` with the order of the program. For readers of the module: code is generated from the module before it.
+    """Put maximal runs of operations that pass values through local memory into a `tpu.Group`, in TPU-MLIR's form:
+    `tpu.Load` and `tpu.Store` at the border to DDR, `ginfo = #tpu.lg<...>` with addresses in local memory, and
+    `flow` with the program order. The result is for reading; code is generated from the module before this pass.
     """
 
     name = "outline-groups"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises UsageError before addresses are there. A module that has groups stays as it is."""
+        """See Pass; raises UsageError if the module has no addresses. A module with groups stays unchanged."""
         chip = chip_of(context, self.name)
         function = module.main
         if any(isinstance(operation.op, RunsInPlace) for operation in function.operations):
@@ -63,7 +63,9 @@ class OutlineGroups(Pass):
 
 @dataclass(frozen=True)
 class _Group:
-    """Operations of one block from the first to the last that has a step, and the region that they are part of."""
+    """The operations of a block from the first to the last one with a step, and the placed region that contains
+    them.
+    """
 
     operations: tuple[Operation, ...]
     first: dict[Operation, Step]
@@ -87,7 +89,7 @@ def _groups(planned: PlannedFunction, cycles: Cycles, module: Module) -> Iterato
 
 
 def _connected(steps: Steps) -> list[tuple[int, int]]:
-    """The first and the last step of every group of at least two tasks that hand on a buffer."""
+    """Return the first and last step of every group of at least two tasks that share a buffer."""
     begins, ends = dict[Operation, int](), dict[Operation, int]()
     for index, step in enumerate(steps.steps):
         begins.setdefault(step.task.operation, index)
@@ -105,7 +107,7 @@ def _connected(steps: Steps) -> list[tuple[int, int]]:
 
 
 def _outline(module: Module, operations: Sequence[Operation], outline: Outline) -> None:
-    """Put operations into a group behind the last of them, and take them away."""
+    """Move operations into a group that is inserted after the last of them."""
     body = module.main.body
     live_out, results = outline.run()
     names = [value.name for value in live_out]

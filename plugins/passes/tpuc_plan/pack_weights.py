@@ -19,9 +19,9 @@ from tpuc_plan.tasks.task import HostTask, Task, TileTask
 
 @dataclass(frozen=True)
 class PackWeights(Pass):
-    """Adds packed arrays to the module's weights, and to each op the name of its own; ops with equal ones share it.
+    """Add packed arrays to the module's weights and write each op's array name on it; ops with equal bytes share one.
 
-    The ops keep their plain weight operands, so the module still evaluates as before.
+    The ops keep their plain weight operands, so the module evaluates as before.
     """
 
     name = "pack-weights"
@@ -42,7 +42,7 @@ class PackWeights(Pass):
 
 
 def _packed(task: Task, arrays: Sequence[NDArray[Any] | None]) -> NDArray[np.uint8]:
-    """All constants of a task."""
+    """Return all packed constants of a task."""
     match task:
         case TileTask():
             return pack_task(task, arrays)

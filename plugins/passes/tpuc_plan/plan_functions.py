@@ -1,4 +1,4 @@
-"""Plan the memory of a chip of functions: values, constants, and buffers inside operators together."""
+"""Plan the memory of a chip of functions: values, constants, and the buffers inside operators."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tpuc_plan.usmp.programs import ProgramWriter, function_program
 
 @dataclass(frozen=True)
 class PlanFunctions(Pass):
-    """Makes the program of a module for a chip whose kernels are functions, and places every buffer in a pool.
+    """Build the program of a module for a chip whose kernels are functions, and place every buffer in a pool.
 
-    Pools and targets are those of the run (`pools`, `target`), in the spelling of TVM's unified static memory planning.
-    `planner` is as in `assign-addresses`. The program is left in the result `function_program`, the plan in
+    Pools and targets come from the session (`pools`, `target`), spelled as in TVM's unified static memory planning.
+    `planner` is as in `assign-addresses`. Leaves the program in the result `function_program` and the plan in
     `memory_plan`.
     """
 
@@ -29,7 +29,7 @@ class PlanFunctions(Pass):
     planner: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises Unsupported where the chip has no function for an op."""
+        """See Pass; raises UsageError for other chips, Unsupported if the chip has no function for an op."""
         chip = chip_of(context, self.name)
         if not isinstance(chip, FunctionChip):
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Time plans in every timing profile of a chip, and choose the plan that loses least in any."""
+"""Estimate plans in every timing profile of a chip, and choose the plan that loses least in any."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from tpuc_plan.tasks.aliases import AliasSets
 from tpuc_plan.tasks.cost import Cycles
 
 _ADDRESSES = 1.01
-"""Addresses in DDR are not known yet; where bursts begin in a page changed totals by up to 2.5 %, and plans differently
-by less than half of that.
+"""Factor of tolerated loss, because DDR addresses are not known yet: bursts that begin elsewhere in a page changed
+totals by up to 2.5 %, and ratios between plans by less than half of that.
 """
 
 
 def times_of(planned: PlannedFunction, cycles: Cycles) -> Sequence[int]:
-    """Cycles of a planned function, ordered by some profiles, in each of those that plans are compared in: of the very
-    instructions with their waits, at made-up addresses in DDR. Empty where its buffers cannot be placed.
+    """Return the cycles of a planned function in each timing profile that plans are compared in, empty if its buffers
+    cannot be placed. `cycles`: the profiles that order the program. The real instructions and waits are timed, at
+    provisional DDR addresses.
     """
     chip = cycles.chip
     address_of = _DdrAddresses(chip, planned.aliases).of
@@ -52,8 +53,8 @@ def times_of(planned: PlannedFunction, cycles: Cycles) -> Sequence[int]:
 
 
 def least_loss(plans: Sequence[Sequence[int]]) -> int:
-    """The plan whose worst ratio to the best plan of a profile is the smallest; the first one where that is no worse
-    than what addresses change. `plans`: cycles by profile, none where a plan is impossible.
+    """Return the index of the plan with the smallest worst-case ratio to the best plan of a profile; the first plan if
+    it is within the uncertainty of addresses. `plans`: cycles by profile, empty for an impossible plan.
     """
     possible = [index for index, times in enumerate(plans) if times]
     best = [max(1, min(times)) for times in zip(*(plans[index] for index in possible), strict=True)]
@@ -68,7 +69,7 @@ def least_loss(plans: Sequence[Sequence[int]]) -> int:
 
 
 class _DdrAddresses:
-    """Addresses for values that do not share bytes, one behind the other."""
+    """Provisional addresses: values that do not share bytes lie one after the other."""
 
     def __init__(self, chip: Chip, aliases: AliasSets) -> None:
         description = chip.description

@@ -1,4 +1,4 @@
-"""Order ops so that the program switches between TPU and processor as rarely as possible."""
+"""Reorder ops so that the program switches between TPU and host as rarely as possible."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TPU, HOST = "tpu", "host"
 
 @dataclass(frozen=True)
 class SubnetDivide(Pass):
-    """What functions of the processor compute stands together where nothing between them needs the TPU, and so does
-    what the TPU computes. Operations are moved only where fewer parts come of it; each part is as long as can be.
+    """Group ops that host functions compute, and ops that the TPU computes, as far as dependences allow. Operations
+    move only if this reduces the number of parts; each part is as long as possible.
     """
 
     name = "subnet-divide"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises Unsupported for the first op that neither computes."""
+        """See Pass; raises Unsupported for the first op that neither side can compute."""
         operations = module.main.operations
         sides = {operation: side for operation in operations if (side := _side(context, operation)) is not None}
         if HOST not in sides.values():
@@ -34,19 +34,19 @@ class SubnetDivide(Pass):
 
 
 def fewest_crossings(operations: Sequence[Operation], sides: Mapping[Operation, str]) -> Sequence[Operation]:
-    """An order whose side changes as rarely as in any other one: the very `operations`, if they are such."""
+    """Return an order with the fewest changes of side; the same `operations` object if it has the fewest already."""
     orders = (_ordered(operations, sides, first) for first in (TPU, HOST))
     return min((operations, *orders), key=lambda order: crossings(order, sides))
 
 
 def crossings(order: Sequence[Operation], sides: Mapping[Operation, str]) -> int:
-    """How often the side changes."""
+    """Return how often the side changes."""
     met = [sides[operation] for operation in order if operation in sides]
     return sum(before != after for before, after in pairwise(met))
 
 
 def _side(context: PassContext, operation: Operation) -> str | None:
-    """Who computes an operation; None where nothing is computed, or on either side."""
+    """Return the side that computes an operation; None if nothing is computed."""
     if not runs_on_chip(operation):
         return None
     kernel = find_kernel(context, operation)
@@ -56,7 +56,7 @@ def _side(context: PassContext, operation: Operation) -> str | None:
 
 
 def _ordered(operations: Sequence[Operation], sides: Mapping[Operation, str], first: str) -> list[Operation]:
-    """All that one side can compute, then all that the other one can, and so on, each in the order that it stood."""
+    """Alternate the sides, starting with `first`: each takes every op that is ready, in the given order."""
     order, placed = list[Operation](), set[Operation]()
     *left, end = operations
     side = first

@@ -1,4 +1,4 @@
-"""Passes with the names and options of TPU-MLIR, for pipelines written as text."""
+"""Passes with TPU-MLIR's names and options, for pipelines written as text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tpuc_plan.pack_weights import PackWeights
 
 @dataclass(frozen=True)
 class WeightReorder(Pass):
-    """Weights are packed for the tiles that load them, so `layer-group` does it; before it nothing is to be done."""
+    """Does nothing: weights are packed for the tiles that load them, which `layer-group` does."""
 
     name = "weight-reorder"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; changes nothing."""
+        """See Pass; the module is unchanged."""
         return False
 
 
@@ -37,20 +37,20 @@ class LayerGroup(GroupLayers):
 
 @dataclass(frozen=True)
 class AddressAssign(AssignAddresses):
-    """`assign-addresses`."""
+    """Alias of `assign-addresses`."""
 
     name = "address-assign"
 
 
 @dataclass(frozen=True)
 class Codegen(GenerateCode):
-    """`generate-code`; the compiled file is `model_file`."""
+    """`generate-code`; writes the compiled file to `model_file` if it is given."""
 
     name = "codegen"
     model_file: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises CannotWrite where the file cannot be written."""
+        """See Pass; raises CannotWrite if the file cannot be written."""
         changed = super().run(module, context)
         if self.model_file:
             write_atomic(Path(self.model_file), context.result(ARTIFACT))

@@ -165,9 +165,9 @@ def test_a_plan_says_its_peak_its_bound_and_why() -> None:
     )
     assert plan.pools == (PlannedPool("ram", 4096, None, 160, 160),)
     assert {buffer.name: (buffer.offset, buffer.reason) for buffer in plan.buffers} == {
-        "a": (0, "at the start of the pool, below 'b'; shares bytes with 'c', never live with it"),
+        "a": (0, "at the start of the pool, below 'b'; shares bytes with 'c', never live at the same time"),
         "b": (100, "above 'a'"),
-        "c": (0, "at the start of the pool, below 'b'; shares bytes with 'a', never live with it"),
+        "c": (0, "at the start of the pool, below 'b'; shares bytes with 'a', never live at the same time"),
     }
     assert plan.text().splitlines()[:2] == [
         "planner 'greedy', 3 buffers",
@@ -198,8 +198,8 @@ class Careless(Planner):
     ("places", "fault"),
     [
         ({"a": ("ram", 0)}, "buffer 'b' has no place"),
-        ({"a": ("ram", 0), "b": ("ram", 10)}, "buffer 'b' lies at 10, which is no multiple of 4"),
-        ({"a": ("ram", 0), "b": ("rom", 0)}, "buffer 'b' lies in pool 'rom', which it must not"),
+        ({"a": ("ram", 0), "b": ("ram", 10)}, "buffer 'b' lies at 10, which is not a multiple of 4"),
+        ({"a": ("ram", 0), "b": ("rom", 0)}, "buffer 'b' lies in pool 'rom', which is not one of its candidates"),
         ({"a": ("ram", 0), "b": ("ram", 96)}, "buffer 'b' ends at 104 of pool 'ram', which has 100 bytes"),
         ({"a": ("ram", 0), "b": ("ram", 4)}, "buffer 'a' overlaps 'b', which is live at the same time"),
     ],
@@ -208,7 +208,7 @@ def test_plans_of_any_planner_are_checked(places: Mapping[str, tuple[str, int]],
     buffers = [BufferInfo("a", 8, 4, frozenset({"b"}), ("ram",)), BufferInfo("b", 8, 4, frozenset({"a"}), ("ram",))]
     with pytest.raises(PluginError) as caught:
         make_plan(Careless(**places), buffers, [PoolInfo("ram", 100), PoolInfo("rom")])
-    assert str(caught.value) == f"planner 'careless': {fault}; use another planner and tell its author"
+    assert str(caught.value) == f"planner 'careless': {fault}; use another planner and report this to its author"
 
 
 def test_planners_take_options() -> None:
@@ -223,7 +223,7 @@ def test_planners_take_options() -> None:
         ("hill-climb{moves=7", "planner 'hill-climb{moves=7' has no closing brace; write NAME{option=value}."),
         ("hill-climb{time=7}", "planner 'hill-climb' has no option 'time'; it has moves, starts, seed."),
         ("greedy{moves=7}", "planner 'greedy' has no option 'moves'; it has none."),
-        ("hill-climb{moves=all}", "planner 'hill-climb': option moves takes a whole number, 'all' is none."),
+        ("hill-climb{moves=all}", "planner 'hill-climb': option moves takes a whole number, not 'all'."),
     ],
 )
 def test_planner_options_that_make_no_sense_are_refused(text: str, sentence: str) -> None:

@@ -91,7 +91,7 @@ def test_networks_share_a_workspace(digits: Path, tmp_path: Path, capsys: pytest
         ),
         (["DIGITS", "DIGITS", "--dump", "LIST"], 2, "--dump writes the buffers of one network; give a single file."),
         (["LIST"], 1, "is not a list of buffers (KeyError: 'pools'); it needs 'pools' with names"),
-        (["LIST", "--usmp-workspace-pools=a"], 2, "is a list of buffers with its own pools; give it alone"),
+        (["LIST", "--usmp-workspace-pools=a"], 2, "is a buffer list with its own pools; pass it alone"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(

@@ -158,7 +158,7 @@ def test_a_step_that_does_not_fit_is_told(size: int, expected: bool) -> None:
 
 @each(
     ("names", "nodes", "which"),
-    [(["conv"], "node 'conv': its", "it"), (["b", "a", "c"], "nodes 'a' and 2 more: their", "the largest")],
+    [(["conv"], "node 'conv': its", "it"), (["b", "a", "c"], "nodes 'a' and 2 more: their", "the largest one")],
 )
 def test_buffers_that_cannot_be_placed_name_their_nodes(names: list[str], nodes: str, which: str) -> None:
     tasks = [conv_task(1, 4, 4, 4, 4, name=name) for name in names]
@@ -167,5 +167,5 @@ def test_buffers_that_cannot_be_placed_name_their_nodes(names: list[str], nodes:
         schedule_and_place(Region(Steps(steps, [Buffer(260, 0, 0)])), tasks[0].chip)
     assert str(caught.value) == (
         f"{nodes} buffers, up to 260 bytes at once, cannot be placed in 256 bytes of local memory per lane; "
-        f"cut {which} in the network"
+        f"split {which} in the network"
     )

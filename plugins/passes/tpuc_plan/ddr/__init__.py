@@ -1,1 +1,1 @@
-"""Live ranges of values in DDR, and which of them share an address."""
+"""Compute live ranges of values in DDR, and find values that can share an address."""

@@ -1,4 +1,4 @@
-"""Results that reuse the memory of an operand, part by part, while their op runs."""
+"""Find results that can overwrite an operand in DDR, tile by tile, while their op runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from tpuc_plan.tasks.task import Task, TileTask
 
 @dataclass(frozen=True)
 class Chain:
-    """Lifetimes that share one memory, each but the first begins in the operation that reads the one before last."""
+    """Live ranges that share memory. Each one after the first begins at the operation that reads its predecessor
+    last.
+    """
 
     spans: tuple[Lifetime, ...]
 
     def lived(self, pool: str) -> Lived:
-        """The chain as one buffer."""
+        """The chain as one buffer that is live from the first range to the last."""
         first, last = self.spans[0], self.spans[-1]
         return Lived(first.value.name, first.size_bytes, first.first, last.last, (pool,))
 
@@ -28,10 +30,10 @@ class Chain:
 def chains(
     spans: Sequence[Lifetime], tasks: Iterable[Task], aliases: AliasSets, points: Mapping[Operation, int]
 ) -> list[Chain]:
-    """All lifetimes in chains, most of them alone. `points`: program points of operations.
+    """Partition all live ranges into chains, most of length one. `points`: program points of operations.
 
-    A result may overwrite an operand where that has the same size, is read for the last time, and every tile reads
-    exactly the part that it writes: then no tile finds its part overwritten by another one.
+    A result may overwrite an operand if both have the same size, the operand is read for the last time, and every tile
+    reads exactly the part that it writes; no tile then finds its input overwritten by another tile.
     """
     by_root = {span.value: [span] for span in spans}
     for task in tasks:
@@ -54,7 +56,7 @@ def chains(
 
 
 def boundary_alone(spans: Sequence[Lifetime], function: Function, aliases: AliasSets) -> list[Lifetime]:
-    """The lifetimes, those of inputs and outputs extended over the whole program."""
+    """Extend the live ranges of inputs and outputs over the whole program."""
     ends = [operation.result for operation in function.operations if isinstance(operation.op, NetworkInput)]
     boundary = {aliases.place(value)[0] for value in (*ends, *function.outputs)}
     last = len(function.operations)
@@ -91,7 +93,7 @@ def _reads_what_it_writes(task: TileTask, value: Value, index: int) -> bool:
 
 
 def expanded(plan: MemoryPlan, parts: Sequence[Chain]) -> MemoryPlan:
-    """The plan with every value of a chain by itself; the bytes pass on at the operation that overwrites them."""
+    """Split each chain of the plan into its values; a value ends before the operation that overwrites it."""
     buffers: list[PlannedBuffer] = []
     for buffer, chain in zip(plan.buffers, parts, strict=True):
         for number, span in enumerate(chain.spans):

@@ -1,4 +1,4 @@
-"""DDR layout: packed constants first, then inputs, outputs, and intermediate values by live range."""
+"""Compute live ranges of DDR tensors, and read and write their addresses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POOL = "activations"
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A DDR tensor that holds `values` (one value and its aliases) from program point `first` to `last`."""
+    """A DDR tensor, the root of an alias set, that is live from program point `first` to `last`, both included."""
 
     value: Value
     first: int
@@ -34,7 +34,9 @@ class Lifetime:
 
 
 def lifetimes(function: Function, tasks: Iterable[Task], aliases: AliasSets) -> list[Lifetime]:
-    """Lifetimes of all DDR tensors; what never leaves local memory is none, what shares bytes is one with its root."""
+    """Return the live ranges of all DDR tensors, ordered by start. Values that never leave local memory have none;
+    values that share bytes have one, under their root.
+    """
     spans: dict[Value, tuple[int, int]] = {}
 
     def touch(value: Value, point: int) -> None:
@@ -69,7 +71,7 @@ def lifetimes(function: Function, tasks: Iterable[Task], aliases: AliasSets) -> 
 
 
 def _cascades(tasks: Mapping[Operation, Task], points: Mapping[Operation, int]) -> dict[Operation, tuple[int, int]]:
-    """First and last point of the cascade that an operation is part of: its stripes read and write back in turn."""
+    """Map each operation of a cascade to the cascade's first and last point: its stripes read and write DDR in turn."""
     members: dict[int, list[Operation]] = {}
     for operation, task in tasks.items():
         if isinstance(task, TileTask) and task.stripes is not None:
@@ -78,7 +80,7 @@ def _cascades(tasks: Mapping[Operation, Task], points: Mapping[Operation, int]) 
 
 
 def boundary_addresses(function: Function, aliases: AliasSets, description: ChipDescription) -> dict[Value, int]:
-    """Addresses of the inputs and then outputs that lie apart from the activations."""
+    """Return the addresses of inputs and then outputs that lie apart from the activations."""
     inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
     values = dict.fromkeys(aliases.place(value)[0] for value in (*inputs, *function.outputs))
     addresses = dict(zip(values, description.boundary_bases, strict=False))
@@ -91,7 +93,7 @@ def boundary_addresses(function: Function, aliases: AliasSets, description: Chip
 
 
 def address_of(value: Value) -> int:
-    """The DDR address that the address pass wrote into a value's type."""
+    """Return the DDR address that the address pass wrote into a value's type."""
     encoding = value.tensor.encoding
     assert isinstance(encoding, IntegerAttr), f"value '{value.name}' has no address"
     return encoding.value

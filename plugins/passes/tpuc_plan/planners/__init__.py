@@ -1,1 +1,1 @@
-"""Memory planners, one file each, and the arena that they place buffers in."""
+"""Memory planners, one per file, and the arena in which they place buffers."""

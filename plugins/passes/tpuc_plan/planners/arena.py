@@ -25,7 +25,7 @@ from tpuc_plan.planners.packing import Packing
 
 @dataclass(frozen=True)
 class Lived:
-    """A buffer with its life: it holds data from program point `first` to `last`, both included."""
+    """A buffer and its live range: it holds data from program point `first` to `last`, both included."""
 
     name: str
     size_bytes: int
@@ -35,7 +35,9 @@ class Lived:
 
 
 def buffer_list(lived: Sequence[Lived], alignment: int = 1) -> list[BufferInfo]:
-    """Buffers with their conflicts; sizes are rounded up, so that whatever follows is aligned."""
+    """Return the buffers with their conflicts. Sizes are rounded up to `alignment`, so the next buffer is aligned
+    too.
+    """
     return [
         BufferInfo(
             one.name,
@@ -55,7 +57,9 @@ def buffer_list(lived: Sequence[Lived], alignment: int = 1) -> list[BufferInfo]:
 def make_plan(
     planner: Planner, buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo], lived: Sequence[Lived] = ()
 ) -> MemoryPlan:
-    """Run a planner, refuse a plan that breaks its own rules, and say what came out."""
+    """Run a planner, check its result, and return the plan with bounds and a reason for each place. Raises PluginError
+    if the result is invalid.
+    """
     placed = planner.plan(buffers, pools)
     check(planner.name, buffers, pools, placed)
     lives = {one.name: (one.first, one.last) for one in lived}
@@ -75,7 +79,9 @@ def make_plan(
 
 
 def find_planner(get: Callable[[str], Planner], text: str) -> Planner:
-    """The planner of a text `name` or `name{option=value,...}`, options as in its fields; raises UsageError."""
+    """Return the planner for a text `name` or `name{option=value,...}`, where options are fields of the planner. Raises
+    UsageError for unknown options and values.
+    """
     name, brace, rest = text.partition("{")
     planner = get(name)
     if not brace:
@@ -91,7 +97,7 @@ def find_planner(get: Callable[[str], Planner], text: str) -> Planner:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise UsageError(f"planner '{name}' has no option '{key}'; {has}.")
         if not value.strip().isdecimal():
-            raise UsageError(f"planner '{name}': option {key} takes a whole number, '{value}' is none.")
+            raise UsageError(f"planner '{name}': option {key} takes a whole number, not '{value}'.")
         values[key] = int(value)
     replaced: Any = planner
     return dataclasses.replace(replaced, **values)
@@ -100,7 +106,9 @@ def find_planner(get: Callable[[str], Planner], text: str) -> Planner:
 def check(
     name: str, buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo], placed: Mapping[str, PoolAllocation]
 ) -> None:
-    """Raise PluginError where a plan leaves a buffer out, in a wrong or full pool, misaligned or under another one."""
+    """Raise PluginError if a plan omits a buffer, places it in a forbidden or full pool, misaligns it, or overlaps two
+    live buffers.
+    """
     by_name = {pool.name: pool for pool in pools}
     sizes = {buffer.name: buffer.size_bytes for buffer in buffers}
     for buffer in buffers:
@@ -110,11 +118,11 @@ def check(
             pool = by_name.get(place.pool)
             end = place.offset + buffer.size_bytes
             if pool is None or (buffer.pool_candidates and place.pool not in buffer.pool_candidates):
-                fault = f"lies in pool '{place.pool}', which it must not"
+                fault = f"lies in pool '{place.pool}', which is not one of its candidates"
             elif place.offset < 0 or (pool.size_bytes is not None and end > pool.size_bytes):
                 fault = f"ends at {end} of pool '{place.pool}', which has {pool.size_bytes} bytes"
             elif place.offset % max(buffer.alignment, pool.alignment):
-                fault = f"lies at {place.offset}, which is no multiple of {max(buffer.alignment, pool.alignment)}"
+                fault = f"lies at {place.offset}, which is not a multiple of {max(buffer.alignment, pool.alignment)}"
             else:
                 for other in sorted(buffer.conflicts & sizes.keys()):
                     there = placed.get(other)
@@ -123,7 +131,7 @@ def check(
                         break
         if fault:
             raise PluginError(
-                f"planner '{name}': buffer '{buffer.name}' {fault}; use another planner and tell its author"
+                f"planner '{name}': buffer '{buffer.name}' {fault}; use another planner and report this to its author"
             )
 
 
@@ -153,7 +161,7 @@ def _reason(buffer: BufferInfo, buffers: Sequence[BufferInfo], placed: Mapping[s
         default=None,
     )
     if below is None:
-        reason = "at the start of the pool" if place.offset == 0 else "nothing below it is live with it"
+        reason = "at the start of the pool" if place.offset == 0 else "nothing below it is live at the same time"
     else:
         reason = f"above '{below.name}'"
     if above is not None:
@@ -168,7 +176,7 @@ def _reason(buffer: BufferInfo, buffers: Sequence[BufferInfo], placed: Mapping[s
     ]
     if shared:
         more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
-        reason += f"; shares bytes with '{shared[0]}'{more}, never live with it"
+        reason += f"; shares bytes with '{shared[0]}'{more}, never live at the same time"
     if buffer.pool_candidates and place.pool != buffer.pool_candidates[0]:
         reason += f"; pool '{buffer.pool_candidates[0]}' has no room for it"
     return reason

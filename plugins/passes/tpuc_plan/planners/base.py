@@ -1,4 +1,4 @@
-"""Shared code of the bundled planners: checks, choice of pools, and errors with a way out."""
+"""Shared code of the bundled planners: checks, choice of pools, and errors that suggest a fix."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tpuc_plan.planners.packing import Packing
 
 @dataclass(frozen=True)
 class Packed:
-    """Offsets for a packing. `proven`: a search that left nothing out found no lower peak."""
+    """Offsets of a packing. `proven`: no packing has a lower peak, by a bound or by complete search."""
 
     offsets: Sequence[int]
     proven: bool = False
 
 
 class PackingPlanner(Planner):
-    """A planner that packs one pool at a time; which buffer goes to which pool follows the order of its candidates."""
+    """A planner that packs one pool at a time; a buffer goes to its first candidate pool with space."""
 
     @abstractmethod
     def pack(self, packing: Packing, limit: int | None) -> Packed:
-        """Offsets for one pool with the lowest peak that this algorithm finds; `limit` is the size of the pool."""
+        """Return the offsets with the lowest peak that this algorithm finds for one pool; `limit` is its size."""
 
     def plan(self, buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> dict[str, PoolAllocation]:
         """See Planner."""
@@ -48,7 +48,7 @@ class PackingPlanner(Planner):
 
 
 def check_problem(buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> None:
-    """Raise UsageError for pools or buffers that contradict themselves, TpucError for what can fit nowhere."""
+    """Raise UsageError for contradictory pools or buffers, TpucError for a buffer that fits in no pool."""
     by_name: dict[str, PoolInfo] = {}
     for pool in pools:
         if pool.name in by_name:
@@ -68,7 +68,7 @@ def check_problem(buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> N
             if name not in by_name:
                 known = ", ".join(by_name) or "none"
                 raise UsageError(
-                    f"buffer '{buffer.name}' may lie in pool '{name}', which does not exist; there is {known}."
+                    f"buffer '{buffer.name}' names pool '{name}', which does not exist; known pools: {known}."
                 )
         candidates = [by_name[name] for name in buffer.pool_candidates] or list(pools)
         if all(pool.size_bytes is not None and pool.size_bytes < buffer.size_bytes for pool in candidates):
@@ -76,7 +76,7 @@ def check_problem(buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> N
 
 
 def never_fits(buffer: BufferInfo, candidates: Sequence[PoolInfo]) -> TpucError:
-    """The error for a buffer that is larger than every pool that it may lie in."""
+    """Return the error for a buffer that is larger than every pool it may use."""
     if not candidates:
         return TpucError(f"buffer '{buffer.name}' of {buffer.size_bytes} bytes has no pool to lie in; give one")
     largest = max(candidates, key=lambda pool: pool.size_bytes or 0)
@@ -88,11 +88,11 @@ def never_fits(buffer: BufferInfo, candidates: Sequence[PoolInfo]) -> TpucError:
 
 
 def too_small(pool: PoolInfo, members: Sequence[BufferInfo], packing: Packing, peak: int, proven: bool) -> TpucError:
-    """The error for a pool that its buffers overflow, with the size that would do."""
+    """Return the error for a pool that its buffers overflow; it states the size that would suffice."""
     least = packing.peak([0] * len(packing)) if not packing.cliques else packing.bound
     reason = "no plan needs less" if proven or peak == least else f"no plan needs less than {least}"
     alone = [buffer for buffer in members if len(buffer.pool_candidates) == 1]
-    way_out = "give its buffers another pool to fall back on" if alone else "enlarge the pools behind it"
+    way_out = "give its buffers another pool to fall back on" if alone else "enlarge the pools after it"
     return TpucError(
         f"pool '{pool.name}' of {pool.size_bytes} bytes is too small for its {len(members)} buffers, which take {peak} "
         f"bytes ({reason}); enlarge it by {peak - (pool.size_bytes or 0)} bytes or {way_out}"
@@ -100,10 +100,10 @@ def too_small(pool: PoolInfo, members: Sequence[BufferInfo], packing: Packing, p
 
 
 def choose_pools(buffers: Sequence[BufferInfo], pools: Sequence[PoolInfo]) -> dict[str, str]:
-    """The pool of every buffer: its first candidate, the next one only where the size of that one is exceeded.
+    """Choose the pool of every buffer: its first candidate, or a later one if the earlier ones are full.
 
-    Of the greedy orders the one counts that moves the fewest bytes to later candidates. A buffer for which none has
-    room goes to its largest pool; whether it fits there after all is the packing's affair.
+    Of the greedy orders, the one that moves the fewest bytes to later candidates wins. A buffer that fits in none goes
+    to its largest pool; the packing algorithm decides whether it fits there after all.
     """
     candidates = {buffer.name: list(buffer.pool_candidates) or [pool.name for pool in pools] for buffer in buffers}
     if all(len(names) == 1 for names in candidates.values()) or all(
@@ -128,7 +128,9 @@ def _fill(
     candidates: Sequence[Sequence[str]],
     pools: dict[str, PoolInfo],
 ) -> tuple[list[str], tuple[int, int]]:
-    """Pools by first fit, and its cost: bytes that overflow every pool, then bytes times how far they fell back."""
+    """Return pools by first fit, and their cost: bytes that overflow every pool, then bytes times rank of the pool
+    used.
+    """
     places: dict[int, tuple[str, int]] = {}
     overflow = fallen = 0
     for member in order:

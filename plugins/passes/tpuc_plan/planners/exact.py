@@ -1,4 +1,4 @@
-"""Exact search: find the lowest peak with proof, for small problems."""
+"""Exact search: find the lowest peak and prove it, for small problems."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tpuc_plan.planners.packing import Packing
 
 @dataclass(frozen=True)
 class Exact(PackingPlanner):
-    """Branch and bound over plans in canonical form; gives up after `nodes` steps and keeps the best plan found.
+    """Branch and bound over canonical plans; stops after `nodes` steps with the best plan found.
 
-    Parts of the network that share no moment are solved one by one. A short hill climb gives the first upper bound.
+    Parts of the network without common conflicts are solved separately. A short hill climb gives the first upper bound.
     """
 
     name = "exact"
@@ -45,10 +45,10 @@ class Exact(PackingPlanner):
 
 
 class _Search:
-    """Depth first over plans in which each buffer rests on what was placed before it, from low to high.
+    """Depth-first search over plans in which each buffer rests on earlier ones, from low to high offsets.
 
-    A state is cut when some moment cannot hold what is still to come on top of what is there, or when a buffer would
-    be lifted over room in which another one fits: that one could have been placed first.
+    A state is pruned if the remaining buffers of some moment exceed the upper bound, or if a buffer would be placed
+    above a gap that fits another one: that one could have been placed first.
     """
 
     def __init__(self, packing: Packing, upper: int, lower: int, nodes: int) -> None:
@@ -71,7 +71,7 @@ class _Search:
         )
 
     def run(self) -> None:
-        """Search; leaves the lowest plan in `best`, and whether nothing was left out in `complete`."""
+        """Search; leaves the lowest plan in `best`, and in `complete` whether the whole space was searched."""
         stack = [self._choices(0)]
         trail: list[tuple[int, list[tuple[int, int]]]] = []
         while stack:
@@ -112,7 +112,9 @@ class _Search:
         self._offsets[member] = -1
 
     def _choices(self, lowest: int) -> list[tuple[int, int]]:
-        """Buffers that may come next and their offsets, the most promising last. All later ones start at `lowest`."""
+        """Return the buffers that may come next with their offsets, most promising last. All offsets are at least
+        `lowest`.
+        """
         heights, rest, sizes, upper = self._heights, self._rest, self.packing.sizes, self.upper
         if any(left and max(height, lowest) + left >= upper for height, left in zip(heights, rest, strict=True)):
             return []

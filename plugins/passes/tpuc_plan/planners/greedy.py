@@ -1,4 +1,4 @@
-"""Take the best of several greedy orders; stop at the proven lower bound."""
+"""Take the best of several greedy orders, and stop at the proven lower bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc_plan.planners.packing import Packing
 
 @dataclass(frozen=True)
 class Greedy(PackingPlanner):
-    """First fit and best fit over buffers by size, conflicts, both, load, and as given; the lowest peak wins.
+    """First fit and best fit in the orders by size, area, conflicts, load, and program order; the lowest peak wins.
 
     A single order can be 1.4 times worse than the best one; together they reach the lower bound on ordinary networks.
     """

@@ -18,9 +18,9 @@ from tpuc_plan.planners.packing import Packing, Placed
 
 @dataclass(frozen=True)
 class HillClimb(PackingPlanner):
-    """Climbs from the `starts` lowest greedy plans share `moves` moves; the lowest peak wins.
+    """Climb from the `starts` lowest greedy plans, which share `moves` moves; the lowest peak wins.
 
-    A budget of moves, never of seconds, so that the same network gives the same file on every machine.
+    The budget is in moves, not seconds, so the same network gives the same file on every machine.
     """
 
     name = "hill-climb"
@@ -46,21 +46,25 @@ class HillClimb(PackingPlanner):
 
 
 class _Climb:
-    """One climb. The cost of a plan is by how much its buffers, each on its own, reach above the target.
+    """One climb. The cost of a plan is the sum of the bytes by which each buffer exceeds the target.
 
-    A move that costs something is kept now and then, early in the climb more often than late (simulated annealing).
+    A move that increases the cost is sometimes kept, early in the climb more often than late (simulated annealing).
     """
 
     REMOVED: ClassVar[int] = 24
-    """At most this many buffers leave at once, beside the one at the peak."""
+    """At most one more than this many neighbors are removed with the buffer at the peak."""
     STEP: ClassVar[float] = 0.99
-    """The next target, in parts of the peak reached."""
+    """The next target, as a fraction of the peak reached."""
     WANDER: ClassVar[float] = 0.3
-    """How often the next of them is sought around the one before, and not around the peak."""
+    """Probability that the next neighbor is drawn from the conflicts of the previous one, not from the same
+    buffer's.
+    """
     BY_SIZE, BY_AREA = 0.5, 0.8
-    """They are put back by size in this part of the moves, by area up to that one, else as they were chosen."""
+    """Buffers are placed again by size if a random number is below the first, by area if it is below the second, else in
+    the order drawn.
+    """
     WARM, COLD = 0.03, 0.001
-    """The temperature at the beginning and the end, in parts of the target."""
+    """The temperature at the beginning and the end, as a fraction of the target."""
 
     def __init__(self, packing: Packing, offsets: list[int], seed: int) -> None:
         self.packing = packing

@@ -15,27 +15,27 @@ def _sorted(packing: Packing, key: Callable[[int], tuple[int, ...]]) -> list[int
 
 
 def by_size(packing: Packing) -> list[int]:
-    """The largest first."""
+    """Largest buffer first."""
     return _sorted(packing, lambda m: (-packing.sizes[m], -len(packing.conflicts[m])))
 
 
 def by_conflicts(packing: Packing) -> list[int]:
-    """The one with most conflicts first."""
+    """Buffer with most conflicts first."""
     return _sorted(packing, lambda m: (-len(packing.conflicts[m]), -packing.sizes[m]))
 
 
 def by_area(packing: Packing) -> list[int]:
-    """The largest product of size and conflicts first."""
+    """Largest product of size and number of conflicts first."""
     return _sorted(packing, lambda m: (-packing.sizes[m] * (1 + len(packing.conflicts[m])),))
 
 
 def as_given(packing: Packing) -> list[int]:
-    """In program order."""
+    """Program order."""
     return list(range(len(packing)))
 
 
 def by_load(packing: Packing) -> list[int]:
-    """Those of the fullest moment first."""
+    """Buffers of the fullest moment first."""
     loads = [0] * len(packing)
     for clique in packing.cliques:
         total = sum(packing.sizes[member] for member in clique)

@@ -11,7 +11,9 @@ from tpuc.api import BufferInfo
 
 @dataclass(frozen=True)
 class Packing:
-    """Buffers `0..n-1` that share one memory. `conflicts[i]` are those that live at the same time as `i`, ascending."""
+    """Buffers `0..n-1` that share one memory. `conflicts[i]`: the buffers that are live together with `i`,
+    ascending.
+    """
 
     sizes: Sequence[int]
     alignments: Sequence[int]
@@ -19,7 +21,9 @@ class Packing:
 
     @classmethod
     def of(cls, buffers: Sequence[BufferInfo], pool_alignment: int = 1) -> Packing:
-        """The packing of these buffers alone; conflicts with others are left out, one-sided ones count both ways."""
+        """Return the packing of these buffers. Conflicts with other buffers are dropped; one-sided ones are made
+        symmetric.
+        """
         index = {buffer.name: position for position, buffer in enumerate(buffers)}
         sets: list[set[int]] = [set() for _ in buffers]
         for one, buffer in enumerate(buffers):
@@ -38,7 +42,7 @@ class Packing:
         return len(self.sizes)
 
     def part(self, members: Sequence[int]) -> Packing:
-        """The packing of some of the buffers, in the order given."""
+        """Return the packing of some of the buffers, in the given order."""
         index = {member: position for position, member in enumerate(members)}
         return Packing(
             [self.sizes[member] for member in members],
@@ -47,15 +51,15 @@ class Packing:
         )
 
     def peak(self, offsets: Sequence[int]) -> int:
-        """The first byte behind all buffers."""
+        """Return the end of the topmost buffer in bytes."""
         return max((offset + size for offset, size in zip(offsets, self.sizes, strict=True)), default=0)
 
     @cached_property
     def cliques(self) -> tuple[tuple[int, ...], ...]:
-        """Sets of buffers that all conflict with each other, such that every conflict lies in one of them.
+        """Maximal sets of buffers that all conflict with each other; every conflict is in one of them.
 
-        Where conflicts come from lifetimes (an interval graph), these are the moments of the program, so the heaviest
-        one is exactly the most that is live at once.
+        If conflicts come from live ranges (an interval graph), the cliques are the moments of the program, so the
+        heaviest one is exactly the peak of live bytes.
         """
         masks = [sum(1 << other for other in others) for others in self.conflicts]
         order = _search_order(self.conflicts)
@@ -79,7 +83,7 @@ class Packing:
 
     @cached_property
     def bound(self) -> int:
-        """Bytes below which no plan can go: the heaviest clique, with the gaps that alignment forces."""
+        """Lower bound in bytes on the peak of any plan: the heaviest clique, with the gaps that alignment forces."""
         return max((self._clique_bytes(clique) for clique in self.cliques), default=0)
 
     def _clique_bytes(self, clique: Sequence[int]) -> int:
@@ -90,7 +94,7 @@ class Packing:
 
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
-        """Groups of buffers without any conflict between the groups; each can be planned alone."""
+        """Connected components of the conflict graph; each can be planned alone."""
         unseen = dict.fromkeys(range(len(self)))
         groups: list[tuple[int, ...]] = []
         while unseen:
@@ -106,14 +110,14 @@ class Packing:
         return tuple(groups)
 
     def first_fit(self, order: Sequence[int]) -> list[int]:
-        """Offsets when each buffer in turn takes the lowest gap that is large enough."""
+        """Return the offsets if each buffer in turn takes the lowest gap that is large enough."""
         placed = Placed(self)
         for member in order:
             placed.put(member, placed.lowest(member))
         return placed.offsets
 
     def best_fit(self, order: Sequence[int]) -> list[int]:
-        """Offsets when each buffer in turn takes the smallest gap that is large enough, else the end."""
+        """Return the offsets if each buffer in turn takes the smallest gap that is large enough, else the end."""
         placed = Placed(self)
         for member in order:
             placed.put(member, placed.tightest(member))
@@ -122,7 +126,7 @@ class Packing:
 
 @dataclass
 class Placed:
-    """A plan in the making; offset -1: not placed."""
+    """A partial plan; offset -1 means not placed."""
 
     packing: Packing
     offsets: list[int] = field(init=False)
@@ -138,12 +142,12 @@ class Placed:
         self.ends[member] = offset + self.packing.sizes[member]
 
     def neighbours(self, member: int) -> list[tuple[int, int]]:
-        """Start and end of every placed buffer that conflicts, from low to high."""
+        """Return start and end of every placed conflicting buffer, in ascending order."""
         offsets, ends = self.offsets, self.ends
         return sorted([(offsets[c], ends[c]) for c in self.packing.conflicts[member] if offsets[c] >= 0])
 
     def lowest(self, member: int) -> int:
-        """The lowest offset at which a buffer fits now."""
+        """Return the lowest offset at which a buffer fits."""
         size, alignment = self.packing.sizes[member], self.packing.alignments[member]
         at = 0
         for start, end in self.neighbours(member):
@@ -154,7 +158,7 @@ class Placed:
         return at
 
     def tightest(self, member: int) -> int:
-        """The offset in the smallest gap that is large enough; the end where there is none."""
+        """Return the offset of the smallest gap that is large enough, or the end if there is none."""
         size, alignment = self.packing.sizes[member], self.packing.alignments[member]
         at = 0
         best: tuple[int, int] | None = None
@@ -167,7 +171,9 @@ class Placed:
 
 
 def _search_order(conflicts: Sequence[Sequence[int]]) -> list[int]:
-    """Maximum cardinality search: reversed, it eliminates a chordal graph perfectly."""
+    """Return the order of a maximum cardinality search; reversed, it is a perfect elimination order of a chordal
+    graph.
+    """
     weights = [0] * len(conflicts)
     buckets: list[dict[int, None]] = [dict.fromkeys(range(len(conflicts)))]
     order: list[int] = []
@@ -192,7 +198,7 @@ def _search_order(conflicts: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _grow(vertex: int, candidates: int, masks: Sequence[int], order: Sequence[int]) -> int:
-    """A clique of `vertex` and as many candidates as agree with it, taken in search order."""
+    """Grow a clique greedily from `vertex` by compatible candidates, in search order."""
     clique, common = 1 << vertex, candidates
     for other in order:
         if not common:

@@ -1,7 +1,7 @@
-"""The reference-count scheme: values reuse the memory of dead ones, op by op in program order.
+"""Reference counting: values reuse the memory of dead ones, op by op in program order.
 
-Its state is `rec_tbl` (value, offset, size, ref_cnt of every value so far), `hold_edges` (values in use) and
-`in_using_addr` (their offsets). A record may be taken over if it meets five conditions; two actions follow.
+The state is `rec_tbl` (value, offset, size, and ref_cnt of every value so far), `hold_edges` (values in use), and
+`in_using_addr` (their offsets). A record can be reused if it meets five conditions; two actions follow.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tpuc_plan.planners.base import Packed, PackingPlanner
 from tpuc_plan.planners.packing import Packing
 
 CONDITIONS = ("not held", "address free", "ended", "large enough", "not an input")
-"""What a record must be: in the order in which they are checked and named in the trace."""
+"""Conditions for the reuse of a record, in the order in which they are checked and named in the trace."""
 
 
 @dataclass(frozen=True)
 class OpUse:
-    """An op as this scheme sees it. `shares`: its result may be the memory of its input (Reshape)."""
+    """An op as this planner sees it. `shares`: its result may take over the memory of its input (Reshape)."""
 
     name: str
     inputs: tuple[str, ...]
@@ -31,7 +31,7 @@ class OpUse:
 
 @dataclass
 class Record:
-    """A row of `rec_tbl`; `ref_cnt` is how many ops have still to read the value."""
+    """A row of `rec_tbl`; `ref_cnt` is the number of ops that have yet to read the value."""
 
     value: str
     offset: int
@@ -41,7 +41,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Trace:
-    """The trace of one op: what was done, the rejected records with the conditions they miss, the state afterwards."""
+    """The trace of one op: its actions, the rejected records with the conditions they miss, and the state
+    afterwards.
+    """
 
     op: str
     actions: tuple[str, ...]
@@ -51,7 +53,7 @@ class Trace:
     in_using_addr: tuple[int, ...]
 
     def text(self) -> str:
-        """A few lines for people."""
+        """Format the trace in a few lines."""
         rows = " ".join(f"({', '.join(map(str, row))})" for row in self.rec_tbl)
         missed = "; ".join(f"{value}: fails {', '.join(names)}" for value, names in self.rejected.items())
         return "\n".join(
@@ -67,7 +69,7 @@ class Trace:
 
 @dataclass
 class ReferenceCounts:
-    """The scheme itself. Outputs of the network are named with `keep`: nobody takes their memory over."""
+    """The algorithm itself. The memory of network outputs, given as `keep`, is never reused."""
 
     sizes: Mapping[str, int]
     uses: Mapping[str, int]
@@ -81,16 +83,18 @@ class ReferenceCounts:
     def of(
         cls, ops: Sequence[OpUse], sizes: Mapping[str, int], keep: Collection[str] = (), alignment: int = 1
     ) -> ReferenceCounts:
-        """Counts of how many ops read each value; a kept one has a reader more, which never comes."""
+        """Count how many ops read each value; a kept value gets an additional reader that never comes."""
         uses = {value: sum(value in op.inputs for op in ops) + (value in keep) for value in sizes}
         return cls(sizes, uses, alignment)
 
     def record(self, value: str) -> Record | None:
-        """The row of a value."""
+        """Return the row of a value, None if it has none."""
         return next((record for record in self.rec_tbl if record.value == value), None)
 
     def missed(self, record: Record, size: int, inputs: Collection[int]) -> tuple[str, ...]:
-        """The conditions that a record does not meet for a value of `size`; `inputs` are barred offsets."""
+        """Return the conditions that a record does not meet for a value of `size` bytes; offsets in `inputs` are
+        excluded.
+        """
         met = (
             record.value not in self.hold_edges,
             record.offset not in self.in_using_addr,
@@ -101,7 +105,7 @@ class ReferenceCounts:
         return tuple(name for name, holds in zip(CONDITIONS, met, strict=True) if not holds)
 
     def run(self, op: OpUse) -> Trace:
-        """Count down what the op reads, give its outputs memory, release what has ended."""
+        """Decrement the counts of the inputs, allocate the outputs, and release values that nobody reads any more."""
         actions: list[str] = []
         rejected: dict[str, tuple[str, ...]] = {}
         read = [record for value in op.inputs if (record := self.record(value)) is not None]
@@ -158,9 +162,9 @@ class ReferenceCounts:
 
 @dataclass(frozen=True)
 class ReferenceCount(PackingPlanner):
-    """The scheme for buffers in program order: one that conflicts with a later buffer is in use when that one comes.
+    """Reference counting over buffers in program order; a buffer that conflicts with a later one is in use there.
 
-    Simple and traceable, and seldom the smallest: it never puts two buffers into the memory of one.
+    Simple and traceable, but seldom the smallest plan: it never places two buffers into the memory of one.
     """
 
     name = "reference-count"

@@ -1,1 +1,1 @@
-"""Groups of ops that share local memory: tiling, cascades, schedules, placement, emission."""
+"""Groups of ops that share local memory: tiling, cascades, schedules, placement, and emission."""

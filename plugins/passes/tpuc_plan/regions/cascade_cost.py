@@ -1,4 +1,4 @@
-"""Estimate the cost of a cascade from its first stripe, its last, and one in the middle."""
+"""Estimate the cost of a cascade from its first, middle, and last stripe."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tpuc_plan.tasks.stripes import Cascade, Propagation
 from tpuc_plan.tasks.task import KernelFacts, TileTask
 
 _APART = 0.3
-"""Part of the less busy engine's time that adds to the other's, where buffers have space."""
+"""Non-overlapped fraction of the less busy engine's time, if buffers have space."""
 
 
 def time_of(transfers: float, compute: float) -> float:
-    """Estimated time of so many cycles of transfers beside so many of computing."""
+    """Estimate the total time of transfer and compute cycles that overlap."""
     return max(transfers, compute) + _APART * min(transfers, compute)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of a cascade: cycles of transfers, of computing while local memory has no space for other stripes' data and while
-    it has, and the bytes of a lane that it takes.
+    """The cost of a cascade: transfer cycles, compute cycles without space to prefetch the next stripe's data
+    (`blocked`) and with it (`overlapped`), and bytes per lane.
     """
 
     transfers: int
@@ -31,13 +31,13 @@ class Estimate:
     lane_bytes: int
 
     def time(self, more: int) -> float:
-        """Estimated time with `more` cycles of transfers elsewhere."""
+        """Estimate the time, with `more` cycles of transfers elsewhere."""
         return self.blocked + time_of(self.transfers + more, self.overlapped)
 
 
 @dataclass(frozen=True)
 class _SampledStripe:
-    """A stripe that stands for `weight` of them: bytes that come and go, bytes in use and computing cycles per task."""
+    """A stripe that stands for `weight` stripes: bytes transferred, and per task the live bytes and compute cycles."""
 
     weight: int
     passing: int
@@ -47,9 +47,9 @@ class _SampledStripe:
 
 @dataclass(frozen=True)
 class ScheduleProfile:
-    """Of a cascade under any budget: cycles of transfers, bytes of constants, bytes of a lane that it takes, stripes.
+    """The cost of a cascade independent of the budget: transfer cycles, and bytes per lane of constants and in all.
 
-    Without `complete` stripes are missing, which matters where the others fit.
+    Unless `complete`, some stripes are missing; they matter only if the others fit.
     """
 
     transfers: int
@@ -59,11 +59,11 @@ class ScheduleProfile:
     complete: bool
 
     def suffices(self, budget: int) -> bool:
-        """Is enough known for an estimate?"""
+        """True if an estimate for this budget is possible."""
         return self.complete or self.lane_bytes > budget
 
     def estimate(self, budget: int) -> Estimate | None:
-        """The cost of the cascade with so many bytes of a lane; None where it takes more."""
+        """Return the cost of the cascade with `budget` bytes per lane; None if it needs more."""
         if self.lane_bytes > budget:
             return None
         blocked = overlapped = 0.0
@@ -76,7 +76,7 @@ class ScheduleProfile:
 
 
 class CascadeCosts:
-    """What the plans of a module learn of cascades. Of cascades that look alike one is profiled."""
+    """Cache of cascade profiles for a module; of cascades with the same structure, only one is profiled."""
 
     def __init__(self, cycles: Cycles) -> None:
         self.cycles = cycles
@@ -85,18 +85,20 @@ class CascadeCosts:
         self._known: dict[Hashable, ScheduleProfile | None] = {}
 
     def profile(self, key: Hashable, budget: int, make: Callable[[], ScheduleProfile | None]) -> ScheduleProfile | None:
-        """Of a cascade that looks like `key`; None where it is impossible. `make`: asked for what is not known yet."""
+        """Return the profile of the cascades with structure `key`, calling `make` if it is not known; None if
+        impossible.
+        """
         known = self._known.get(key)
         if key not in self._known or (known is not None and not known.suffices(budget)):
             known = self._known[key] = make()
         return known
 
     def number(self, looks: Hashable) -> int:
-        """One number for equal objects."""
+        """Return the same number for equal objects."""
         return self._numbers.setdefault(looks, len(self._numbers))
 
     def kind(self, task: TileTask) -> int:
-        """One number for tasks that differ in values alone."""
+        """Return the same number for tasks that differ only in their values."""
         facts = task.facts
         if facts not in self._kinds:
             self._kinds[facts] = self.number((facts.looks, facts.view))
@@ -104,10 +106,10 @@ class CascadeCosts:
 
 
 class IncrementalEstimate:
-    """Of cascades that end with the same task and have the same stripes, from the shortest on.
+    """Profiles cascades that end with the same task and have the same stripes, from the shortest to the longest.
 
-    `cascade`: the longest of them. `dependences`: per task those, counted as in the region, that write its operands as
-    other values.
+    `cascade`: the longest one. `dependences`: per task, the tasks (numbered as in the region) that write its operands
+    through a different alias root.
     """
 
     def __init__(self, cascade: Cascade, dependences: Sequence[AbstractSet[int]], cycles: Cycles) -> None:
@@ -124,8 +126,8 @@ class IncrementalEstimate:
         self.constants = [(0, 0)] * len(cascade.tasks)
 
     def profile(self, start: int, budget: int) -> ScheduleProfile | None:
-        """Of the cascade from task `start` of the longest one on, as far as its stripes fit into `budget`; None where
-        it is impossible.
+        """Return the profile of the cascade that begins at task `start` of the longest one, up to the first stripe that
+        exceeds `budget`; None if it is impossible.
         """
         while self.known > start and not self.impossible:
             self.known -= 1
@@ -147,7 +149,7 @@ class IncrementalEstimate:
         return ScheduleProfile(transfers, size, lane_bytes, tuple(sampled), len(sampled) == len(self.samples))
 
     def _add(self, point: int) -> bool:
-        """Take in a task; False where no stripe passes through it and the others, or computes too many rows twice."""
+        """Prepend a task; False if no stripe can pass through it, or if too many rows would be computed twice."""
         cascade, task = self.cascade, self.cascade.tasks[point]
         if not self._is_possible(point, task):
             return False
@@ -161,7 +163,7 @@ class IncrementalEstimate:
         return 2 * rows <= 3 * self.batches * cascade.tasks[point].results[0].shape[2]
 
     def _is_possible(self, point: int, task: TileTask) -> bool:
-        """Is the result seen alike by its users, and are there rows enough?"""
+        """True if all readers use the same view of the result, and it has enough rows."""
         cascade, result = self.cascade, task.results[0]
         if result.shape[2] < cascade.stripes.parts or result.shape[0] != cascade.tasks[-1].results[0].shape[0]:
             return False
@@ -175,7 +177,7 @@ class IncrementalEstimate:
 
 
 class _Sample:
-    """One stripe, which stands for `weight` stripes. Lists are per task."""
+    """One stripe that stands for `weight` stripes. Lists are indexed by task."""
 
     def __init__(self, cascade: Cascade, number: int, weight: int, cycles: Cycles) -> None:
         self.cascade = cascade
@@ -189,7 +191,7 @@ class _Sample:
         self.stores = [0] * count
 
     def add(self, point: int) -> int:
-        """Take in a task; the rows that it computes."""
+        """Prepend a task; return the number of rows that it computes."""
         task, propagation = self.cascade.tasks[point], self.propagation
         propagation.add(point)
         band = propagation.bands[(task.operation.result,)]
@@ -202,7 +204,9 @@ class _Sample:
         return band.rows[1] - band.rows[0]
 
     def around(self, start: int) -> tuple[int, int, list[int]]:
-        """Cycles of transfers, bytes that come and go, and bytes in use per task, of the cascade from a task on."""
+        """Return transfer cycles, bytes transferred, and live bytes per task, for the cascade that begins at task
+        `start`.
+        """
         propagation = self.propagation
         transfers, passing = sum(self.stores[start:]), 0
         live = list(self.scratch[start:])
@@ -228,7 +232,7 @@ class _Sample:
 
 
 def _constants(task: TileTask, cycles: Cycles) -> tuple[int, int]:
-    """Bytes per lane of all constants of a task, and cycles of loading them."""
+    """Return the bytes per lane of all constants of a task, and the cycles of loading them."""
     size = total = 0
     for group in task.constant_groups:
         seen: set[Hashable] = set()

@@ -1,4 +1,4 @@
-"""The steps of a cascade: stripe by stripe, and task by task within a stripe."""
+"""Build the steps of a cascade: stripe by stripe, and task by task within a stripe."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tpuc_plan.tasks.task import Side, TileTask
 
 @dataclass(frozen=True)
 class _Passing:
-    """A stripe, and the buffers of what it has in local memory so far."""
+    """A stripe, and the buffers of its parts that are in local memory so far."""
 
     stripe: Stripe
     buffers: dict[Key, tuple[Band, Buffer]] = field(default_factory=dict["Key", "tuple[Band, Buffer]"])
 
 
 class CascadeSteps:
-    """Builds the steps of a cascade. What two stripes in a row load alike is loaded once. A first task whose
-    tiles end with a transfer is a stripe ahead of the others, which then need not wait for that.
+    """Builds the steps of a cascade. Data that two consecutive stripes share is loaded once. If the tiles of the first
+    task end with a transfer, it runs one stripe ahead of the others, so they need not wait for it.
     """
 
     def __init__(self, builder: StepBuilder, cascade: Cascade, cycles: Cycles) -> None:
@@ -46,7 +46,7 @@ class CascadeSteps:
             self._append(passing, number, range(ahead, count))
 
     def _append(self, passing: Sequence[_Passing], number: int, points: range) -> None:
-        """The steps of some tasks of a stripe."""
+        """Append the steps of some tasks of a stripe."""
         one = self.passing = passing[number]
         for key, (band, buffer) in passing[number - 1].buffers.items() if number else ():
             if key[0] not in self.cascade.defs and one.stripe.bands.get(key) == band:
@@ -68,7 +68,7 @@ class _StripedSteps(TaskSteps):
         self.blocks_there: dict[object, Buffer] = {}
 
     def begin(self) -> None:
-        """A stripe begins."""
+        """Start a new stripe."""
         self.results = [None] * len(self.results)
         self.scratch = {}
         if not self.resident:
@@ -119,7 +119,9 @@ class _StripedSteps(TaskSteps):
         return self._place(key, side, box)
 
     def _place(self, key: Key, side: Side, box: Box) -> Place:
-        """A part of a band that has a buffer; the next step uses it."""
+        """Return the place of a part of a band that has a buffer, and extend the buffer's live range to the next
+        step.
+        """
         assert self.common.passing is not None
         band, buffer = self.common.passing.buffers[key]
         buffer.last = max(buffer.last, self.builder.now)
@@ -143,7 +145,7 @@ class _StripedSteps(TaskSteps):
 
 
 def _cut(box: Box, share: Band) -> Box:
-    """The batches and rows of a part that lie within a share."""
+    """Return the intersection of a box with the batches and rows of a share."""
     n, c, h, w = box.start
     n1, h1 = n + box.shape[0], h + box.shape[2]
     n, n1 = max(n, share.batches[0]), min(n1, share.batches[1])

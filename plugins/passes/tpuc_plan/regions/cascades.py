@@ -18,15 +18,15 @@ from tpuc_plan.tasks.stripes import Cascade
 from tpuc_plan.tasks.task import Task, TileTask
 
 _LENGTH = 12
-"""Operations of a cascade at most."""
+"""Maximum number of operations in a cascade."""
 _PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
-"""Numbers of parts of rows that are tried."""
+"""Numbers of parts into which rows may be cut."""
 _TRIES = 5
-"""Numbers of parts that are tried from the smallest on with which a cascade fits."""
+"""How many numbers of parts are tried, from the smallest one that fits."""
 
 
 class _Baseline:
-    """The plan without cascades: per task cycles of transfers, of computing and of its stores, and of the loads of each
+    """Costs of the plan without cascades: per task the cycles of transfers, compute, and stores, and the loads by
     value.
     """
 
@@ -37,7 +37,7 @@ class _Baseline:
         self.loads: dict[tuple[int, Value], int] = {}
 
     def add(self, point: int, step: Step, aliases: AliasSets) -> None:
-        """Take in a step of task `point`."""
+        """Add a step of task `point`."""
         self.compute[point] += step.cycles
         self.transfers[point] += sum(item.cycles for item in (*step.loads, *step.stores))
         self.stores[point] += sum(store.cycles for store in step.stores)
@@ -48,7 +48,9 @@ class _Baseline:
 
 
 class CascadeFinder:
-    """`live_out`: roots of values that must go to DDR. `budget`: bytes of a lane that cascades may take."""
+    """Searches a region for cascades. `live_out`: roots of values that must be written to DDR. `budget`: bytes per lane
+    that a cascade may use.
+    """
 
     def __init__(
         self, tasks: Sequence[Task], live_out: Collection[Value], costs: CascadeCosts, aliases: AliasSets, budget: int
@@ -69,15 +71,15 @@ class CascadeFinder:
             }
             for task in tasks
         ]
-        """Per task those that write its operands but as another value, so that it can only read them from DDR."""
+        """Per task, the tasks that write its operands under another root, so it can read them only from DDR."""
         self.cut = [_cut_for_stripes(task) if isinstance(task, TileTask) else None for task in tasks]
         self._estimates: dict[int, IncrementalEstimate] = {}
         self._impossible: set[int] = set()
-        """Numbers of parts for which no cascade that ends here is possible, however far it reaches back."""
+        """Numbers of parts for which no cascade of any length that ends here is possible."""
         self._ending = _Ending(self, 0)
 
     def run(self, steps: Steps) -> list[Cascade]:
-        """The cascades that save most by their estimates, against the steps of a plan without cascades."""
+        """Return the cascades with the greatest estimated saving over `steps`, the plan without cascades."""
         before = _Baseline(len(self.tasks))
         points = {task.operation: point for point, task in enumerate(self.tasks)}
         for step in steps.steps:
@@ -91,7 +93,7 @@ class CascadeFinder:
             refused.update((one.start, one.start + len(one.tasks), one.stripes) for one in wrong)
 
     def others(self, cascade: Cascade) -> Iterator[Cascade]:
-        """The same tasks in fewer and in more stripes, where that is possible."""
+        """Yield the same tasks cut into fewer and into more stripes, if possible."""
         stop = cascade.start + len(cascade.tasks)
         at = _PARTS.index(cascade.stripes.parts)
         self._begin(stop)
@@ -103,7 +105,7 @@ class CascadeFinder:
                 yield other
 
     def _choose(self, before: _Baseline, refused: AbstractSet[tuple[int, int, Stripes]]) -> list[Cascade]:
-        """By dynamic programming from the first task on."""
+        """Choose cascades by dynamic programming from the first task on."""
         count = len(self.tasks)
         best = [0.0] * (count + 1)
         choice: list[tuple[int, Stripes, int] | None] = [None] * (count + 1)
@@ -130,9 +132,10 @@ class CascadeFinder:
     def _ending_at(
         self, stop: int, before: _Baseline, best: Sequence[float]
     ) -> Iterator[tuple[int, float, Stripes, int]]:
-        """Start, estimated time, stripes and bytes of the cascades that end before a task.
+        """Yield start, estimated time, stripes, and bytes of the cascades that end before task `stop`.
 
-        The further a cascade reaches back, the more parts it takes to fit. Too few for one before are not tried.
+        The longer a cascade is, the more parts it needs to fit, so the search starts with the number that the shorter
+        one needed.
         """
         last = self.cut[stop - 1]
         assert last is not None
@@ -165,7 +168,9 @@ class CascadeFinder:
             yield found
 
     def _saved(self, start: int, stop: int, before: _Baseline) -> int:
-        """Cycles of transfers that a cascade saves at most: of what it hands on, and of what it reads repeatedly."""
+        """Upper bound of the transfer cycles that a cascade saves: values passed on, and values loaded more than
+        once.
+        """
         saved = 0
         read: dict[Value, list[int]] = {}
         made: set[Value] = set()
@@ -190,12 +195,12 @@ class CascadeFinder:
         return Cascade(tasks, stripes, written_back, self.aliases, none, start, lane_bytes)
 
     def is_live_out(self, start: int, stop: int, value: Value) -> bool:
-        """Is a result of a cascade read behind it, or an output, so that it goes to DDR?"""
+        """True if a result of the cascade must go to DDR: it is a network output, or is read after the cascade."""
         uses = self.def_uses[value].uses
         return value in self.live_out or not uses or any(not start <= point < stop for point, _ in uses)
 
     def _estimate(self, start: int, stripes: Stripes) -> Estimate | None:
-        """What a cascade would cost; None where it is impossible."""
+        """Return the cost of a cascade; None if it is impossible."""
         if stripes.parts in self._impossible:
             return None
         key = (self._ending.looks(start), self._ending.batches, stripes.batches, stripes.parts)
@@ -213,18 +218,20 @@ class CascadeFinder:
         return self._estimates[stripes.parts].profile(start - first, self.budget)
 
     def _begin(self, stop: int) -> None:
-        """Cascades that end before a task follow."""
+        """Reset the state for cascades that end before task `stop`."""
         self._estimates = {}
         self._impossible = set()
         self._ending = _Ending(self, stop)
 
     def _definition(self, value: Value) -> int | None:
-        """The task that defines a value."""
+        """Return the task that defines a value."""
         item = self.def_uses.get(value)
         return item.definition[0] if item is not None and item.definition is not None else None
 
     def _elsewhere(self, start: int, stop: int, before: _Baseline) -> int:
-        """Cycles of transfers that others make because the cascade does not hand on values in local memory."""
+        """Transfer cycles added to other tasks, because the cascade passes no values in local memory to or from
+        them.
+        """
         total = 0
         counted: set[int] = set()
         for task in self.tasks[start:stop]:
@@ -248,7 +255,9 @@ class CascadeFinder:
 
 
 class _Ending:
-    """Cascades that end before task `stop`, from task `first` on at most. `batches`: of the largest results."""
+    """The cascades that end before task `stop` and begin at task `first` or later. `batches`: of the largest
+    results.
+    """
 
     def __init__(self, finder: CascadeFinder, stop: int) -> None:
         self.finder = finder
@@ -262,13 +271,13 @@ class _Ending:
         self._numbers = {stop: -1}
 
     def looks(self, start: int) -> int:
-        """One number for cascades that differ in values alone."""
+        """Return the same number for cascades that differ only in their values."""
         for point in range(min(self._numbers) - 1, start - 1, -1):
             self._numbers[point] = self._number(point)
         return self._numbers[start]
 
     def _number(self, point: int) -> int:
-        """Of the cascade from a task on, by that of the cascade behind the task."""
+        """Return the number of the cascade that begins at a task, from that of the cascade after the task."""
         finder, task = self.finder, self.finder.cut[point]
         assert task is not None
         values = [finder.aliases.root(value) for value in (*task.operation.operands, *task.operation.results)]
@@ -280,7 +289,7 @@ class _Ending:
 
 
 def _is_sound(cascade: Cascade) -> bool:
-    """Can all stripes be computed?"""
+    """True if every stripe can be computed."""
     try:
         for _ in cascade.all():
             pass
@@ -290,7 +299,7 @@ def _is_sound(cascade: Cascade) -> bool:
 
 
 def _cut_for_stripes(task: TileTask) -> TileTask | None:
-    """The task cut along channels alone, where one tile may not have all; None where no stripe passes through it."""
+    """Cut the task along channels only, where one tile cannot have them all; None if no stripe can pass through it."""
     space, lmem = task.space, task.chip.lmem
     if len(task.operation.results) != 1 or any({"n", "h"} & {*constant.axes} for constant in task.facts.constants):
         return None

@@ -17,10 +17,10 @@ from tpuc_plan.tasks.task import HostTask, MoveTask
 
 
 class Emitter:
-    """Emits a planned function. Program order is the order of meaning; the assembler derives the wait ids from it.
+    """Emits a planned function. Program order defines the semantics; the assembler derives the wait ids from it.
 
-    `cycles`: by which the order is chosen. `constants_of`: the DDR address of an operation's packed constants.
-    `is_test`: kernels are asked to keep to the memory that was placed for them. `is_quick`: see `schedule_and_place`.
+    `cycles`: timing that determines the order. `constants_of`: DDR address of an operation's packed constants.
+    `is_test`: check that kernels stay within their local memory. `is_quick`: see `schedule_and_place`.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Emitter:
         self._is_quick = is_quick
         self.host_calls: list[HostCall] = []
         self.operations: list[Operation] = []
-        """For which operation each instruction is."""
+        """The operation that each instruction belongs to."""
 
     def run(self, planned: PlannedFunction) -> None:
-        """Emit everything."""
+        """Emit all regions of the function."""
         for tasks, routine in planned.regions():
             region = planned.region(tasks, self._cycles, self.address_of)
             placed = spread(schedule_and_place(region, self.chip, is_quick=self._is_quick), self.chip.lmem)
@@ -98,7 +98,7 @@ class Emitter:
         )
 
     def _source(self, task: HostTask, index: int, shape: tuple[int, ...]) -> TensorInfo:
-        """An operand that a function reads; constants lie among the operation's packed ones."""
+        """Return an operand of a host function; constants are found among the operation's packed ones."""
         value, offset = task.operation.operands[index], dict(constant_offsets(task)).get(index)
         if offset is None:
             return self._info(value, shape)
@@ -110,7 +110,7 @@ class Emitter:
 
 
 def _operation_of(item: Item) -> Operation:
-    """The operation that an item serves: loads the one that reads, stores the one that has computed."""
+    """Return the operation an item belongs to: the reader of a load, the producer of a store."""
     if isinstance(item, Store):
         assert item.value.defining is not None
         return item.value.defining

@@ -1,7 +1,7 @@
 """Choose the values that are resident in local memory between ops.
 
-At first everything is resident that can be. Where local memory would overflow, the value is spilled that frees most for
-the least transfer time, or the operation that takes most streams its tiles from DDR.
+Initially every value that can be resident is. Where local memory would overflow, either the value that frees most bytes
+per cycle of transfers is spilled, or the operation at this point streams its tiles from DDR.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tpuc_plan.tasks.task import Side, Task, TileTask
 
 @dataclass(eq=False)
 class _LiveRange:
-    """Points over which a value is resident, from `start` to the last use.
+    """The points over which a value is resident, from `start` to its last use.
 
-    `defs`: the results that write it, none where it is preloaded at its first use.
+    `defs`: the results that write it; empty if it is preloaded at its first use.
     """
 
     value: Value
@@ -47,9 +47,9 @@ class _LiveRange:
 
 
 class LmemAllocator:
-    """Plans the residency of all tasks of a region. `outputs`: roots of values that go to DDR. `concats`: those that
-    are put together in local memory where their channels fill whole rows of lanes. `scratch_fraction` and `budget` as
-    in the settings of a plan.
+    """Plans the residency of all tasks of a region. `outputs`: roots of values that are written to DDR. `concats`:
+    concatenations that may happen in local memory, if their channels fill whole rows of lanes. `scratch_fraction`
+    and `budget` are as in `Settings`.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class LmemAllocator:
         ]
         self.whole = [None if cut is None else cut[0] for cut in cuts]
         self.addressable = [frozenset[int]() if cut is None else cut[1] for cut in cuts]
-        """Per task the operands that it can read from the whole."""
+        """Per task, the operands whose parts it can read from the whole."""
         self.reserved = np.zeros(len(self.tasks), np.int64)
-        """Bytes that cascades take."""
+        """Bytes per lane that cascades use, by task."""
         for cascade in cascades:
             for point in range(cascade.start, cascade.start + len(cascade.tasks)):
                 self.whole[point] = None
@@ -84,7 +84,7 @@ class LmemAllocator:
         self.def_uses = {value: item for value, item in found.items() if not value.is_constant}
         self._own: dict[tuple[int, frozenset[int], frozenset[int]], int] = {}
         self.lmem_concats: dict[Value, Concat] = {}
-        """Those that happen in local memory, by the whole."""
+        """The concatenations that happen in local memory, by their result."""
         self.live: list[_LiveRange] = []
         for concat in concats:
             live = self._concat(concat)
@@ -96,9 +96,9 @@ class LmemAllocator:
         }
 
     def run(self, *, from_tail: bool = False) -> list[TileTask | None]:
-        """Every task with its tiling and residency; None where it streams from DDR, or is no tile task.
+        """Return every task with its tiling and residency; None if it streams from DDR or is not a tile task.
 
-        `from_tail`: nothing is resident beyond groups of tasks that are cut from the last one on.
+        `from_tail`: nothing is resident across groups of tasks, which are cut from the last task on.
         """
         for value, item in self.def_uses.items():
             if value not in self._joined:
@@ -113,7 +113,9 @@ class LmemAllocator:
     # -- what could be resident ----------------------------------------------------------------------------------------
 
     def _live_ranges(self, value: Value, item: DefUse) -> Iterator[_LiveRange]:
-        """Of one value. One that is made in DDR lies as the first tile task sees it that reads it."""
+        """Yield the live ranges of one value. A value made in DDR has the layout that its first reading tile task
+        uses.
+        """
         source = self._result_side(item.definition) if item.definition is not None else None
         defs = [item.definition] if item.definition is not None and source is not None else []
         uses: list[Use] = []
@@ -125,7 +127,7 @@ class LmemAllocator:
         yield from self._live_range(value, defs, uses)
 
     def _live_range(self, value: Value, defs: list[Use], uses: list[Use]) -> Iterator[_LiveRange]:
-        """Of a value between these points, if it is worth one: not where it is preloaded for a single use."""
+        """Yield a live range over these points, unless it would be preloaded for a single use."""
         if uses and (defs or len({point for point, _ in uses}) > 1):
             point, index = uses[0]
             task = self.whole[point]
@@ -134,7 +136,9 @@ class LmemAllocator:
             yield _LiveRange(value, side.lane_bytes(side.shape), defs, uses)
 
     def _concat(self, concat: Concat) -> _LiveRange | None:
-        """One live range for a whole and all its parts, which are made and read in place."""
+        """Return one live range for a concatenation and all its parts, which are written and read in place; None if
+        impossible.
+        """
         item = self.def_uses.get(concat.whole)
         parts = [self.def_uses.get(part) for part, _ in concat.parts]
         if item is None or not item.uses or item.definition is not None:
@@ -167,7 +171,7 @@ class LmemAllocator:
     # -- what fits -----------------------------------------------------------------------------------------------------
 
     def _sides(self) -> tuple[list[set[int]], list[set[int]]]:
-        """Per task the operands and the results that are resident."""
+        """Return the resident operands and the resident results of each task."""
         operands: list[set[int]] = [set() for _ in self.tasks]
         results: list[set[int]] = [set() for _ in self.tasks]
         for live in self.live:
@@ -189,7 +193,7 @@ class LmemAllocator:
         return point if used[point] > self.capacity else None
 
     def _own_bytes(self, point: int, operands: frozenset[int], results: frozenset[int]) -> int:
-        """Bytes of a tile that are not part of resident operands and results."""
+        """Return the bytes per lane of a tile without resident operands and results."""
         key = (point, operands, results)
         if key not in self._own:
             task = self.whole[point]
@@ -198,7 +202,7 @@ class LmemAllocator:
         return self._own[key]
 
     def _spill(self, point: int) -> bool:
-        """Spill the best value that is live at a point without being used there, until its next use."""
+        """Spill the cheapest value that is live but not used at a point, until its next use; False if there is none."""
         idle = [one for one in self.live if one.start < point < one.end and point not in one.points]
         if not idle:
             return False
@@ -213,7 +217,7 @@ class LmemAllocator:
         return True
 
     def _cut_groups(self) -> None:
-        """From the last task on, the longest groups in which everything is resident that can be."""
+        """Cut the tasks into the longest groups, from the last task on, whose values are all resident."""
         everything, chosen, stop = self.live, list[_LiveRange](), len(self.tasks)
         while stop > 0:
             low, high, best = 0, stop - 1, list[_LiveRange]()
@@ -234,7 +238,7 @@ class LmemAllocator:
         yield from self._live_range(live.value, live.defs if inside else [], uses)
 
     def _dissolve(self, live: _LiveRange) -> bool:
-        """Let a concatenation happen in DDR after all; False for the live range of one value."""
+        """Perform a concatenation in DDR after all; False if the live range is that of one value."""
         concat = self.lmem_concats.pop(live.value, None)
         if concat is None:
             return False
@@ -244,7 +248,7 @@ class LmemAllocator:
         return True
 
     def _round_trip(self, live: _LiveRange) -> int:
-        """Cycles that it costs to write a value back, unless that happens anyway, and to load it again."""
+        """Cycles of writing a value back, unless that happens anyway, and loading it again."""
         point, index = live.uses[-1]
         task = self.whole[point]
         assert task is not None
@@ -254,7 +258,7 @@ class LmemAllocator:
         return 2 * cost if live.defs and live.value not in self.outputs and len(item.uses) == len(live.uses) else cost
 
     def _stream(self, point: int) -> None:
-        """Let a task stream its tiles from DDR."""
+        """Make a task stream its tiles from DDR."""
         for live in [one for one in self.live if point in one.points]:
             self._dissolve(live)
         touched = [one for one in self.live if point in one.points]
@@ -291,7 +295,7 @@ class LmemAllocator:
         return Residency(frozenset(operands), frozenset(preloaded), frozenset(results), frozenset(written))
 
     def _is_written(self, value: Value, resident: set[Use]) -> bool:
-        """Does anyone read the value, or what it is a part of, from DDR? `resident`: uses that need not."""
+        """True if the value, or a concatenation it is part of, is read from DDR. Uses in `resident` do not count."""
         for concat in self.lmem_concats.values():
             if any(part is value for part, _ in concat.parts):
                 return self._is_read(value, resident) or self._is_read(concat.whole, resident)
@@ -302,7 +306,7 @@ class LmemAllocator:
 
 
 def _fits_into(part: Side, whole: Side, offset: int) -> bool:
-    """Does a part that begins `offset` elements behind the whole's start lie in it as it would by itself?"""
+    """True if a part at `offset` elements of the whole has the same layout there as it would alone."""
     start = concat_start(part.shape, offset)
     if part.layout != whole.layout or start is None or whole.shape[2:] != part.shape[2:]:
         return False

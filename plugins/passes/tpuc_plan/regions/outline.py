@@ -1,4 +1,4 @@
-"""Ops connected by values in local memory as one region, in terms of TPU-MLIR's layer groups."""
+"""Copy ops that share local memory into one block, in the form of TPU-MLIR's layer groups."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ ATTRIBUTES: tuple[tuple[type[Op], dict[str, Attribute]], ...] = (
     (tpu.MulConst, {"multiplier": IntegerAttr(1, ScalarType("si32")), "rshift": IntegerAttr(0, ScalarType("si32"))}),
     (tpu.Pad, {"with_insert_zero": BoolAttr(False)}),
 )
-"""What TPU-MLIR's op says beside ours, at the value that changes nothing: its tool adds and prints these."""
+"""Attributes of TPU-MLIR's ops that ours lack, with their neutral values; TPU-MLIR adds and prints them."""
 
 
 @dataclass(frozen=True)
 class Spot:
-    """Bytes per lane that hold a tensor, and the parts in which it is made or read; and the largest scratch beside."""
+    """The bytes per lane that hold a tensor, the parts in which it is produced or read, and the largest scratch
+    buffer.
+    """
 
     buffer: Buffer
     address: int
@@ -56,7 +58,7 @@ class Spot:
 
 
 def group_info(spot: Spot | None, type_: Type, number: int, stage: int) -> DialectAttr:
-    """`#tpu.lg<...>`: address, size, parts, number and stage of an operation; size 0 for what lies in DDR."""
+    """Return `#tpu.lg<...>` with address, size, parts, number, and stage of an operation; size 0 for tensors in DDR."""
     boxes = spot.parts if spot is not None else (whole_box(type_),)
     entries: dict[str, object] = {
         "out_addr": spot.address if spot is not None else 0,
@@ -76,7 +78,7 @@ def group_info(spot: Spot | None, type_: Type, number: int, stage: int) -> Diale
 
 
 def whole_box(type_: Type) -> Box:
-    """A whole tensor as n, c, h, w."""
+    """Return a whole tensor as a box over n, c, h, w."""
     dims = type_.dims if isinstance(type_, TensorType) else ()
     n, c, h, *rest = (*dims, 1, 1, 1)
     return Box((0, 0, 0, 0), (n, c, h, math.prod(rest)))
@@ -87,7 +89,7 @@ def _ranges(boxes: Sequence[Box], axis: int) -> list[tuple[int, int]]:
 
 
 def with_attribute(operation: Operation, name: str, value: Attribute) -> None:
-    """Set an attribute, whether the op knows it or not."""
+    """Set an attribute, as a field of the op if it has one of this name."""
     op: Any = operation.op
     if any(field.name == name for field in fields(op)):
         operation.op = replace(op, **{name: value})
@@ -97,10 +99,10 @@ def with_attribute(operation: Operation, name: str, value: Attribute) -> None:
 
 @dataclass
 class Outline:
-    """Copies consecutive operations into a block, with loads and stores where they meet DDR.
+    """Copies consecutive operations into a block, with loads and stores at the border to DDR.
 
-    `first`: the first step of every operation that works on tiles; `placed`: the region that it is part of; `ops` and
-    `aliases`: the plans of all operations, and what they share.
+    `first`: the first step of every tiled operation. `placed`: the region that contains them. `ops` and `aliases`: the
+    plans of all operations, and the bytes that they share.
     """
 
     operations: Sequence[Operation]
@@ -111,16 +113,16 @@ class Outline:
     block: Block = field(default_factory=Block)
     _inside: dict[Operation, None] = field(default_factory=dict[Operation, None])
     _local: dict[Value, Value] = field(default_factory=dict[Value, Value])
-    """Where a value lies in local memory at the moment."""
+    """Maps a value to its present copy in local memory."""
     _ddr: dict[Value, Value] = field(default_factory=dict[Value, Value])
-    """Where a value that is made here lies in DDR."""
+    """Maps a value that is produced here to its copy in DDR."""
     _spots: dict[Operation, Spot] = field(default_factory=dict[Operation, Spot])
     _stages: dict[Operation, int] = field(default_factory=dict[Operation, int])
     _items: dict[object, list[Operation]] = field(default_factory=dict[object, "list[Operation]"])
-    """The copies of what is issued: by buffer that is loaded, value that is stored, operation that runs."""
+    """The copies of issued items: by loaded buffer, stored value, or executed operation."""
 
     def run(self) -> tuple[list[Value], list[Value]]:
-        """Fill the block. Returns the values that are live-out, and what they are in the block."""
+        """Fill the block. Returns the live-out values, and the matching values of the block."""
         self._inside = dict.fromkeys(self.operations)
         for operation in self.operations:
             if operation in self.first:
@@ -138,9 +140,10 @@ class Outline:
         return live_out, results
 
     def flow(self) -> tuple[int, ...]:
-        """Operations by time step as the program issues them: -1, those of the first step, -2, ...
+        """Return the operations by time step, in the order that the program issues them: -1, those of the first step,
+        -2, ...
 
-        An operation comes after the time steps of all that it reads, and one computes per time step.
+        An operation follows the time steps of all its operands; one operation computes per time step.
         """
         return tuple(_Flow(self.block.operations, self._stages, self._items).run(self.placed.order))
 
@@ -193,7 +196,7 @@ class Outline:
         self._ddr[value] = self._append(store, spot, STORING).result
 
     def _in_ddr(self, value: Value) -> Value:
-        """What holds the bytes of a value in DDR. What only shares bytes is copied when it is asked for."""
+        """Return the value that holds the bytes in DDR. Ops that only share bytes are copied on demand."""
         for operation in producers_of(value, lambda one: one not in self._ddr and one.defining in self._inside):
             assert self._is_free(operation), f"'{operation.name}' is read from DDR but stays in local memory"
             operands = [self._ddr.get(operand, operand) for operand in operation.operands]
@@ -201,7 +204,7 @@ class Outline:
         return self._ddr.get(value, value)
 
     def _in_lmem(self, value: Value) -> Value:
-        """A value in local memory. Views of it and concatenations there are copied when they are asked for."""
+        """Return a value in local memory. Its views and concatenations are copied on demand."""
         for operation in producers_of(value, lambda one: one not in self._local):
             plan = self.ops[operation]
             assert isinstance(plan, Alias) or (isinstance(plan, ConcatAlias) and plan.in_lmem), operation.name
@@ -219,11 +222,11 @@ class Outline:
         return known is not None and known.defining is not None and self._spots[known.defining].buffer is buffer
 
     def _forget(self, source: Value) -> None:
-        """A value comes into another buffer: what was a view of it is none any more."""
+        """Drop the copies of a value and its views when it is loaded into another buffer."""
         self._local = {value: inner for value, inner in self._local.items() if self.aliases.root(value) is not source}
 
     def _is_free(self, operation: Operation) -> bool:
-        """Does it take no time because its result shares bytes?"""
+        """True if the operation takes no time, because its result shares bytes."""
         return isinstance(self.ops[operation], (Alias, ConcatAlias, SliceView))
 
     def _copy(self, operation: Operation, operands: Sequence[Value], spot: Spot | None) -> Operation:
@@ -242,9 +245,9 @@ class Outline:
 
 
 def producers_of(value: Value, counts: Callable[[Value], bool]) -> Iterator[Operation]:
-    """The operations that make a value out of values of which `counts` is false, each after its operands.
+    """Yield the operations that produce a value from values for which `counts` is false, each after its operands.
 
-    `counts` is asked again behind each of them, and must be false for what has been made.
+    `counts` is called again after each operation, and must then be false for its results.
     """
     waiting = [value]
     while waiting:
@@ -262,7 +265,7 @@ def _local_type(type_: Type) -> Type:
 
 
 def _packed_spots(step: Step, addresses: Addresses) -> Iterator[Spot]:
-    """Where the packed constants of an operation lie, in the kernel's order, which is that of constant operands."""
+    """Yield the spots of an operation's packed constants in the kernel's order, which is that of constant operands."""
     places = {name: (buffer, offset, size) for name, buffer, offset, size, _ in step.constants}
     for constant in step.task.facts.constants:
         buffer, offset, size = places[constant.name]
@@ -282,7 +285,7 @@ def _result_spot(step: Step, addresses: Addresses) -> Spot:
 
 
 class _Flow:
-    """Time steps of the operations of a block."""
+    """Computes the time steps of the operations of a block."""
 
     def __init__(
         self, operations: Sequence[Operation], stages: dict[Operation, int], items: dict[object, list[Operation]]
@@ -298,7 +301,7 @@ class _Flow:
         self.computing = 0
 
     def run(self, order: Sequence[Item]) -> Iterator[int]:
-        """Minus each time step, then the numbers of what begins in it."""
+        """Yield minus each time step, then the numbers of the operations that begin in it."""
         for item in order:
             for operation in self.items.get(_key(item), ()):
                 self._begin(operation)
@@ -316,7 +319,7 @@ class _Flow:
                 self._begin_one(producer)
 
     def _begin_one(self, operation: Operation) -> None:
-        """An operation whose operands have begun."""
+        """Begin an operation whose operands have begun."""
         producers = [producer for value in operation.operands if (producer := value.defining) in self.numbers]
         ready = max((self.ready[producer] for producer in producers), default=1)
         if operation not in self.issued:  # shares bytes: takes no time, and is there as soon as the last operand is
@@ -334,7 +337,7 @@ class _Flow:
 
 
 def _key(item: Item) -> object:
-    """What `Outline` files the copy of an issued item under."""
+    """Return the key under which `Outline` stores the copy of an issued item."""
     match item:
         case TensorLoad():
             return item.place.buffer

@@ -1,4 +1,4 @@
-"""Places buffers in local memory: no two that are live at one step share an address."""
+"""Place buffers in local memory: buffers that are live at the same step have disjoint addresses."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tpuc_plan.regions.schedule import LiveRanges
 from tpuc_plan.tasks.steps import Addresses, BankConflict, Buffer
 
 Extent: TypeAlias = "tuple[int, int]"
-"""The first address of a buffer, and that behind its last one."""
+"""First address of a buffer, and the address after its last byte."""
 
 
 @dataclass(frozen=True)
 class Unplaced:
-    """The buffers that found no gap, by the order of placing that left the fewest, and the number of that order."""
+    """The buffers that found no gap in the best placement order, and the number of that order."""
 
     buffers: Sequence[Buffer]
     order: int = 0
 
 
 def place_buffers(live: LiveRanges, lmem: LmemModel) -> Addresses | None:
-    """An aligned address in local memory for every buffer; None when no order of placing them led to that.
+    """Return an aligned address in local memory for every buffer; None if no placement order succeeds.
 
-    Banks are respected as far as the orders leave gaps for it; where none does, buffers lie as low as they can.
+    Bank conflicts are avoided if an order succeeds with that; otherwise buffers lie as low as possible.
     """
     orders = _Orders(live)
     banks = [lmem.bank_bytes, 0] if lmem.bank_bytes and any(buffer.conflicts for buffer in live) else [0]
@@ -43,8 +43,8 @@ def place_buffers(live: LiveRanges, lmem: LmemModel) -> Addresses | None:
 
 
 def place_most(live: LiveRanges, lmem: LmemModel, retries: int, first: int = 0) -> Addresses | Unplaced:
-    """As `place_buffers` without regard to banks, or the buffers that found no place. In each of the `retries` they
-    come first. `first`: the order that is tried before the others.
+    """Place buffers without regard to banks; returns the unplaced buffers of the best order on failure. Each of the
+    `retries` places those first. `first`: the order to try before the others.
     """
     orders = _Orders(live)
     fewest, best = Unplaced(tuple(live)), orders[first]
@@ -66,16 +66,17 @@ def place_most(live: LiveRanges, lmem: LmemModel, retries: int, first: int = 0) 
 
 
 _HOPELESS = 2
-"""Times as many buffers without a place as before, at which a retry ends."""
+"""A retry ends at this multiple of the previous number of unplaced buffers."""
 _ORDERS = 4
 _RESTS = (8, 4, 3, 2, 1)
-"""Steps for which bytes had better been unused before something comes into them, the best first."""
+"""Numbers of steps for which bytes should be unused before a load reuses them, best first."""
 _LONG = 64
-"""Steps from which on a buffer is not noted at each of them."""
+"""Buffers that live at least this many steps are kept in a list of their own, not noted at each step."""
 
 
 class _Orders:
-    """The orders of placing: long and large buffers first, large ones first, by their beginning, and long ones first.
+    """The placement orders: by size times lifetime, by size, by start, and by lifetime.
+
     A buffer that must lie above another one follows it.
     """
 
@@ -99,14 +100,14 @@ class _Orders:
 
 
 def _below_first(buffers: Sequence[Buffer]) -> list[Buffer]:
-    """The same order, but a buffer that must lie above another one follows it."""
+    """Return the same order, changed so that a buffer that must lie above another one follows it."""
     if all(buffer.above is None for buffer in buffers):
         return list(dict.fromkeys(buffers))
     return list(dict.fromkeys(item for buffer in buffers for item in (buffer.above, buffer) if item is not None))
 
 
 class _Taken:
-    """What lies where: buffers of few steps at each of them, and by the first one."""
+    """The occupied extents: per step for short-lived buffers, with a second index by first step."""
 
     def __init__(self, steps: int) -> None:
         self._at: list[list[Extent]] = [[] for _ in range(steps)]
@@ -122,15 +123,15 @@ class _Taken:
             at.append(place)
 
     def between(self, first: int, last: int) -> list[Extent]:
-        """Everything that lies there at any of these steps, by address."""
+        """Return the extents occupied at any of these steps, by address."""
         found = [*self._at[first], *chain.from_iterable(self._from[first + 1 : last + 1])]
         found += [place for start, end, place in self._long if start <= last and end >= first]
         return sorted(found)
 
 
 def rested(addresses: Addresses, live: LiveRanges, lmem: LmemModel, loaded: AbstractSet[Buffer]) -> Addresses:
-    """Other addresses for `loaded` buffers in whose bytes something lay just before: the gap that was unused for
-    longest.
+    """Move `loaded` buffers whose bytes were in use just before to the gap that has been unused longest. Returns the
+    new addresses.
     """
     moved = dict(addresses)
     bound = {buffer for one in live if one.above is not None for buffer in (one, one.above)}
@@ -156,7 +157,9 @@ def _rested_longest(
     live: LiveRanges,
     lmem: LmemModel,
 ) -> int:
-    """Where a buffer lies best, besides those that began no later and those that begin during its steps."""
+    """Return the best address of a buffer, given the buffers that began earlier and those that begin during its
+    life.
+    """
     start, end = _extent(buffer, addresses, lmem)
     for rest in _RESTS:
         until = live[buffer][0] - rest
@@ -177,7 +180,7 @@ def _extent(buffer: Buffer, addresses: Addresses, lmem: LmemModel) -> Extent:
 def _place_in_order(
     buffers: Sequence[Buffer], live: LiveRanges, lmem: LmemModel, bank_bytes: int, most: int
 ) -> tuple[Addresses, Sequence[Buffer]]:
-    """Addresses, and the buffers that found no gap, of which it stops at so many."""
+    """Return the addresses, and the buffers that found no gap; stops when `most` have found none."""
     taken = _Taken(max((last for _, last in live.values()), default=0) + 1)
     addresses: dict[Buffer, int] = {}
     left: list[Buffer] = []
@@ -201,7 +204,7 @@ def _place_in_order(
 
 
 def _gaps(taken: Sequence[Extent], size: int, low: int, capacity: int) -> Iterator[tuple[int, int]]:
-    """First and last possible address in each gap from `low` on that is large enough, lowest first."""
+    """Yield first and last possible address in each sufficient gap from `low` on, lowest first."""
     for start, end in taken:
         if start - low >= size:
             yield low, start - size
@@ -214,9 +217,9 @@ def _gaps(taken: Sequence[Extent], size: int, low: int, capacity: int) -> Iterat
 def _with_fewest_conflicts(
     buffer: Buffer, gaps: Sequence[tuple[int, int]], addresses: Addresses, bank_bytes: int
 ) -> int:
-    """The lowest address of a buffer that costs the fewest cycles, a bank's start or that of a gap.
+    """Return the lowest address with the fewest conflict cycles, among starts of gaps and banks.
 
-    `gaps`: first and last possible address of each gap that is large enough.
+    `gaps`: first and last possible address of each sufficient gap.
     """
     others = [(item, addresses[item.other]) for item in buffer.conflicts if item.other in addresses]
     if not others:
@@ -236,7 +239,7 @@ def _with_fewest_conflicts(
 
 
 def _meet(item: BankConflict, address: int, other: int, bank_bytes: int) -> bool:
-    """Does a buffer at an address reach into the bank of the other one at its?"""
+    """True if a buffer at `address` reaches into a bank of the other buffer at `other`."""
     spans = ((address, item.own), (other, item.others))
     (first, last), (low, high) = (
         ((at + span[0]) // bank_bytes, (at + span[1] - 1) // bank_bytes) for at, span in spans

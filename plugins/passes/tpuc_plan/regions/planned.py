@@ -1,4 +1,4 @@
-"""A planned function as tasks, the input of the passes after `group-layers`."""
+"""A planned function as a list of tasks, the input of the passes after `group-layers`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tpuc_plan.tasks.tiling import make_task
 
 @dataclass(frozen=True)
 class PlannedFunction:
-    """The tasks of a function in program order, and which of its values share bytes; what only shares bytes is none."""
+    """The tasks of a function in program order, and its alias sets. Ops that only share bytes have no task."""
 
     chip: Chip
     tasks: Sequence[Task]
@@ -26,7 +26,7 @@ class PlannedFunction:
 
     @staticmethod
     def of(context: PassContext, module: Module) -> PlannedFunction:
-        """Of a module with a plan; raises UsageError where an operation has none."""
+        """Build the tasks of a module with a plan; raises UsageError if an operation has no tiling."""
         chip, plan = chip_of(context, "generate-code"), Plan.of(module)
         aliases = AliasSets.of(module.main, plan)
         tasks: list[Task] = []
@@ -46,7 +46,7 @@ class PlannedFunction:
         return PlannedFunction(chip, tasks, aliases)
 
     def regions(self) -> Iterator[tuple[Sequence[Task], HostTask | None]]:
-        """Tasks that no function of the host interrupts, and the one behind them."""
+        """Yield runs of tasks without a host function, each with the host function after it (None at the end)."""
         region: list[Task] = []
         for task in self.tasks:
             if isinstance(task, HostTask):
@@ -57,5 +57,5 @@ class PlannedFunction:
         yield region, None
 
     def region(self, tasks: Sequence[Task], cycles: Cycles, address_of: AddressOf) -> Region:
-        """The steps and moves of tasks that no function of the host interrupts."""
+        """Build the steps and moves of one run of tasks."""
         return build_region(tasks, cycles, self.aliases, self.aliases.lmem_concats, address_of)

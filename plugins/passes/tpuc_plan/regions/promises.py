@@ -1,4 +1,4 @@
-"""Check that the instructions of a tile stay within their local memory, for tests of kernels."""
+"""Check in tests of kernels that the instructions of a tile stay within their local memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tpuc.api import BrokenPromise, Instruction, LmemModel, LocalBlock, LocalTen
 from tpuc_plan.tasks.steps import Step
 
 LOCAL = "lmem"
-"""The space of regions in local memory."""
+"""Name of the address space of local memory in instruction regions."""
 
 
 def check_step(step: Step, placed: PlacedTile, instructions: Sequence[Instruction], lmem: LmemModel) -> None:
-    """Raise BrokenPromise for an instruction that reads or writes outside of what its kernel asked for."""
+    """Raise BrokenPromise if an instruction reads or writes local memory outside of the tile's buffers."""
     working = [_block(block) for block in placed.scratch.values()]
     written = [*(_tensor(result, lmem) for result in placed.results), *working]
     given = [_tensor(operand, lmem) for operand in placed.operands if operand is not None]
@@ -30,8 +30,8 @@ def _said(step: Step, region: Region, verb: str, instruction: Instruction, place
     sizes = ", ".join(f"'{name}' of {block.bytes_per_lane} bytes" for name, block in placed.scratch.items())
     return (
         f"{module}: kernel of {node.op.name} '{node.name}': {instruction.mnemonic()} {verb} bytes {region.start} to "
-        f"{region.end} of local memory, which are not all its tile's (scratch: {sizes or 'none'}); make `scratch` "
-        f"larger, or correct the instruction or its `{verb}`"
+        f"{region.end} of local memory, which are not all in its tile's buffers (scratch: {sizes or 'none'}); make "
+        f"`scratch` larger, or correct the instruction or its `{verb}`"
     )
 
 
@@ -40,7 +40,9 @@ def _block(block: LocalBlock) -> tuple[int, int]:
 
 
 def _tensor(tensor: LocalTensor, lmem: LmemModel) -> tuple[int, int]:
-    """The bytes of a tensor; one with strides of its own is a part of a larger one, which is placed elsewhere."""
+    """Return the bytes of a tensor. One with its own strides is part of a larger tensor; it extends to the end of the
+    lane.
+    """
     if tensor.strides is not None:
         return tensor.address, lmem.lane_bytes
     return tensor.address, tensor.address + lmem.tensor_bytes(tensor.layout, tensor.shape, tensor.element.bits // 8)
@@ -51,7 +53,7 @@ def _inside(region: Region, areas: Sequence[tuple[int, int]]) -> bool:
 
 
 def _joined(areas: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Areas that touch as one, in their order."""
+    """Merge adjacent and overlapping areas, in ascending order."""
     first, last = -1, -1
     for start, end in sorted(areas):
         if start > last:

@@ -1,4 +1,4 @@
-"""Regions: runs of tasks without a host function between them, scheduled and with placed buffers."""
+"""Build regions (runs of tasks without a host function between them), schedule them, and place their buffers."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ from tpuc_plan.tasks.task import MoveTask, Task, TileTask
 AddressOf: TypeAlias = "Callable[[Value], int]"
 
 _FILLINGS, _EMPTIER = (100, 97, 92), (84, 70, 50, 0)
-"""Percent of local memory that early loads may fill, tried in this order: the fuller, the harder to place. Instead of
-the emptier ones less may be filled around those steps alone whose buffers find no place.
+"""Percent of local memory that early loads may fill, in the order of the tries; a fuller memory is harder to place.
+Before the emptier ones, less is filled only around the steps whose buffers find no place.
 """
 _NOTHING_EARLY = _EMPTIER[-1:]
 _PARTS = 16
-"""Of local memory; one is left alone there first, and twice as much each further time."""
+"""Local memory is divided into this many parts; one part is reserved around a failing step first, then twice as much
+each time.
+"""
 _ATTEMPTS = 12
-"""Schedules that are made for that."""
+"""Maximum number of schedules with such reservations."""
 _RETRIES = 4
-"""Orders of placing that are tried beside, for each of them."""
+"""Additional placement orders for each of these schedules."""
 _WORTH = 8
-"""Percent by which such a schedule must end earlier than one that leaves the same alone at every step, where local
-memory has banks: its buffers are placed without regard to them.
+"""Percent by which such a schedule must be faster than one with a uniform limit, if local memory has banks: it is
+placed without regard to bank conflicts.
 """
 
 
 @dataclass(frozen=True)
 class Region:
-    """Steps, and the moves before each of them (or behind the last one)."""
+    """Steps, and the moves in DDR before each of them (or after the last one)."""
 
     steps: Steps
     moves: Mapping[int, Sequence[Moves]] = field(default_factory=dict[int, Sequence[Moves]])
@@ -51,7 +53,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Placed:
-    """A region in program order, when both engines are done, and when and where its buffers lie."""
+    """A region in program order, its total cycles, and the addresses and live ranges of its buffers."""
 
     order: Sequence[Item]
     cycles: int
@@ -66,7 +68,7 @@ def build_region(
     lmem_concats: Sequence[Concat],
     address_of: AddressOf,
 ) -> Region:
-    """The steps and moves of planned tasks."""
+    """Build the steps and moves of planned tasks."""
     builder = StepBuilder(cycles, aliases, lmem_concats)
     moves: dict[int, list[Moves]] = {}
     for cascade, group in groupby(tasks, _cascade_of):
@@ -87,9 +89,9 @@ def _cascade_of(task: Task) -> int | None:
 
 
 def schedule_and_place(region: Region, chip: Chip, *, is_quick: bool = False) -> Placed:
-    """The schedule of a region under which its buffers can be placed; raises LmemOverflow when none was found.
+    """Return the best schedule whose buffers can be placed; raises LmemOverflow if none is found.
 
-    `is_quick`: no load comes early, where that can be placed.
+    `is_quick`: take a schedule without early loads, if it can be placed.
     """
     placed = _filled(region, chip, _NOTHING_EARLY) if is_quick else None
     placed = (
@@ -106,15 +108,17 @@ def schedule_and_place(region: Region, chip: Chip, *, is_quick: bool = False) ->
     nodes = f"nodes '{first}' and {len(others)} more: their" if others else f"node '{first}': its"
     most = int(live_bytes(steps.live, len(steps.steps), lmem.alignment).max())
     raise LmemOverflow(
-        f"{nodes} buffers, up to {most} bytes at once, cannot be placed in "
-        f"{lmem.lane_bytes} bytes of local memory per lane; cut {'the largest' if others else 'it'} in the network"
+        f"{nodes} buffers, up to {most} bytes at once, cannot be placed in {lmem.lane_bytes} bytes of local "
+        f"memory per lane; split {'the largest one' if others else 'it'} in the network"
     )
 
 
 def spread(placed: Placed, lmem: LmemModel) -> Placed:
-    """The same order with what is loaded, where there is space, in bytes that no step just before needs: how long
-    transfers take depends on the board, and a load waits for the last one that needs its place. Results stay where they
-    are: moved, they made frames of cameras 7 % slower on CV18xx. Banks say which places are good instead.
+    """Move loaded buffers, where there is space, to bytes that were unused in the steps just before. The order stays.
+
+    How long transfers take depends on the board, and a load waits for the last user of its bytes. Results stay in
+    place: moving them made camera frames 7 % slower on CV18xx. Chips with banks are unchanged, as banks determine good
+    places.
     """
     if lmem.bank_bytes:
         return placed
@@ -124,14 +128,14 @@ def spread(placed: Placed, lmem: LmemModel) -> Placed:
 
 
 def _faster(uneven: Placed | None, even: Placed | None, worth: int) -> Placed | None:
-    """The uneven one only where it ends so many percent earlier."""
+    """Return the uneven schedule only if it is at least `worth` percent faster."""
     if uneven is None or even is None:
         return uneven or even
     return uneven if 100 * uneven.cycles < (100 - worth) * even.cycles else even
 
 
 def _filled(region: Region, chip: Chip, percents: Sequence[int]) -> Placed | None:
-    """The first schedule that can be placed, filling so much of local memory."""
+    """Return the first schedule that can be placed, with local memory filled to each of `percents`."""
     lmem = chip.lmem
     for percent in percents:
         capacity = lmem.lane_bytes * percent // 100
@@ -147,7 +151,7 @@ def _scheduler(region: Region, lmem: LmemModel, capacity: int, reserved: np.ndar
 
 
 def _filled_unevenly(region: Region, chip: Chip) -> Placed | None:
-    """A schedule that leaves ever more of local memory alone around the steps whose buffers find no place."""
+    """Return a schedule that reserves growing parts of local memory around the steps whose buffers find no place."""
     lmem = chip.lmem
     reserved = np.zeros(len(region.steps.steps) + 1, np.int64)
     failures: Counter[Buffer] = Counter()
@@ -182,7 +186,7 @@ def _moves(task: MoveTask, cycles: Cycles, aliases: AliasSets, address_of: Addre
 
 
 def record_moves(task: MoveTask, asm: Assembler, address_of: AddressOf) -> None:
-    """Record the moves of a task."""
+    """Record the moves of a task with an assembler."""
     result = task.operation.result
     element = result.tensor.storage
     item = element.bits // 8

@@ -1,4 +1,4 @@
-"""Plan one region: views, residency in local memory, and the tiling of each op."""
+"""Plan one region: the view, residency, and tiling of each op."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from tpuc_plan.tasks.views import ViewChooser
 
 @dataclass(frozen=True)
 class Settings:
-    """`scratch_fraction`: scratch and constants of a tile take at most one part in so many of local memory; `budget`:
-    percent of local memory for resident values; `from_tail`: values are resident within groups of operations, cut from
-    the last one on; `striped`: with cascades where they save transfers; `patience`: see `choose_tiling`.
+    """Parameters of one plan. `scratch_fraction`: scratch and constants of a tile take at most this fraction (1/n) of
+    local memory. `budget`: percent of local memory for resident values. `from_tail`: values are resident within
+    groups of operations, cut from the last one on. `striped`: use cascades that save transfers. `patience`: see
+    `choose_tiling`.
     """
 
     scratch_fraction: int = 12
@@ -35,9 +36,9 @@ class Settings:
 
 _MANY = tuple(Settings(fraction, budget) for fraction in (12, 6, 24) for budget in (94, 98, 85))
 FIRST_FIT = 0
-"""The level at which nothing is resident and ops have the first tiling that fits: it shows whether there is a plan."""
+"""The level without residency and with the first tiling that fits; it shows whether a plan exists."""
 STREAMED = -1
-"""The level at which nothing is resident."""
+"""The level without residency."""
 LEVELS = {
     FIRST_FIT: (),
     STREAMED: (Settings(budget=0),),
@@ -45,26 +46,28 @@ LEVELS = {
     2: (Settings(), Settings(from_tail=True), Settings(striped=True), Settings(budget=98, striped=True)),
     3: (Settings(from_tail=True), *_MANY, *(replace(settings, striped=True) for settings in _MANY[:3])),
 }
-"""Plans that are made at each level; the fastest is taken."""
+"""The plans that each level tries; the fastest is taken."""
 _COARSER, _FEW_BYTES = Settings(scratch_fraction=3), 1 << 17
-"""Tried from level 2 on where all lanes together have at most so many bytes: tiles of a twelfth are many and small."""
+"""Additional setting from level 2 on, for chips with at most this many bytes in all lanes: tiles of a twelfth would be
+many and small.
+"""
 _SEARCHED = 3
-"""From this level on the stripes of the best plan are varied."""
+"""From this level on, the stripes of the best plan are varied."""
 _TRIALS = 24
-"""Plans that are measured for that."""
+"""Maximum number of plans measured for that."""
 _WORTH = 2
-"""Percent by which the first plan with stripes must be faster than those without for more of them to be made."""
+"""Percent by which the first striped plan must beat the plans without stripes to try more striped ones."""
 _NARROWER = (80, 60)
-"""Budgets that are tried where buffers of a plan with stripes cannot be placed."""
+"""Budgets in percent to try if the buffers of a striped plan cannot be placed."""
 _CAREFUL = (Settings(budget=80), Settings(budget=60), Settings(budget=0))
-"""When the buffers of none of them can be placed, the first of these whose buffers can."""
+"""Fallback settings if no other plan can be placed; the first that can be placed is taken."""
 
 
 @dataclass(frozen=True)
 class RegionPlan:
-    """The plans of a region's tasks, None for moves in DDR, and the concatenations that happen in local memory.
+    """The plans of a region's tasks (None for moves in DDR and host functions), and the concatenations in local memory.
 
-    `cycles`: when both engines are done; None before that is known, and where the buffers cannot be placed.
+    `cycles`: total cycles; None before measurement, and if the buffers cannot be placed.
     """
 
     tasks: tuple[TilePlan | None, ...]
@@ -73,13 +76,13 @@ class RegionPlan:
 
     @property
     def is_striped(self) -> bool:
-        """Are there cascades?"""
+        """True if the plan has cascades."""
         return any(plan is not None and plan.stripes is not None for plan in self.tasks)
 
 
 class RegionPlanner:
-    """`choices[i]`: task i of the region in each view. `live_out`: roots of values that others read from DDR. `shared`:
-    operands of operations that only share bytes.
+    """Plans a region. `choices[i]`: task i in each view. `live_out`: roots of values that are read from DDR elsewhere.
+    `shared`: operands of operations that only share bytes.
     """
 
     def __init__(
@@ -105,7 +108,7 @@ class RegionPlanner:
         self._measured: dict[RegionPlan, RegionPlan] = {}
 
     def run(self, level: int) -> RegionPlan:
-        """The fastest plan of an optimisation level."""
+        """Return the fastest plan of an optimization level."""
         if level == FIRST_FIT:
             return self._plan(Settings(budget=0, patience=0), ())
         best: tuple[RegionPlan, Settings, Sequence[Cascade]] | None = None
@@ -135,7 +138,7 @@ class RegionPlanner:
         return (*LEVELS[level], _COARSER) if coarser else LEVELS[level]
 
     def _vary(self, best: RegionPlan, settings: Settings, cascades: Sequence[Cascade]) -> RegionPlan:
-        """Leave each cascade out, or cut it into fewer or more stripes, where the program then ends earlier."""
+        """Drop each cascade, or cut it into fewer or more stripes, wherever that makes the program faster."""
         finder = self._finder(settings)
         trials = 0
         for cascade in cascades:
@@ -152,7 +155,9 @@ class RegionPlanner:
         return best
 
     def _measure(self, plan: RegionPlan) -> RegionPlan:
-        """The plan with its cycles, None when its buffers cannot be placed. Settings may lead to the same plan."""
+        """Return the plan with its cycles, None if its buffers cannot be placed. Different settings may lead to one
+        plan, so results are cached.
+        """
         if plan not in self._measured:
             try:
                 cycles = schedule_and_place(self._region(plan), self.chip).cycles
@@ -162,7 +167,7 @@ class RegionPlanner:
         return self._measured[plan]
 
     def _region(self, plan: RegionPlan) -> Region:
-        """The steps of a plan; remembered for those without cascades, which others are compared with."""
+        """Return the steps of a plan; cached for plans without cascades, which serve as a baseline."""
         if plan in self._regions:
             return self._regions[plan]
         tasks = [self._task(point, task_plan) for point, task_plan in enumerate(plan.tasks)]
@@ -181,7 +186,7 @@ class RegionPlanner:
         return task.planned(plan)
 
     def _cascades(self, settings: Settings) -> Sequence[Cascade]:
-        """Those that gain against the plan without any."""
+        """Return the cascades that gain over the plan without any."""
         if not settings.striped:
             return ()
         plain = replace(settings, striped=False)
@@ -217,8 +222,8 @@ class RegionPlanner:
     def _allocate(
         self, settings: Settings, cascades: Sequence[Cascade]
     ) -> tuple[Sequence[TileTask | None], tuple[Value, ...]]:
-        """Tasks that are not streamed, and the concatenations in local memory. Parts of one that happens in DDR are
-        written back, others need not be.
+        """Return the tasks that are not streamed, and the concatenations in local memory. Parts of a concatenation in
+        DDR are written back; parts of one in local memory need not be.
         """
         if settings.budget == 0:
             return [None] * len(self.tasks), ()
@@ -238,7 +243,7 @@ class RegionPlanner:
                 return tasks, tuple(concat.whole for concat in concats)
 
     def _stream(self, point: int, patience: int) -> TilePlan:
-        """The best tiling of an operation that streams from DDR to DDR; operations of one kind are cut alike."""
+        """Return the best tiling of an operation that streams from DDR to DDR; operations that look alike share it."""
         first = self.choices[point][0]
         assert isinstance(first, TileTask)
         key = first.facts.looks
@@ -249,7 +254,7 @@ class RegionPlanner:
         return self._streamed[key]
 
     def _possible_concats(self) -> Iterator[Concat]:
-        """Wholes that are no parts, of parts that are no wholes and all made here."""
+        """Yield concatenations that are not nested and whose parts are all produced in this region."""
         concats = self.aliases.concats
         wholes = {concat.whole for concat in concats}
         parts = {part for concat in concats for part, _ in concat.parts}
@@ -260,7 +265,7 @@ class RegionPlanner:
 
 
 def _stripes_pay(measured: Sequence[tuple[int, Settings]]) -> bool:
-    """Are more plans with stripes worth making? `measured`: cycles of plans so far."""
+    """True if more striped plans are worth trying. `measured`: cycles of the plans so far."""
     striped = [cycles for cycles, settings in measured if settings.striped]
     plain = [cycles for cycles, settings in measured if not settings.striped]
     return not striped or not plain or (100 + _WORTH) * min(striped) < 100 * min(plain)

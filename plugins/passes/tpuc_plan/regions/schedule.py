@@ -1,7 +1,8 @@
-"""Order transfers and tiles: load as early as local memory allows, write back as soon as results are ready.
+"""Order transfers and tiles: load as early as local memory allows, write results back as soon as they are ready.
 
-Both engines work in order. This follows them in time by the chip's timing model, and whenever the transfer engine would
-be idle lets it load what a later tile needs. Program order keeps the meaning; the assembler derives the waits from it.
+Both engines execute in order. The scheduler simulates them with the chip's timing model; whenever the transfer engine
+would be idle, it prefetches for a later tile. Program order keeps the semantics; the assembler derives the waits from
+it.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _WINDOW = 32  # loads that may overtake one whose data is not there yet
 
 
 def buffer_of(load: Load) -> Buffer:
-    """The buffer that a load fills."""
+    """Return the buffer that a load fills."""
     return load.place.buffer if isinstance(load, TensorLoad) else load.buffer
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Moves within DDR before a step, each with the values that it reads and writes and its cycles."""
+    """Moves within DDR before a step, with the values that they read and write, and their cycles."""
 
     task: MoveTask
     reads: tuple[Value, ...]
@@ -41,13 +42,13 @@ class Moves:
 
 
 LiveRanges: TypeAlias = "Mapping[Buffer, tuple[int, int]]"
-"""The first and the last step at which buffers are in use."""
+"""First and last step at which each buffer is in use."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Everything in program order, when both engines have finished, and what early loads and late stores make of the
-    buffers' live ranges.
+    """All items in program order, the total cycles, and the live ranges of buffers as changed by early loads and late
+    stores.
     """
 
     order: Sequence[Item]
@@ -56,7 +57,7 @@ class Schedule:
 
 
 def live_bytes(live: LiveRanges, count: int, alignment: int) -> np.ndarray:
-    """Bytes per lane that are in use at each of so many steps, and behind the last one."""
+    """Return the bytes per lane in use at each of `count` steps, and after the last one."""
     change = np.zeros(count + 2, np.int64)
     for buffer, (first, last) in live.items():
         size = align(buffer.size, alignment)
@@ -66,7 +67,9 @@ def live_bytes(live: LiveRanges, count: int, alignment: int) -> np.ndarray:
 
 
 def _times(shares: Shares, begin: int, dma: int) -> Iterator[tuple[Share, int, int]]:
-    """When commands begin and end that may begin so early, those of the transfer engine not before `dma`."""
+    """Yield begin and end of each command, if the first may begin at `begin` and the transfer engine is free at
+    `dma`.
+    """
     ends: dict[Engine, list[int]] = {Engine.COMPUTE: [begin], Engine.DMA: [max(begin, dma)]}
     for share in shares:
         other = ends[share.engine.other]
@@ -76,11 +79,11 @@ def _times(shares: Shares, begin: int, dma: int) -> Iterator[tuple[Share, int, i
 
 
 class Scheduler:
-    """Orders the steps of a region by a simulation of both engines in time. `reserved`: bytes per lane at each step
-    that early loads and late stores leave alone.
+    """Orders the steps of a region by simulating both engines. `reserved`: bytes per lane at each step that early loads
+    and late stores must leave free.
 
-    Buffers keep their place, where there is space for it, during all steps that begin before their stores end: such a
-    step would wait for the store.
+    Where there is space, a buffer keeps its place until its store has ended: a step that reused its bytes would have to
+    wait for the store.
     """
 
     def __init__(
@@ -122,7 +125,7 @@ class Scheduler:
         self.arrival: list[int] = [0] * len(steps.steps)
 
     def run(self) -> Schedule:
-        """The schedule."""
+        """Return the schedule."""
         for index, step in enumerate(self.steps.steps):
             self._free_space(index)
             self._move(index)
@@ -140,12 +143,12 @@ class Scheduler:
         return Schedule(self.order, max(self.dma, self.compute), live)
 
     def _operands_there(self, step: Step) -> int:
-        """When the transfer engine has made what a step reads."""
+        """Return the time at which the transfer engine has produced all operands of a step."""
         return max((self.made.get(place.buffer, 0) for place in step.operands if place is not None), default=0)
 
     def _compute(self, step: Step, index: int, begin: int) -> None:
-        """A step from `begin` on. What both engines do is done as its waits say, behind the transfers that begin before
-        its first one.
+        """Append a step that begins at `begin`. Commands of both engines run as their waits allow, after the transfers
+        that begin before the step's first one.
         """
         first = next((start for share, start, _ in _times(step.shares, begin, 0) if share.engine is Engine.DMA), None)
         self._use_idle_time(index, begin + step.cycles if first is None else first)
@@ -166,7 +169,7 @@ class Scheduler:
         return align(buffer.size, self.alignment)
 
     def _free_space(self, index: int) -> None:
-        """Results that wait to be written back keep their bytes during step `index`, or are stored before it."""
+        """Keep results that wait to be written back during step `index` if they fit, else store them before it."""
         for buffer in self.ending.pop(index - 1, ()):
             if buffer in self.stores_left and buffer not in self.late:
                 self.late.add(buffer)
@@ -179,7 +182,7 @@ class Scheduler:
             self._store()
 
     def _keep_stored(self, index: int, begin: int) -> None:
-        """Buffers that are being stored when step `index` begins keep their bytes during it."""
+        """Keep the bytes of buffers that are still being stored when step `index` begins, if they fit."""
         storing, self.storing = self.storing, []
         for buffer, end in storing:
             size, last = self._size(buffer), self.last[buffer]
@@ -248,7 +251,7 @@ class Scheduler:
         self.order.append(load)
 
     def _use_idle_time(self, index: int, end: int) -> None:
-        """Transfers that may begin before step `index` ends."""
+        """Issue the transfers that can begin before step `index` ends."""
         while self.dma < end:
             position = self._early_load(index)
             urgent = position is not None and self.loads[position][1] == index + 1
@@ -264,7 +267,7 @@ class Scheduler:
                 break
 
     def _is_blocked(self, index: int) -> bool:
-        """Has the first load of later steps that has its data no space?"""
+        """True if the first later load whose data is ready has no space."""
         for position in range(self.next_load, min(self.next_load + _WINDOW, len(self.loads))):
             load = self.loads[position][0]
             if not self.issued[position] and self._ready(load):
@@ -272,7 +275,7 @@ class Scheduler:
         return False
 
     def _early_load(self, index: int) -> int | None:
-        """The first load of later steps that has its data and space for it."""
+        """Return the position of the first later load whose data is ready, if it has space; else None."""
         while self.next_load < len(self.loads) and self.issued[self.next_load]:
             self.next_load += 1
         for position in range(self.next_load, min(self.next_load + _WINDOW, len(self.loads))):

@@ -1,1 +1,1 @@
-"""Single ops as tiled tasks: their buffers, packed constants, steps, cost."""
+"""Single ops as tiled tasks: their buffers, packed constants, steps, and cost."""

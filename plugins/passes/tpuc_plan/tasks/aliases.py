@@ -13,33 +13,33 @@ from tpuc_plan.tasks.plan import Alias, ConcatAlias, OpPlan, Plan, SliceView
 
 @dataclass(frozen=True)
 class Concat:
-    """Values that lie one after the other in `whole`, each with the element at which it begins."""
+    """A concatenation: values that lie one after the other in `whole`, each with its first element."""
 
     whole: Value
     parts: tuple[tuple[Value, int], ...]
 
 
 class AliasSets:
-    """The values of a function that share bytes, by the plans of its operations, which are added in program order."""
+    """The values of a function that share bytes, built from the plans of its operations in program order."""
 
     def __init__(self) -> None:
         self.concats: list[Concat] = []
         self.lmem_concats: list[Concat] = []
-        """Those whose parts are put together in local memory."""
+        """The concatenations that happen in local memory."""
         self._roots: dict[Value, Value] = {}
         self._outer: dict[Value, tuple[Value, int]] = {}
         self._parts: dict[Value, Sequence[Value]] = {}
 
     @staticmethod
     def of(function: Function, plan: Plan) -> AliasSets:
-        """Of a whole plan."""
+        """Build the alias sets of a whole plan."""
         found = AliasSets()
         for operation, op_plan in zip(function.operations, plan.ops, strict=True):
             found.add(operation, op_plan)
         return found
 
     def add(self, operation: Operation, plan: OpPlan) -> None:
-        """Take in what an operation's result shares with its operands."""
+        """Record the bytes that an operation's result shares with its operands."""
         match plan:
             case Alias():
                 self._roots[operation.result] = self.root(operation.operands[0])
@@ -61,11 +61,11 @@ class AliasSets:
                 pass
 
     def root(self, value: Value) -> Value:
-        """The value whose bytes these are, through operations that change nothing."""
+        """Return the value whose bytes these are, through operations that change nothing."""
         return self._roots.get(value, value)
 
     def place(self, value: Value) -> tuple[Value, int]:
-        """The value in DDR that has the bytes of this one, and how many bytes behind its start they begin."""
+        """Return the DDR value that contains this value, and the byte offset in it."""
         value, at = self.root(value), 0
         while value in self._outer:
             value, offset = self._outer[value]
@@ -73,7 +73,7 @@ class AliasSets:
         return value, at
 
     def writers(self, value: Value) -> Iterator[Value]:
-        """The values that are written back so that this one is complete."""
+        """Yield the values that must be written back before this one is complete."""
         waiting = [value]
         while waiting:
             value = self.root(waiting.pop())
@@ -84,9 +84,9 @@ class AliasSets:
 
 
 class AliasFinder:
-    """Plans moves that need not happen, one operation after the other in program order.
+    """Finds moves that are unnecessary, one operation after the other in program order.
 
-    `aliases`: of the operations before. `outputs`: of the network.
+    `aliases`: alias sets of the earlier operations. `outputs`: network outputs.
     """
 
     def __init__(self, aliases: AliasSets, outputs: Collection[Value]) -> None:
@@ -95,7 +95,9 @@ class AliasFinder:
         self._taken: set[Value] = set()
 
     def plan(self, operation: Operation, moves: Sequence[Move]) -> SliceView | ConcatAlias | None:
-        """Of an operation whose result is its operands one after the other, or a part of its only operand."""
+        """Return how the result shares bytes if it concatenates the operands or is a contiguous slice of the only one;
+        else None.
+        """
         if len(operation.results) != 1 or any(move.fill is not None or isinstance(move, RowMove) for move in moves):
             return None
         shifts = _shifts(moves)
@@ -129,7 +131,9 @@ class AliasFinder:
 
 
 def concat_start(part: Sequence[int], offset: int) -> tuple[int, int, int, int] | None:
-    """Where a part of n, c, h, w lies in a whole whose channels are those of its parts; None if not at a channel."""
+    """Return the position of a part (n, c, h, w) in a whole that concatenates channels; None if `offset` is not at a
+    channel.
+    """
     n, _, h, w = part
     return (0, offset // (h * w), 0, 0) if n == 1 and offset % (h * w) == 0 else None
 
@@ -143,12 +147,14 @@ def _is_constant(value: Value) -> bool:
 
 
 def _is_computed(value: Value) -> bool:
-    """Constants and network inputs have addresses of their own."""
+    """False for constants and network inputs, which have addresses of their own."""
     return value.defining is not None and not isinstance(value.defining.op, (Constant, NetworkInput))
 
 
 def _shifts(moves: Sequence[Move]) -> dict[int, int] | None:
-    """Per operand how many elements further each of its elements lies in the result; None when that differs."""
+    """Return, per operand, the constant distance in elements between its place in the operand and in the result; None
+    if it varies.
+    """
     shifts: dict[int, int] = {}
     for move in moves:
         steps = zip(move.shape, move.source_strides, move.target_strides, strict=True)

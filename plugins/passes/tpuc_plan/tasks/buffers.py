@@ -1,4 +1,4 @@
-"""The LMEM buffers of an op that streams from DDR under a tiling, and the loads of each tile."""
+"""Compute the local memory buffers of an op that streams from DDR under a tiling, and the loads of each tile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_plan.tasks.task import TileTask, tiles_of
 
 @dataclass(frozen=True)
 class StreamedTile:
-    """One tile, with the operands and the constant groups of which it reads another part than the tile before."""
+    """One tile, with the operands and constant groups that differ from those of the tile before and must be loaded."""
 
     tile: Tile
     phase: Phase
@@ -24,21 +24,21 @@ class StreamedTile:
 
 @dataclass
 class TileBuffer:
-    """`bytes_per_lane`: of the largest part; `parts`: how many different ones it has one after the other."""
+    """`bytes_per_lane`: of the largest part. `parts`: number of different parts that it holds in turn."""
 
     bytes_per_lane: int = 0
     parts: int = 0
 
     def add(self, size: int, parts: int) -> None:
-        """Note one more part of this size, or the same as before."""
+        """Record one more part of this size; `parts` is 0 if it is the same as before."""
         self.bytes_per_lane = max(self.bytes_per_lane, size)
         self.parts += parts
 
 
 @dataclass
 class TileBuffers:
-    """The buffers of a task. Those with several parts have two copies where `double`, so that a transfer may run beside
-    compute.
+    """The buffers of a task. Buffers with several parts have two copies if `double` (double buffering), so transfers
+    overlap with compute.
     """
 
     operands: Sequence[TileBuffer]
@@ -49,7 +49,7 @@ class TileBuffers:
     double: bool = True
 
     def lane_bytes(self, lmem: LmemModel) -> int:
-        """Bytes per lane of all copies, each aligned."""
+        """Return the bytes per lane of all copies, each aligned."""
         sizes = [(buffer.bytes_per_lane, buffer.parts) for buffer in (*self.operands, *self.groups, *self.results)]
         sizes += [(size, 1) for size in self.scratch.values()]
         copies = 2 if self.double else 1
@@ -57,14 +57,14 @@ class TileBuffers:
 
 
 def fitting_buffers(task: TileTask) -> TileBuffers | None:
-    """As `plan_buffers`, None as soon as they do not fit local memory: with each tile they can only grow."""
+    """As `plan_buffers`, but None as soon as local memory overflows: sizes only grow with each tile."""
     lmem = task.chip.lmem
     tiles = tiles_of(task.space, task.sizes)
     return _walk(task, tiles, True, lambda found: found.lane_bytes(lmem) > lmem.lane_bytes)
 
 
 def plan_buffers(task: TileTask, double: bool = True) -> TileBuffers:
-    """The buffers and steps of a task, with one copy of everything unless `double`."""
+    """Return the buffers and steps of a task, with single buffers unless `double`."""
     found = _walk(task, task.tiles, double, lambda _: False)
     assert found is not None
     return found

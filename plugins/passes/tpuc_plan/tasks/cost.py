@@ -1,4 +1,4 @@
-"""Cycles of transfers and tiles by the chip's timing model, and of a lone task with overlap."""
+"""Cycles of transfers and tiles by the chip's timing model, and of a single task with overlap."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ from tpuc_plan.tasks.buffers import StreamedTile, TileBuffers
 from tpuc_plan.tasks.task import Side, TileTask
 
 _FEW = 4
-"""Results and blocks of a tile beside its operands."""
+"""Number of results and blocks assumed for a tile besides its operands."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A command of a tile. `wait`: how many of the tile's commands of the other engine are done before it begins."""
+    """A command of a tile. `wait`: number of the tile's commands of the other engine that must be done before it
+    begins.
+    """
 
     engine: Engine
     cycles: int
@@ -46,9 +48,8 @@ Shares: TypeAlias = "tuple[Share, ...]"
 
 @dataclass(frozen=True)
 class Conflict:
-    """Bytes of two things that a tile has in local memory, counted from their starts, and the cycles that the tile
-    takes longer where they reach into one bank. A thing is `("operand", i)`, `("result", i)`, `("scratch", name)` or
-    `("constant", name)`.
+    """Byte ranges of two items of a tile in local memory, relative to their starts, and the additional cycles if both
+    reach into one bank. An item is `("operand", i)`, `("result", i)`, `("scratch", name)`, or `("constant", name)`.
     """
 
     one: Hashable
@@ -59,9 +60,9 @@ class Conflict:
 
 
 class Cycles:
-    """Cycles of a chip's transfers and tiles, each recorded at made-up addresses and then remembered by shape.
+    """Cycles of a chip's transfers and tiles, recorded at provisional addresses and cached by shape.
 
-    `profiles`: the timing profiles whose cycles are added up, the chip's first one if none is given.
+    `profiles`: timing profiles whose cycles are summed; default: the chip's first one.
     """
 
     def __init__(self, chip: Chip, profiles: Sequence[str] = ()) -> None:
@@ -75,19 +76,19 @@ class Cycles:
         self._base = chip.description.ddr_base
 
     def by(self, profiles: Sequence[str]) -> Cycles:
-        """The cycles by other profiles; both share what they remember."""
+        """Return the cycles by other profiles; both share one cache."""
         other = Cycles(self.chip, profiles)
         other._by_profile, other._conflicts = self._by_profile, self._conflicts
         other._transferred = self._transferred
         return other
 
     def load(self, side: Side, shape: Shape4) -> int:
-        """Of loading a part of an operand."""
+        """Cycles of loading a part of an operand."""
         local, ddr = self._ends(side, shape)
         return self._once(("load", local, ddr), lambda asm: asm.load(local, ddr))
 
     def store(self, side: Side, shape: Shape4) -> int:
-        """Of storing a part of a result."""
+        """Cycles of storing a part of a result."""
         local, ddr = self._ends(side, shape)
         return self._once(("store", local, ddr), lambda asm: asm.store(ddr, local))
 
@@ -95,7 +96,7 @@ class Cycles:
         return side.local(shape), DdrTensor(self._base, shape, side.view.element_strides, side.element)
 
     def block(self, size: int, lanes: int, broadcast: bool) -> int:
-        """Of loading a block of packed constants, `size` bytes for each lane."""
+        """Cycles of loading a block of packed constants with `size` bytes per lane."""
         if broadcast:
             block = LocalBlock(0, size, self.chip.lmem.lanes)
             return self._once(("broadcast", size), lambda asm: asm.broadcast_block(block, self._base))
@@ -103,7 +104,7 @@ class Cycles:
         return self._once(("block", lanes, size), lambda asm: asm.load_block(local, self._base))
 
     def compute(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> int:
-        """Of computing a tile."""
+        """Cycles of computing a tile."""
         key = _tile_key(task, tile, phase, boxes)
 
         def record(asm: Assembler) -> None:
@@ -118,13 +119,13 @@ class Cycles:
         return self._once(key, record)
 
     def conflicts(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> Sequence[Conflict]:
-        """What of a tile had better lie in different banks."""
+        """Return the items of a tile that should lie in different banks."""
         self.compute(task, tile, phase, boxes)
         return self._conflicts[_tile_key(task, tile, phase, boxes)]
 
     def shares(self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None]) -> Shares:
-        """The commands of a tile that ends with a transfer, during which the next one may be computed. None for others,
-        all of whose cycles are taken for the compute engine's.
+        """Return the commands of a tile that ends with a transfer, which can overlap with the next tile. Empty for
+        other tiles, whose cycles all count for the compute engine.
         """
         if not self._ends_with_transfer(task, tile, phase, boxes):
             return ()
@@ -136,7 +137,7 @@ class Cycles:
         return self._shares[key]
 
     def end_with_transfers(self, task: TileTask, tiles: Sequence[Tile]) -> bool:
-        """Is a transfer the last command of each of these tiles?"""
+        """True if the last command of each of these tiles is a transfer."""
         boxes = (tuple(task.boxes(tile)) for tile in tiles)
         return all(
             self._ends_with_transfer(task, tile, task.phase(tile), own) for tile, own in zip(tiles, boxes, strict=True)
@@ -162,13 +163,13 @@ class Cycles:
         return self._known[key]
 
     def total(self, instructions: Sequence[Instruction]) -> int:
-        """Of instructions one after the other."""
+        """Sum of the cycles of instructions, without overlap."""
         return sum(self.chip.cycles(item, profile) for item in instructions for profile in self.profiles)
 
     def _emit(
         self, task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | None], asm: Assembler, at: _LmemAddresses
     ) -> None:
-        """The tile at made-up addresses: working in place or within one bank may take longer."""
+        """Emit a tile at spread addresses: computing in place or within one bank may take longer."""
         at.most = max(at.most, len(boxes) + _FEW)
         shapes = [task.result_box(tile, index).shape for index in range(len(task.results))]
         results = tuple(
@@ -203,8 +204,8 @@ def _tile_key(task: TileTask, tile: Tile, phase: Phase, boxes: Sequence[Box | No
 
 @dataclass
 class _LmemAddresses:
-    """Aligned addresses, spread over local memory, none twice; what has been put at each. `is_packed`: one thing behind
-    the other instead, so that none overlap.
+    """Distinct aligned addresses, spread over local memory, and the item at each. `is_packed`: items lie one after the
+    other instead, without overlap.
     """
 
     chip: Chip
@@ -213,10 +214,10 @@ class _LmemAddresses:
     things: list[Hashable] = field(default_factory=list[Hashable])
     end: int = 0
     most: int = 16
-    """How many things there may be without one reaching beyond local memory."""
+    """Maximum number of items such that none reaches beyond local memory."""
 
     def next(self, thing: Hashable, size: int) -> int:
-        """A new address."""
+        """Return a new address."""
         lmem = self.chip.lmem
         if self.is_packed:
             self.starts.append(self.end)
@@ -228,14 +229,16 @@ class _LmemAddresses:
         return self.starts[-1]
 
     def find(self, span: tuple[int, int]) -> tuple[Hashable, tuple[int, int]]:
-        """What lies there, and the bytes counted from its start."""
+        """Return the item at a span, and the span relative to its start."""
         index = bisect_right(self.starts, span[0]) - 1
         start = self.starts[index]
         return self.things[index], (span[0] - start, span[1] - start)
 
 
 def streamed_cycles(task: TileTask, buffers: TileBuffers, cycles: Cycles) -> int:
-    """The end of the last store when tile i+1 loads and tile i-1 stores beside the compute of tile i."""
+    """Return the end of the last store, if loads of tile i+1 and stores of tile i-1 overlap with the compute of
+    tile i.
+    """
     dma = compute = 0  # when each engine is free
     computed: list[int] = []
     stored: list[int] = []

@@ -1,4 +1,4 @@
-"""Defs and uses of values in the tasks of a region."""
+"""Compute defs and uses of values in the tasks of a region."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tpuc_plan.tasks.aliases import AliasSets
 from tpuc_plan.tasks.task import Task
 
 Use: TypeAlias = "tuple[int, int]"
-"""Point (number of a task) and operand or result index."""
+"""Point (index of a task) and operand or result index."""
 
 
 @dataclass
 class DefUse:
-    """Where one value is defined, None outside of the region, and where it is used."""
+    """The definition of a value, None if outside the region, and its uses."""
 
     definition: Use | None = None
     uses: list[Use] = field(default_factory=list["Use"])
 
 
 def def_uses(tasks: Sequence[Task], aliases: AliasSets) -> dict[Value, DefUse]:
-    """Of all alias roots, in the order of their first appearance."""
+    """Return defs and uses of all alias roots, in the order of first appearance."""
     found: dict[Value, DefUse] = {}
     for point, task in enumerate(tasks):
         for index, operand in enumerate(task.operation.operands):

@@ -1,4 +1,4 @@
-"""Constants for functions of the runtime, in their DDR layout."""
+"""Pack constants for host functions in their DDR layout."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ALIGNMENT = 16
 
 
 def constant_element(task: HostTask, index: int) -> ScalarType:
-    """What a constant operand is stored as."""
+    """Return the element type in which a constant operand is stored."""
     return INTEGER if index in task.routine.integers else task.routine.storage
 
 
 def constant_offsets(task: HostTask) -> Iterator[tuple[int, int]]:
-    """Positions of constant operands, and at which byte of the operation's packed constants each lies."""
+    """Yield the index of each constant operand and its byte offset in the operation's packed constants."""
     offset = 0
     for index, operand in enumerate(task.operation.operands):
         if operand.is_constant:
@@ -31,7 +31,7 @@ def constant_offsets(task: HostTask) -> Iterator[tuple[int, int]]:
 
 
 def pack_host(task: HostTask, arrays: Sequence[NDArray[Any] | None]) -> NDArray[np.uint8]:
-    """The bytes of all constant operands."""
+    """Return the packed bytes of all constant operands."""
     packed = bytearray()
     for index, offset in constant_offsets(task):
         array = arrays[index]

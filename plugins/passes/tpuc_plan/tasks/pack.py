@@ -15,13 +15,13 @@ from tpuc_plan.planners.alignment import align
 from tpuc_plan.tasks.task import MoveTask, TileTask
 
 _MOVED_ALIGNMENT = 64
-"""Bytes; moves of 4-byte elements need 4."""
+"""Bytes; moves of 4-byte elements need at least 4."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """One block in the packed bytes: `offset` from their start, `bytes_per_lane` every `pitch` bytes (one lane when
-    it is broadcast). `places` gives each constant's offset and bytes within a lane.
+    """One block of packed bytes: `bytes_per_lane` for each lane, every `pitch` bytes from `offset` on (one lane if it
+    is broadcast). `places`: offset and bytes of each constant within a lane.
     """
 
     group: int
@@ -36,12 +36,12 @@ class Block:
 
     @property
     def stored_bytes(self) -> int:
-        """From its first byte to its last one."""
+        """Bytes from the first to the last one, inclusive."""
         return (self.lanes - 1) * self.pitch + self.bytes_per_lane
 
 
 def blocks_of(task: TileTask) -> dict[tuple[int, tuple[tuple[int, int], ...]], Block]:
-    """Every distinct block of a task by (group, key), in the order of first use."""
+    """Return every distinct block of a task by (group, key), in the order of first use."""
     alignment = task.chip.lmem.alignment
     at = 0
     blocks: dict[tuple[int, tuple[tuple[int, int], ...]], Block] = {}
@@ -68,7 +68,7 @@ def _block_tiles(task: TileTask) -> Iterator[tuple[int, Sequence[PackedConstant]
 
 
 def constant_tensors(task: TileTask) -> dict[int, int]:
-    """Constant operands that tiles load by parts: operand index to the offset of its dense bytes in the packed ones."""
+    """Return, for each constant operand that tiles load in parts, the offset of its dense bytes in the packed ones."""
     alignment = task.chip.lmem.alignment
     at = _end_of(blocks_of(task))
     offsets: dict[int, int] = {}
@@ -84,12 +84,14 @@ def _end_of(blocks: Mapping[Any, Block]) -> int:
 
 
 def digest_of(packed: Array) -> bytes:
-    """What equal packed constants have in common."""
+    """Return a hash that is equal for equal packed constants."""
     return hashlib.blake2b(np.ascontiguousarray(packed).data, digest_size=16).digest()
 
 
 def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:
-    """The packed bytes (uint8) of a task: its blocks, then its constant tensors; empty when it has neither."""
+    """Return the packed bytes (uint8) of a task: its blocks, then its constant tensors; empty if it has neither. Raises
+    BrokenPromise if the kernel's `pack` and `constant_shape` disagree.
+    """
     blocks, tensors = blocks_of(task), constant_tensors(task)
     ends = [_end_of(blocks), *(at + task.node.operand_types[index].size_bytes for index, at in tensors.items())]
     packed = np.zeros(max(ends), np.uint8)
@@ -115,7 +117,7 @@ def pack_task(task: TileTask, arrays: Sequence[Array | None]) -> Array:
 
 
 def move_constants(task: MoveTask) -> dict[int, int]:
-    """Constant operands that moves read: operand index to the offset of its dense bytes in the packed ones."""
+    """Return, for each constant operand that moves read, the offset of its dense bytes in the packed ones."""
     operands = task.operation.operands
     read = {move.operand for move in task.moves if move.fill is None}
     read |= {move.index for move in task.moves if isinstance(move, RowMove)}
@@ -128,7 +130,7 @@ def move_constants(task: MoveTask) -> dict[int, int]:
 
 
 def pack_moves(task: MoveTask, arrays: Sequence[Array | None]) -> Array:
-    """The packed bytes (uint8) of the constants that a task moves or is indexed by."""
+    """Return the packed bytes (uint8) of the constants that a task moves or uses as indices."""
     offsets = move_constants(task)
     ends = [at + task.node.operand_types[index].size_bytes for index, at in offsets.items()]
     packed = np.zeros(max(ends, default=0), np.uint8)

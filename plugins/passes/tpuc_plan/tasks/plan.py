@@ -1,7 +1,7 @@
 """The plan of a module as a value, and its form as attributes of ops.
 
-Planning makes and compares plans without a change of the module. The chosen one is written once; the passes behind
-`group-layers` read it again.
+Planning makes and compares plans without changing the module. The chosen plan is written once; the passes after
+`group-layers` read it back.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _FORMER = {
     "assembled": "lmem_concat",
     "inside": "slice_view",
 }
-"""Names that version 0.1 has for attributes, which are still read, and the present ones."""
+"""Attribute names of version 0.1, which are still read, and their present names."""
 _NAMES = frozenset(("tiling", "view", "alias", "local", *_FORMER, *_FORMER.values()))
 
 
 @dataclass(frozen=True)
 class Residency:
-    """What of an operation lies in local memory before and after it, by operand and result index.
+    """The operands and results of an operation in local memory, by index.
 
-    `resident_in`: operands that an earlier operation left there. `preloaded`: operands that are loaded whole and stay
-    for later operations. Tiles load their parts of all other operands from DDR. `resident_out`: results that stay.
-    `written_back`: results that go to DDR.
+    `resident_in`: operands left there by an earlier operation. `preloaded`: operands loaded whole that stay for later
+    operations. Tiles load their parts of all other operands from DDR. `resident_out`: results that stay.
+    `written_back`: results that are written to DDR.
     """
 
     resident_in: frozenset[int] = frozenset()
@@ -43,14 +43,14 @@ class Residency:
 
     @staticmethod
     def streamed(results: int) -> Residency:
-        """Of an operation with so many results whose tiles stream from DDR to DDR."""
+        """The residency of an operation with `results` results whose tiles stream from DDR to DDR."""
         return Residency(written_back=frozenset(range(results)))
 
 
 @dataclass(frozen=True)
 class Stripes:
-    """How values pass through a cascade of operations: number of the cascade, batches of a stripe, parts that rows are
-    cut into, and whether the operation's constants are resident from stripe to stripe.
+    """How values pass through a cascade: number of the cascade, batches per stripe, number of parts into which rows are
+    cut, and whether the operation's constants stay resident between stripes.
     """
 
     cascade: int
@@ -61,7 +61,7 @@ class Stripes:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """An operation in tiles: their sizes by axis, the kernel's view of the tensors, what is resident, its stripes."""
+    """A tiled operation: tile sizes by axis, the kernel's view of the tensors, residency, and stripes."""
 
     tiling: tuple[tuple[str, int], ...]
     view: int
@@ -71,12 +71,12 @@ class TilePlan:
 
 @dataclass(frozen=True)
 class Alias:
-    """The result is the first operand's bytes."""
+    """The result has the bytes of the first operand."""
 
 
 @dataclass(frozen=True)
 class ConcatAlias:
-    """The operands lie in the result, at these bytes. `in_lmem`: they are put together in local memory."""
+    """The operands lie in the result, at these byte offsets. `in_lmem`: they are concatenated in local memory."""
 
     offsets: tuple[int, ...]
     in_lmem: bool = False
@@ -84,21 +84,21 @@ class ConcatAlias:
 
 @dataclass(frozen=True)
 class SliceView:
-    """The result lies in the operand, at this byte."""
+    """The result lies in the operand, at this byte offset."""
 
     offset: int
 
 
 OpPlan: TypeAlias = TilePlan | Alias | ConcatAlias | SliceView | None
-"""None: moves in DDR, a routine of the host, or nothing to do."""
+"""None: moves in DDR, a host function, or nothing to do."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is planned for each operation of a function, in program order.
+    """The plan of each operation of a function, in program order.
 
-    `cycles`: the estimated cost, None where it is unknown. `order_profiles`: timing profiles by which the program is
-    ordered, none for the chip's first one.
+    `cycles`: the estimated cost, None if unknown. `order_profiles`: timing profiles that order the program; empty for
+    the chip's first one.
     """
 
     ops: tuple[OpPlan, ...]
@@ -107,7 +107,7 @@ class Plan:
 
     @staticmethod
     def of(module: Module) -> Plan:
-        """As written on the operations of a module."""
+        """Read the plan from the attributes of a module."""
         cycles, names = module.attributes.get(_CYCLES), module.attributes.get(_ORDER)
         profiles = names.items if isinstance(names, ArrayAttr) else ()
         return Plan(
@@ -117,7 +117,7 @@ class Plan:
         )
 
     def write(self, module: Module) -> None:
-        """Write it on the operations of a module, in place of any other plan."""
+        """Write the plan as attributes of a module, replacing any other plan."""
         for operation, plan in zip(module.main.operations, self.ops, strict=True):
             for name in _NAMES & operation.extra_attributes.keys():
                 del operation.extra_attributes[name]
@@ -131,7 +131,7 @@ class Plan:
 
 
 def _attributes(plan: OpPlan, results: int) -> dict[str, Attribute]:
-    """What is written on an operation with so many results."""
+    """Return the attributes that state the plan of an operation."""
     match plan:
         case None:
             return {}
@@ -201,6 +201,6 @@ def _tuple(attribute: Attribute) -> tuple[int, ...]:
 
 
 def _dict(attribute: DictAttr) -> dict[str, int]:
-    """Named numbers; the number of a cascade is called `run` in version 0.1."""
+    """Return named numbers; version 0.1 calls the cascade number `run`."""
     items = ((name, item.value) for name, item in attribute.items if isinstance(item, IntegerAttr))
     return {"cascade" if name == "run" else name: value for name, value in items}

@@ -11,18 +11,20 @@ from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.task import TileTask, tile_count
 
 _ROW_PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Numbers of parts that rows are cut into."""
+"""Numbers of parts into which rows may be cut."""
 
 
 Cut: TypeAlias = "tuple[TileTask, frozenset[int]]"
-"""A task under a tiling, and the operands of which its tiles can be read from the whole."""
+"""A task under a tiling, and the operands whose tiles can be read from the whole."""
 
 
 def resident_tiling(task: TileTask, fraction: int, cycles: Cycles) -> Cut | None:
-    """The task cut so that scratch and constants of its tiles take at most one part in `fraction` of local memory, in
-    as few tiles as possible, and so that its results can be resident; None when no cut does that. Rows are cut only
-    where batches and channels do not suffice, or where that computes faster by the profiles of `cycles`. With it the
-    operands of which its tiles can be read from the whole.
+    """Return the task in as few tiles as possible such that scratch and constants of a tile take at most 1/`fraction`
+    of local memory and the results can be resident, with the operands whose tiles can be read from the whole; None
+    if no tiling allows residency.
+
+    If none meets the fraction, the tiling with the least memory is taken. Rows are cut only if batches and channels do
+    not suffice, or if that computes faster by the profiles of `cycles`.
     """
     known, key = task.facts.resident, (fraction, cycles.profiles)
     if key not in known:
@@ -41,18 +43,18 @@ def _cuts_channels(task: TileTask) -> bool:
 
 
 def _is_better(task: TileTask, other: TileTask, fraction: int, cycles: Cycles) -> bool:
-    """Does it compute faster, in memory that is within the budget or hardly more than the other's?"""
+    """True if the task computes faster, within the budget or with at most a quarter more memory than the other."""
     budget = max(task.chip.lmem.lane_bytes // fraction, other.work_bytes(other.tiles[0]) * 5 // 4)
     return task.work_bytes(task.tiles[0]) <= budget and compute_cycles(task, cycles) < compute_cycles(other, cycles)
 
 
 def compute_cycles(task: TileTask, cycles: Cycles) -> int:
-    """Cycles of computing all tiles."""
+    """Return the compute cycles of all tiles."""
     return sum(cycles.compute(task, tile, task.phase(tile), tuple(task.boxes(tile))) for tile in task.tiles)
 
 
 def _search(task: TileTask, fraction: int, stages: Sequence[bool], *, whole_channels: bool = False) -> Cut | None:
-    """Per stage, whether rows are cut too."""
+    """Search for a tiling in stages; a stage that is True also cuts rows."""
     budget = task.chip.lmem.lane_bytes // fraction
     names = [axis.name for axis in task.space.axes]
     best: tuple[int, TileTask, frozenset[int]] | None = None
@@ -86,7 +88,7 @@ def _within_limits(task: TileTask) -> bool:
 
 
 def _whole_sizes(task: TileTask, name: str, rows: bool) -> list[int]:
-    """Tile sizes along an axis that may leave parts addressable, the whole first."""
+    """Return the tile sizes along an axis that may leave parts addressable, the whole axis first."""
     axis = task.space.axis(name)
     assert axis is not None
     if not axis.splittable:
@@ -107,7 +109,7 @@ def _whole_sizes(task: TileTask, name: str, rows: bool) -> list[int]:
 
 
 def _row_unit(task: TileTask) -> int:
-    """Rows of every result that end at an aligned address, and that the kernel takes."""
+    """Return the number of rows after which every result is aligned, as a multiple of the kernel's granularity."""
     alignment, axis = task.chip.lmem.alignment, task.space.axis("h")
     unit = 1 if axis is None else max(axis.granularity, 1)
     for side in task.results:
@@ -116,14 +118,14 @@ def _row_unit(task: TileTask) -> int:
 
 
 def _is_result_addressable(task: TileTask, index: int) -> bool:
-    """Can the tiles of a result be parts of the whole?"""
+    """True if the tiles of a result can be parts of the whole."""
     side = task.results[index]
     boxes = (task.result_box(tile, index) for tile in task.tiles)
     return side.view.strides is None and all(side.part(side.shape, box.start, box.shape) is not None for box in boxes)
 
 
 def _is_operand_addressable(task: TileTask, index: int) -> bool:
-    """Can the kernel read the tiles of an operand from the whole?"""
+    """True if the kernel can read the tiles of an operand from the whole."""
     side = task.facts.operands[index]
     if side is None or side.view.strides is not None:
         return False

@@ -1,4 +1,4 @@
-"""The compute steps of a program, and the live ranges of their local buffers."""
+"""Build the compute steps of a program, and the live ranges of their local buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_plan.tasks.task import Side, TileTask
 
 @dataclass(eq=False)
 class BankConflict:
-    """Bytes of a buffer and of another one, and the cycles that it costs when they reach into one bank."""
+    """Byte ranges of a buffer and of another one, and the additional cycles if both reach into one bank."""
 
     own: tuple[int, int]
     other: Buffer
@@ -26,9 +26,9 @@ class BankConflict:
 
 @dataclass(eq=False)
 class Buffer:
-    """Bytes in every lane that hold one thing from step `first` to step `last`, both included.
+    """Bytes in every lane that hold one item from step `first` to step `last`, both included.
 
-    `above`: a buffer that must lie at a lower address. `conflicts`: what had better lie in other banks.
+    `above`: a buffer that must lie at a lower address. `conflicts`: buffers that should lie in other banks.
     """
 
     size: int
@@ -39,7 +39,7 @@ class Buffer:
 
 
 Addresses: TypeAlias = Mapping[Buffer, int]
-"""Where buffers begin in every lane."""
+"""Start address of each buffer, the same in every lane."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class Place:
     tensor: LocalTensor
 
     def local(self, addresses: Addresses) -> LocalTensor:
-        """The tensor at its address."""
+        """Return the tensor at its address."""
         return replace(self.tensor, address=addresses[self.buffer] + self.offset)
 
 
 @dataclass(frozen=True, eq=False)
 class TensorLoad:
-    """Load a part of a tensor, `source` with an address relative to its start. `value`: whose bytes they are, None
-    for a constant at byte `constant` of the task's packed ones. `writers`: the values to be stored first.
+    """Load a part of a tensor; the address in `source` is relative to its start. `value`: the loaded value, None for a
+    constant at byte `constant` of the task's packed ones. `writers`: values that must be stored before.
     """
 
     task: TileTask
@@ -82,7 +82,7 @@ class BlockLoad:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """Store a part of a result, `target` with an address relative to its start."""
+    """Store a part of a result; the address in `target` is relative to its start."""
 
     value: Value
     place: Place
@@ -92,7 +92,7 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One tile of one task with its loads and its stores."""
+    """One tile of one task, with its loads and stores."""
 
     task: TileTask
     tile: Tile
@@ -102,14 +102,14 @@ class Step:
     operands: tuple[Place | None, ...]
     results: tuple[Place, ...]
     constants: tuple[tuple[str, Buffer, int, int, int], ...]
-    """Name, buffer, offset, bytes per lane and lanes."""
+    """Name, buffer, offset, bytes per lane, and number of lanes."""
     scratch: tuple[tuple[str, Buffer, int], ...]
     cycles: int
     shares: Shares = ()
-    """Its commands where it ends with a transfer, and a stripe ahead of those that wait for that."""
+    """Its commands, if it ends with a transfer and runs a stripe ahead of the steps that wait for it."""
 
     def placed(self, addresses: Addresses) -> PlacedTile:
-        """The tile as the kernel sees it."""
+        """Return the tile with addresses, as the kernel sees it."""
         lanes = self.task.chip.lmem.lanes
         return PlacedTile(
             self.tile,
@@ -122,25 +122,25 @@ class Step:
 
 @dataclass
 class Steps:
-    """Consecutive steps without an interruption by the host, and all their buffers."""
+    """Consecutive steps without a host function between them, and all their buffers."""
 
     steps: list[Step] = field(default_factory=list[Step])
     buffers: list[Buffer] = field(default_factory=list[Buffer])
 
     @property
     def live(self) -> dict[Buffer, tuple[int, int]]:
-        """The steps at which buffers are in use whatever the order of transfers."""
+        """The steps at which buffers are in use, regardless of the order of transfers."""
         return {buffer: (buffer.first, buffer.last) for buffer in self.buffers}
 
 
 Located: TypeAlias = tuple[Buffer, int]
-"""A buffer, and where in it something lies."""
+"""A buffer, and an offset in it."""
 
 
 class StepBuilder:
-    """Turns tasks into steps. A resident value is found again by its alias root.
+    """Turns tasks into steps. Resident values are found by their alias root.
 
-    `lmem_concats`: those whose parts are put together in local memory.
+    `lmem_concats`: concatenations that happen in local memory.
     """
 
     def __init__(self, cycles: Cycles, aliases: AliasSets, lmem_concats: Sequence[Concat] = ()) -> None:
@@ -161,13 +161,15 @@ class StepBuilder:
         return len(self.result.steps)
 
     def buffer(self, size: int, above: Buffer | None = None) -> Buffer:
-        """A new buffer that is used by the next step."""
+        """Return a new buffer that the next step uses."""
         buffer = Buffer(size, self.now, self.now, above=above)
         self.result.buffers.append(buffer)
         return buffer
 
     def make_resident(self, value: Value, side: Side) -> None:
-        """Make a buffer for a value that later steps will find; a part of a concatenation goes into that one's."""
+        """Create a buffer for a value that later steps use; a part of a concatenation goes into the buffer of the
+        whole.
+        """
         if value not in self._wholes:
             self._resident[value] = (self.buffer(side.lane_bytes(side.shape)), 0)
             return
@@ -182,14 +184,14 @@ class StepBuilder:
         self._resident[value] = (self._resident[whole][0], part[0])
 
     def resident(self, value: Value) -> Located:
-        """The buffer of a resident value, and where it lies in there; the next step uses it."""
+        """Return the buffer of a resident value and the offset in it; extends its live range to the next step."""
         buffer, offset = self._resident[value]
         buffer.last = max(buffer.last, self.now)
         return buffer, offset
 
 
 class TaskSteps:
-    """The steps of one task; remembers what consecutive tiles share."""
+    """Builds the steps of one task, and tracks the buffers that consecutive tiles share."""
 
     def __init__(self, builder: StepBuilder, task: TileTask, cycles: Cycles) -> None:
         self.builder = builder
@@ -205,7 +207,7 @@ class TaskSteps:
         self.loads: list[TensorLoad | BlockLoad] = []
 
     def run(self) -> Iterator[Step]:
-        """All steps in order."""
+        """Yield all steps in order."""
         task = self.task
         for index, value in enumerate(task.operation.results):
             if index in self.residency.resident_out:
@@ -215,7 +217,7 @@ class TaskSteps:
             yield self.step(tile)
 
     def step(self, tile: Tile) -> Step:
-        """The step of one tile."""
+        """Return the step of one tile."""
         task = self.task
         self.loads = []
         phase = task.phase(tile)
@@ -240,7 +242,7 @@ class TaskSteps:
         constants: Sequence[tuple[str, Buffer, int, int, int]],
         scratch: Sequence[tuple[str, Buffer, int]],
     ) -> dict[Hashable, Located]:
-        """Where everything that a tile has in local memory lies, by the names that `Conflict` has for it."""
+        """Return where each item of a tile lies in local memory, keyed as in `Conflict`."""
         found: dict[Hashable, Located] = {}
         for kind, places in (("operand", operands), ("result", results)):
             found.update(
@@ -337,7 +339,7 @@ class TaskSteps:
 def add_bank_conflict(
     one: Located, one_bytes: tuple[int, int], other: Located, other_bytes: tuple[int, int], cycles: int
 ) -> None:
-    """Note what it costs when bytes of two things reach into one bank."""
+    """Record the cost if bytes of two items reach into one bank."""
     if one[0] is other[0]:
         return
     sides = [

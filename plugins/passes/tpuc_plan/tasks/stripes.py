@@ -1,7 +1,7 @@
 """Cascades: ops whose values pass through local memory in stripes of batches and rows, never whole.
 
-Every stripe makes its share of the values that are live-out of the cascade. The receptive field of that share goes
-backwards through what the kernels read: rows that two stripes need are computed, or loaded, by both.
+Every stripe computes its share of the cascade's live-out values. The receptive field of that share is traced back
+through the parts that kernels read; rows that two stripes need are computed, or loaded, by both.
 """
 
 from __future__ import annotations
@@ -19,37 +19,39 @@ from tpuc_plan.tasks.plan import Residency, Stripes, TilePlan
 from tpuc_plan.tasks.task import Side, TileTask, tile_of, tiles_of
 
 _ROWS_BEFORE = 15
-"""Rows by which a band may begin early to begin aligned: as many as addresses of multiples of 16 bytes can need."""
+"""Maximum number of rows that a band may be extended upward to begin aligned; 15 suffice for addresses in multiples of
+16 bytes.
+"""
 
 Range: TypeAlias = "tuple[int, int]"
 Key: TypeAlias = "tuple[Value] | tuple[Value, int, int]"
-"""Whose stripe: a value, and for one that a single operation loads for itself its place and operand."""
+"""Key of a band: a value, or a value with task and operand index if one operation loads it separately."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """Batches and rows of a value."""
+    """Batches and rows of a value, as half-open ranges."""
 
     batches: Range
     rows: Range
 
     def union(self, other: Band | None) -> Band:
-        """The smallest band around both."""
+        """Return the smallest band that contains both."""
         if other is None:
             return self
         return Band(_around(self.batches, other.batches), _around(self.rows, other.rows))
 
     def shape(self, whole: Shape4) -> Shape4:
-        """Extents of the band of a tensor."""
+        """Return the extents of the band in a tensor of shape `whole`."""
         return (self.batches[1] - self.batches[0], whole[1], self.rows[1] - self.rows[0], whole[3])
 
     def box(self, whole: Shape4) -> Box:
-        """The band as a part of the tensor."""
+        """Return the band as a box of a tensor of shape `whole`."""
         return Box((self.batches[0], 0, self.rows[0], 0), self.shape(whole))
 
     def part(self, side: Side, box: Box) -> tuple[int, Shape4 | None] | None:
-        """Offset and strides of a tile's part where the band is in local memory; None where the kernel cannot address
-        it.
+        """Return offset and strides of a tile's part in the local copy of the band; None if the kernel cannot
+        address it.
         """
         n, c, h, w = box.start
         return side.part(self.shape(side.shape), (n - self.batches[0], c, h - self.rows[0], w), box.shape)
@@ -61,10 +63,10 @@ def _around(one: Range, other: Range) -> Range:
 
 @dataclass(frozen=True)
 class Stripe:
-    """What a stripe computes: per task its tiles, and where each operand and the result are found.
+    """The work of one stripe: per task its tiles, and where each operand and the result are found.
 
-    `bands`: the part of each value that is in local memory. `keys[task][operand]`: whose; None where it does not come
-    by stripes. `shares`: per task the rows that are written back, None where the result is not live-out.
+    `bands`: the part of each value in local memory. `keys[task][operand]`: key of the band, None if the operand does
+    not come in stripes. `shares`: per task the rows to write back, None if the result is not live-out.
     """
 
     tiles: tuple[tuple[Tile, ...], ...]
@@ -75,9 +77,9 @@ class Stripe:
 
 @dataclass(frozen=True, eq=False)
 class Cascade:
-    """Consecutive tasks with common stripes. `written_back`: per task whether the result goes to DDR. `whole`: per task
-    the operands that lie whole in local memory. `start`: number of the first task. `lane_bytes`: what it takes of a
-    lane of local memory.
+    """Consecutive tasks with common stripes. `written_back`: per task, whether the result goes to DDR. `whole`: per
+    task, the operands that are whole in local memory. `start`: index of the first task. `lane_bytes`: bytes per lane
+    that it uses.
     """
 
     tasks: Sequence[TileTask]
@@ -90,7 +92,7 @@ class Cascade:
 
     @staticmethod
     def of(tasks: Sequence[TileTask], aliases: AliasSets) -> Cascade:
-        """As its tasks are planned."""
+        """Build the cascade from planned tasks."""
         made = {task.operation.result for task in tasks}
         whole: list[frozenset[int]] = []
         for task in tasks:
@@ -101,7 +103,7 @@ class Cascade:
         return Cascade(tasks, stripes, [0 in task.residency.written_back for task in tasks], aliases, whole)
 
     def plans(self) -> Iterator[TilePlan]:
-        """The plan of every task."""
+        """Yield the plan of every task."""
         for task, written_back in zip(self.tasks, self.written_back, strict=True):
             operands = enumerate(task.operation.operands)
             resident = frozenset(index for index, operand in operands if self.aliases.root(operand) in self.defs)
@@ -110,31 +112,31 @@ class Cascade:
 
     @cached_property
     def defs(self) -> Mapping[Value, int]:
-        """Which task makes each value."""
+        """Maps each value to the task that produces it."""
         return {task.operation.result: point for point, task in enumerate(self.tasks)}
 
     @property
     def count(self) -> int:
-        """Of stripes."""
+        """Number of stripes."""
         batches = max(task.results[0].shape[0] for task in self.tasks)
         return -(-batches // self.stripes.batches) * self.stripes.parts
 
     def is_ahead(self, cycles: Cycles) -> bool:
-        """Is the first task a stripe ahead of the others?"""
+        """True if the first task runs a stripe ahead of the others."""
         return cycles.end_with_transfers(self.tasks[0], self.stripe(0).tiles[0])
 
     def all(self) -> Iterator[Stripe]:
-        """All stripes in order; raises ValueError where one cannot be computed."""
+        """Yield all stripes in order; raises ValueError if one cannot be computed."""
         for number in range(self.count):
             yield self.stripe(number)
 
     def stripe(self, number: int) -> Stripe:
-        """One stripe; raises ValueError where it cannot be computed."""
+        """Return one stripe; raises ValueError if it cannot be computed."""
         return Propagation(self, number).run()
 
 
 class Propagation:
-    """Follows the receptive field of one stripe from the cascade's results back, one task after the other."""
+    """Traces the receptive field of one stripe backwards from the cascade's results, one task at a time."""
 
     def __init__(self, cascade: Cascade, number: int) -> None:
         self.cascade = cascade
@@ -147,7 +149,7 @@ class Propagation:
         self.shares: list[Band | None] = [None] * len(cascade.tasks)
 
     def run(self) -> Stripe:
-        """The stripe."""
+        """Return the stripe."""
         for point in range(len(self.cascade.tasks) - 1, -1, -1):
             self.add(point)
         bands = self.bands | self.loaded()
@@ -155,7 +157,7 @@ class Propagation:
         return Stripe(tuple(self.tiles), bands, keys, (*self.shares,))
 
     def add(self, point: int) -> None:
-        """Take in the task before those that are known; raises ValueError where no stripe passes through both."""
+        """Add the task before the known ones; raises ValueError if no stripe can pass through it."""
         task = self.cascade.tasks[point]
         result = task.operation.result
         band = self._receptive_field(result)
@@ -195,8 +197,8 @@ class Propagation:
         return Band((first, min(first + batches, n)), (h * self.part // parts, h * (self.part + 1) // parts))
 
     def loaded(self) -> dict[Key, Band]:
-        """The bands of what the tasks so far do not make themselves: one for all readers where they can address their
-        parts of it and have the same view, else several.
+        """Return the bands of values that the tasks so far do not produce: one for all readers if they have the same
+        view and can address their parts of it, else one per reader.
         """
         bands: dict[Key, Band] = {}
         for value, uses in self.readers.items():
@@ -213,8 +215,8 @@ class Propagation:
         return bands
 
     def _addressable(self, value: Value, band: Band, made_by: TileTask | None = None) -> Band | None:
-        """The band with as few rows before it as let all readers address their tiles' parts; one that the task that
-        makes it can compute.
+        """Extend the band upward by as few rows as needed for all readers to address their tiles' parts, and for the
+        producing task to compute it; None if impossible.
         """
         first = band.rows[0]
         for start in range(first, max(first - _ROWS_BEFORE, 0) - 1, -1):
@@ -231,7 +233,7 @@ class Propagation:
         return all(box is None or band.part(task.operand(index), box) is not None for box in boxes)
 
     def keys(self, point: int, bands: Mapping[Key, Band]) -> tuple[Key | None, ...]:
-        """Whose band each operand of a task lies in."""
+        """Return the key of the band that each operand of a task lies in."""
         keys: list[Key | None] = []
         for index, operand in enumerate(self.cascade.tasks[point].operation.operands):
             value = self.root(operand)
@@ -241,7 +243,7 @@ class Propagation:
 
 
 def _legal(task: TileTask, band: Band) -> Band:
-    """The band grown to what the kernel's axes allow."""
+    """Grow the band to granularity and minimum of the kernel's axes."""
     ranges = [band.batches, band.rows]
     for number, name in enumerate("nh"):
         axis = task.space.axis(name)
@@ -259,14 +261,14 @@ def _legal(task: TileTask, band: Band) -> Band:
 
 
 def _tile(task: TileTask, band: Band) -> Tile:
-    """The stripe of a task in one tile."""
+    """Return the stripe of a task as one tile."""
     names = tuple(axis.name for axis in task.space.axes)
     ranges = [{"n": band.batches, "h": band.rows}.get(axis.name, (0, axis.size)) for axis in task.space.axes]
     return tile_of(names, ranges)
 
 
 def _tiles(task: TileTask, whole: Tile) -> Iterator[Tile]:
-    """The stripe of a task as its tiling cuts channels."""
+    """Yield the tiles of a stripe, cut along channels as in the task's tiling."""
     if all(axis.name in "nh" or task.sizes[axis.name] >= axis.size for axis in task.space.axes):
         yield whole
         return

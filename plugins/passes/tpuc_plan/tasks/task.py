@@ -58,9 +58,9 @@ class HostTask:
 
 @dataclass(frozen=True)
 class Side:
-    """An operand or a result as a kernel sees it. Sides of one value are equal where the kernels agree on it.
+    """An operand or a result as a kernel sees it. Two sides of one value are equal if the kernels agree on its layout.
 
-    `strided`: the kernel takes parts with any strides, from multiples of `alignment` on.
+    `strided`: the kernel accepts parts with any strides, at multiples of `alignment`.
     """
 
     view: View
@@ -72,31 +72,31 @@ class Side:
 
     @property
     def shape(self) -> Shape4:
-        """Extents of the whole."""
+        """Extents of the whole tensor."""
         return self.view.shape
 
     @property
     def whole(self) -> Box:
-        """All of it."""
+        """The whole tensor as a box."""
         return Box((0, 0, 0, 0), self.view.shape)
 
     def lane_bytes(self, shape: Shape4) -> int:
-        """LMEM bytes per lane of a part with these extents."""
+        """Return the bytes per lane in local memory of a part with these extents."""
         return self.lmem.tensor_bytes(self.layout, shape, self.element.bits // 8)
 
     def local(self, shape: Shape4, padding: Pads = NO_PADS, address: int = 0) -> LocalTensor:
-        """A part in local memory."""
+        """Return a part in local memory."""
         return LocalTensor(address, shape, self.layout, self.element, padding)
 
     def ddr(self, box: Box) -> DdrTensor:
-        """A part in DDR, its address counted from the value's."""
+        """Return a part in DDR; its address is relative to the value's."""
         strides = self.view.element_strides
         offset = sum(start * stride for start, stride in zip(box.start, strides, strict=True))
         return DdrTensor(offset * (self.element.bits // 8), box.shape, strides, self.element)
 
     def part(self, whole: Shape4, start: Shape4, shape: Shape4) -> tuple[int, Shape4 | None] | None:
-        """Offset in bytes, and strides where the layout says something else, of a part of what is in local memory; None
-        where the kernel cannot address it.
+        """Return the offset in bytes of a part of a tensor in local memory, with strides if they differ from the
+        layout's; None if the kernel cannot address it.
         """
         item = self.element.bits // 8
         offset = self.lmem.part_offset(self.layout, whole, item, start, shape)
@@ -107,7 +107,7 @@ class Side:
 
 
 def checked_boxes(kernel: TileKernel[Any, Any], node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-    """Per operand the part that a tile reads; raises BrokenPromise for parts that are not of the operands."""
+    """Return the part of each operand that a tile reads; raises BrokenPromise for parts outside the operands."""
     boxes = kernel.reads(node, space, tile)
     said = f"kernel of {node.op.name} '{node.name}': `reads` gives"
     if len(boxes) != len(space.operands):
@@ -124,7 +124,9 @@ def checked_boxes(kernel: TileKernel[Any, Any], node: Node, space: Space, tile: 
 
 
 class KernelFacts:
-    """What a candidate says of its node whatever the tiling, asked once. `view`: its number among the node's."""
+    """What a candidate states about its node independent of the tiling; each question is asked once. `view`: index of
+    the candidate.
+    """
 
     def __init__(self, node: Node, candidate: Candidate, chip: Chip, view: int = 0) -> None:
         self.node = node
@@ -155,25 +157,25 @@ class KernelFacts:
 
     @property
     def looks(self) -> Hashable:
-        """Equal for nodes of one op with the same types, that a kernel tiles alike."""
+        """Key that is equal for nodes of one op with the same types that a kernel tiles alike."""
         types = tuple((type_.shape, type_.storage) for type_ in (*self.node.operand_types, *self.node.result_types))
         return self.node.op.name, type(self.kernel), types, self.kernel.tiling_key(self.node)
 
     def constant_shape(self, name: str, tile: Tile) -> tuple[int, int]:
-        """As the kernel's; it depends on the extents along the constant's axes alone."""
+        """As the kernel's `constant_shape`; cached, as it depends only on the extents along the constant's axes."""
         key = (name, *(tile.size(axis) for axis in self._axes[name]))
         if key not in self._shapes:
             self._shapes[key] = self.kernel.constant_shape(self.node, name, tile)
         return self._shapes[key]
 
     def boxes(self, tile: Tile) -> Sequence[Box | None]:
-        """Per operand the part that a tile reads."""
+        """Return the part of each operand that a tile reads."""
         if tile not in self._boxes:
             self._boxes[tile] = checked_boxes(self.kernel, self.node, self.space, tile)
         return self._boxes[tile]
 
     def scratch(self, tile: Tile) -> Sequence[Scratch]:
-        """Working memory of a tile."""
+        """Return the scratch buffers of a tile."""
         if tile not in self._scratch:
             self._scratch[tile] = self.kernel.scratch(self.node, tile)
         return self._scratch[tile]
@@ -181,7 +183,7 @@ class KernelFacts:
 
 @dataclass(frozen=True, eq=False)
 class TileTask:
-    """An operation under one tiling. `sizes`: tile extent per axis name. `stripes`: None outside of cascades."""
+    """An operation under one tiling. `sizes`: tile extent by axis name. `stripes`: None outside of cascades."""
 
     operation: Operation
     facts: KernelFacts
@@ -191,17 +193,17 @@ class TileTask:
 
     @property
     def node(self) -> Node:
-        """What the kernel sees of the operation."""
+        """The operation as the kernel sees it."""
         return self.facts.node
 
     @property
     def kernel(self) -> TileKernel[Any, Any]:
-        """What computes the tiles."""
+        """The kernel that computes the tiles."""
         return self.facts.kernel
 
     @property
     def chip(self) -> Chip:
-        """What it is for."""
+        """The target chip."""
         return self.facts.chip
 
     @property
@@ -211,18 +213,18 @@ class TileTask:
 
     @property
     def results(self) -> Sequence[Side]:
-        """How the kernel sees its results."""
+        """The results as the kernel sees them."""
         return self.facts.results
 
     def operand(self, index: int) -> Side:
-        """How the kernel sees an operand that it loads."""
+        """Return an operand that the kernel loads, as it sees it."""
         side = self.facts.operands[index]
         assert side is not None
         return side
 
     @cached_property
     def constant_groups(self) -> tuple[tuple[PackedConstant, ...], ...]:
-        """Constants that are loaded by one transfer: they vary over the same axes of this tiling."""
+        """Constants that one transfer loads: they vary over the same axes of this tiling."""
         split = {axis.name for axis in self.space.axes if self.sizes[axis.name] < axis.size}
         groups: dict[tuple[tuple[str, ...], bool], list[PackedConstant]] = {}
         for constant in self.facts.constants:
@@ -236,20 +238,20 @@ class TileTask:
         return tuple(tiles_of(self.space, self.sizes))
 
     def with_sizes(self, sizes: Mapping[str, int]) -> TileTask:
-        """The same operation under another tiling."""
+        """Return the operation under another tiling."""
         return TileTask(self.operation, self.facts, sizes, self.residency)
 
     def planned(self, plan: TilePlan) -> TileTask:
-        """The same operation, in the same view, as it is planned."""
+        """Return the operation, in the same view, under a plan."""
         sizes = dict(plan.tiling)
         return replace(self, sizes=sizes, residency=plan.residency, stripes=plan.stripes)
 
     def plan(self, residency: Residency, stripes: Stripes | None = None) -> TilePlan:
-        """The plan of this tiling."""
+        """Return the plan of this tiling."""
         return TilePlan(tuple(sorted(self.sizes.items())), self.facts.view, residency, stripes)
 
     def phase(self, tile: Tile) -> Phase:
-        """Where a tile stands in its reduction."""
+        """Return the position of a tile in its reduction."""
         first = last = True
         for axis in self.space.axes:
             if axis.reduction:
@@ -261,22 +263,22 @@ class TileTask:
         return Phase.FIRST if first else Phase.LAST if last else Phase.MIDDLE
 
     def boxes(self, tile: Tile) -> Sequence[Box | None]:
-        """Per operand the part that the tile reads."""
+        """Return the part of each operand that the tile reads."""
         return self.facts.boxes(tile)
 
     def result_box(self, tile: Tile, index: int) -> Box:
-        """The part of a result that the tile writes: its n, c, h, w ranges."""
+        """Return the part of a result that the tile writes: its n, c, h, w ranges."""
         extents = zip("nchw", self.space.results[index].shape, strict=True)
         (n, n1), (c, c1), (h, h1), (w, w1) = (tile.range(name, extent) for name, extent in extents)
         return Box((n, c, h, w), (n1 - n, c1 - c, h1 - h, w1 - w))
 
     def constant_key(self, group: Sequence[PackedConstant], tile: Tile) -> tuple[tuple[int, int], ...]:
-        """Tiles with the same key share one block of the group."""
+        """Return the key of the group's block; tiles with the same key share one block."""
         axes = {name for constant in group for name in constant.axes}
         return tuple(tile.range(axis.name) for axis in self.space.axes if axis.name in axes)
 
     def group_layout(self, group: Sequence[PackedConstant], tile: Tile) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Bytes per lane of a group's block, and `(offset, bytes per lane)` of each constant in it."""
+        """Return the bytes per lane of a group's block, and `(offset, bytes per lane)` of each constant in it."""
         at = 0
         places: dict[str, tuple[int, int]] = {}
         for constant in group:
@@ -288,15 +290,15 @@ class TileTask:
         return at, places
 
     def group_lanes(self, group: Sequence[PackedConstant], tile: Tile) -> int:
-        """Lanes that a group's block covers."""
+        """Return the number of lanes that a group's block covers."""
         return max(self.facts.constant_shape(constant.name, tile)[0] for constant in group)
 
     def scratch(self, tile: Tile) -> Sequence[Scratch]:
-        """Working memory of a tile."""
+        """Return the scratch buffers of a tile."""
         return self.facts.scratch(tile)
 
     def tile_bytes(self, tile: Tile, operands: Collection[int] = (), results: Collection[int] = ()) -> int:
-        """LMEM bytes per lane of a tile without operands and results that lie elsewhere."""
+        """Return the bytes per lane of a tile, without the given operands and results, which lie elsewhere."""
         size = self.work_bytes(tile)
         for index, box in enumerate(self.boxes(tile)):
             if box is not None and index not in operands:
@@ -307,18 +309,18 @@ class TileTask:
         return size
 
     def work_bytes(self, tile: Tile) -> int:
-        """LMEM bytes per lane of a tile's scratch and constants."""
+        """Return the bytes per lane of a tile's scratch and constants."""
         size = sum(scratch.bytes_per_lane for scratch in self.scratch(tile))
         return size + sum(self.group_layout(group, tile)[0] for group in self.constant_groups)
 
 
 def tile_of(names: tuple[str, ...], ranges: Sequence[tuple[int, int]]) -> Tile:
-    """A tile by its range along each axis."""
+    """Return a tile from its range along each axis."""
     return Tile(names, tuple(start for start, _ in ranges), tuple(stop for _, stop in ranges))
 
 
 def tiles_of(space: Space, sizes: Mapping[str, int]) -> Iterator[Tile]:
-    """Cut the space into tiles of the given sizes; the last of each axis may be smaller."""
+    """Yield the tiles of the given sizes; the last one along each axis may be smaller."""
     names = tuple(axis.name for axis in space.axes)
     cuts = [
         [(start, min(start + sizes[axis.name], axis.size)) for start in range(0, axis.size, sizes[axis.name])]
@@ -329,7 +331,7 @@ def tiles_of(space: Space, sizes: Mapping[str, int]) -> Iterator[Tile]:
 
 
 def tile_count(space: Space, sizes: Mapping[str, int]) -> int:
-    """Number of tiles of the given sizes."""
+    """Return the number of tiles of the given sizes."""
     return math.prod(-(-axis.size // sizes[axis.name]) for axis in space.axes)
 
 

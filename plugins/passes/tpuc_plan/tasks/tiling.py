@@ -1,4 +1,4 @@
-"""Choose the tiling that fits in local memory with the least estimated time."""
+"""Choose the fastest tiling that fits in local memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 8  # tilings with more tiles are not tried after this many that were 
 
 
 def make_task(operation: Operation, candidate: Candidate, chip: Chip, view: int = 0) -> TileTask:
-    """The task of an operation in one tile; `view` is the candidate's number among those of the operation."""
+    """Return an operation as a task with one tile; `view` is the index of the candidate."""
     node = Node.of(operation)
     facts = KernelFacts(node, candidate, chip, view)
     sizes = {axis.name: axis.size for axis in facts.space.axes}
@@ -28,9 +28,10 @@ def make_task(operation: Operation, candidate: Candidate, chip: Chip, view: int 
 
 
 def choose_tiling(task: TileTask, cycles: Cycles | None = None, patience: int = PATIENCE) -> TileTask:
-    """The task under its best tiling; raises LmemOverflow when not even the smallest tiles fit.
+    """Return the task under its fastest tiling; raises LmemOverflow if not even the smallest tiles fit.
 
-    `patience`: after so many tilings that were no better none of more tiles is tried; 0 takes the first that fits.
+    `patience`: stop after this many tilings without improvement; 0 takes the first that fits. Tilings are tried by
+    growing number of tiles.
     """
     cycles = cycles or Cycles(task.chip)
     best: tuple[int, TileTask] | None = None
@@ -70,7 +71,7 @@ def choose_tiling(task: TileTask, cycles: Cycles | None = None, patience: int = 
 
 
 def _sizes_of(axis: Axis) -> list[int]:
-    """Useful tile sizes of an axis, from the whole down to the smallest."""
+    """Return the useful tile sizes of an axis, from the whole down to the smallest."""
     if not axis.splittable:
         return [axis.size]  # such an axis is within its limit, or the kernel has refused the node
     unit = max(axis.granularity, 1)
@@ -90,7 +91,7 @@ def _sizes_of(axis: Axis) -> list[int]:
 
 
 def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
-    """Tile sizes by growing number of tiles; at most `_MAX_TILES` tiles."""
+    """Return tile sizes by growing number of tiles, up to `_MAX_TILES` tiles."""
     axes = task.space.axes
     options = [_sizes_of(axis) for axis in axes]
     parts = [[-(-axis.size // size) for size in sizes] for axis, sizes in zip(axes, options, strict=True)]
@@ -102,8 +103,8 @@ def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
 
 
 def _may_fit(task: TileTask) -> bool:
-    """A quick look at the middle tile alone, before all tiles are walked: its results with the copies that
-    `fitting_buffers` makes of them, then with single buffers of everything else.
+    """Quick check of the middle tile alone: its results with the copies that `fitting_buffers` would count, and single
+    buffers of everything else.
     """
     ranges: list[tuple[int, int]] = []
     for axis in task.space.axes:

@@ -1,4 +1,4 @@
-"""Choose among views of an op the one that saves transfers; different kernels are weighed by compute time, too."""
+"""Choose the view of each op that saves transfers; between different kernels, compute time counts too."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tpuc_plan.tasks.resident_tiling import compute_cycles, resident_tiling
 from tpuc_plan.tasks.task import Side, Task, TileTask
 
 _SWEEPS = 3
-"""Rounds over all tasks at most, so that neighbours that change in turn come to an end."""
+"""Maximum number of rounds over all tasks, so that neighbors that alternate come to an end."""
 _SCRATCH_FRACTION = 12
-"""Of local memory that tiles are cut for."""
+"""Tiles are cut to 1/n of local memory for the compute estimate."""
 
 
 class ViewChooser:
-    """`choices[i]`: task i in each of its views, the one that suits it alone first. `outputs`: roots of what goes to
-    DDR.
+    """Chooses one view per task. `choices[i]`: task i in each view, the one that is best for it alone first. `outputs`:
+    roots of values that go to DDR.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ViewChooser:
         self._computed: dict[tuple[int, int], int] = {}
 
     def run(self) -> list[Task]:
-        """Every task in its best view."""
+        """Return every task in its best view."""
         if all(len(options) == 1 for options in self.choices):
             return [options[0] for options in self.choices]
         most = max(len(options) for options in self.choices)
@@ -69,8 +69,8 @@ class ViewChooser:
         return self._cost(self.def_uses, chosen) + computing
 
     def _compute(self, point: int, number: int) -> int:
-        """Half of the cycles of computing a task in a view, as transfers of others may run beside; 0 where one kernel
-        does it in all of them.
+        """Half of the compute cycles of a task in a view, since transfers may overlap; 0 if one kernel serves all
+        views.
         """
         options = self.choices[point]
         chosen = options[number]
@@ -82,7 +82,7 @@ class ViewChooser:
         return self._computed[point, number]
 
     def _choose(self, chosen: list[int], point: int, number: int) -> None:
-        """See a task in another view, and count anew where its neighbours see its values otherwise."""
+        """Select a view for a task, and update the counts of mismatching uses."""
         values = dict.fromkeys(self.of_task[point])
         before = {value: self._count(value, self._own(value, point), chosen) for value in values}
         chosen[point] = number
@@ -93,8 +93,8 @@ class ViewChooser:
                 self._mismatches[value] += self._count(value, self._own(value, point), chosen) - before[value]
 
     def _around(self, chosen: list[int], point: int, number: int) -> int:
-        """Cycles of a task in a view, and of the transfers that depend on it. A value that many tasks read is not
-        asked about each of them for every other one.
+        """Cycles of a task in a view and of the transfers that depend on it. The cost of a value with many readers is
+        updated incrementally, not recomputed for each reader.
         """
         others = [
             0
@@ -117,11 +117,11 @@ class ViewChooser:
         return definition is not None and definition[0] == point
 
     def _own(self, value: Value, point: int) -> Sequence[tuple[int, int]]:
-        """The uses of a value by one task."""
+        """Return the uses of a value by one task."""
         return [(point, index) for index in self.of_value.get((value, point), ())]
 
     def _count(self, value: Value, uses: Sequence[tuple[int, int]], chosen: Sequence[int]) -> int:
-        """The uses that see a value otherwise than its definition does."""
+        """Count the uses whose view of a value differs from its definition's."""
         source = self._source(value, chosen)
         return sum(self._is_other(use, source, chosen) for use in uses)
 
@@ -136,7 +136,7 @@ class ViewChooser:
         return None if task is None or definition is None else task.results[definition[1]]
 
     def _cost(self, values: Collection[Value], chosen: Sequence[int]) -> int:
-        """Cycles of the transfers of values that are not resident all the way."""
+        """Transfer cycles of values that are not resident for all their uses."""
         total = 0
         for value in values:
             item = self.def_uses[value]
@@ -150,7 +150,7 @@ class ViewChooser:
     def _transfers(
         self, value: Value, uses: Sequence[tuple[int, int]], chosen: Sequence[int], stored: bool = False
     ) -> int:
-        """Cycles of loading a value for these uses, and of storing it where one needs that or it `stored` is anyway."""
+        """Cycles of loading a value for these uses, and of storing it if a use needs that or it is `stored` anyway."""
         source = self._source(value, chosen)
         total = 0
         stored = stored or value in self.outputs

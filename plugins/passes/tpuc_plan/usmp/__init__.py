@@ -1,1 +1,1 @@
-"""Unified static memory planning for chips of functions, after TVM's USMP, and the C sources of its plans."""
+"""Unified static memory planning for chips of functions, after TVM's USMP, and C sources of its plans."""

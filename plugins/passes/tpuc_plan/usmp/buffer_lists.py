@@ -1,4 +1,4 @@
-"""Read and write lists of buffers as JSON, to plan them elsewhere."""
+"""Read and write lists of buffers as JSON, to plan them separately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_plan.usmp.planner import PlacedProgram
 
 
 def list_text(placed: PlacedProgram) -> str:
-    """All buffers of a program with their lives, sizes and the pools that they may lie in."""
+    """Return all buffers of a program as JSON: live ranges, sizes, and candidate pools."""
     pools = [
         {"name": pool.name, "size_bytes": pool.size_bytes, "alignment": pool.alignment}
         for pool in (*placed.pools.workspace, *placed.pools.parameter)
@@ -33,7 +33,7 @@ def list_text(placed: PlacedProgram) -> str:
 
 
 def read_list(path: Path) -> tuple[list[BufferInfo], list[PoolInfo], list[Lived]]:
-    """A dumped list, or a plan written by `--memory-plan`; raises InvalidModel for anything else."""
+    """Read a dumped list, or a plan written by `--memory-plan`; raises InvalidModel for anything else."""
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         pools = [

@@ -1,4 +1,4 @@
-"""An application for a planned program: read inputs from standard input, write outputs."""
+"""Write an example application for a planned program; it reads inputs from standard input and writes outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from tpuc_plan.usmp.pools import PARAMETER, WORKSPACE
 
 
 def example(placed: PlacedProgram) -> str:
-    """The file `main.c`: samples follow each other, each all inputs in order, as they lie in memory."""
+    """Return the file `main.c`. It reads one sample after the other, each with all inputs in order, in their memory
+    layout.
+    """
     return "\n".join(_lines(placed)) + "\n"
 
 

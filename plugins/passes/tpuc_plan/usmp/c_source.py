@@ -71,7 +71,7 @@ KEYWORDS = (
     "namespace new not not_eq nullptr operator or or_eq private protected public template this throw try typeid "
     "typename using virtual xor xor_eq"
 )
-"""Of C, and of C++, which reads the headers too."""
+"""Keywords of C, and of C++, which includes the headers too."""
 LIBRARY = (
     "abort abs acos acosh asin asinh atan atan2 atanh atexit calloc cbrt ceil copysign cos cosh div erf erfc exit exp "
     "exp2 expm1 fabs fclose fdim fflush floor fma fmax fmin fmod fopen fputc fread free frexp fseek fwrite getc hypot "
@@ -80,13 +80,13 @@ LIBRARY = (
     "round scalbn signbit sin sinh sqrt srand stderr stdin stdout strcat strchr strcmp strcpy strlen strncmp strstr "
     "system tan tanh tgamma time trunc"
 )
-"""Names of functions and variables that C has, or the example program of a network."""
+"""Function and variable names of the C library, or of the example program."""
 MOST_LETTERS = 80
-"""Of a model's name in C: names of files are made of it, and those in archives have at most 100 letters."""
+"""Maximum length of a model's name in C: file names contain it, and archives allow names of at most 100 letters."""
 
 
 def identifier(text: str) -> str:
-    """A C name for any name."""
+    """Return a C identifier for any name."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
     if name in KEYWORDS.split():
         return f"{name}_"
@@ -94,7 +94,7 @@ def identifier(text: str) -> str:
 
 
 def tensor_identifiers(program: Program) -> dict[str, str]:
-    """A C name of its own for every tensor that the source names; letters of other sizes alone tell none apart."""
+    """Return a unique C identifier for every tensor that the source names, also unique without regard to case."""
     dynamic = sorted(tensor.name for tensor in program.tensors.values() if tensor.size_bytes is None)
     names: dict[str, str] = {}
     taken = set[str]()
@@ -105,7 +105,7 @@ def tensor_identifiers(program: Program) -> dict[str, str]:
 
 
 def model_identifier(text: str) -> str:
-    """A C name for any name of a model, which is that of a variable and part of names of files."""
+    """Return a C identifier for a model's name, which is also a variable and part of file names."""
     name = identifier(text)
     if len(name) > MOST_LETTERS:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -114,7 +114,7 @@ def model_identifier(text: str) -> str:
 
 
 def c_files(placed: PlacedProgram) -> dict[str, str]:
-    """The files by name: the common header, `<model>_metadata.h` and `<model>_lib0.c`."""
+    """Return the files by name: the common header, `<model>_metadata.h`, and `<model>_lib0.c`."""
     model = model_identifier(placed.program.name)
     return {
         "tvm_static_runtime.h": RUNTIME_HEADER,
@@ -128,7 +128,9 @@ def _pools(placed: PlacedProgram, kind: str) -> tuple[PoolInfo, ...]:
 
 
 def _holds(placed: PlacedProgram, kind: str, pool: str) -> bool:
-    """Does the generated source hold the memory: did the user name no pools of this kind, or a section for this one?"""
+    """True if the generated source contains the memory: the user named no pools of this kind, or a section for
+    this one.
+    """
     named = _pools(placed, kind)
     if named in (DEFAULT_POOLS.workspace, DEFAULT_POOLS.parameter):
         return True
@@ -136,13 +138,13 @@ def _holds(placed: PlacedProgram, kind: str, pool: str) -> bool:
 
 
 def given_pools(placed: PlacedProgram, kind: str) -> list[PlannedPool]:
-    """The pools of a kind whose memory the application gives."""
+    """Return the pools of a kind whose memory the application provides."""
     plan = placed.workspace if kind == WORKSPACE else placed.parameter
     return [pool for pool in plan.pools if not _holds(placed, kind, pool.name)]
 
 
 def alignment_of(placed: PlacedProgram, kind: str, pool: str) -> int:
-    """The alignment in bytes that the memory of a pool needs."""
+    """Return the alignment in bytes that the memory of a pool needs."""
     return max([placed.program.alignment, *(one.alignment for one in _pools(placed, kind) if one.name == pool)])
 
 
@@ -151,7 +153,7 @@ def _plans(placed: PlacedProgram) -> tuple[tuple[str, MemoryPlan], ...]:
 
 
 def size_macro(model: str, pool: str, kind: str) -> str:
-    """The macro with the bytes of a pool."""
+    """Return the name of the macro for the size of a pool in bytes."""
     return f"TVM_{identifier(model).upper()}_{identifier(pool).upper()}_{kind.upper()}_BUFFER_SIZE"
 
 
@@ -200,7 +202,7 @@ def _struct(name: str, members: Sequence[str]) -> Iterator[str]:
 
 
 def initial_data(model: str, pool: str) -> str:
-    """The constant data of a parameter pool, to be copied or linked to where the user wants it."""
+    """Return the name of a parameter pool's constant data, to be copied or linked to where the user wants it."""
     return f"{model}_{identifier(pool)}_parameter_data"
 
 
@@ -235,7 +237,7 @@ def _source(placed: PlacedProgram) -> Iterator[str]:
 
 
 def _memory(placed: PlacedProgram) -> Iterator[str]:
-    """The constants, and the workspaces that the generated source holds."""
+    """Write the constants, and the workspaces that the generated source contains."""
     model = model_identifier(placed.program.name)
     for pool in placed.parameter.pools:
         holds = _holds(placed, PARAMETER, pool.name)
@@ -254,19 +256,19 @@ def _memory(placed: PlacedProgram) -> Iterator[str]:
 
 
 def _held(pool: PlannedPool) -> str:
-    """How the memory is named that the generated source holds."""
+    """Return the variable name of memory that the generated source contains."""
     return identifier(pool.name).removesuffix("s")
 
 
 def _where(placed: PlacedProgram, kind: str, pool: str) -> str:
-    """Attributes of the memory of a pool."""
+    """Return the C attributes of a pool's memory."""
     section = next((one.section for one in _pools(placed, kind) if one.name == pool), None)
     aligned = f"TVM_ALIGNED({alignment_of(placed, kind, pool)})"
     return aligned if section is None else f'{aligned} TVM_SECTION("{_plain(section)}")'
 
 
 def functions(placed: PlacedProgram) -> list[str]:
-    """A C function name for every call."""
+    """Return a C function name for every call."""
     names: list[str] = []
     for number, call in enumerate(placed.program.calls):
         name = f"{identifier(placed.program.name)}_{identifier(call.name)}"
@@ -328,5 +330,5 @@ def _bytes(placed: PlacedProgram, pool: PlannedPool) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """A name inside a comment or a string."""
+    """Return a name that is safe in a C comment or string."""
     return re.sub(r"[^\w .:/-]|\*/|/\*", "_", text, flags=re.ASCII)

@@ -27,14 +27,14 @@ from tpuc_plan.planners.arena import Lived, buffer_list, make_plan
 from tpuc_plan.usmp.pools import PARAMETER, WORKSPACE, Pools
 
 DEFAULT_POOLS = Pools((PoolInfo("workspace", None, 16),), (PoolInfo("parameters", None, 16),))
-"""One workspace and one parameter pool without limits, where the user names none."""
+"""One unlimited workspace pool and one unlimited parameter pool, if the user names none."""
 
 
 @dataclass(frozen=True)
 class ProgramTensor:
-    """A value of the program. `data` makes it a constant; size None is known at run time only.
+    """A value of the program. `data` makes it a constant; `size_bytes` None means known only at run time.
 
-    `removed_pools` are pools that a scheduling decision ruled out for it.
+    `removed_pools`: pools that a scheduling decision ruled out for it.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ProgramTensor:
 
 @dataclass(frozen=True)
 class Call:
-    """One operator: reads `inputs`, writes `outputs`, uses `scratch` while it runs, on `target`."""
+    """One operator call: reads `inputs`, writes `outputs`, uses `scratch` while it runs, on `target`."""
 
     name: str
     inputs: tuple[str, ...]
@@ -55,13 +55,15 @@ class Call:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """Everything that it touches."""
+        """All tensors that the call accesses."""
         return (*self.inputs, *self.outputs, *self.scratch)
 
 
 @dataclass(frozen=True)
 class Program:
-    """Calls in order; the network's inputs and outputs are memory of the caller. `alignment` in bytes, of buffers."""
+    """Calls in order. The caller provides the memory of network inputs and outputs. `alignment`: of buffers, in
+    bytes.
+    """
 
     name: str
     inputs: tuple[str, ...]
@@ -71,7 +73,7 @@ class Program:
     alignment: int = 1
 
     def tensor(self, name: str) -> ProgramTensor:
-        """The tensor of this name."""
+        """Return the tensor of this name; raises InvalidModel if it has no description."""
         if name not in self.tensors:
             raise InvalidModel(f"program '{self.name}' uses tensor '{name}' without its size; describe it")
         return self.tensors[name]
@@ -79,7 +81,7 @@ class Program:
 
 @dataclass(frozen=True)
 class BufferUse:
-    """What the analysis finds out about a buffer: its kind, its life in calls, and who touches it."""
+    """Result of the analysis of a buffer: its kind, its live range in calls, and the targets that access it."""
 
     tensor: ProgramTensor
     kind: str
@@ -90,7 +92,7 @@ class BufferUse:
 
 @dataclass(frozen=True)
 class PlacedProgram:
-    """The program after planning. What is in `places` needs no allocation at run time."""
+    """A program after planning. Tensors in `places` need no allocation at run time."""
 
     program: Program
     pools: Pools
@@ -100,9 +102,9 @@ class PlacedProgram:
 
 
 def lower_constants(module: Module, targets: Sequence[str]) -> Program:
-    """Step 1: a module's operations as calls; constants become tensors with data.
+    """Step 1: turn a module's operations into calls, and its constants into tensors with data.
 
-    An operation runs on the first of `targets`, or the one that its attribute `target` names.
+    An operation runs on the first of `targets`, unless its attribute `target` names another one.
     """
     function = module.main
     tensors: dict[str, ProgramTensor] = {}
@@ -139,7 +141,7 @@ def _call(operation: Operation, outputs: Sequence[str], targets: Sequence[str], 
 
 
 def analyse(program: Program) -> dict[str, BufferUse]:
-    """Step 2: every buffer of the program between and inside operators, with its life and the targets that touch it."""
+    """Step 2: return every buffer between and inside operators, with its live range and the targets that access it."""
     uses: dict[str, BufferUse] = {}
     outside = {*program.inputs, *program.outputs}
     for point, call in enumerate(program.calls):
@@ -160,9 +162,9 @@ def analyse(program: Program) -> dict[str, BufferUse]:
 def buffer_array(
     uses: Mapping[str, BufferUse], pools: Pools, kind: str, alignment: int = 1
 ) -> tuple[list[BufferInfo], list[Lived]]:
-    """Step 3: the buffers of one kind with conflicts and ordered candidate pools, filtered by the targets' access.
+    """Step 3: return the buffers of one kind with conflicts and candidate pools, filtered by the targets' access.
 
-    Constants exist all the time, so all of them conflict.
+    Constants exist all the time, so all of them conflict. Raises TpucError if no pool admits a buffer.
     """
     lived: list[Lived] = []
     end = max((use.last for use in uses.values()), default=0)
@@ -181,13 +183,13 @@ def buffer_array(
 
 
 def rewrite(program: Program, pools: Pools, workspace: MemoryPlan, parameter: MemoryPlan) -> PlacedProgram:
-    """Step 5: the program with an offset into a pool for every planned buffer."""
+    """Step 5: return the program with a pool and an offset for every planned buffer."""
     places = {b.name: PoolAllocation(b.pool, b.offset) for plan in (workspace, parameter) for b in plan.buffers}
     return PlacedProgram(program, pools, places, workspace, parameter)
 
 
 def plan_program(program: Program, pools: Pools, planner: Planner) -> PlacedProgram:
-    """Steps 2 to 5; step 4, places by a planner, is `make_plan`."""
+    """Run steps 2 to 5; step 4, placement by a planner, is `make_plan`."""
     pools = Pools(pools.workspace or DEFAULT_POOLS.workspace, pools.parameter or DEFAULT_POOLS.parameter)
     uses = analyse(program)
     plans: list[MemoryPlan] = []
@@ -198,7 +200,7 @@ def plan_program(program: Program, pools: Pools, planner: Planner) -> PlacedProg
 
 
 def shared_pools(plans: Sequence[MemoryPlan]) -> tuple[PlannedPool, ...]:
-    """Workspace pools of several programs that never run at once: of each name the largest is enough."""
+    """Return the workspace pools of programs that never run at once: the largest of each name."""
     pools: dict[str, PlannedPool] = {}
     for pool in (pool for plan in plans for pool in plan.pools):
         known = pools.get(pool.name)

@@ -1,4 +1,4 @@
-"""Memory pools of users: workspaces and parameters, sizes, and access by target."""
+"""Memory pools of users: workspaces and parameters, their sizes, and access by target."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Pools:
-    """The pools of a compilation, each kind in order of preference. Without any, one of each kind without a limit."""
+    """The pools of a compilation, each kind in order of preference; if empty, there is one unlimited pool of each
+    kind.
+    """
 
     workspace: tuple[PoolInfo, ...] = ()
     parameter: tuple[PoolInfo, ...] = ()
 
     def candidates(self, kind: str, targets: Sequence[str], removed: Sequence[str] = ()) -> tuple[str, ...]:
-        """Names of the pools that all `targets` may use, in order; `removed` are out of the question."""
+        """Return the names of the pools that all `targets` may use, in order, without those in `removed`."""
         pools = self.workspace if kind == WORKSPACE else self.parameter
         return tuple(
             pool.name
@@ -33,7 +35,9 @@ class Pools:
 
 
 def allows(pool: PoolInfo, target: str, kind: str) -> bool:
-    """May code for `target` use a pool for this kind of buffer? Workspaces are written, parameters only read."""
+    """True if code for `target` may use a pool for this kind of buffer: workspaces are written, parameters only
+    read.
+    """
     if pool.target_access is None:
         return True
     access = pool.target_access.get(target)
@@ -41,8 +45,8 @@ def allows(pool: PoolInfo, target: str, kind: str) -> bool:
 
 
 def read_pools(options: Mapping[str, str], targets: Sequence[str]) -> Pools:
-    """Pools from options spelled as in TVM's USMP: `usmp-workspace-pools`, `usmp-workspace-pool-NAME`, and the same
-    with `parameter`. Raises UsageError for options that contradict each other.
+    """Parse pools from options spelled as in TVM's USMP: `usmp-workspace-pools`, `usmp-workspace-pool-NAME`, and the
+    same with `parameter`. Raises UsageError for invalid or contradictory options.
     """
     kinds = {kind: _names(options, kind) for kind in (WORKSPACE, PARAMETER)}
     for name in kinds[WORKSPACE]:
@@ -104,7 +108,7 @@ def _pool(name: str, text: str, kind: str, targets: Sequence[str]) -> PoolInfo:
 
 
 def _settings(option: str, text: str) -> dict[str, list[str]]:
-    """`key=value` parts between `;` or `,`; a part without a key is one more value of the key before it."""
+    """Split `key=value` parts at `;` or `,`; a part without a key is another value of the key before it."""
     values: dict[str, list[str]] = {}
     key = ""
     for part in re.split(r"[;,]", text.strip().strip("\"'")):

@@ -36,7 +36,7 @@ from tpuc_plan.usmp.planner import Call, PlacedProgram, Program, ProgramTensor
 
 @dataclass(frozen=True)
 class WrittenCall:
-    """A call of the program with the routine behind it: names of tensors by what the routine takes them for."""
+    """A call of the program and the routine behind it; tensor names are grouped by their role in the routine."""
 
     call: Call
     view: FunctionNode[Any]
@@ -46,7 +46,7 @@ class WrittenCall:
     scratch: tuple[str, ...]
 
     def parameters(self, function: str) -> FunctionCall:
-        """The call with positions for names."""
+        """Return the call with positions instead of names."""
         tensors = self.call.tensors
         return FunctionCall(
             function,
@@ -62,7 +62,7 @@ class WrittenCall:
 
 @dataclass
 class ProgramWriter:
-    """Collects the calls of a module in order. Equal constants of several calls are one tensor."""
+    """Collects the calls of a module in order. Equal constants of several calls become one tensor."""
 
     module: Module
     context: PassContext
@@ -74,7 +74,7 @@ class ProgramWriter:
     constants: dict[bytes, str] = field(default_factory=dict[bytes, str])
 
     def run(self) -> Program:
-        """The program of the whole module; `written` has what is behind its calls."""
+        """Return the program of the whole module; `written` holds the routines behind its calls."""
         function = self.module.main
         self._check_outputs(function.outputs)
         inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
@@ -157,7 +157,9 @@ class ProgramWriter:
 def function_program(
     module: Module, placed: PlacedProgram, written: Sequence[WrittenCall], chip: FunctionChip
 ) -> FunctionProgram:
-    """What the chip writes: the calls with their functions, and the files with the entry point and an example."""
+    """Return what the chip writes: the calls with their functions, and the files with the entry point and an
+    example.
+    """
     calls = [one.parameters(name) for one, name in zip(written, functions(placed), strict=True)]
     files: Mapping[str, str] = {**c_files(placed), "main.c": example(placed)}
     inputs = [o.result for o in module.main.operations if isinstance(o.op, NetworkInput)]

@@ -169,7 +169,7 @@ def test_more_of_a_pool_is_used_than_one_order_would() -> None:
             [BufferInfo("a", 1, pool_candidates=("itcm",))],
             [PoolInfo("dtcm"), PoolInfo("sram")],
             UsageError,
-            "buffer 'a' may lie in pool 'itcm', which does not exist; there is dtcm, sram.",
+            "buffer 'a' names pool 'itcm', which does not exist; known pools: dtcm, sram.",
         ),
         ([], [PoolInfo("dtcm"), PoolInfo("dtcm", 5)], UsageError, "pool 'dtcm' is given twice; keep one."),
         ([BufferInfo("a", 1)] * 2, [PoolInfo("dtcm")], UsageError, "buffer 'a' is given twice; keep one."),
