@@ -21,13 +21,13 @@ def test_rows_are_as_many_as_floats_can_number() -> None:
     assert most == 256  # bf16 has eight significant bits
     assert GatherNDAny().refuse(node(top.GatherND(), (16, 16, 4), (3, 2), (3, 4))) is None
     said = GatherNDAny().refuse(node(top.GatherND(), (16, 17, 4), (3, 2), (3, 4)))
-    assert said == "computed indices choose from at most 256 parts, here 272; choose them outside"
+    assert said == "computed indices can select from at most 256 parts, here 272; select them outside the network"
 
 
 def test_elements_are_as_many_as_floats_can_number_and_memory_holds_products() -> None:
     op = top.GatherElements(axis=0)
     assert GatherElementsAny().refuse(node(op, (256, 4), (3, 4), (3, 4))) is None
     said = GatherElementsAny().refuse(node(op, (257, 4), (3, 4), (3, 4)))
-    assert said == "indices choose from at most 256 elements, here 257; choose them outside"
+    assert said == "indices can select from at most 256 elements, here 257; select them outside the network"
     said = GatherElementsAny().refuse(node(op, (256, 4), (4097, 4), (4097, 4)))
-    assert said == "16388 times 256 products are too many; choose the elements outside"
+    assert said == "16388 times 256 products are too many; select outside the network"

@@ -96,7 +96,7 @@ def test_a_promise_without_its_method_names_it() -> None:
     class Steep(t.Differentiable):
         pass
 
-    with pytest.raises(NotImplementedError, match=r"^Endless is Bounded, so it must say its bounds\(\)$"):
+    with pytest.raises(NotImplementedError, match=r"^Endless is Bounded, so it must implement bounds\(\)$"):
         Endless().bounds()
-    with pytest.raises(NotImplementedError, match=r"^Steep is Differentiable, so it must have an adjoint\(\)$"):
+    with pytest.raises(NotImplementedError, match=r"^Steep is Differentiable, so it must implement adjoint\(\)$"):
         Steep().adjoint([], None, None)  # pyright: ignore[reportArgumentType]  # none of them is looked at

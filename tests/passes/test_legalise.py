@@ -285,7 +285,7 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "images": (Case(top.MaxPoolWithMask(kernel_shape=(13, 5), strides=(1, 1)), ((1, 3, 14, 6),)), "at most 64 taps"),
     "scale": (Case(top.Scale(), ((1, 6, 3, 4), (6,))), "the scale must be a constant, and the tensor have channels"),
     "scale_bias": (Case(top.Scale(), ((1, 6, 3, 4),), (filters(6), (6,))), "the bias must be a constant"),
-    "prelu": (Case(top.PRelu(), ((1, 6, 3, 4),), (filters(6, 1, 1),)), "one slope, which is a constant"),
+    "prelu": (Case(top.PRelu(), ((1, 6, 3, 4),), (filters(6, 1, 1),)), "the slope must be a single constant"),
     "normalize": (Case(top.Normalize(channel_shared=False), ((1, 6, 3, 4), (6,))), "the scale must be a constant"),
 }
 

@@ -1,1 +1,1 @@
-"""The Caffe front end: a prototxt and its caffemodel become TOP through importer tables."""
+"""The Caffe front end: imports a prototxt and its caffemodel into TOP through importer tables."""

@@ -1,4 +1,4 @@
-"""OpenCV as the reference for imported networks: its own reader of Caffe's files, and its own kernels."""
+"""Run networks in OpenCV, with its own Caffe reader and kernels, as the reference for imported networks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tpuc_caffe.translation import Step
 
 SILENT = 0
-"""OpenCV's own log says again, on stderr, what its errors say."""
+"""Log level of OpenCV; its log repeats its error messages on stderr."""
 
 
 class OpenCvEngine(HostEngine):
-    """Runs the file layer by layer without fusion, so that every blob is seen under the name that TOP gives it."""
+    """Runs the file layer by layer without fusion, and returns every blob under the name that it has in TOP."""
 
     name = "opencv"
     suffixes = (".prototxt",)
@@ -53,7 +53,7 @@ class OpenCvEngine(HostEngine):
 
 
 def _layer_names(steps: Sequence[Step], known: Sequence[str]) -> dict[str, Step]:
-    """The layers by their names in OpenCV, which calls some of them by their top. It drops those that do nothing."""
+    """Map OpenCV's layer names to steps. OpenCV names some layers by their top, and drops layers that do nothing."""
     own = {step.layer.name for step in steps}
     found: dict[str, Step] = {}
     for step in steps:
@@ -65,7 +65,7 @@ def _layer_names(steps: Sequence[Step], known: Sequence[str]) -> dict[str, Step]
 
 
 def _opencv(path: Path) -> Any:
-    """The package; raises Unsupported where it is not there, or reads no Caffe files."""
+    """Import the package; raises Unsupported if it is missing or cannot read Caffe files."""
     try:
         cv2: Any = importlib.import_module("cv2")
     except ImportError:

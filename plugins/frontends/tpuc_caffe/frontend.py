@@ -1,4 +1,4 @@
-"""The front end as the registry sees it; protobuf is imported when a file is read."""
+"""The front end as registered; protobuf is imported when a file is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpuc.api import Frontend, ImportOptions, Module
 
 
 class CaffeFrontend(Frontend):
-    """Reads a `.prototxt` with the weights of `--model-data`, of every version of the format."""
+    """Reads a `.prototxt` of any version of the format, with the weights given by `--model-data`."""
 
     name = "caffe"
     suffixes = (".prototxt",)
@@ -18,7 +18,7 @@ class CaffeFrontend(Frontend):
     }
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
-        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        """Return a TOP module with weights. Raises InvalidModel or Unsupported."""
         from tpuc_caffe.layers import read_network
         from tpuc_caffe.loading import load_text, load_weights
         from tpuc_caffe.translation import translate

@@ -1,4 +1,4 @@
-"""The network in plain Python: layers of one form, whatever version of the format they were written in."""
+"""The network in plain Python: layers in one form, whatever version of the format the file has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layer:
-    """`parameters` holds, by the name of its group (`convolution_param`), what the file states of each."""
+    """A layer; `parameters` holds the fields of each group (`convolution_param`) by the group's name."""
 
     type: str
     name: str
@@ -29,7 +29,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Network:
-    """`inputs` that stand beside the layers, with their shapes as far as stated; the layers in their order."""
+    """`inputs` declared outside of layers, with their shapes if stated; the layers in order."""
 
     source: str
     name: str
@@ -38,7 +38,7 @@ class Network:
 
 
 def read_network(net: Any, path: Path) -> Network:
-    """The network that runs when testing; raises InvalidModel where the file contradicts itself."""
+    """Return the network of the test phase; raises InvalidModel if the file contradicts itself."""
     source = str(path)
     if net.layer and net.layers:
         raise InvalidModel(f"{source}: mixes `layer` and `layers`, which are two versions of the format. Use one.")
@@ -48,7 +48,7 @@ def read_network(net: Any, path: Path) -> Network:
 
 
 def _inputs(net: Any, source: str) -> Iterator[tuple[str, Shape | None]]:
-    """Inputs as old files state them: names, and four extents or a shape for each."""
+    """Yield the inputs of old files: names, with four extents or a shape each."""
     shapes: list[Shape | None] = [tuple(shape.dim) for shape in net.input_shape]
     dims = list(net.input_dim)
     if dims and shapes:
@@ -65,7 +65,7 @@ def _inputs(net: Any, source: str) -> Iterator[tuple[str, Shape | None]]:
 
 
 def _runs(message: Any) -> bool:
-    """By the rules of the file, for the phase TEST at level 0 without stages."""
+    """True if the file's rules include the layer in phase TEST at level 0 without stages."""
     if message.include:
         return any(_meets(rule) for rule in message.include)
     return not any(_meets(rule) for rule in message.exclude)
@@ -92,7 +92,7 @@ def _parameters(message: Any) -> Mapping[str, Parameters]:
 
 
 def _plain(message: Any) -> Parameters:
-    """What is stated, as Python values: repeated fields as tuples, enumerations by name."""
+    """Convert a message to Python values: repeated fields become tuples, enumerations their names."""
     found: dict[str, Any] = {}
     for field_, value in message.ListFields():
         if isinstance(value, MutableSequence):
@@ -134,7 +134,7 @@ V1_TYPES = {
     "TANH": "TanH",
     "WINDOW_DATA": "WindowData",
 }
-"""Those whose name is not the old one in lower case with a capital (`CONVOLUTION`, `Convolution`)."""
+"""Layer types whose name is not the old one capitalized (`CONVOLUTION`, `Convolution`)."""
 
 
 def _from_v1(message: Any) -> Layer:
@@ -208,7 +208,7 @@ def _from_v0(message: Any) -> Layer:
 
 
 def _without_padding(layers: Sequence[Layer], source: str) -> Iterator[Layer]:
-    """The oldest files pad in a layer of its own, which is part of the layer behind it ever since."""
+    """Merge padding layers, which only the oldest files have, into the layers that read them."""
     padding: dict[str, Layer] = {}
     for layer in layers:
         if layer.type == V0_PADDING and len(layer.bottoms) == len(layer.tops) == 1:

@@ -1,4 +1,4 @@
-"""From files to messages: the text of the network, and the arrays of its weights; or a sentence that says why not."""
+"""Load files as messages: the text of the network, and the arrays of its weights."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tpuc_caffe.schema import TEXT, UNPACKED, WEIGHTS, new_net
 
 UNKNOWN_FIELD = "has no field named"
 MOST_TEXT_BYTES = 1 << 26
-"""A prototxt holds no weights: this is a hundred times the largest one in use."""
+"""A prototxt contains no weights; this is a hundred times the largest one in use."""
 
 
 def load_text(path: Path) -> tuple[Any, str]:
-    """The network as text says it, and a sentence about the first field that is not known, if there is one.
+    """Parse the network text. Returns it, and a sentence about the first unknown field, if there is one.
 
-    Raises InvalidModel for text that is no network.
+    Raises InvalidModel for text that is not a network.
     """
     content = read_bytes(path)
     if len(content) > MOST_TEXT_BYTES:
@@ -62,7 +62,7 @@ def _bad_text(path: Path, error: Exception) -> InvalidModel:
 
 
 def _reason(error: Exception) -> str:
-    """`line 3: ...` with what the parser said, cut where it quotes half the file."""
+    """Return `line 3: ...` with the parser's message, shortened where it quotes half the file."""
     line, _, rest = str(error).partition(":")
     _, _, said = rest.partition(" : ")
     said = " ".join((said or rest).split()).replace("caffe.", "").rstrip(".")
@@ -71,7 +71,7 @@ def _reason(error: Exception) -> str:
 
 
 def load_weights(path: Path) -> Mapping[str, tuple[Array, ...]]:
-    """The arrays of every layer that has some, by its name; raises InvalidModel for a file that is none or damaged."""
+    """Return the weight arrays of each layer by name; raises InvalidModel for a damaged or foreign file."""
     content = read_bytes(path)
     net = _parse(path, content, WEIGHTS)
     if not net.layer and not net.layers:
@@ -110,7 +110,7 @@ def _blobs(net: Any) -> Iterable[Any]:
 
 
 def _is_unpacked(net: Any) -> bool:
-    """Are there numbers that were not written as one block? Then each is a block of its own or an unknown field."""
+    """True if numbers were not written as one block: each is then a block of its own or an unknown field."""
     return any(
         len(blob.data) > 1 or (not blob.data and not blob.double_data and math.prod(_shape(blob)) > 0)
         for blob in _blobs(net)
@@ -126,7 +126,7 @@ def _shape(blob: Any) -> tuple[int, ...]:
 
 
 def _array(path: Path, layer: str, blob: Any) -> Array:
-    """The blob with its shape; the numbers may be floats, doubles, or blocks of bytes that hold them."""
+    """Return the blob in its shape; the numbers may be floats, doubles, or blocks of their bytes."""
     doubles = len(blob.double_data) > 0
     numbers = blob.double_data if doubles else blob.data
     shape = _shape(blob)

@@ -1,8 +1,8 @@
-"""Caffe's message formats, as tables from which protobuf descriptors are made when a file is read.
+"""Caffe's message formats as tables; protobuf descriptors are built from them when a file is read.
 
-A text file (prototxt) names its fields, so numbers mean nothing in it: fields are numbered as they are listed. A binary
-file (caffemodel) is read for names, types and weights only, whose numbers are those of Caffe; everything else in it
-stays unknown, whatever a fork of Caffe made of it.
+A text file (prototxt) names its fields, so their numbers are arbitrary: fields are numbered as listed. A binary file
+(caffemodel) is read only for names, types, and weights, whose numbers are Caffe's; all other fields remain unknown,
+whatever a fork of Caffe defines.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ENUMS: Mapping[str, str] = {
     "SPLIT TANH WINDOW_DATA ELTWISE POWER SIGMOID_CROSS_ENTROPY_LOSS HINGE_LOSS MEMORY_DATA ARGMAX THRESHOLD "
     "DUMMY_DATA SLICE MVN ABSVAL SILENCE CONTRASTIVE_LOSS EXP DECONVOLUTION",
 }
-"""Values count from 0 in this order, which is Caffe's; `-` leaves a number out."""
+"""Enumeration values count from 0 in this order, which is Caffe's; `-` skips a number."""
 
 PARAMETERS: Mapping[str, Fields] = {
     "accuracy_param": "top_k:i axis:i ignore_label:i",
@@ -125,7 +125,7 @@ PARAMETERS: Mapping[str, Fields] = {
     "yolo_detection_param": "net_input_h:i net_input_w:i nms_threshold:f obj_threshold:f keep_topk:i spp_net:b tiny:b "
     "class_num:i anchors:s yolo_v4:b",
 }
-"""Of layers; each has a message of its own."""
+"""Parameter groups of layers, each with its own message."""
 
 _LAYER_PARAMETERS = " ".join(f"{name}:{name}" for name in PARAMETERS)
 
@@ -166,9 +166,9 @@ UNPACKED: Mapping[str, Fields] = {
     **WEIGHTS,
     "Blob": WEIGHTS["Blob"].replace(":y*", ":d*").replace("data:d", "data:f", 1),
 }
-"""For files whose numbers were written one by one."""
+"""The format of files whose numbers were written one by one."""
 
 
 def new_net(messages: Mapping[str, Fields]) -> Any:
-    """An empty `Net` of one of the tables."""
+    """Return an empty `Net` of one of the tables."""
     return message_classes("caffe", messages, ENUMS)["Net"]()

@@ -1,4 +1,4 @@
-"""From the layers to a TOP module."""
+"""Translate layers to a TOP module."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TRAINING_TYPES = frozenset(
 
 @dataclass(frozen=True)
 class Step:
-    """A layer with the names of its values: blobs that later layers write anew have another name until then."""
+    """A layer with the names of its results; a blob that a later layer overwrites has another name until then."""
 
     layer: Layer
     results: tuple[str, ...]
@@ -53,7 +53,7 @@ def translate(
     options: ImportOptions,
     registry: Any,
 ) -> Module:
-    """The TOP module of a network; `unknown_field` is told unless unknown layers explain it."""
+    """Return the TOP module of a network; `unknown_field` is reported unless unknown layers explain it."""
     inputs = _inputs(network, options)
     outputs, layers = _cut(network, _computing(network), [name for name, _ in inputs], options.output_names)
     steps = _steps(network.source, layers, [name for name, _ in inputs])
@@ -73,7 +73,7 @@ def translate(
 
 
 def named_steps(network: Network) -> Sequence[Step]:
-    """The layers of the whole network with the names that their values have in TOP."""
+    """Return the layers of the whole network with the names that their values have in TOP."""
     inputs = [name for name, _ in _all_declared(network)]
     return _steps(network.source, _cut(network, _computing(network), inputs, ())[1], inputs)
 
@@ -99,7 +99,7 @@ def _inputs(network: Network, options: ImportOptions) -> list[tuple[str, TensorT
 
 
 def _all_declared(network: Network) -> list[tuple[str, Shape | None]]:
-    """The inputs with their shapes as far as stated."""
+    """Return the inputs with their shapes, if stated."""
     declared = [*network.inputs]
     for layer in network.layers:
         if layer.type in INPUT_TYPES:
@@ -108,7 +108,7 @@ def _all_declared(network: Network) -> list[tuple[str, Shape | None]]:
 
 
 def _declared(network: Network, layer: Layer) -> list[tuple[str, Shape | None]]:
-    """Of an input layer; labels, the second top of data layers, are for training."""
+    """Return the inputs that a layer declares; the second top of data layers (labels) is for training."""
     if layer.type == "Input":
         shapes = [tuple(shape.get("dim", ())) for shape in layer.parameters.get("input_param", {}).get("shape", ())]
         if len(shapes) not in (0, 1, len(layer.tops)):
@@ -153,7 +153,9 @@ def _shapes(
 def _cut(
     network: Network, layers: Sequence[Layer], inputs: Sequence[str], wanted: Sequence[str]
 ) -> tuple[Sequence[str], list[Layer]]:
-    """The outputs, and the layers that they need: as in Caffe, what no layer reads, or what the user chose."""
+    """Return the outputs and the layers that they need. Outputs are the blobs that no layer reads, as in Caffe, or the
+    user's choice.
+    """
     known = {*inputs, *(name for layer in layers for name in layer.tops)}
     for name in wanted:
         if name not in known:
@@ -174,7 +176,7 @@ def _cut(
 
 
 def _steps(source: str, layers: Sequence[Layer], inputs: Sequence[str]) -> list[Step]:
-    """The layers with names for their values; raises InvalidModel for blobs from nowhere and from two layers."""
+    """Return the layers with names for their values; raises InvalidModel for blobs without a producer or with two."""
     last = {name: index for index, layer in enumerate(layers) for name in layer.tops}
     blobs, taken, steps = {*inputs, *last}, {*inputs, *last}, list[Step]()
     known = {*inputs}
@@ -202,8 +204,8 @@ def _steps(source: str, layers: Sequence[Layer], inputs: Sequence[str]) -> list[
 
 
 def _other_name(layer: Layer, top: str, blobs: set[str], taken: set[str]) -> str:
-    """For a blob that a later layer writes anew, or an input's that this one does: the layer's name,
-    or the blob's with the layer's type.
+    """Name a blob that a later layer overwrites, or an input that this layer overwrites: by the layer's name, or by the
+    blob's name with the layer's type.
     """
     name = layer.name if layer.name and layer.name not in blobs else f"{top}_{layer.type.lower()}"
     candidate, count = name, 1
@@ -216,7 +218,7 @@ def _other_name(layer: Layer, top: str, blobs: set[str], taken: set[str]) -> str
 
 
 class _Walk(Walk[TopBuilder]):
-    """One run over the layers; those without weights are told together."""
+    """A walk over the layers; layers without weights are reported together."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The weights of a layer: from the caffemodel, or drawn as the network's fillers say."""
+"""The weights of a layer: from the caffemodel, or random as the network's fillers state."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from tpuc_ops.arrays import Array
 Shape: TypeAlias = tuple[int, ...]
 
 SEED = 20140620
-"""Any number would do: random weights are the same ones every time."""
+"""Arbitrary seed; random weights are the same in every run."""
 
 MOST_RANDOM_WEIGHTS = 1 << 28
-"""Of one blob: twice the largest in a published network; more is a damaged number."""
+"""Maximum number of elements of a random blob, twice the largest in a published network; more means a damaged
+number.
+"""
 
 TRAINABLE = {"type": "msra"}
-"""Where the file says nothing: zeros, Caffe's own choice, would make every result zero."""
+"""Filler if the file states none; Caffe's own default, zeros, would make every result zero."""
 
 
 @dataclass(frozen=True)
 class Blob:
-    """What a layer expects as one of its weights."""
+    """A weight that a layer expects."""
 
     meaning: str
     shape: Shape
@@ -33,12 +35,12 @@ class Blob:
 
 
 class MissingWeights(Exception):
-    """What is wrong with the weights of a layer, as the end of a sentence."""
+    """A problem with the weights of a layer, as the end of a sentence."""
 
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """Of one layer. `blobs` is None where the file has none for it."""
+    """The weights of one layer. `blobs` is None if the file has none for it."""
 
     layer: str
     blobs: tuple[Array, ...] | None
@@ -47,11 +49,11 @@ class LayerWeights:
 
     @property
     def can_be_had(self) -> bool:
-        """Is there a file, or a generator?"""
+        """True if there is a caffemodel, or weights may be random."""
         return self.has_file or self.is_random
 
     def take(self, wanted: Sequence[Blob]) -> list[Array]:
-        """An array for each; raises MissingWeights when the file does not have them."""
+        """Return an array for each blob; raises MissingWeights if the file does not match."""
         if self.blobs is None:
             return self._random(wanted)
         if len(self.blobs) != len(wanted):
@@ -70,7 +72,7 @@ class LayerWeights:
 
 
 def _fitting(array: Array, blob: Blob) -> Array:
-    """The array in the shape that the layer expects; old files state four extents for everything."""
+    """Return the array in the expected shape; old files state four extents for everything."""
     if array.shape == blob.shape:
         return array
     if _core(array.shape) != _core(blob.shape):
@@ -90,7 +92,7 @@ def _show(shape: Shape) -> str:
 
 
 def fill(generator: np.random.Generator, blob: Blob) -> Array:
-    """Numbers by the filler's rule; raises MissingWeights for one that is not known."""
+    """Fill an array by the filler's rule; raises MissingWeights for an unknown rule."""
     shape, filler = blob.shape, blob.filler
     if math.prod(shape) > MOST_RANDOM_WEIGHTS:
         raise MissingWeights(
@@ -125,7 +127,7 @@ def _gaussian(generator: np.random.Generator, shape: Shape, mean: float, deviati
 
 
 def _bilinear(shape: Shape) -> Array:
-    """What a deconvolution needs to enlarge images: a tent over every filter."""
+    """Return upsampling filters for a deconvolution: a tent function in every filter."""
     factor = -(-shape[3] // 2)
     centre = (2 * factor - 1 - factor % 2) / (2.0 * factor)
     rows, columns = (1 - np.abs(np.arange(extent) / factor - centre) for extent in shape[2:])

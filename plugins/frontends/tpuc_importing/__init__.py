@@ -1,1 +1,3 @@
-"""What front ends share: finding importers, building TOP modules, walking nodes, telling what cannot be imported."""
+"""Code shared by front ends: finding importers, building TOP modules, walking nodes, and reporting what cannot be
+imported.
+"""

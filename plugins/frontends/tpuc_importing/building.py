@@ -1,4 +1,4 @@
-"""The builder of TOP modules: what importer functions build with, and what a module consists of besides."""
+"""The builder of TOP modules that importer functions use."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from tpuc_importing.normalisation import check_normalisation
 from tpuc_importing.obstacles import place_of, refusal
 
 LARGEST_TENSOR = 1 << 31
-"""Elements; no chip holds such a tensor, and nothing should be computed on the way to finding that out."""
+"""Maximum number of elements; no chip holds such a tensor, and it is refused before anything is computed."""
 
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """What a module says about where it comes from; `reserved` are foreign names that made-up ones must not meet."""
+    """Origin of a module. `reserved`: foreign names that generated names must avoid."""
 
     path: str
     model_name: str
@@ -56,10 +56,10 @@ class ModuleSource:
 
 
 class TopBuilder:
-    """An `ImportBuilder` over the body of `main`; `values` are those of foreign tensors by their current meaning.
+    """An `ImportBuilder` over the body of `main`; `values` maps foreign tensors to their current values.
 
-    A front end whose file says more about its tensors than the module does (types, constants, orders of dimensions)
-    overrides what asks for it.
+    A front end whose file states more about its tensors than the module does (types, constants, orders of dimensions)
+    overrides the queries.
     """
 
     state = "TOP_F32"
@@ -77,7 +77,7 @@ class TopBuilder:
             self.values[name] = self.build(self._input_op(type.dims, name), [argument], name, [type])
 
     def _input_op(self, shape: tuple[int, ...], name: str) -> top.Input:
-        """With what the user said about preprocessing; that concerns images only."""
+        """Return the input op with the user's preprocessing options, which apply to images only."""
         if len(shape) != 4 or not self.source.preprocess:
             return top.Input()
         return image_input(shape, self.source.preprocess, name)
@@ -85,31 +85,31 @@ class TopBuilder:
     # Foreign tensors
 
     def value(self, name: str) -> Value:
-        """The value of a foreign tensor. The empty name gives a `none` value."""
+        """Return the value of a foreign tensor. The empty name gives a `none` value."""
         return self.values[name] if name else self._none
 
     def constant(self, name: str) -> Array | None:
-        """The array of a foreign tensor that is a weight, None when it is computed at run time."""
+        """Return the array of a foreign tensor that is a weight, None if it is computed at run time."""
         value = self.values[name]
         is_weight = value.defining is not None and isinstance(value.defining.op, top.Weight)
         return self.module.weights[value.name] if is_weight else None
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The static shape of a foreign tensor."""
+        """Return the static shape of a foreign tensor."""
         return self.values[name].tensor.dims
 
     def is_foreign(self, name: str) -> bool:
-        """Does the name belong to a foreign tensor?"""
+        """True if the name belongs to a foreign tensor."""
         return name in self.source.reserved
 
     # Weights
 
     def weight(self, name: str, array: Array, element: ElementType = F32) -> Value:
-        """A new weight; the name is made unique. Floats must be finite."""
+        """Create a weight with a unique name. Floats must be finite."""
         return self.foreign_weight(self._unique(name), array, element)
 
     def foreign_weight(self, name: str, array: Array, element: ElementType = F32) -> Value:
-        """The weight that a foreign tensor is, under that tensor's name."""
+        """Create the weight of a foreign tensor, under that tensor's name."""
         with np.errstate(over="ignore"):
             dtype = np.float32 if element == F32 else array.dtype
             stored = np.ascontiguousarray(array, dtype).reshape(array.shape)
@@ -120,11 +120,11 @@ class TopBuilder:
         return self._append(top.Weight(), (), TensorType(stored.shape, element), Location((name,)))
 
     def is_number(self, array: Array) -> Array:
-        """Which elements a weight may have."""
+        """Return a mask of the elements that a weight may have."""
         return np.isfinite(array)
 
     def none(self) -> Value:
-        """The absent operand."""
+        """Return the absent operand."""
         return self._none
 
     # Operations
@@ -132,13 +132,13 @@ class TopBuilder:
     def build(
         self, op: Op, operands: Sequence[Value], name: str, result_types: Sequence[TensorType] | None = None
     ) -> Value:
-        """Append an op; `name` is the foreign output tensor's name. Result types are inferred when not given."""
+        """Append an op; `name` is the foreign output tensor's name. Result types are inferred if not given."""
         return self.build_all(op, operands, (name,), result_types)[0]
 
     def build_all(
         self, op: Op, operands: Sequence[Value], names: Sequence[str], result_types: Sequence[TensorType] | None = None
     ) -> list[Value]:
-        """As `build`, with all results; those without a name get one from the first."""
+        """As `build`, with all results; unnamed ones are named after the first."""
         if result_types is None:
             result_types = self.infer(op, operands, names)
         for type in result_types:
@@ -153,18 +153,18 @@ class TopBuilder:
         return list(self.body.append(Operation(op, operands, result_types, Location(tuple(chosen)))).results)
 
     def refuse(self, node: ForeignNode, reason: str) -> Exception:
-        """The error to raise for a node that cannot be imported: it names file, node and op."""
+        """Return the error for a node that cannot be imported; it names file, node, and op."""
         return refusal(node, reason)
 
     def infer(self, op: Op, operands: Sequence[Value], names: Sequence[str]) -> Sequence[TensorType]:
-        """The types of the results, which are to have these names."""
+        """Return the types of the results with these names."""
         inferred = self.inferred(op, operands)
         if inferred is None:
             raise ValueError(f"{op.name} does not say its result types; state them")
         return inferred
 
     def inferred(self, op: Op, operands: Sequence[Value]) -> Sequence[TensorType] | None:
-        """What the op itself says about its results; raises InvalidModel for operands that do not fit."""
+        """Return the op's own shape inference; raises InvalidModel for operands that do not fit."""
         types = tuple(v.type if isinstance(v.type, TensorType) else ABSENT for v in operands)
         try:
             return op.infer(types)
@@ -173,7 +173,7 @@ class TopBuilder:
             raise InvalidModel(f"{self.place()}: {str(error).rstrip('.')} (operands {shapes}).") from error
 
     def check_size(self, type: TensorType) -> None:
-        """Raise InvalidModel for a tensor that is empty, or that nothing can hold."""
+        """Raise InvalidModel for a tensor that is empty or too large."""
         if type.dims and (min(type.dims) < 1 or math.prod(type.dims) > LARGEST_TENSOR):
             raise InvalidModel(
                 f"{self.place()}: a tensor of {show(type.dims)} cannot be held; extents are at least 1 and there are "
@@ -182,13 +182,13 @@ class TopBuilder:
             )
 
     def place(self) -> str:
-        """File and node, as every sentence begins."""
+        """Return file and node, with which every message begins."""
         return self.source.path if self.node is None else place_of(self.node)
 
     # The module
 
     def finish(self, outputs: Sequence[tuple[str, Value]]) -> Module:
-        """The module with these results of `main` under these names."""
+        """Return the module with the given results of `main` under the given names."""
         names = [name for name, _ in outputs]
         self.body.append(Operation(Return(), [self.named(name, value, names) for name, value in outputs]))
         function = Function("main", FunctionType((), ()), self.body)
@@ -208,7 +208,9 @@ class TopBuilder:
         return self.module
 
     def named(self, name: str, value: Value, outputs: Sequence[str]) -> Value:
-        """A result of `main`, under its own name: a Reshape where the value keeps another one."""
+        """Return a result of `main` under its own name; a Reshape carries the name if the value must keep another
+        one.
+        """
         if value.name == name:
             return value
         producer = value.defining
@@ -237,6 +239,6 @@ class TopBuilder:
 
 
 def module_name(name: str) -> str:
-    """`name` as MLIR can write it."""
+    """Return `name` with the characters that MLIR allows."""
     name = re.sub(r"[^A-Za-z0-9_.$-]", "_", name)
     return name if re.match(r"[A-Za-z_]", name) else f"_{name}"

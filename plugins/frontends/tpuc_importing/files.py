@@ -1,4 +1,4 @@
-"""Files of networks."""
+"""Read network files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tpuc.api import InvalidModel
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file; raises InvalidModel for one that cannot be read."""
+    """Return the content of a file; raises InvalidModel if it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

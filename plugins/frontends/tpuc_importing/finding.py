@@ -1,4 +1,4 @@
-"""The importers of a format, looked up through the registry."""
+"""Find the importers of a format through the registry."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tpuc_ops.elementwise import Function, functions_in
 OWN_DIALECT = "top"
 
 Importer: TypeAlias = Callable[[ForeignNode, Any], Any]
-"""From a node and the builder of its front end to the node's results."""
+"""Maps a node and the front end's builder to the node's results."""
 
 
 def importer_key(node: ForeignNode) -> str:
-    """The cell of importer tables that a node needs."""
+    """Return the key of a node in importer tables."""
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
 def plain_function(op: type[Function]) -> Importer:
-    """The importer of a function whose operand is the node's first one."""
+    """Return the importer of a function whose operand is the node's first one."""
 
     def importer(node: ForeignNode, build: Any) -> Value:
         return build.build(op(), [build.value(node.inputs[0])], node.outputs[0])
@@ -29,13 +29,13 @@ def plain_function(op: type[Function]) -> Importer:
 
 
 def functions_of(dialect: Dialect, form: str) -> Mapping[str, type[Function]]:
-    """The functions of one number that say how a format names them, by that name; imports the whole dialect."""
+    """Return the unary functions that state a name in a format, by that name; imports the whole dialect."""
     names = [(name.partition("."), op) for op in functions_in(dialect) for name in op.foreign]
     return {operator: op for (stated, _, operator), op in names if stated == form}
 
 
 def refuse_operators(table: ImporterTable, reasons: Mapping[str, str]) -> None:
-    """Importers of operators that networks cannot hold: each says why."""
+    """Register importers of operators that networks cannot contain; each raises its reason."""
 
     @table.imports(*reasons)
     def refused(node: ForeignNode, build: Any) -> Value:
@@ -43,10 +43,10 @@ def refuse_operators(table: ImporterTable, reasons: Mapping[str, str]) -> None:
 
 
 class ImporterFinder:
-    """Looks up importers of a format in the tables of dialects, and among the functions that these dialects have.
+    """Looks up importers of a format in the tables of dialects, and among the unary functions of these dialects.
 
-    `FORMAT.top` comes first, so that a new package changes nothing that could be read before. `function` makes the
-    importer of a function of one number.
+    `FORMAT.top` comes first, so a new package never changes what could be read before. `function` builds the importer
+    of a unary function.
     """
 
     def __init__(
@@ -61,14 +61,16 @@ class ImporterFinder:
         self._found: dict[str, Importer | None] = {}
 
     def __call__(self, key: str) -> Importer | None:
-        """The importer of an operator; None when there is none, PluginConflict when several packages have one."""
+        """Return the importer of an operator, None if there is none; raises PluginConflict if several packages
+        have one.
+        """
         if key not in self._found:
             own = self._importer(OWN_DIALECT, key)
             self._found[key] = self._look_up(self._usable(), key) if own is None else own
         return self._found[key]
 
     def _usable(self) -> Sequence[str]:
-        """The other dialects, without those whose tables cannot be loaded."""
+        """Return the other dialects, without those whose tables cannot be loaded."""
         for dialect in tuple(self._others):
             try:
                 self._registry.merged("tpuc.importers", self._form, dialect)
@@ -94,7 +96,7 @@ class ImporterFinder:
         return None if op is None else self._function(op)
 
     def _provider(self, dialect: str, key: str) -> str:
-        """The package whose importer it is."""
+        """Return the package that provides an importer."""
         cell = self._cell(dialect, key)
         offer = self._registry.offer("tpuc.dialects", dialect) if cell is None else cell.offer
         return offer.provider

@@ -1,4 +1,4 @@
-"""Inputs that the user fixes: text, numbers and files become the constants that take the inputs' places."""
+"""Replace inputs that the user fixes by constants, given as text, numbers, or files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FILLS = {"ones": 1, "zeros": 0}
 
 
 def fixed_array(place: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """The constant for an input of `shape` and `dtype`: `ones`, `zeros`, a number, numbers between commas, the path of
-    an npy file, or an array. One number fills the shape. Raises UsageError for a value that does not fit; `place` names
-    the input in its sentence.
+    """Return the constant for an input of `shape` and `dtype` from `ones`, `zeros`, a number, comma-separated numbers,
+    the path of an npy file, or an array. A single number fills the shape. Raises UsageError for a value that does
+    not fit; `place` names the input in the message.
     """
     given = _given(place, value)
     if given.size == 1:

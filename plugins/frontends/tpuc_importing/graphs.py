@@ -1,4 +1,4 @@
-"""Nodes and what they depend on."""
+"""Dependences between nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def needed(
     results: Callable[[NodeT], Iterable[str]],
     reads: Callable[[NodeT], Iterable[str]],
 ) -> list[NodeT]:
-    """The nodes that the outputs depend on, in the same order: each follows what it reads."""
+    """Return the nodes that the outputs depend on, in the given order, in which each follows what it reads."""
     wanted, found = set(outputs), list[NodeT]()
     for node in reversed(nodes):
         if not wanted.isdisjoint(results(node)):

@@ -1,4 +1,4 @@
-"""Protobuf messages from tables of their fields."""
+"""Build protobuf message classes from tables of fields."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 Fields: TypeAlias = str
-"""Words `name:type`; a type is i (integer), f (float), d (double), b (bool), s (string), y (bytes), x (32 fixed bits)
-or a message's or enumeration's name, with `*` when repeated, and `=number` where it is given."""
+"""Words `name:type`. A type is i (integer), f (float), d (double), b (bool), s (string), y (bytes), x (32 fixed bits),
+or the name of a message or enumeration, with `*` if repeated, and `=number` if the number is given.
+"""
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _SCALARS: Mapping[str, Any] = {
@@ -24,7 +25,9 @@ _SCALARS: Mapping[str, Any] = {
 
 
 def message_classes(package: str, messages: Mapping[str, Fields], enums: Mapping[str, str]) -> Mapping[str, Any]:
-    """The classes of all messages. Values of an enumeration count from 0 or state `NAME=number`; `-` leaves one out."""
+    """Return the classes of all messages. Enumeration values count from 0 or state `NAME=number`; `-` skips a
+    number.
+    """
     file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto2")
     for name, values in enums.items():
         # Names of values are unique within a message: several enumerations have a MAX or a NONE.

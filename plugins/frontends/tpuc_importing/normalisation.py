@@ -1,4 +1,4 @@
-"""Does what users say of pictures agree with what a network's first layers and its stored inputs take?"""
+"""Check that the user's preprocessing options agree with a network's first layers and stored inputs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 
 AFFINE = (top.Add, top.AddConst, top.BatchNorm, top.Div, top.Mul, top.MulConst, top.Scale, top.Sub)
-"""What networks normalise their inputs with."""
+"""Ops by which networks normalize their inputs."""
 
 WAY_OUT = "Describe the pictures otherwise, or with --preprocess none as bytes."
 NORMAL, LARGE = 20.0, 300.0
-"""Normalised bytes span less than the first, bytes whose mean was subtracted less than the second."""
+"""Normalized bytes span less than the first number, bytes after mean subtraction less than the second."""
 STORED = (0.1, 1.5)
-"""A described range is this part of what stored integers can mean, at least and at most."""
+"""Minimum and maximum ratio of a described range to the range of the stored integers."""
 
 
 def check_normalisation(module: Module, path: str) -> None:
-    """Raise InvalidModel for a described input that first layers or stored integers show to be something else."""
+    """Raise InvalidModel if first layers or stored integers contradict the description of an input."""
     for operation in module.main.operations:
         if isinstance(operation.op, top.Input) and operation.op.do_preprocess:
             _check(module, operation, path)
@@ -54,7 +54,7 @@ def _check(module: Module, operation: Operation, path: str) -> None:
 
 
 def _limits(element: Uniform) -> tuple[float, float]:
-    """What the smallest and the largest stored integer mean."""
+    """Return the real values of the smallest and the largest stored integer."""
     bits, is_unsigned = element.storage.bits, element.storage.is_unsigned
     lowest = 0 if is_unsigned else -(1 << (bits - 1))
     first, last = ((stored - element.zero_point) * element.scale for stored in (lowest, lowest + (1 << bits) - 1))
@@ -62,7 +62,7 @@ def _limits(element: Uniform) -> tuple[float, float]:
 
 
 def _first_layers(value: Value) -> Iterator[Operation]:
-    """Affine layers with constants behind an input, one after the other."""
+    """Yield the affine layers with constants that follow an input, one after the other."""
     while len(value.uses) == 1:
         (user,) = value.users
         others = [operand for operand in user.operands if operand is not value]
@@ -77,7 +77,7 @@ def _is_constant(value: Value) -> bool:
 
 
 def _through(module: Module, layers: Sequence[Operation], ends: Array) -> Array:
-    """What the layers make of pixels of each end; channels are behind the batch."""
+    """Apply the layers to both ends of the pixel range; returns one value per channel for each."""
     first = layers[0].operands[0] if not _is_constant(layers[0].operands[0]) else layers[0].operands[1]
     dims = first.tensor.dims
     columns = np.broadcast_to(ends, (2, dims[1])) if ends.shape[1] in (1, dims[1]) else ends[:, : dims[1]]
@@ -98,7 +98,7 @@ def _constant(module: Module, value: Value) -> Array:
 
 
 def _span(ends: Array | Sequence[float]) -> float:
-    """The range of the widest channel."""
+    """Return the range of the widest channel."""
     array = np.asarray(ends)
     return float(np.abs(array[1] - array[0]).max())
 

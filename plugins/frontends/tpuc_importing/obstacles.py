@@ -1,4 +1,4 @@
-"""Everything of a network that cannot be imported, told at once."""
+"""Collect everything in a network that cannot be imported, and report it at once."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tpuc.api import ForeignNode, Unsupported, visible
 
 SHOWN_NODES = 5
-"""Of each unknown operator: the first ones are enough to find it."""
+"""Number of nodes listed for each unknown operator."""
 
 
 class ImportRefused(Unsupported):
-    """Everything of a network that cannot be imported, one line each.
+    """Everything in a network that cannot be imported, one line each.
 
-    `unknown` are the nodes of each operator that no importer knows. `readable` are values that depend on none of this,
-    and that nothing else of the kind is made from: the network can be cut there to look at what comes before.
+    `unknown`: nodes by unknown operator. `readable`: the last values that depend on none of these; the network can be
+    cut there to import the part before.
     """
 
     def __init__(self, text: str, unknown: Mapping[str, tuple[str, ...]], readable: tuple[str, ...]) -> None:
@@ -23,12 +23,12 @@ class ImportRefused(Unsupported):
         self.readable = readable
 
     def sentence(self) -> str:
-        """All of them on one line."""
+        """Return all reasons on one line."""
         return " ".join(str(self).splitlines())
 
 
 class Obstacles:
-    """What one run over a network could not import. `lost` are the values that depend on it."""
+    """What one walk over a network could not import. `lost`: the values that depend on it."""
 
     def __init__(self, source: str, operator: str = "operator", node: str = "node") -> None:
         self._source = source
@@ -42,20 +42,20 @@ class Obstacles:
 
     @property
     def knows_all(self) -> bool:
-        """Was there an importer for every operator?"""
+        """True if there was an importer for every operator."""
         return not self._unknown
 
     def note_unknown(self, key: str, name: str) -> None:
-        """A node whose operator no importer knows."""
+        """Record a node whose operator no importer knows."""
         self._unknown.setdefault(key, []).append(name)
 
     def note(self, sentence: object, results: Iterable[str] = ()) -> None:
-        """A refusal in its own words, and what is lost with it."""
+        """Record a refusal and the results lost by it."""
         self._sentences.append(str(sentence))
         self.lost.update(results)
 
     def concern(self, names: Iterable[str]) -> bool:
-        """Is one of these values lost?"""
+        """True if one of these values is lost."""
         return not self.lost.isdisjoint(names)
 
     def tell(
@@ -64,7 +64,7 @@ class Obstacles:
         outputs: Iterable[str],
         is_computed: Callable[[str], bool],
     ) -> None:
-        """Raise ImportRefused when there is anything to tell. `steps` are what each node reads and makes."""
+        """Raise ImportRefused if anything was recorded. `steps`: what each node reads and computes."""
         if not self:
             return
         sentences = [self._unknown_sentence()] if self._unknown else []
@@ -97,17 +97,17 @@ class Obstacles:
 
 
 def place_of(node: ForeignNode) -> str:
-    """File and node, as sentences about a node begin."""
+    """Return file and node, with which messages about a node begin."""
     return f"{node.source}: node '{node.name}' ({node.op_type})"
 
 
 def refusal(node: ForeignNode, reason: str) -> Unsupported:
-    """The error for a node that cannot be imported."""
+    """Return the error for a node that cannot be imported."""
     return Unsupported(f"{place_of(node)}: {reason.rstrip('.')}.")
 
 
 def show_names(names: Sequence[str], node: str = "node") -> str:
-    """The first few, and how many more there are."""
+    """Format the first few names, and the number of the others."""
     shown = ", ".join(f"'{name}'" for name in names[:SHOWN_NODES])
     more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
     return f"{node}{'s' if len(names) > 1 else ''} {shown}{more}"

@@ -1,4 +1,4 @@
-"""Operands of foreign nodes, and values in another shape."""
+"""Operands of foreign nodes, and reshaped or permuted values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc_ops.arrays import Array
 
 
 def constant_input(node: ForeignNode, build: ImportBuilder, index: int, meaning: str) -> Array | None:
-    """An operand that must be constant; None when it is absent."""
+    """Return an operand that must be constant; None if it is absent."""
     if index >= len(node.inputs) or not node.inputs[index]:
         return None
     array = build.constant(node.inputs[index])
@@ -23,7 +23,7 @@ def constant_input(node: ForeignNode, build: ImportBuilder, index: int, meaning:
 
 
 def required_constant(node: ForeignNode, build: ImportBuilder, index: int, meaning: str) -> Array:
-    """An operand that must be there and be constant."""
+    """Return an operand that must be present and constant."""
     array = constant_input(node, build, index, meaning)
     if array is None:
         raise build.refuse(node, f"{meaning} is missing")
@@ -31,17 +31,17 @@ def required_constant(node: ForeignNode, build: ImportBuilder, index: int, meani
 
 
 def integers(array: Array | Sequence[int]) -> tuple[int, ...]:
-    """A constant as plain numbers."""
+    """Return a constant as a list of integers."""
     return tuple(int(item) for item in np.asarray(array).reshape(-1))
 
 
 def optional_value(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
-    """An operand that may be missing."""
+    """Return an operand that may be absent."""
     return build.value(node.inputs[index]) if index < len(node.inputs) else build.none()
 
 
 def reshape(build: ImportBuilder, value: Value, shape: Sequence[int], name: str) -> Value:
-    """`value` in another shape; itself when it has that shape already."""
+    """Return `value` in another shape; itself if it already has that shape."""
     if value.tensor.dims == tuple(shape):
         return value
     if not shape:  # an empty list of extents means that the declared type says them
@@ -50,14 +50,14 @@ def reshape(build: ImportBuilder, value: Value, shape: Sequence[int], name: str)
 
 
 def permute(build: ImportBuilder, value: Value, order: Sequence[int], name: str) -> Value:
-    """`value` with its axes in another order; itself when the order is the same."""
+    """Return `value` with permuted axes; itself if the order is unchanged."""
     if tuple(order) == tuple(range(len(order))):
         return value
     return build.build(top.Permute(order=tuple(order)), [value], name)
 
 
 def scalar_operand(node: ForeignNode, build: ImportBuilder) -> tuple[int, float] | None:
-    """Position and number of the operand that is a constant of one element, when there are two operands."""
+    """Return index and number of the operand that is a one-element constant, if there are two operands."""
     if len(node.inputs) != 2:
         return None
     for index in (1, 0):
@@ -68,7 +68,7 @@ def scalar_operand(node: ForeignNode, build: ImportBuilder) -> tuple[int, float]
 
 
 def chain(build: ImportBuilder, value: Value, ops: Sequence[Op], name: str) -> Value:
-    """One op of one operand after the other; the last one has the name."""
+    """Apply unary ops one after the other; the last result gets the name."""
     for index, op in enumerate(ops):
         inner = name if index == len(ops) - 1 else f"{name}_{op.name.rpartition('.')[2].lower()}"
         value = build.build(op, [value], inner)
@@ -76,10 +76,10 @@ def chain(build: ImportBuilder, value: Value, ops: Sequence[Op], name: str) -> V
 
 
 def floor_quotient(left: Value, right: Value, name: str, build: ImportBuilder) -> Value:
-    """The quotient of whole numbers, rounded down, with the divisor's sign moved to the dividend.
+    """Return the quotient of integers, rounded down, with the divisor's sign moved to the dividend.
 
-    Chips that divide by a reciprocal give 2.9999998 for 6 / 2, so half a unit is added to the dividend: the nearest
-    quotient that is another whole number is twice as far away.
+    Chips that divide by a reciprocal give 2.9999998 for 6 / 2, so half a unit is added to the dividend; the nearest
+    quotient that rounds to another integer is twice as far away.
     """
     sign, size = build.build(top.Sign(), [right], f"{name}_sign"), build.build(top.Abs(), [right], f"{name}_size")
     signed = build.build(top.Mul(), [left, sign], f"{name}_signed")
@@ -87,6 +87,6 @@ def floor_quotient(left: Value, right: Value, name: str, build: ImportBuilder) -
 
 
 def unsigned_quotient(left: Value, right: Value, name: str, build: ImportBuilder) -> Value:
-    """As `floor_quotient`, by divisors above 0."""
+    """As `floor_quotient`, for positive divisors."""
     raised = build.build(top.AddConst(const_val=0.5), [left], f"{name}_raised")
     return build.build(top.Floor(), [build.build(top.Div(), [raised, right], f"{name}_quotient")], name)

@@ -1,4 +1,4 @@
-"""One run over the nodes of a network: importers are looked up and called, and what they refuse is collected."""
+"""Walk over the nodes of a network: look up and call importers, and collect what they refuse."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ BuilderT = TypeVar("BuilderT", bound=TopBuilder)
 
 
 class Walk(Generic[BuilderT]):
-    """A front end's run over its nodes derives from it, and says in `contradiction` what to do about a bad node."""
+    """Base of a front end's walk over its nodes; `contradiction` states what to do about an invalid node."""
 
     contradictions: ClassVar[tuple[type[Exception], ...]] = (ArithmeticError, LookupError, TypeError, ValueError)
-    """What importers run into when an operand is missing or has another form than the operator's."""
+    """Exceptions that importers raise if an operand is missing or malformed."""
 
     def __init__(self, build: BuilderT, find: ImporterFinder, operator: str = "operator", node: str = "node") -> None:
         self.build = build
@@ -26,11 +26,13 @@ class Walk(Generic[BuilderT]):
         self.obstacles = Obstacles(build.source.path, operator, node)
 
     def contradiction(self, error: Exception) -> str:
-        """The end of the sentence about a node whose attributes and operands contradict each other."""
+        """Return the end of the message about a node whose attributes and operands contradict each other."""
         raise NotImplementedError
 
     def importer(self, key: str, name: str, reads: Iterable[str], results: Iterable[str]) -> Importer | None:
-        """The importer of a node; None, with its results lost, when there is none or when it reads what is lost."""
+        """Return the importer of a node; None, with its results lost, if there is none or if the node reads lost
+        values.
+        """
         importer = self.find(key)
         if importer is None:
             self.obstacles.note_unknown(key, name)
@@ -40,7 +42,7 @@ class Walk(Generic[BuilderT]):
         return importer
 
     def results(self, node: ForeignNode, importer: Importer, lost: Iterable[str] = ()) -> Sequence[Any]:
-        """What the importer makes of a node; nothing, and its results (or `lost`) are lost, when it refuses."""
+        """Return the importer's results of a node; if it refuses, nothing, and its results (or `lost`) are lost."""
         self.build.node = node
         try:
             made = importer(node, self.build)
@@ -54,5 +56,5 @@ class Walk(Generic[BuilderT]):
         return cast("Sequence[Any]", made) if isinstance(made, Sequence) else (made,)
 
     def contradicted(self, node: ForeignNode, error: Exception) -> InvalidModel:
-        """The error for a node that is none of its operator's."""
+        """Return the error for a node that its operator does not allow."""
         return InvalidModel(f"{place_of(node)}: {self.contradiction(error)}")

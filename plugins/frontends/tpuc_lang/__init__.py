@@ -1,4 +1,4 @@
-"""TpuLang: networks written down op by op. `import tpuc_lang as tl`; begin with `tl.init`, end with `tl.compile`."""
+"""TpuLang: write networks op by op. `import tpuc_lang as tl`; begin with `tl.init`, end with `tl.compile`."""
 
 from __future__ import annotations
 
@@ -142,13 +142,15 @@ from tpuc_lang.windows import maxpool3d as maxpool3d
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """A function of one number, by the name that its op's file gives it: `tl.mish`; or one that refuses, with why."""
+    """Return a unary function by the name stated in its op's file (`tl.mish`), or one that raises the reason why it is
+    not supported.
+    """
     if name.startswith("_"):
         raise AttributeError(f"module 'tpuc_lang' has no attribute '{name}'")
     return language.refused(name) or functions.function(name)
 
 
 def __dir__() -> list[str]:
-    """All names of the interface, without those of functions that are not here."""
+    """Return all names of the interface, without unsupported functions."""
     names = {name for group in language.groups() for name in group.here if "." not in name}
     return sorted({"LangError", "LangFunction", *names})

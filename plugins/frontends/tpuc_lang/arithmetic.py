@@ -1,4 +1,4 @@
-"""Element-wise arithmetic of two tensors, or of a tensor and a number; and copies within bounds."""
+"""Element-wise arithmetic of two tensors, or of a tensor and a number; clamping and copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The sum. Integers with `scale` (of both operands and the result) stand for real values."""
+    """Return the sum. Integers with `scale` (of both operands and the result) represent real values."""
     return _binary("add", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
 
 
@@ -45,7 +45,7 @@ def sub(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The difference; of integers a signed one."""
+    """Return the difference; for integers it is signed."""
     return _binary("sub", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
 
 
@@ -57,7 +57,7 @@ def mul(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The product."""
+    """Return the product."""
     return _binary("mul", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
 
 
@@ -69,7 +69,7 @@ def max(  # noqa: A001  # the interface's name
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The larger one."""
+    """Return the element-wise maximum."""
     return _binary("max", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
 
 
@@ -81,12 +81,12 @@ def min(  # noqa: A001  # the interface's name
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The smaller one."""
+    """Return the element-wise minimum."""
     return _binary("min", tensor_i0, tensor_i1, scale, zero_point, out_dtype, out_name)
 
 
 def div(tensor_i0: Operand, tensor_i1: Operand, out_name: str | None = None) -> Tensor:
-    """The quotient of floats."""
+    """Return the quotient of floats."""
     where = "div"
     if not isinstance(tensor_i1, Tensor):
         if number_of(tensor_i1) == 0:
@@ -110,7 +110,7 @@ def add_shift(
     is_saturate: bool = True,
     out_name: str | None = None,
 ) -> Tensor:
-    """``(a + b) * 2**shift`` of integers, rounded where the shift is to the right, and saturated or wrapped."""
+    """Return ``(a + b) * 2**shift`` of integers, rounded for a right shift, and saturated or wrapped."""
     return _binary_shift("add_shift", tensor_i0, tensor_i1, shift, out_dtype, round_mode, is_saturate, out_name)
 
 
@@ -123,7 +123,7 @@ def sub_shift(
     is_saturate: bool = True,
     out_name: str | None = None,
 ) -> Tensor:
-    """``(a - b) * 2**shift``, as `add_shift`."""
+    """Return ``(a - b) * 2**shift``; see `add_shift`."""
     return _binary_shift("sub_shift", tensor_i0, tensor_i1, shift, out_dtype, round_mode, is_saturate, out_name)
 
 
@@ -136,12 +136,12 @@ def mul_shift(
     is_saturate: bool = True,
     out_name: str | None = None,
 ) -> Tensor:
-    """``a * b * 2**shift``, as `add_shift`."""
+    """Return ``a * b * 2**shift``; see `add_shift`."""
     return _binary_shift("mul_shift", tensor_i0, tensor_i1, shift, out_dtype, round_mode, is_saturate, out_name)
 
 
 def clamp(tensor_i: Tensor, min: float, max: float, out_name: str | None = None) -> Tensor:  # noqa: A002
-    """Within two bounds."""
+    """Clamp to two bounds."""
     low, high = number_of(min), number_of(max)
     if low > high:
         raise LangError(f"clamp: its bounds are {low:g} and {high:g}; give the smaller one first.")
@@ -152,7 +152,7 @@ clip = clamp
 
 
 def copy(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """The same under another name."""
+    """Return a copy under another name."""
     op = top.MulConst(const_val=1.0)
     return make_one("copy", op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=tensor_i.quantisation)
 
@@ -200,7 +200,7 @@ def _binary(
 
 
 def _operation(where: str, left: Operand, right: Operand) -> tuple[Op, list[Tensor]]:
-    """The op and its operands; a number becomes an attribute."""
+    """Return the op and its operands; a number becomes an attribute."""
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         return OPS[where](), [left, right]
     is_reverse = not isinstance(left, Tensor)
@@ -289,7 +289,9 @@ def _same_float(where: str, tensors: Sequence[Tensor]) -> str:
 
 
 def _integer_result(where: str, tensors: Sequence[Tensor], out_dtype: str | None) -> str:
-    """The type that was asked for, else a signed one of the operands'; a difference is signed."""
+    """Return the requested type, else the first signed type of the operands (or the first type); a difference is
+    signed. Raises LangError for floats and for unsigned types of differences.
+    """
     mixed = next((one for one in tensors if one.dtype in FLOATS), None)
     if mixed is not None:
         raise LangError(f"{where}: tensor '{mixed.name}' is {mixed.dtype}, the other one whole; cast one of them.")
@@ -310,7 +312,7 @@ def _check_whole(where: str, *operands: Operand) -> None:
 
 
 def _check_exact(where: str, left: Operand, right: Operand, dtype: str) -> None:
-    """Raises LangError where floats could round a result that is not saturated anyway."""
+    """Raise LangError if floats could round a result that is not saturated anyway."""
     first, second = (reach(one) if isinstance(one, Tensor) else int(np.abs(number_of(one))) for one in (left, right))
     if where.startswith("mul"):
         largest = first * second

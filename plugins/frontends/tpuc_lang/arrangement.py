@@ -1,4 +1,4 @@
-"""Other shapes, orders and places of elements, which keep their type and meaning."""
+"""Functions that change shape, order, or position of elements, and keep type and meaning."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ PAD_METHODS = ("constant", "reflect", "symmetric", "edge")
 
 
 def reshape(tensor: Tensor, new_shape: Sequence[int] | Tensor, out_name: str | None = None) -> Tensor:
-    """0 keeps an extent, one -1 takes what remains. A tensor with the shape must be constant."""
+    """Change the shape; 0 keeps an extent, one -1 takes the remainder. A tensor with the shape must be constant."""
     wanted = _constant_numbers("reshape", new_shape) if isinstance(new_shape, Tensor) else tuple(new_shape)
     shape = once("reshape", lambda: reshaped(tensor.shape, wanted))
     return _keeping("reshape", top.Reshape(shape=shape), tensor, out_name)
 
 
 def permute(input: Tensor, order: Sequence[int], out_name: str | None = None) -> Tensor:  # noqa: A002
-    """Dimension `i` of the result is dimension `order[i]`."""
+    """Permute dimensions: dimension `i` of the result is dimension `order[i]`."""
     return _keeping("permute", top.Permute(order=tuple(order)), input, out_name)
 
 
 def squeeze(tensor_i: Tensor, axis: Sequence[int] = (), out_name: str | None = None) -> Tensor:
-    """Without these dimensions, which must have extent 1; without any that has it when none is named."""
+    """Remove these dimensions, which must have extent 1; if none is named, all dimensions of extent 1."""
     gone = tuple(axis) or tuple(index for index, extent in enumerate(tensor_i.shape) if extent == 1)
     return _keeping("squeeze", top.Squeeze(axes=gone), tensor_i, out_name)
 
@@ -49,7 +49,7 @@ def unsqueeze(
     axes: Sequence[int] = (1, 2),
     out_name: str | None = None,
 ) -> Tensor:
-    """With dimensions of extent 1 at these places."""
+    """Insert dimensions of extent 1 at these positions."""
     return _keeping("unsqueeze", top.Unsqueeze(axes=tuple(axes)), input, out_name)
 
 
@@ -60,7 +60,7 @@ def shape_fetch(
     step: int = 1,
     out_name: str | None = None,
 ) -> Tensor:
-    """The extents from one axis to before another one, as a constant."""
+    """Return the extents from one axis up to another one (exclusive), as a constant."""
     extents = tensor_i.shape[begin_axis:end_axis:step]
     if not extents:
         raise LangError(f"shape_fetch: there is no axis from {begin_axis} to {end_axis}; choose others.")
@@ -76,9 +76,9 @@ def concat(
     dtype: str = "float32",
     round_mode: str = AWAY,
 ) -> Tensor:
-    """Behind each other. Integers of different scales are brought to the last one of `scales`.
+    """Concatenate. Integers with different scales are requantized to the last one of `scales`.
 
-    `dtype` says nothing that the tensors do not say.
+    `dtype` adds nothing to what the tensors state.
     """
     where = "concat"
     if not inputs:
@@ -106,7 +106,7 @@ def slice(  # noqa: A001  # the interface's name
     axes: int | Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Elements from start to before the end, `steps` apart, of these axes or of the first ones."""
+    """Return elements from start to end (exclusive) with `steps`, along these axes or the first ones."""
     where, rank = "slice", len(input.shape)
     first, last = _several(starts), _several(ends)
     strides = [1] * len(first) if steps is None else _several(steps)
@@ -127,7 +127,7 @@ def extract(
     stride: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Elements from start to before the end, `stride` apart, of every axis."""
+    """Return elements from start to end (exclusive) with `stride`, along every axis."""
     where, rank = "extract", len(input.shape)
     offset = [0] * rank if start is None else list(start)
     beyond = list(input.shape) if end is None else list(end)
@@ -159,7 +159,7 @@ def split(
     size: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> list[Tensor]:
-    """`num` equal parts along an axis, or parts of these sizes, named `NAME_0`, `NAME_1`, ..."""
+    """Split along an axis into `num` equal parts, or parts of these sizes, named `NAME_0`, `NAME_1`, ..."""
     where, rank = "split", len(input.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     extent = input.shape[place]
@@ -175,18 +175,18 @@ def split(
 
 
 def tile(tensor_i: Tensor, reps: Sequence[int], out_name: str | None = None) -> Tensor:
-    """The whole tensor, so many times along each dimension."""
+    """Repeat the whole tensor along each dimension."""
     return _keeping("tile", top.Tile(tile=tuple(reps)), tensor_i, out_name)
 
 
 def repeat(tensor_i: Tensor, reps: Sequence[int] | Tensor, out_name: str | None = None) -> Tensor:
-    """As `tile`. A tensor with the numbers must be constant."""
+    """As `tile`. A tensor with the counts must be constant."""
     wanted = _constant_numbers("repeat", reps) if isinstance(reps, Tensor) else tuple(reps)
     return _keeping("repeat", top.Tile(tile=wanted), tensor_i, out_name)
 
 
 def broadcast(input: Tensor, reps: Sequence[int], out_name: str | None = None) -> Tensor:  # noqa: A002
-    """Dimensions of extent 1 so many times; the others are there once, or as often as they are long."""
+    """Repeat dimensions of extent 1; all others must be repeated once, or as often as they are long."""
     where = "broadcast"
     pairs = list(zip(input.shape, reps, strict=False))
     if len(reps) != len(input.shape) or any(times not in (1, extent) and extent != 1 for extent, times in pairs):
@@ -201,7 +201,7 @@ def roll(
     dims: int | Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Elements moved along these dimensions, or along the flat tensor; what leaves at the end comes in at the start."""
+    """Rotate elements along these dimensions, or along the flat tensor."""
     where = "roll"
     if dims is None:
         flat = roll(_keeping(where, top.Reshape(shape=(-1,)), input, None), shifts, 0)
@@ -227,7 +227,7 @@ def pad(
     padding: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """`padding` holds how many elements come before each dimension, then how many come after each."""
+    """Pad; `padding` lists the counts before each dimension, then those after each."""
     where, rank = "pad", len(input.shape)
     added = (0,) * (2 * rank) if padding is None else tuple(padding)
     if len(added) != 2 * rank:
@@ -241,7 +241,7 @@ def pad(
 
 
 def _mirrored(where: str, x: Tensor, added: Sequence[int], out_name: str | None) -> Tensor:
-    """The border is repeated: elements by their places, dimension by dimension."""
+    """Pad by mirroring with the border repeated, one dimension after the other."""
     rank = len(x.shape)
     for axis, extent in enumerate(x.shape):
         before, after = added[axis], added[axis + rank]
@@ -254,7 +254,7 @@ def _mirrored(where: str, x: Tensor, added: Sequence[int], out_name: str | None)
 
 
 def upsample(tensor_i: Tensor, scale: int = 2, out_name: str | None = None) -> Tensor:
-    """Every element becomes a square block."""
+    """Repeat every element as a square block."""
     return _keeping("upsample", top.Upsample(scale_h=scale, scale_w=scale), tensor_i, out_name)
 
 
@@ -269,7 +269,7 @@ def depth2space(
     is_inversed: bool = False,
     out_name: str | None = None,
 ) -> Tensor:
-    """Channels become blocks of rows and columns, or the other way round."""
+    """Rearrange channels as blocks of rows and columns, or back."""
     op = top.Depth2Space(block_h=block_h, block_w=block_w, is_CRD=is_crd, is_inversed=is_inversed)
     return _keeping("depth2space", op, tensor_i, out_name)
 

@@ -1,4 +1,4 @@
-"""Parts of transformers: rotated positions, and attention at sampled places."""
+"""Parts of transformers: rotary position embedding, and deformable attention."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def rope(
     add_saturation: bool = True,
     out_name: str | None = None,
 ) -> Tensor:
-    """``turned * weight0 + x * weight1``, where pairs `(a, b)` of the last dimension are turned to `(-b, a)`.
+    """Return ``turned * weight0 + x * weight1``, where pairs `(a, b)` of the last dimension are turned to `(-b, a)`.
 
-    Weights are `[rows, columns]` of the last two dimensions, or of the second and the last one with
-    `is_permute_optimize`. Of integers, products and sum are shifted, rounded, and saturated or wrapped.
+    Weights are `[rows, columns]` over the last two dimensions, or over the second and the last one with
+    `is_permute_optimize`. For integers, products and sum are shifted, rounded, and saturated or wrapped.
     """
     where, rank = "rope", len(input.shape)
     rows = 1 if is_permute_optimize and rank == 4 else rank - 2
@@ -61,7 +61,7 @@ _sum_shifted = add_shift
 
 
 def _turned(where: str, x: Tensor) -> Tensor:
-    """Pairs exchanged, the first one of each with the other sign."""
+    """Exchange the elements of each pair, and negate the first of the result."""
     width = x.shape[-1]
     places = np.arange(width) ^ 1
     exchanged = make_one(where, top.Gather(axis=len(x.shape) - 1), [x, constant(places)])
@@ -89,9 +89,9 @@ def multi_scale_deformable_attention(
     num_points: int = 4,
     out_name: str | None = None,
 ) -> Tensor:
-    """Each query's mean of values at places near its reference points, with weights of its own.
+    """Return, for each query, a weighted mean of values sampled near its reference points.
 
-    `query: [1, q, e]`, `value: [1, k, e]` of all maps, whose rows and columns are `spatial_shapes`; values where the
+    `query: [1, q, e]`; `value: [1, k, e]` of all maps, whose rows and columns are `spatial_shapes`; values where the
     mask `[1, k]` is 1 count as 0. `reference_points: [1, q, levels, 2]` are columns and rows from 0 to 1.
     """
     where = "multi_scale_deformable_attention"
@@ -127,13 +127,13 @@ def multi_scale_deformable_attention(
 
 
 def _image(values: Tensor, start: int, height: int, width: int, heads: int) -> Tensor:
-    """The values of a map: `[heads, e / heads, rows, columns]`."""
+    """Return the values of a map: `[heads, e / heads, rows, columns]`."""
     here = permute(part(values, start, start + height * width, axes=1), [0, 2, 1])
     return reshape(here, [heads, -1, height, width])
 
 
 def _grid(where: str, points: Tensor, offsets: Tensor, level: int, size: tuple[int, int], count: int) -> Tensor:
-    """Places of a map from -1 to 1: `[heads, q, points, 2]`."""
+    """Return sampling positions in a map from -1 to 1: `[heads, q, points, 2]`."""
     queries, heads = offsets.shape[:2]
     here = reshape(part(offsets, level, level + 1, axes=2), [queries, heads, count, 2])
     steps = make_one(where, top.Mul(), [here, constant(np.array([[[[2 / size[0], 2 / size[1]]]]]))])

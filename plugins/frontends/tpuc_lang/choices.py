@@ -1,4 +1,4 @@
-"""Relations, choices by them, order, and elements by place. True is 1 and false is 0."""
+"""Comparison, selection, sorting, and indexing. True is 1 and false is 0."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def compare(
     *,
     where: str = "compare",
 ) -> Tensor:
-    """1 where the relation (`Greater`, `Less`, `Equal`, ...) holds, else 0, in the operands' type.
+    """Return 1 where the relation (`Greater`, `Less`, `Equal`, ...) holds, else 0, in the operands' type.
 
-    `scale` has the numbers of the operands and of the result.
+    `scale` lists the scales of the operands and of the result.
     """
     is_tensor = isinstance(tensor_i1, Tensor)
     left: Tensor = tensor_i0
@@ -71,7 +71,7 @@ def gt(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it greater than the other tensor?"""
+    """Return 1 where the first tensor is greater than the second."""
     return compare(tensor_i0, tensor_i1, "Greater", scale, zero_point, out_name, where="gt")
 
 
@@ -82,7 +82,7 @@ def lt(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it less than the other tensor?"""
+    """Return 1 where the first tensor is less than the second."""
     return compare(tensor_i0, tensor_i1, "Less", scale, zero_point, out_name, where="lt")
 
 
@@ -93,7 +93,7 @@ def ge(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it at least the other tensor?"""
+    """Return 1 where the first tensor is greater than or equal to the second."""
     return compare(tensor_i0, tensor_i1, "GreaterOrEqual", scale, zero_point, out_name, where="ge")
 
 
@@ -104,7 +104,7 @@ def le(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it at most the other tensor?"""
+    """Return 1 where the first tensor is less than or equal to the second."""
     return compare(tensor_i0, tensor_i1, "LessOrEqual", scale, zero_point, out_name, where="le")
 
 
@@ -115,7 +115,7 @@ def eq(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it equal to the other tensor?"""
+    """Return 1 where the tensors are equal."""
     return compare(tensor_i0, tensor_i1, "Equal", scale, zero_point, out_name, where="eq")
 
 
@@ -126,7 +126,7 @@ def ne(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Does it differ from the other tensor?"""
+    """Return 1 where the tensors differ."""
     return compare(tensor_i0, tensor_i1, "NotEqual", scale, zero_point, out_name, where="ne")
 
 
@@ -137,7 +137,7 @@ def gts(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it greater than a number?"""
+    """Return 1 where the tensor is greater than a number."""
     return compare(tensor_i0, scalar_i1, "Greater", scale, zero_point, out_name, where="gts")
 
 
@@ -148,7 +148,7 @@ def lts(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it less than a number?"""
+    """Return 1 where the tensor is less than a number."""
     return compare(tensor_i0, scalar_i1, "Less", scale, zero_point, out_name, where="lts")
 
 
@@ -159,7 +159,7 @@ def ges(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it at least a number?"""
+    """Return 1 where the tensor is greater than or equal to a number."""
     return compare(tensor_i0, scalar_i1, "GreaterOrEqual", scale, zero_point, out_name, where="ges")
 
 
@@ -170,7 +170,7 @@ def les(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it at most a number?"""
+    """Return 1 where the tensor is less than or equal to a number."""
     return compare(tensor_i0, scalar_i1, "LessOrEqual", scale, zero_point, out_name, where="les")
 
 
@@ -181,7 +181,7 @@ def eqs(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Is it equal to a number?"""
+    """Return 1 where the tensor is equal to a number."""
     return compare(tensor_i0, scalar_i1, "Equal", scale, zero_point, out_name, where="eqs")
 
 
@@ -192,7 +192,7 @@ def nes(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Does it differ from a number?"""
+    """Return 1 where the tensor differs from a number."""
     return compare(tensor_i0, scalar_i1, "NotEqual", scale, zero_point, out_name, where="nes")
 
 
@@ -200,7 +200,9 @@ def nes(
 
 
 def cond_select(cond: Tensor, tbrn: Operand, fbrn: Operand, out_name: str | None = None) -> Tensor:
-    """`tbrn` where the condition is true, else `fbrn`; both are tensors or numbers, and all broadcast."""
+    """Return `tbrn` where the condition is true, else `fbrn`; both are tensors or numbers, and all operands
+    broadcast.
+    """
     return _selected("cond_select", cond, tbrn, fbrn, out_name)
 
 
@@ -212,7 +214,7 @@ def select(
     type: str,  # the interface's name
     out_name: str | None = None,
 ) -> Tensor:
-    """`tbrn` where a relation of two tensors holds, else `fbrn`."""
+    """Return `tbrn` where a relation of two tensors holds, else `fbrn`."""
     if type not in RELATIONS:
         raise LangError(f"select: type '{type}' is not known; use one of {', '.join(RELATIONS)}.")
     return _selected("select", compare(lhs, rhs, type, where="select"), tbrn, fbrn, out_name)
@@ -229,7 +231,7 @@ def _selected(where: str, cond: Tensor, tbrn: Operand, fbrn: Operand, out_name: 
 
 
 def lut(input: Tensor, table: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A002  # the interface's name
-    """The entry of a table of 256 for each byte; those of numbers below 0 are the last 128."""
+    """Look every byte up in a table of 256 entries; the last 128 are those of negative numbers."""
     where = "lut"
     if input.dtype not in ("int8", "uint8") or int(np.prod(table.shape)) != BYTES:
         raise LangError(f"{where}: {input.dtype} and a table of {list(table.shape)}; it takes bytes and 256 entries.")
@@ -253,7 +255,7 @@ def arg(
     keep_dims: bool = True,
     out_name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The first place of the largest or smallest value (method max or min) along an axis, and the value."""
+    """Return index and value of the first largest or smallest element (method max or min) along an axis."""
     where, rank = "arg", len(input.shape)
     if method not in ("max", "min"):
         raise LangError(f"{where}: method '{method}' is not known; use max or min.")
@@ -270,7 +272,7 @@ def topk(
     k: int,
     out_name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The `k` largest values along an axis, best first, and their places."""
+    """Return the `k` largest values along an axis, best first, and their indices."""
     return _ordered("topk", input, axis, k, True, out_name)
 
 
@@ -280,7 +282,7 @@ def sort(
     descending: bool = True,
     out_name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The values in order along an axis, and their places; of equal ones the first comes first."""
+    """Sort along an axis (stable); return the values and their indices."""
     return _ordered("sort", input, axis, None, descending, out_name)
 
 
@@ -290,7 +292,7 @@ def argsort(
     descending: bool = True,
     out_name: str | None = None,
 ) -> Tensor:
-    """The places of the values in order along an axis."""
+    """Return the indices that sort along an axis."""
     _, places = _ordered("argsort", input, axis, None, descending, None)
     if out_name is not None:
         places.rename(out_name)
@@ -304,7 +306,7 @@ def sort_by_key(
     descending: bool = True,
     out_name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """What lies along an axis in the order of the keys, one for each index, and the keys in order."""
+    """Sort slices along an axis by the keys, one per index; return the slices and the sorted keys."""
     where, rank = "sort_by_key", len(input.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     if key.shape != (input.shape[place],):
@@ -347,7 +349,7 @@ def index_select(
     out_name: str | None = None,
     keep_dims: bool = True,
 ) -> Tensor:
-    """The elements at these places of an axis, which goes when a single place is taken without `keep_dims`."""
+    """Select elements by index along an axis; the axis is removed for a single index without `keep_dims`."""
     where, rank = "index_select", len(input.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     meaning, op = input.quantisation, top.Gather(axis=place, keepdims=keep_dims)
@@ -361,7 +363,9 @@ def scatter(
     axis: int = 0,
     out_name: str | None = None,
 ) -> Tensor:
-    """With each update at its index along the axis, and at its own place elsewhere; the last of several wins."""
+    """Write each update at its index along the axis, and at its own position elsewhere; the last of several
+    updates wins.
+    """
     where, rank = "scatter", len(input.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     meaning, op = same_meaning(where, [input, updates]), top.ScatterElements(axis=place)
@@ -374,7 +378,9 @@ def scatterND(  # noqa: N802  # the interface's name
     updates: Tensor,
     out_name: str | None = None,
 ) -> Tensor:
-    """With each update at the leading indices in the last dimension of `indices`; the last of several wins."""
+    """Write each update at the leading indices given by the last dimension of `indices`; the last of several
+    updates wins.
+    """
     meaning = same_meaning("scatterND", [input, updates])
     operands = [input, indices, updates]
     return make_one("scatterND", top.ScatterND(), operands, out_name, dtype=input.dtype, quantisation=meaning)
@@ -384,34 +390,34 @@ def scatterND(  # noqa: N802  # the interface's name
 
 
 def and_op(tensor_i0: Tensor, tensor_i1: Tensor, out_name: str | None = None) -> Tensor:
-    """Are both true?"""
+    """Return 1 where both are true."""
     return make_one("and_op", top.Compare(mode="And"), [tensor_i0, tensor_i1], out_name)
 
 
 def or_op(tensor_i0: Tensor, tensor_i1: Tensor, out_name: str | None = None) -> Tensor:
-    """Is one of both true?"""
+    """Return 1 where at least one is true."""
     return make_one("or_op", top.Compare(mode="Or"), [tensor_i0, tensor_i1], out_name)
 
 
 def xor_op(tensor_i0: Tensor, tensor_i1: Tensor, out_name: str | None = None) -> Tensor:
-    """Is just one of both true?"""
+    """Return 1 where exactly one is true."""
     return make_one("xor_op", top.Compare(mode="Xor"), [tensor_i0, tensor_i1], out_name)
 
 
 def not_op(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """Is it false?"""
+    """Return 1 where the operand is false."""
     return make_one("not_op", top.CompareConst(mode="Equal", const_val=0.0), [tensor_i], out_name)
 
 
 def cumsum(tensor_i: Tensor, axis: int = 0, out_name: str | None = None) -> Tensor:
-    """Sums of all elements up to each one along an axis."""
+    """Return cumulative sums along an axis."""
     where, rank = "cumsum", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     return make_one(where, top.CumSum(axis=place), [tensor_i], out_name, dtype=floats_only(where, tensor_i))
 
 
 def gather(tensor_i: Tensor, indices: Tensor, axis: int = 0, out_name: str | None = None) -> Tensor:
-    """The elements at these places of an axis."""
+    """Select elements by index along an axis."""
     where, rank = "gather", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     meaning, op = tensor_i.quantisation, top.Gather(axis=place)
@@ -419,7 +425,7 @@ def gather(tensor_i: Tensor, indices: Tensor, axis: int = 0, out_name: str | Non
 
 
 def gather_elements(tensor_i: Tensor, index: Tensor, axis: int = 0, out_name: str | None = None) -> Tensor:
-    """For each index, the element there along the axis, and at the index's own place elsewhere."""
+    """For each index, select the element at that index along the axis, and at the index's own position elsewhere."""
     where, rank = "gather_elements", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     meaning, op = tensor_i.quantisation, top.GatherElements(axis=place)

@@ -1,4 +1,4 @@
-"""Other types and other scales."""
+"""Conversions between types and between scales."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tpuc_lang.wide import product_shifted
 
 NARROW = ("int8", "uint8", "int16", "uint16")
 MODES = 3
-"""Of `requant_int`: a shift to the left first, the high half of the product, the product as it is."""
+"""Modes of `requant_int`: left shift first, high half of the product, plain product."""
 
 
 def cast(tensor_i: Tensor, out_dtype: str = "float32", out_name: str | None = None, round_mode: str = AWAY) -> Tensor:
-    """The same numbers, rounded and within the type; what they mean is forgotten."""
+    """Convert numbers with rounding and saturation; the quantization of integers is dropped."""
     where = "cast"
     if out_dtype in INTEGERS:
         whole = tensor_i if tensor_i.is_integer else rounded(where, tensor_i, round_mode)
@@ -39,7 +39,7 @@ def requant_fp_to_int(
     out_name: str | None = None,
     round_mode: str = AWAY,
 ) -> Tensor:
-    """``round(x * scale) + offset``, or with `requant_mode` 1 ``round(x * scale + offset)``, within the type."""
+    """Return ``round(x * scale) + offset``, or ``round(x * scale + offset)`` with `requant_mode` 1, saturated."""
     where = "requant_fp_to_int"
     if requant_mode not in (0, 1):
         raise LangError(f"{where}: requant_mode is {requant_mode}; use 0 or 1.")
@@ -61,9 +61,9 @@ def requant_fp(
     round_mode: str = AWAY,
     first_round_mode: str = AWAY,  # noqa: ARG001  # changes no number here
 ) -> Tensor:
-    """``round(x * scale + offset)`` of integers, within the type.
+    """Return ``round(x * scale + offset)`` of integers, saturated.
 
-    `first_round_mode` is that of the integers' way into floats, which rounds nothing here.
+    `first_round_mode`, for the conversion of integers to floats, has no effect: nothing is rounded there.
     """
     where = "requant_fp"
     value = shifted(where, scaled(where, tensor_i, _numbers(scale), 1), _numbers(offset), 1)
@@ -82,10 +82,10 @@ def requant_int(
     rq_axis: int = 1,
     fuse_rq_to_matmul: bool = False,  # noqa: ARG001  # changes no number here
 ) -> Tensor:
-    """``x * mul * 2**shift`` rounded, plus offset, within the type: exact in whole numbers.
+    """Return ``x * mul * 2**shift`` rounded, plus offset, saturated; exact in integers.
 
-    In modes 0 and 1 the product is 31 bits to the right first, rounded half up; in mode 0 a shift to the left comes
-    before it. `fuse_rq_to_matmul` changes no number.
+    In modes 0 and 1 the product is first shifted right by 31 bits, rounded half up; in mode 0 a left shift comes before
+    it. `fuse_rq_to_matmul` has no effect on results.
     """
     where = "requant_int"
     if requant_mode not in range(MODES):
@@ -117,9 +117,9 @@ def dequant_int(
     out_name: str | None = None,
     round_mode: str = "half_up",
 ) -> Tensor:
-    """``(x - offset) * mul * 2**shift`` rounded, within the type: exact in whole numbers.
+    """Return ``(x - offset) * mul * 2**shift`` rounded, saturated; exact in integers.
 
-    In mode 1 the product is `lshift` to the left and 31 bits to the right first, rounded half up.
+    In mode 1 the product is first shifted left by `lshift` and right by 31 bits, rounded half up.
     """
     where = "dequant_int"
     if requant_mode not in (0, 1):
@@ -147,7 +147,7 @@ def dequant_int_to_fp(
     out_name: str | None = None,
     round_mode: str = AWAY,  # noqa: ARG001  # changes no number here
 ) -> Tensor:
-    """``(x - offset) * scale``. `round_mode` is that of float16, which is rounded to nearest even here."""
+    """Return ``(x - offset) * scale``. `round_mode` applies to float16, which is rounded to nearest even here."""
     where = "dequant_int_to_fp"
     _check_whole(where, tensor_i)
     if out_dtype not in FLOATS:
@@ -164,7 +164,7 @@ def dequant_int_to_fp(
 
 
 def dequantize(tensor_i: Tensor, out_dtype: str = "float32", out_name: str | None = None) -> Tensor:
-    """The real values of integers, whose scale must be known."""
+    """Return the real values of integers, whose scale must be known."""
     where = "dequantize"
     scales, offsets = tensor_i.quantisation.scale, tensor_i.quantisation.zero_point or (0,)
     if not tensor_i.is_integer or scales is None or out_dtype not in FLOATS:
@@ -183,7 +183,7 @@ def dequantize(tensor_i: Tensor, out_dtype: str = "float32", out_name: str | Non
 def quantize(
     tensor_i: Tensor, scale: float, zero_point: int = 0, out_dtype: str = "int8", out_name: str | None = None
 ) -> Tensor:
-    """The nearest integers that mean these values, ties to even, within the range of the type."""
+    """Return the nearest integers that represent these values, ties to even, saturated."""
     where = "quantize"
     floats_only(where, tensor_i)
     if out_dtype not in NARROW:
@@ -198,7 +198,7 @@ def quantize(
 def requantize(
     tensor_i: Tensor, scale: float, zero_point: int = 0, out_dtype: str = "int8", out_name: str | None = None
 ) -> Tensor:
-    """The same values by another scale and zero point."""
+    """Return the same values with another scale and zero point."""
     return quantize(dequantize(tensor_i), scale, zero_point, out_dtype, out_name)
 
 
@@ -208,7 +208,7 @@ def requantize(
 def _product(
     where: str, x: Tensor, factors: Sequence[int], shifts: Sequence[int], axis: int, round_mode: str
 ) -> Tensor:
-    """Times the factors and powers of two; those to the left are taken into the factors."""
+    """Multiply by factors and powers of two; left shifts are folded into the factors."""
     steps = [factor << max(one, 0) for factor, one in zip(factors, shifts, strict=True)]
     return product_shifted(where, x, steps, [max(-one, 0) for one in shifts], axis, round_mode)
 
@@ -227,7 +227,7 @@ def _narrow(
 
 
 def _meaning(factors: Sequence[float], offsets: Sequence[float]) -> Quantisation | None:
-    """What ``x * factor + offset`` stands for; None where it is no quantisation."""
+    """Return the quantization of ``x * factor + offset``; None if it is none."""
     if min(factors) <= 0 or any(one != round(one) for one in offsets):
         return None
     return Quantisation(tuple(1 / one for one in factors), tuple(int(one) for one in offsets))
@@ -239,7 +239,7 @@ def _check_whole(where: str, x: Tensor) -> None:
 
 
 def _alike(where: str, mul: Any, shift: Any) -> tuple[list[int], list[int]]:
-    """As many factors as shifts."""
+    """Repeat factors or shifts so that there are as many of both."""
     factors, shifts = [int(one) for one in _numbers(mul)], [int(one) for one in _numbers(shift)]
     count = max(len(factors), len(shifts))
     if not {len(factors), len(shifts)} <= {1, count}:

@@ -1,7 +1,7 @@
-"""Convolutions of floats, of integers into int32, and of integers that stand for real values.
+"""Convolutions of floats, of integers into int32, and of quantized integers.
 
-`pad` of the functions of the first edition, whose names end in `_v2`, is up, down, left, right, with front and back
-before them over volumes; that of the others is as TOP has it: all before, then all after.
+In functions of the first edition, whose names end in `_v2`, `pad` is up, down, left, right, with front and back first
+for volumes; in the others it lists all before, then all after, as in TOP.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def conv_v2(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """`tensor_i: [n, ic, h, w]` with `weight: [oc, ic / group, kh, kw]`, plus `bias: [1, oc, 1, 1]`.
+    """Convolve `tensor_i: [n, ic, h, w]` with `weight: [oc, ic / group, kh, kw]`, plus `bias: [1, oc, 1, 1]`.
 
-    Zero points are one number or one per input channel, and are taken off integers first. The result is float where
-    the input is, else int32, unless `out_dtype` says otherwise.
+    Zero points, one number or one per input channel, are subtracted from integers first. The result is float if the
+    input is, else int32, unless `out_dtype` states another type.
     """
     form = Filter.of("conv_v2", 2, stride, dilation, pad, group).of_first_edition()
     return of_any(form, tensor_i, weight, bias, input_zp, weight_zp, out_dtype, out_name)
@@ -68,7 +68,7 @@ def deconv_v2(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The transposed convolution: `weight: [oc / group, ic, kh, kw]`; `output_padding` adds rows and columns."""
+    """Transposed convolution with `weight: [oc / group, ic, kh, kw]`; `output_padding` adds rows and columns."""
     form = Filter.of("deconv_v2", 2, stride, dilation, pad, group).of_first_edition().as_transposed(output_padding)
     return of_any(form, tensor_i, weight, bias, input_zp, weight_zp, out_dtype, out_name)
 
@@ -106,7 +106,7 @@ def conv(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """`input: [n, ic, h, w]` with `weight: [oc, ic / group, kh, kw]`, plus `bias: [1, oc, 1, 1]`."""
+    """Convolve `input: [n, ic, h, w]` with `weight: [oc, ic / group, kh, kw]`, plus `bias: [1, oc, 1, 1]`."""
     return of_floats(Filter.of("conv", 2, stride, dilation, pad, group), input, weight, bias, out_dtype, out_name)
 
 
@@ -137,7 +137,7 @@ def deconv(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The transposed convolution: `weight: [oc / group, ic, kh, kw]`; `output_padding` adds rows and columns."""
+    """Transposed convolution with `weight: [oc / group, ic, kh, kw]`; `output_padding` adds rows and columns."""
     form = Filter.of("deconv", 2, stride, dilation, pad, group).as_transposed(output_padding)
     return of_floats(form, input, weight, bias, out_dtype, out_name)
 
@@ -175,7 +175,7 @@ def conv_int(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The sums of products of integers without their zero points."""
+    """Convolve integers after subtracting their zero points; returns the sums of products."""
     form = Filter.of("conv_int", 2, stride, dilation, pad, group)
     return of_integers(form, input, weight, bias, input_zp, weight_zp, out_dtype, out_name)
 
@@ -237,7 +237,7 @@ def conv_quant(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The convolution of the real values, in the result's scale; the bias is in steps of the sums."""
+    """Convolve the real values of quantized integers, in the result's scale; the bias is in steps of the sums."""
     form = Filter.of("conv_quant", 2, stride, dilation, pad, group)
     scales, points = (input_scale, weight_scale, output_scale), (input_zp, weight_zp, output_zp)
     return of_real_values(form, input, weight, bias, scales, points, out_dtype, out_name)

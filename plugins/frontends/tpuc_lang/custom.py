@@ -1,4 +1,4 @@
-"""Functions of other packages: each is a class in the entry-point group `tpuc.tpulang`, under the name to call."""
+"""Functions of other packages, registered as classes in the entry-point group `tpuc.tpulang` under the name to call."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class LangFunction(ABC):
 
     @abstractmethod
     def build(self, tensors: Sequence[Tensor], params: Mapping[str, Any]) -> Sequence[Tensor]:
-        """The results, made of ops with `tpuc_lang.graph.make`, or of functions of the language.
+        """Return the results, built with `tpuc_lang.graph.make` or with functions of the language.
 
-        Raises ValueError or TypeError for tensors or parameters that make no sense.
+        Raises ValueError or TypeError for invalid tensors or parameters.
         """
 
 
@@ -32,7 +32,7 @@ def custom(
     out_names: Sequence[str] | None = None,
     params: Mapping[str, Any] | None = None,
 ) -> list[Tensor]:
-    """The results of a function that another package offers."""
+    """Return the results of a function from another package."""
     where = f"custom '{op_name}'"
     unknown = [one for one in out_dtypes if one not in DTYPES]
     if unknown:

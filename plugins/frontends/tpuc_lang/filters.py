@@ -1,4 +1,4 @@
-"""What convolutions share: how they were called, and what becomes of floats, integers and their meaning."""
+"""Code shared by convolutions: their arguments, and the treatment of floats, integers, and quantized integers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHOLE = ("int32", "uint32")
 
 @dataclass(frozen=True)
 class Filter:
-    """What a convolution was called with, besides its tensors: strides, holes, pads (before, then after), groups."""
+    """The arguments of a convolution besides its tensors: strides, dilations, pads (before, then after), and groups."""
 
     where: str
     rank: int
@@ -41,7 +41,7 @@ class Filter:
         pad: Sequence[int] | None,
         group: int,
     ) -> Filter:
-        """Checked; by default no strides, holes, pads."""
+        """Check and return the arguments; defaults: stride 1, no dilation, no padding."""
         return Filter(
             where,
             rank,
@@ -52,11 +52,11 @@ class Filter:
         )
 
     def of_first_edition(self) -> Filter:
-        """With pads that were given in pairs."""
+        """As `of`, with pads given in pairs."""
         return dataclasses.replace(self, pads=all_before(self.pads))
 
     def as_transposed(self, output_padding: Sequence[int] | None) -> Filter:
-        """Of a transposed convolution, whose result has so much more at its ends."""
+        """Return the arguments of a transposed convolution with additional output padding."""
         extra = numbers(self.where, "output_padding", output_padding, self.rank, 0, 0)
         return dataclasses.replace(self, output_padding=extra if any(extra) else None, transposed=True)
 
@@ -88,7 +88,7 @@ class Filter:
         dtype: str = "float32",
         meaning: Quantisation | None = None,
     ) -> Tensor:
-        """The convolution of what these tensors hold."""
+        """Build the convolution of the tensors' contents."""
         if self.rank > 2:
             of_volumes = transposed_volumes if self.transposed else conv_volumes
             return of_volumes(self, x, weight, bias, name, dtype, meaning)
@@ -119,7 +119,7 @@ def of_any(
     out_dtype: str | None,
     out_name: str | None,
 ) -> Tensor:
-    """Of floats, or of integers into whole numbers."""
+    """Convolve floats, or integers into integers."""
     dtype = result_dtype(form.where, x, out_dtype)
     form.check(x, weight, bias)
     _note_zero_points(form.where, "input_zp", x, input_zp, x.shape[1])
@@ -137,7 +137,7 @@ def of_any(
 def of_floats(
     form: Filter, x: Tensor, weight: Tensor, bias: Tensor | None, out_dtype: str | None, out_name: str | None
 ) -> Tensor:
-    """Of floats of one type."""
+    """Convolve floats of one type."""
     dtype = floats_only(form.where, x, weight)
     if out_dtype not in (None, dtype) or weight.dtype != dtype:
         raise LangError(f"{form.where}: input, weight and result have one float type; cast what has another one.")
@@ -155,7 +155,7 @@ def of_integers(
     out_dtype: str | None,
     out_name: str | None,
 ) -> Tensor:
-    """Of integers into whole numbers."""
+    """Convolve integers into integers."""
     if not (x.is_integer and weight.is_integer):
         raise LangError(f"{form.where}: input and weight are {x.dtype} and {weight.dtype}; make both integers.")
     if out_dtype is not None and out_dtype not in WHOLE:
@@ -173,7 +173,7 @@ def of_real_values(
     out_dtype: str | None,
     out_name: str | None,
 ) -> Tensor:
-    """Of what integers stand for, in the result's scale."""
+    """Convolve the real values of quantized integers, in the result's scale."""
     where = form.where
     if scales[2] is None:
         raise LangError(f"{where}: output_scale is not given; state it.")
@@ -188,7 +188,7 @@ def of_real_values(
 
 
 def real_bias(where: str, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """A constant bias of whole numbers in steps of the sums, as real values."""
+    """Return the real values of a constant integer bias, which is in steps of the sums."""
     if bias.data is None or not bias.is_const:
         raise LangError(f"{where}: the bias must be constant; give tensor '{bias.name}' data.")
     steps = np.asarray(x.quantisation.scale, np.float64) * np.asarray(weight.quantisation.scale, np.float64)
@@ -209,7 +209,7 @@ def _note_zero_points(where: str, label: str, tensor: Tensor, given: ZeroPoints 
 
 
 def without_offset(where: str, x: Tensor) -> Tensor:
-    """The integers with their zero point taken off, so that padding with zeros means zero."""
+    """Subtract the zero point from integers, so that zero padding represents 0."""
     offsets = x.quantisation.zero_point
     if offsets is None or not any(offsets):
         return x
@@ -220,7 +220,7 @@ def without_offset(where: str, x: Tensor) -> Tensor:
 
 
 def weight_without_offset(where: str, weight: Tensor, channels: int, group: int, transposed: bool = False) -> Tensor:
-    """The constant integers of a filter without their zero points, which belong to input channels."""
+    """Subtract the zero points, one per input channel, from a filter's constant integers."""
     offsets = weight.quantisation.zero_point
     if offsets is None or not any(offsets):
         return weight
@@ -247,7 +247,7 @@ def _check_exact(form: Filter, x: Tensor, weight: Tensor) -> None:
 
 
 def check_sums(where: str, x: Tensor, factors: float) -> None:
-    """Raise LangError where the sum of products with such factors may be beyond what floats hold."""
+    """Raise LangError if the sums of products with such factors may exceed what floats represent exactly."""
     offsets = x.quantisation.zero_point or (0,)
     limits = np.iinfo(x.dtype)
     largest = reach(x) if not any(offsets) else max(max(limits.max - one, one - limits.min) for one in offsets)
@@ -259,7 +259,7 @@ def check_sums(where: str, x: Tensor, factors: float) -> None:
 
 
 def product_meaning(x: Tensor, weight: Tensor) -> Quantisation:
-    """What the sums of products stand for."""
+    """Return the quantization of sums of products."""
     match x.quantisation.scale, weight.quantisation.scale:
         case (None, _) | (_, None):
             return Quantisation(None, (0,))

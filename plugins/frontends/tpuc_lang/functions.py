@@ -1,4 +1,4 @@
-"""Functions of one tensor, element by element; and softmax. Those without numbers of their own have few forms."""
+"""Unary element-wise functions, and softmax."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tpuc_lang.graph import LangError, Scalar, Tensor, constant, floats_only, li
 from tpuc_lang.stored import AWAY, BYTES, parameters, quantised, real, rounded, saturated, scaled
 
 PLAIN = ("abs", "arccos", "arctanh", "round", "tan")
-"""Functions of floats only; the others take integers that stand for real values."""
+"""Functions of floats only; the others also take quantized integers."""
 ENTRIES = 256
-"""Of a table for bytes."""
+"""Number of entries in a byte table."""
 ROUNDING = ("gelu", "sigmoid", "tanh")
-"""Functions that say how their integers are rounded."""
+"""Functions that state how their integers are rounded."""
 
 
 def relu(input: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A002  # the interface's name
-    """`max(x, 0)`. Of integers, 0 is the zero point."""
+    """`max(x, 0)`. For integers, 0 is the zero point."""
     where = "relu"
     if not input.is_integer:
         return _of(where, top.Relu(), input, out_name)
@@ -37,7 +37,7 @@ def relu(input: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A002  #
 
 
 def relu6(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
-    """Cut off at 0 and 6."""
+    """`x` clipped to 0 and 6."""
     return _of("relu6", top.Relu(relu_limit=6.0), tensor_i, out_name)
 
 
@@ -47,7 +47,7 @@ def leaky_relu(
     out_name: str | None = None,
     round_mode: str = AWAY,
 ) -> Tensor:
-    """`negative_slope * x` below 0; of integers without a zero point, rounded."""
+    """`negative_slope * x` below 0; rounded for integers without a zero point."""
     where = "leaky_relu"
     op = top.LeakyRelu(alpha=negative_slope)
     if not input.is_integer:
@@ -79,7 +79,7 @@ def hsigmoid(
     zero_point: Sequence[int] | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """`x / 6 + 0.5` within 0 and 1."""
+    """`x / 6 + 0.5`, clipped to 0 and 1."""
     op = top.HardSigmoid(alpha=1 / 6, beta=0.5)
     return _valued("hsigmoid", lambda x: _of("hsigmoid", op, x), input, scale, zero_point, out_name)
 
@@ -148,7 +148,7 @@ def softmax_int(
     out_name: str | None = None,
     round_mode: str = AWAY,
 ) -> Tensor:
-    """As `softmax`, of integers with the scales of operand and result."""
+    """As `softmax`, for integers with the scales of operand and result."""
     where = "softmax_int"
     if not input.is_integer:
         raise LangError(f"{where}: tensor '{input.name}' is {input.dtype}; use tl.softmax.")
@@ -163,7 +163,7 @@ def _softmax(where: str, x: Tensor, axis: int) -> Op:
 
 @functools.cache
 def function(name: str) -> Callable[..., Tensor]:
-    """The function of one number whose op's file gives it this name; raises AttributeError when there is none."""
+    """Return the unary function with the name stated in its op's file; raises AttributeError if there is none."""
     op = function_ops().get(name)
     if op is None:
         raise AttributeError(f"module 'tpuc_lang' has no function '{name}'")
@@ -197,12 +197,12 @@ def function(name: str) -> Callable[..., Tensor]:
 
 @functools.cache
 def function_ops() -> Mapping[str, type[Function]]:
-    """The ops of functions without numbers of their own, by the names that their files give them."""
+    """Return the ops of functions without parameters, by the names stated in their files."""
     return functions_of(top.DIALECT, "tpulang")
 
 
 def _whole_size(x: Tensor, out_name: str | None) -> Tensor:
-    """The magnitudes of whole numbers, within their type."""
+    """Return the magnitudes of integers, saturated to their type."""
     if any(x.quantisation.zero_point or ()):
         raise LangError(f"abs: tensor '{x.name}' has a zero point; use tl.dequantize first.")
     return saturated("abs", make_one("abs", top.Abs(), [x]), x.dtype, out_name, x.quantisation)
@@ -218,9 +218,9 @@ def _valued(
     round_mode: str = AWAY,
     by_element: bool = True,
 ) -> Tensor:
-    """A function of floats, or of what integers with scales stand for; its result has the operand's type.
+    """Apply a function of floats, or of real values of scaled integers; the result has the operand's type.
 
-    Of bytes it is a table, which every chip looks up exactly.
+    For bytes it is a lookup table, which is exact on every chip.
     """
     if scale is None:
         dtype = floats_only(where, x)
@@ -242,14 +242,14 @@ def _valued(
 
 
 def _within(where: str, x: Tensor, low: float, high: float) -> Tensor:
-    """Numbers of a table within bounds, and 0 where the function has no value."""
+    """Clip table entries to bounds; undefined values become 0."""
     is_number = make_one(where, top.Compare(mode="Equal"), [x, x])
     number = make_one(where, top.Where(y_is_const=True), [is_number, x, None])
     return make_one(where, top.Clip(min=low, max=high), [number])
 
 
 def _named(result: Tensor, name: str | None) -> Tensor:
-    """A result that nobody has read yet, under the name that was asked for."""
+    """Rename a result that nobody has read yet."""
     if name is not None:
         result.rename(name)
     return result

@@ -1,4 +1,4 @@
-"""The network under construction: tensors with their types, ops with their operands, and the rules of both."""
+"""The network under construction: tensors with their types, and ops with their operands."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 class LangError(UsageError, ValueError):
-    """A call that does not make sense: says which function, what, and what to do."""
+    """An invalid call; the message states the function, the reason, and what to do."""
 
 
 @dataclass(frozen=True)
 class Quantisation:
-    """What integers mean: ``(q - zero_point) * scale``; both may have one number per channel, or be unknown."""
+    """The meaning of integers: ``(q - zero_point) * scale``; both may have one number per channel, or be unknown."""
 
     scale: tuple[float, ...] | None = None
     zero_point: tuple[int, ...] | None = None
@@ -39,7 +39,7 @@ class Quantisation:
 
 
 class Tensor:
-    """A tensor of the network. One with data is a constant (`is_const`) or an input with an example of its data."""
+    """A tensor of the network. With data, it is a constant (`is_const`), or an input with example data."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Tensor:
         white_level: float = 4095,
         black_level: float = 112,
     ) -> None:
-        """Say how images become this input. A sensor's levels are its mean and scale; others than usual are refused."""
+        """Describe how images become this input. Sensor levels become mean and scale; unusual ones are refused."""
         if pixel_format not in PIXEL_CHANNELS:
             known = ", ".join(PIXEL_CHANNELS)
             raise LangError(f"preprocess: pixel_format '{pixel_format}' is not supported; use one of {known}.")
@@ -115,7 +115,7 @@ class Tensor:
         }
 
     def rename(self, name: str) -> None:
-        """Give it a name that was asked for; the one that it had is free again."""
+        """Give the tensor a requested name, and free its former one."""
         new = self.graph.new_name(name)
         self.graph.names.discard(self.name)
         self.name = new
@@ -136,21 +136,21 @@ class Tensor:
 
     @property
     def is_integer(self) -> bool:
-        """Whole numbers, with or without a scale."""
+        """True for integers, with or without a scale."""
         return self.dtype in INTEGERS
 
     @property
     def scale(self) -> float | tuple[float, ...] | None:
-        """The scale, several where it is per channel."""
+        """The scale, or a list of scales per channel."""
         return _plain(self.quantisation.scale)
 
     @property
     def zero_point(self) -> int | tuple[int, ...] | None:
-        """The zero point, several where it is per channel."""
+        """The zero point, or a list of zero points per channel."""
         return _plain(self.quantisation.zero_point)
 
     def set_quantisation(self, where: str, scale: Scales | None, zero_point: ZeroPoints | None) -> None:
-        """Note what the integers mean; raises LangError where it is known otherwise already."""
+        """Set the quantization; raises LangError if another one is known already."""
         new = Quantisation(_several(scale), _several(zero_point))
         if (new.scale or new.zero_point) and not self.is_integer:
             raise LangError(f"{where}: tensor '{self.name}' is {self.dtype}; scale and zero point are for integers.")
@@ -180,7 +180,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number with a type, float32 unless another one is named."""
+    """A typed number, float32 by default."""
 
     value: float
     dtype: str | None = None
@@ -191,7 +191,7 @@ Operand: TypeAlias = "Tensor | Scalar | float | int"
 
 @dataclass(frozen=True)
 class Step:
-    """An op with its operands, None where one is absent, and what it makes."""
+    """An op with its operands (None if absent) and its results."""
 
     op: Op
     operands: tuple[Tensor | None, ...]
@@ -200,14 +200,14 @@ class Step:
 
 @dataclass
 class Graph:
-    """What tensors made since `init` share."""
+    """State shared by all tensors made since `init`."""
 
     device: str
     names: set[str] = field(default_factory=set[str])
     count: int = 0
 
     def new_name(self, name: str | None) -> str:
-        """The name that was given, or `BMTensor` with the next free number; raises LangError for a taken one."""
+        """Return the given name, or `BMTensor` with the next free number; raises LangError for a name in use."""
         if name is not None:
             if not name or name in self.names:
                 raise LangError(f"name '{name}' is {'taken' if name else 'empty'}; give another one, or none.")
@@ -225,7 +225,7 @@ GRAPH: ContextVar[Graph | None] = ContextVar("tpuc_lang_graph", default=None)
 
 
 def current_graph(where: str) -> Graph:
-    """The graph of this context; raises LangError outside of init and deinit."""
+    """Return the graph of this context; raises LangError outside of init and deinit."""
     graph = GRAPH.get()
     if graph is None:
         raise LangError(f"{where}: there is no network; call tl.init(DEVICE) first.")
@@ -245,7 +245,7 @@ def make(
     quantisation: Quantisation | None = None,
     shapes: Sequence[Sequence[int]] | None = None,
 ) -> list[Tensor]:
-    """The results of an op; their shapes are inferred now, unless given. Raises LangError when operands do not fit."""
+    """Return the results of an op; shapes are inferred unless given. Raises LangError if operands do not fit."""
     graph = current_graph(where)
     for tensor in operands:
         if tensor is not None and tensor.graph is not graph:
@@ -275,12 +275,12 @@ def _result(shape: Sequence[int], name: str | None, dtype: str) -> Tensor:
 
 
 def make_one(where: str, op: Op, operands: Sequence[Tensor | None], name: str | None = None, **more: Any) -> Tensor:
-    """As `make`, for an op of one result."""
+    """As `make`, for an op with one result."""
     return make(where, op, operands, name, **more)[0]
 
 
 def floats_only(where: str, *tensors: Tensor | None) -> str:
-    """The common float type of the operands; raises LangError for integers."""
+    """Return the common float type of the operands; raises LangError for integers."""
     present = [tensor for tensor in tensors if tensor is not None]
     for tensor in present:
         if tensor.is_integer:
@@ -291,7 +291,7 @@ def floats_only(where: str, *tensors: Tensor | None) -> str:
 
 
 def same_meaning(where: str, tensors: Sequence[Tensor]) -> Quantisation:
-    """What all of them mean; raises LangError when two differ in dtype, scale or zero point."""
+    """Return the common quantization; raises LangError if two operands differ in dtype, scale, or zero point."""
     first, *others = tensors
     for other in others:
         if other.dtype != first.dtype:
@@ -308,23 +308,23 @@ def same_meaning(where: str, tensors: Sequence[Tensor]) -> Quantisation:
 
 
 def constant(array: Array, name: str | None = None, dtype: str = "float32") -> Tensor:
-    """A constant that a function makes for itself."""
+    """Create an internal constant."""
     return Tensor(array.shape, name, data=np.asarray(array, np.float32), dtype=dtype, is_const=True)
 
 
 def number_of(operand: Scalar | float) -> float:
-    """What a number or a Scalar is."""
+    """Return the number of a number or a Scalar."""
     return float(operand.value if isinstance(operand, Scalar) else operand)
 
 
 def limits_of(dtype: str) -> tuple[int, int]:
-    """The smallest and the largest number of an integer type."""
+    """Return the smallest and the largest number of an integer type."""
     limits = np.iinfo(dtype)
     return int(limits.min), int(limits.max)
 
 
 def once(where: str, function: Callable[[], T]) -> T:
-    """The function's result, with its complaint about numbers as one of the call."""
+    """Call the function; a TypeError or ValueError becomes a LangError of this call."""
     try:
         return function()
     except (TypeError, ValueError) as error:

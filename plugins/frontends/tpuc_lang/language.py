@@ -1,4 +1,4 @@
-"""The functions of TpuLang, from the table beside this file: which are here, and why the others are not."""
+"""The functions of TpuLang, from the table beside this file: which are supported, and why others are not."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tpuc_lang.graph import LangError
 
 TABLE = Path(__file__).with_name("language.toml")
 BEYOND = "beyond-the-language"
-"""The group of functions that are ours alone."""
+"""The group of functions that only tpuc has."""
 
 
 @dataclass(frozen=True)
 class FunctionGroup:
-    """Names of functions that are here, and of others with the reason."""
+    """Names of supported functions, and of unsupported ones with the reason."""
 
     name: str
     here: tuple[str, ...]
@@ -26,13 +26,13 @@ class FunctionGroup:
 
     @property
     def is_published(self) -> bool:
-        """Does the language have them?"""
+        """True if the functions belong to the published language."""
         return self.name != BEYOND
 
 
 @functools.cache
 def groups() -> tuple[FunctionGroup, ...]:
-    """All groups, in the order of the table."""
+    """Return all groups, in the order of the table."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return tuple(
         FunctionGroup(name, tuple(entry["here"]), dict(entry.get("refused", {}))) for name, entry in table.items()
@@ -40,12 +40,12 @@ def groups() -> tuple[FunctionGroup, ...]:
 
 
 def refusals() -> Mapping[str, str]:
-    """Why a function of the language is not here, by its name."""
+    """Return the reasons for unsupported functions, by name."""
     return {name: reason for group in groups() for name, reason in group.refused.items()}
 
 
 def refused(name: str) -> Callable[..., NoReturn] | None:
-    """What stands for a function that is not here: it raises LangError with the reason."""
+    """Return the replacement of an unsupported function; it raises LangError with the reason."""
     reason = refusals().get(name)
     if reason is None:
         return None

@@ -1,4 +1,4 @@
-"""Normalisations, reductions, and recurrent layers."""
+"""Normalizations, reductions, and recurrent layers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def batch_norm(
     epsilon: float = 1e-5,
     out_name: str | None = None,
 ) -> Tensor:
-    """With fixed statistics per channel."""
+    """Normalize with fixed statistics per channel."""
     return _of_floats("batch_norm", top.BatchNorm(epsilon=epsilon), [input, mean, variance, gamma, beta], out_name)
 
 
@@ -32,7 +32,7 @@ def layer_norm(
     axis: int = 2,
     out_name: str | None = None,
 ) -> Tensor:
-    """Over all dimensions from `axis` on."""
+    """Normalize over all dimensions from `axis` on."""
     rank = len(input.shape)
     first = once("layer_norm", lambda: positive_axis(axis, rank))
     op = top.LayerNorm(axis=first, normalized_shape=input.shape[first:], eps=epsilon)
@@ -47,7 +47,7 @@ def group_norm(
     num_groups: int = 1,
     out_name: str | None = None,
 ) -> Tensor:
-    """Over groups of neighbouring channels."""
+    """Normalize over groups of adjacent channels."""
     return _of_floats("group_norm", top.GroupNorm(num_groups=num_groups, eps=epsilon), [input, gamma, beta], out_name)
 
 
@@ -58,7 +58,7 @@ def rms_norm(
     axis: int = -1,
     out_name: str | None = None,
 ) -> Tensor:
-    """By the root of the mean square of the last dimension."""
+    """Divide by the root mean square over the last dimension."""
     rank = len(input.shape)
     if once("rms_norm", lambda: positive_axis(axis, rank)) != rank - 1:
         raise LangError(f"rms_norm: axis is {axis}, and only the last one is normalised; permute the input first.")
@@ -72,7 +72,7 @@ def normalize(
     eps: float = 1e-12,
     out_name: str | None = None,
 ) -> Tensor:
-    """By the `p`-norm over neighbouring axes, which is taken as at least `eps`."""
+    """Divide by the `p`-norm over adjacent axes, which is at least `eps`."""
     where, rank = "normalize", len(input.shape)
     wanted = [axes] if isinstance(axes, int) else list(axes)
     places = once(where, lambda: sorted(positive_axis(one, rank) for one in wanted))
@@ -99,9 +99,9 @@ def reduce(
     keep_dims: bool = False,
     out_name: str | None = None,
 ) -> Tensor:
-    """Some dimensions to one value: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2.
+    """Reduce dimensions by ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1, or ReduceL2.
 
-    Without `axis` all of them.
+    Without `axis`, all of them.
     """
     given = range(len(tensor_i.shape)) if axis is None else [axis] if isinstance(axis, int) else axis
     op = top.Reduce(axes=tuple(given), mode=method, keepdims=keep_dims)
@@ -124,7 +124,7 @@ def lrn(
     bias: float = 1.0,
     out_name: str | None = None,
 ) -> Tensor:
-    """By the squares of neighbouring channels."""
+    """Local response normalization over adjacent channels."""
     return _of_floats("lrn", top.LRN(size=size, alpha=alpha, beta=beta, bias=bias), [tensor_i], out_name)
 
 
@@ -139,7 +139,7 @@ def lstm(
     batch_first: bool = False,
     out_name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """All h, the last h and the last c of a long short-term memory; operands as `top.LSTM` has them."""
+    """Return all h, the last h, and the last c of an LSTM; operands as for `top.LSTM`."""
     if len(recurrence.shape) != 3:
         raise LangError(f"lstm: the recurrence is {list(recurrence.shape)}; give [directions, 4 * hidden, hidden].")
     op = top.LSTM(

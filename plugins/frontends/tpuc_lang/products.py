@@ -1,4 +1,4 @@
-"""Matrix products of floats, of integers into int32, and of integers that stand for real values."""
+"""Matrix products of floats, of integers into int32, and of quantized integers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def matmul(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The product over the last two dimensions, plus the bias; without `keep_dims` as one matrix."""
+    """Multiply over the last two dimensions, plus the bias; without `keep_dims` the result is one matrix."""
     where = "matmul"
     dtype = floats_only(where, input, right)
     if out_dtype not in (None, dtype) or right.dtype != dtype:
@@ -42,7 +42,7 @@ def matrix_mul(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The product over the last two dimensions, of floats or of integers. Of the first edition."""
+    """Multiply floats or integers over the last two dimensions. First edition."""
     if not lhs.is_integer:
         return matmul(lhs, rhs, bias, out_dtype=out_dtype, out_name=out_name)
     return _of_integers(
@@ -63,7 +63,7 @@ def matmul_int(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The sums of products of integers without their zero points."""
+    """Multiply integers after subtracting their zero points; returns the sums of products."""
     transposes = (left_transpose, right_transpose, output_transpose)
     return _of_integers(
         "matmul_int", input, right, bias, transposes, keep_dims, input_zp, right_zp, out_dtype, out_name
@@ -85,7 +85,7 @@ def matmul_quant(
     out_dtype: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """The product of the real values, in the result's scale; the bias is in steps of the sums."""
+    """Multiply the real values of quantized integers, in the result's scale; the bias is in steps of the sums."""
     where = "matmul_quant"
     if output_scale is None:
         raise LangError(f"{where}: output_scale is not given; state it.")
@@ -118,7 +118,7 @@ def matmulrq_int_op(
     round_mode: str = AWAY,
     rq_axis: int = -1,
 ) -> Tensor:
-    """`matmul_int`, then `requant_int`; here a positive shift is one to the right."""
+    """`matmul_int`, then `requant_int`; a positive shift shifts right here."""
     where = "matmulrq_int_op"
     if rq_axis not in (-1, len(input.shape) - 1):
         raise LangError(f"{where}: rq_axis is {rq_axis}; only the last axis has numbers of its own.")
@@ -136,7 +136,7 @@ def _product(
 
 
 def _as_wanted(where: str, result: Tensor, keep_dims: bool, dtype: str, out_name: str | None) -> Tensor:
-    """Under its name and with its type, of all dimensions or as one matrix."""
+    """Return the product under its name and type, with all dimensions or as one matrix."""
     result.dtype = dtype
     if not keep_dims and len(result.shape) > 2:
         op = top.Reshape(shape=(-1, result.shape[-1]))
@@ -174,7 +174,7 @@ def _of_integers(
 
 
 def _plain(where: str, x: Tensor) -> Tensor:
-    """Without its zero point."""
+    """Subtract the zero point."""
     points = x.quantisation.zero_point
     if points is not None and len(points) > 1:
         raise LangError(f"{where}: tensor '{x.name}' has {len(points)} zero points; a matrix has one.")

@@ -1,4 +1,4 @@
-"""The life of a network: begun, compiled to a module and its weights, released."""
+"""The life cycle of a network: begin it, compile it to a module with weights, release it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tpuc_lang.running import (
 
 
 def init(device: str, *_: Any) -> None:
-    """Begin a network. The device is noted; what is built fits every chip."""
+    """Begin a network. The device is recorded; the module fits every chip."""
     if GRAPH.get() is not None:
         raise LangError("init: there is a network already; call tl.deinit() first.")
     GRAPH.set(Graph(device))
@@ -38,18 +38,18 @@ def deinit() -> None:
 
 
 def get_default_graph() -> Graph:
-    """The network that functions add to."""
+    """Return the network to which functions add."""
     return current_graph("get_default_graph")
 
 
 def reset_default_graph(graph: Graph | None = None) -> None:
-    """Go on with this network, or with an empty one for the same device."""
+    """Continue with this network, or with an empty one for the same device."""
     device = current_graph("reset_default_graph").device
     GRAPH.set(Graph(device) if graph is None else graph)
 
 
 def reset_graph(graph: Graph | None = None) -> None:
-    """Forget the names of a network, the current one unless another is given; its tensors are of no use any more."""
+    """Clear the names of a network, by default the current one; its tensors become unusable."""
     chosen = current_graph("reset_graph") if graph is None else graph
     chosen.names.clear()
     chosen.count = 0
@@ -73,12 +73,12 @@ def compile(  # noqa: A001  # the interface's name
     *,
     folder: Path | str = ".",
 ) -> Module:
-    """Write `NAME_origin.mlir` and `NAME_top_f32_all_weight.npz`; the module is also what is returned.
+    """Write `NAME_origin.mlir` and `NAME_top_f32_all_weight.npz`, and return the module.
 
-    With `cmp` and `mlir_inference` both are read back and must give the same results as the module in memory, on the
-    inputs' example data or, without such, on random numbers; the data are kept in `NAME_in_f32.npz`. `refs` are data of
-    inputs and what results must be like. With `no_save` nothing is written. The module is not compiled for a chip:
-    `mode`, `asymmetric`, `opt` and `bmodel_inference` are for that.
+    With `cmp` and `mlir_inference` both files are read back and must give the same results as the module in memory, on
+    the inputs' example data or on random numbers, which are kept in `NAME_in_f32.npz`. `refs`: data of inputs and
+    expected results. With `no_save` nothing is written. The module is not compiled for a chip; `mode`, `asymmetric`,
+    `opt`, and `bmodel_inference` would apply to that.
     """
     check_options("compile", mode, dynamic, opt, log_level, embed_debug_info)
     graph = current_graph("compile")
@@ -112,9 +112,9 @@ def compile_f32(
     *,
     folder: Path | str = ".",
 ) -> Module:
-    """As `compile`, and then a file for the device in a mode, in f32, f16 and bf16 with `all`, or in none.
+    """As `compile`, then compile a file for the device in one mode, in f32, f16, and bf16 with `all`, or in none.
 
-    With `cmp` and `bmodel_inference` every file is run, and its results must be like those of the module.
+    With `cmp` and `bmodel_inference`, every file is run, and its results must be similar to the module's.
     """
     where = "compile_f32"
     if mode == "int8":
@@ -134,7 +134,7 @@ def compile_f32(
 
 
 def build(graph: Graph, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Module:
-    """The module that computes `outputs` from `inputs`."""
+    """Return the module that computes `outputs` from `inputs`."""
     if not inputs or not outputs:
         raise LangError("compile: a network needs inputs and outputs; give both.")
     for tensor in (*inputs, *outputs):
@@ -156,7 +156,7 @@ def build(graph: Graph, name: str, inputs: Sequence[Tensor], outputs: Sequence[T
 
 
 class LangBuilder(TopBuilder):
-    """Of inputs that say themselves how images become them."""
+    """Builder whose inputs state their own preprocessing."""
 
     def __init__(self, source: ModuleSource, inputs: Sequence[Tensor]) -> None:
         self._preprocessing = {tensor.name: tensor.preprocessing for tensor in inputs}
@@ -181,7 +181,7 @@ def _operand(builder: TopBuilder, tensor: Tensor | None) -> Value:
 
 
 def _needed(outputs: Sequence[Tensor]) -> list[Step]:
-    """The steps that the outputs depend on, each after those that it needs."""
+    """Return the steps that the outputs depend on, in order."""
     order, done = list[Step](), set[int]()
     for output in outputs:
         stack = [(step, _before(step)) for step in ([output.step] if output.step is not None else [])]

@@ -1,4 +1,4 @@
-"""What `compile` does with a module: files, examples, comparisons, and compiled files for a device."""
+"""Files, example data, comparisons, and compiled files of `compile`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ MODES = (*FLOAT_MODES, "int8", "all", "none")
 LOG_LEVELS = ("normal", "simple", "only-layer-group", "quiet")
 LEVELS = (0, 1, 2)
 REFERENCES, COMPILED = 0.99, 0.95
-"""Cosines that the language asks of results: between references and the module, and between it and compiled files."""
+"""Minimum cosine similarity required by the language: of references to the module, and of the module to compiled
+files.
+"""
 
 
 def check_options(where: str, mode: str, dynamic: bool, opt: int, log_level: str, embed_debug_info: bool) -> None:
-    """Raise LangError for options that are not known or not supported."""
+    """Raise LangError for unknown or unsupported options."""
     if mode not in MODES:
         raise LangError(f"{where}: mode '{mode}' is not known; use one of {', '.join(MODES)}.")
     if log_level not in LOG_LEVELS:
@@ -35,7 +37,7 @@ def check_options(where: str, mode: str, dynamic: bool, opt: int, log_level: str
 
 
 def write(module: Module, folder: Path, name: str) -> Path:
-    """The text and the weights of a module; returns the path of the text."""
+    """Write text and weights of a module; return the path of the text."""
     weights = f"{file_stem(name)}_top_f32_all_weight.npz"
     module.attributes["module.weight_file"] = StringAttr(weights)
     path = folder / f"{file_stem(name)}_origin.mlir"
@@ -45,7 +47,7 @@ def write(module: Module, folder: Path, name: str) -> Path:
 
 
 def deploy(folder: Path, name: str, device: str, mode: str, opt: int) -> Path:
-    """The file for a device in a mode; returns its path."""
+    """Compile a file for the device in a mode; return its path."""
     from tpuc_driver.api.host import Session
 
     session = Session(chip=device, quantize=mode, opt=max(opt, 1))
@@ -60,7 +62,7 @@ def deploy(folder: Path, name: str, device: str, mode: str, opt: int) -> Path:
 
 
 def example_data(inputs: Sequence[Tensor], given: Mapping[str, Array]) -> dict[str, Array]:
-    """Data for every input: what was given, its example, or random numbers."""
+    """Return data for every input: the given ones, its example, or random numbers."""
     generator = np.random.default_rng(SEED)
     found = {tensor.name: _example(tensor, generator) for tensor in inputs}
     return found | {name: np.asarray(given[name], np.float32) for name in found if name in given}
@@ -77,7 +79,7 @@ def _example(tensor: Tensor, generator: np.random.Generator) -> Array:
 
 
 def compare_written(module: Module, path: Path, data: Mapping[str, Array], name: str) -> None:
-    """Raise LangError unless what was written computes the same. The data are kept beside it."""
+    """Raise LangError unless the written files compute the same. The data are kept beside them."""
     from tpuc.api.evaluation import Interpreter, write_npz
 
     write_npz(path.parent / f"{file_stem(name)}_in_f32.npz", dict(data))
@@ -89,7 +91,7 @@ def compare_written(module: Module, path: Path, data: Mapping[str, Array], name:
 
 
 def _read(path: Path, module: Module) -> Module:
-    """What was written, with the ops of the module and the weights of its file."""
+    """Read the written module with its ops and weights."""
     from tpuc.api.evaluation import read_npz
 
     known = {operation.op.name: type(operation.op) for operation in module.walk()}
@@ -100,7 +102,7 @@ def _read(path: Path, module: Module) -> Module:
 
 
 def compare_references(module: Module, data: Mapping[str, Array], references: Mapping[str, Array]) -> None:
-    """Raise LangError for a result that is not like its reference."""
+    """Raise LangError for a result that is not similar to its reference."""
     from tpuc.api.evaluation import Interpreter
 
     if references:
@@ -108,7 +110,7 @@ def compare_references(module: Module, data: Mapping[str, Array], references: Ma
 
 
 def compare_compiled(module: Module, model: Path, data: Mapping[str, Array]) -> None:
-    """Raise LangError unless a compiled file gives what the module gives, but for its type of floats."""
+    """Raise LangError unless a compiled file gives the module's results, up to its float type."""
     from tpuc.api.evaluation import Interpreter
     from tpuc_driver.api.host import Session
 

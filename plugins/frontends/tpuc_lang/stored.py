@@ -1,4 +1,4 @@
-"""Integers and the real values that they stand for: rounding, saturation, and ways from one to the other."""
+"""Conversion between integers and the real values they represent: rounding, saturation, scales."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tpuc_lang.graph import (
 AWAY = "half_away_from_zero"
 ROUND_MODES = (AWAY, "half_to_even", "half_up", "half_down", "towards_zero", "down", "up")
 EXACT_BITS = 24
-"""Whole numbers up to this size are exact in TOP, which computes in float32."""
+"""Integers of up to this many bits are exact in TOP, which computes in float32."""
 BYTES = {"int8": "i8", "uint8": "u8"}
 
 
 def rounded(where: str, x: Tensor, mode: str) -> Tensor:
-    """Whole numbers near x; exact for every float."""
+    """Round to integers; exact for every float."""
     if mode not in ROUND_MODES:
         raise LangError(f"{where}: round mode '{mode}' is not known; use one of {', '.join(ROUND_MODES)}.")
     match mode:
@@ -49,7 +49,7 @@ def rounded(where: str, x: Tensor, mode: str) -> Tensor:
 
 
 def _nearest(where: str, x: Tensor, mode: str) -> Tensor:
-    """The whole number below, or the next one where the rest is (`mode`) one half: no sum is rounded."""
+    """Round down, or up if the fraction compares with one half as `mode` states; no sum is rounded."""
     below = make_one(where, top.Floor(), [x])
     rest = make_one(where, top.Sub(), [x, below])
     step = make_one(where, top.CompareConst(mode=mode, const_val=0.5), [rest])
@@ -59,14 +59,14 @@ def _nearest(where: str, x: Tensor, mode: str) -> Tensor:
 def saturated(
     where: str, x: Tensor, dtype: str, name: str | None = None, quantisation: Quantisation | None = None
 ) -> Tensor:
-    """Whole numbers as the nearest ones of an integer type."""
+    """Saturate integers to an integer type."""
     low, high = limits_of(dtype)
     op = top.Clip(min=float(low), max=float(high))
     return make_one(where, op, [x], name, dtype=dtype, quantisation=quantisation)
 
 
 def wrapped(where: str, x: Tensor, dtype: str, name: str | None = None) -> Tensor:
-    """Whole numbers as the low bits that an integer type keeps of them."""
+    """Wrap integers to the low bits of an integer type."""
     return make_one(where, top.Cast(to=dtype.upper()), [x], name, dtype=dtype)
 
 
@@ -74,7 +74,7 @@ def wrapped(where: str, x: Tensor, dtype: str, name: str | None = None) -> Tenso
 
 
 def parameters(where: str, scale: Scales | None, zero_point: ZeroPoints | None) -> Quantisation:
-    """One scale or several, and as many zero points, 0 unless given."""
+    """Return one scale or several, with as many zero points (0 by default)."""
     scales = tuple(map(float, np.atleast_1d(1.0 if scale is None else scale).tolist()))
     points = tuple(map(int, np.atleast_1d(0 if zero_point is None else zero_point).tolist()))
     if not all(0 < one < math.inf for one in scales):
@@ -85,7 +85,7 @@ def parameters(where: str, scale: Scales | None, zero_point: ZeroPoints | None) 
 
 
 def real(where: str, x: Tensor, scale: Scales | None = None, zero_point: ZeroPoints | None = None) -> Tensor:
-    """What integers stand for, by these numbers or by those that the tensor has; floats as they are."""
+    """Return the real values of integers, by these parameters or by the tensor's own; floats are unchanged."""
     if not x.is_integer:
         if scale is not None and scale != 1.0:
             raise LangError(f"{where}: tensor '{x.name}' is {x.dtype}; scales are for integers.")
@@ -103,7 +103,7 @@ def real(where: str, x: Tensor, scale: Scales | None = None, zero_point: ZeroPoi
 
 
 def real_filter(where: str, weight: Tensor, axis: int = 0) -> Tensor:
-    """As `real`, for a constant whose scales belong to its output channels."""
+    """As `real`, for a constant with scales per output channel."""
     meaning = parameters(where, weight.quantisation.scale, weight.quantisation.zero_point)
     assert meaning.scale is not None
     assert meaning.zero_point is not None
@@ -111,7 +111,7 @@ def real_filter(where: str, weight: Tensor, axis: int = 0) -> Tensor:
 
 
 def _stored_constant(where: str, x: Tensor, scales: tuple[float, ...], points: tuple[int, ...], axis: int) -> Tensor:
-    """The constant with a quantised type, and its real values."""
+    """Create the constant with a quantized type, and return its real values."""
     assert x.data is not None
     storage = ScalarType(BYTES[x.dtype])
     stored = Tensor(x.shape, data=x.data.astype(x.dtype), dtype=x.dtype, is_const=True)
@@ -134,7 +134,7 @@ def quantised(
     name: str | None = None,
     mode: str = "half_to_even",
 ) -> Tensor:
-    """The integers of a type that stand for real values; with several scales dimension 1 has them."""
+    """Quantize real values to a type; several scales belong to dimension 1."""
     assert meaning.scale is not None
     assert meaning.zero_point is not None
     if dtype in FLOATS or dtype.endswith("int32"):
@@ -148,7 +148,7 @@ def quantised(
 
 
 def scaled(where: str, x: Tensor, factors: Sequence[float], axis: int) -> Tensor:
-    """Times one number, or one for each index of `axis`."""
+    """Multiply by one number, or by one for each index of `axis`."""
     if all(one == 1 for one in factors):
         return x
     if len(factors) == 1:
@@ -157,7 +157,7 @@ def scaled(where: str, x: Tensor, factors: Sequence[float], axis: int) -> Tensor
 
 
 def shifted(where: str, x: Tensor, offsets: Sequence[float], axis: int) -> Tensor:
-    """Plus one number, or one for each index of `axis`."""
+    """Add one number, or one for each index of `axis`."""
     if not any(offsets):
         return x
     if len(offsets) == 1:

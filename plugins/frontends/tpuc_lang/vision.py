@@ -1,4 +1,4 @@
-"""Images: their size, their colours, their regions, and what is done to them first."""
+"""Images: resizing, color conversion, regions, and preprocessing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tpuc_lang.stored import AWAY, parameters, quantised, rounded, saturated, sc
 
 COORD_MODES = ("align_corners", "pytorch_half_pixel", "half_pixel", "asymmetric")
 PLANES = {0: ("u", "v"), 1: ("v", "u")}
-"""YUV420 formats whose colours are two planes, in this order."""
+"""YUV420 formats with two color planes, in this order."""
 PAIRS = {2: ("u", "v"), 3: ("v", "u")}
-"""Those whose colours take turns in one plane."""
+"""YUV420 formats with one plane of interleaved colors."""
 RGB, BGR = 4, 5
 RED, BLUE = 0.299, 0.114
-"""The parts of brightness in ITU-R BT.601."""
+"""Weights of red and blue in luma, by ITU-R BT.601."""
 RANGES = {"_601_limited": (16.0, 219.0, 224.0), "_601_full": (0.0, 255.0, 255.0)}
-"""Black, and how far brightness and colours reach."""
+"""Black level, and the ranges of luma and chroma."""
 ROUNDINGS = {"HalfAwayFromZero": AWAY, "HalfToEven": "half_to_even"}
 WITH_BATCH, WITH_OTHERS = 5, 7
 
@@ -33,7 +33,7 @@ def interpolate(
     coord_mode: str = "pytorch_half_pixel",
     out_name: str | None = None,
 ) -> Tensor:
-    """Rows and columns resampled, so many times as many, by method nearest or linear; integers by nearest only."""
+    """Resample rows and columns by factors, by method nearest or linear; integers by nearest only."""
     where = "interpolate"
     if not (scale_h > 0 and scale_w > 0):
         raise LangError(f"{where}: the scales are {scale_h:g} and {scale_w:g}; they must be above 0.")
@@ -59,7 +59,9 @@ def interpolate_v2(
     nearest_mode: str = "round_prefer_floor",
     out_name: str | None = None,
 ) -> Tensor:
-    """As `interpolate`, or to the last two of constant `sizes`; what else ONNX's Resize can say has one value here."""
+    """As `interpolate`, or to the last two of constant `sizes`; other options of ONNX's Resize have a single legal
+    value.
+    """
     where = "interpolate_v2"
     fixed = (
         ("roi", roi, None),
@@ -119,9 +121,9 @@ def yuv2rgb(
     round_mode: str,
     out_name: str | None = None,
 ) -> Tensor:
-    """`[n, h * 3 / 2, w]` of YUV420 bytes as `[n, 3, h, w]` bytes, by ITU-R BT.601.
+    """Convert `[n, h * 3 / 2, w]` of YUV420 bytes to `[n, 3, h, w]` bytes, by ITU-R BT.601.
 
-    `src_format`: 0 and 1 have planes of U and V, or V and U; 2 and 3 both in turns. `dst_format`: 4 is RGB, 5 is BGR.
+    `src_format`: 0 and 1 have planes of U and V, or V and U; 2 and 3 interleave both. `dst_format`: 4 is RGB, 5 is BGR.
     """
     where = "yuv2rgb"
     if src_format not in (*PLANES, *PAIRS) or dst_format not in (RGB, BGR):
@@ -153,7 +155,7 @@ def yuv2rgb(
 
 
 def _colours(where: str, x: Tensor, layout: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Y, U and V of every pixel: `[n, 1, h, w]`."""
+    """Return Y, U, and V of every pixel: `[n, 1, h, w]`."""
     count, rows, width = x.shape
     height = rows * 2 // 3
     y = make_one(where, top.Reshape(shape=(count, 1, height, width)), [part(x, 0, height, axes=1)])
@@ -186,7 +188,9 @@ def mean_std_scale(
     odtype: str = "float16",
     round_mode: str = AWAY,
 ) -> Tensor:
-    """``(x - mean) / std`` per channel, of floats or bytes; as int8 with the last ones of scale and zero points."""
+    """Return ``(x - mean) / std`` per channel, for floats or bytes; as int8 with the last of `scale` and
+    `zero_points`.
+    """
     where = "mean_std_scale"
     channels = input.shape[1] if len(input.shape) in (4, 5) else 0
     if not len(std) == len(mean) == channels:
@@ -220,10 +224,10 @@ def roiExtractor(  # noqa: N802  # the interface's name
     mode: str | None = None,
     out_name: str | None = None,
 ) -> Tensor:
-    """Each region from the map of its level, in `PH` by `PW` cells of averaged samples.
+    """Pool each region from the map of its level, in `PH` by `PW` cells of averaged samples.
 
-    `rois` are `[n, 5]`: image, left, top, right, bottom; or `[n, 7]`, whose columns 2 to 5 are the edges of regions of
-    the first image. A map's scale is one over its number in `list_spatial_scale`. The modes give the same numbers.
+    `rois` are `[n, 5]`: image, left, top, right, bottom; or `[n, 7]`, whose columns 2 to 5 are the edges of regions in
+    the first image. The scale of a map is one over its number in `list_spatial_scale`. All modes give the same numbers.
     """
     where = "roiExtractor"
     factors = [list_spatial_scale] * len(feats) if isinstance(list_spatial_scale, int) else list(list_spatial_scale)

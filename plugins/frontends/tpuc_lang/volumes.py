@@ -1,4 +1,4 @@
-"""Convolutions over volumes as convolutions of images: slices of the depth become channels."""
+"""Compute convolutions over volumes as convolutions of images: depth slices become channels."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def conv_volumes(
     dtype: str,
     meaning: Quantisation | None,
 ) -> Tensor:
-    """The convolution of `x: [n, c, d, h, w]` with `weight: [oc, c / group, kd, kh, kw]`.
+    """Convolve `x: [n, c, d, h, w]` with `weight: [oc, c / group, kd, kh, kw]`.
 
-    Each slice of the result is one of an image with as many channels as the filter is deep, times those of x.
+    Each depth slice of the result is computed from an image whose channels are those of x times the filter's depth.
     """
     where, strides, holes, pads = form.where, form.strides, form.holes, form.pads
     if pads[0] or pads[3]:
@@ -63,9 +63,9 @@ def transposed_volumes(
     dtype: str,
     meaning: Quantisation | None,
 ) -> Tensor:
-    """Every element of `x: [n, c, d, h, w]` adds its multiple of `weight: [oc / group, c, kd, kh, kw]`.
+    """Transposed convolution of `x: [n, c, d, h, w]` with `weight: [oc / group, c, kd, kh, kw]`.
 
-    That is a convolution of x with zeros between its elements.
+    It is computed as a convolution of x with zeros inserted between its elements.
     """
     where, group, pads = form.where, form.group, form.pads
     if weight.data is None or not weight.is_const:
@@ -88,7 +88,7 @@ def transposed_volumes(
 
 
 def _slices(where: str, x: Tensor, first: int, step: int, count: int) -> Tensor:
-    """`count` slices of the depth, `step` apart."""
+    """Return `count` depth slices, `step` apart."""
     op = top.Slice(
         offset=(0, 0, first, 0, 0),
         steps=(1, 1, step, 1, 1),
@@ -98,14 +98,14 @@ def _slices(where: str, x: Tensor, first: int, step: int, count: int) -> Tensor:
 
 
 def _flat(where: str, weight: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The filter of the images."""
+    """Return the filter for images."""
     if weight.is_const and weight.data is not None and weight.element == F32:
         return constant(np.reshape(weight.data, shape))
     return make_one(where, top.Reshape(shape=shape), [weight])
 
 
 def _spread(where: str, x: Tensor, axis: int, stride: int) -> Tensor:
-    """With zeros between the elements of an axis."""
+    """Insert zeros between the elements along an axis."""
     if stride == 1:
         return x
     before, extent, after = int(np.prod(x.shape[:axis])), x.shape[axis], int(np.prod(x.shape[axis + 1 :]))

@@ -1,4 +1,4 @@
-"""Products of whole numbers beyond 24 bits, shifted right and rounded exactly: in digits that floats hold."""
+"""Products of integers beyond 24 bits, shifted right and rounded exactly, computed in digits that floats represent."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from tpuc_lang.graph import LangError, Tensor, limits_of, make_one
 from tpuc_lang.stored import EXACT_BITS, rounded, scaled
 
 DIGIT_BITS = 11
-"""Three products of such digits, and what is carried, are below 2**24."""
+"""Bits of a digit: three products of digits plus a carry stay below 2**24."""
 BASE = 1 << DIGIT_BITS
 
 
 def product_shifted(
     where: str, x: Tensor, factors: Sequence[int], shifts: Sequence[int], axis: int, mode: str
 ) -> Tensor:
-    """``x * factor / 2**shift`` rounded; one factor and shift, or one for each index of `axis`. x is at most 24 bits.
+    """Return ``x * factor / 2**shift`` rounded; one factor and shift, or one for each index of `axis`. x has at most 24
+    bits.
 
-    The result is exact where it is below 2**22, and not below that where it is larger.
+    The result is exact below 2**22; larger results never fall below that.
     """
     if min(shifts) < 0:
         raise LangError(f"{where}: the shift is {min(shifts)}; shifts to the right are at least 0 here.")
@@ -40,7 +41,7 @@ def product_shifted(
 
 
 def _digits(where: str, x: Tensor, largest: int) -> list[Tensor]:
-    """The digits of whole numbers from 0 on, the lowest first."""
+    """Split nonnegative integers into digits, lowest first."""
     digits: list[Tensor] = []
     bits = min(largest, 1 << EXACT_BITS).bit_length()
     for _ in range(-(-bits // DIGIT_BITS) - 1):
@@ -50,13 +51,13 @@ def _digits(where: str, x: Tensor, largest: int) -> list[Tensor]:
 
 
 def _parted(where: str, x: Tensor, base: int) -> tuple[Tensor, Tensor]:
-    """The rest of a division of whole numbers by a power of two, and the quotient."""
+    """Divide integers by a power of two; return remainder and quotient."""
     high = make_one(where, top.Floor(), [scaled(where, x, [1 / base], 0)])
     return make_one(where, top.Sub(), [x, scaled(where, high, [base], 0)]), high
 
 
 def _product(where: str, left: Sequence[Tensor], factors: Sequence[int], axis: int) -> list[Tensor]:
-    """The digits of the product of digits with numbers from 0 on."""
+    """Multiply digits by nonnegative integers; return the digits of the product."""
     count = -(-max(factors).bit_length() // DIGIT_BITS)
     right = [[(one >> DIGIT_BITS * place) % BASE for one in factors] for place in range(count)]
     digits: list[Tensor] = []
@@ -83,7 +84,7 @@ def _sum(where: str, terms: Sequence[Tensor]) -> Tensor | None:
 
 
 def _quarters(where: str, digits: Sequence[Tensor], shift: int) -> Tensor:
-    """The number divided by 2**shift: below the point are one half, and one quarter for all that lies lower."""
+    """Divide by 2**shift. Of the fraction, only one half and, for anything lower, one quarter are kept."""
     if shift == 0:
         return _weighted(where, digits, 0)
     place, bits = divmod(shift - 1, DIGIT_BITS)  # of the digit with the highest bit below the point
@@ -98,7 +99,7 @@ def _quarters(where: str, digits: Sequence[Tensor], shift: int) -> Tensor:
 
 
 def _weighted(where: str, digits: Sequence[Tensor], power: int, first_bits: int = DIGIT_BITS) -> Tensor:
-    """The digits by their places, the first one times 2**power and of so many bits."""
+    """Sum the digits by weight; the first one has weight 2**power and `first_bits` bits."""
     terms = [scaled(where, digits[0], [2.0**power], 0)]
     for index, digit in enumerate(digits[1:]):
         terms.append(scaled(where, digit, [2.0 ** (power + first_bits + DIGIT_BITS * index)], 0))
@@ -108,7 +109,7 @@ def _weighted(where: str, digits: Sequence[Tensor], power: int, first_bits: int 
 
 
 def _any(where: str, digits: Sequence[Tensor]) -> Tensor:
-    """One quarter where one of the digits is not 0."""
+    """Return one quarter where any digit is not 0."""
     total = _sum(where, digits)
     assert total is not None
     found = make_one(where, top.CompareConst(mode="Greater", const_val=0.0), [total])
@@ -116,7 +117,7 @@ def _any(where: str, digits: Sequence[Tensor]) -> Tensor:
 
 
 def reach(x: Tensor) -> int:
-    """The largest magnitude of a tensor: of a constant's numbers, else of its type, at most 24 bits."""
+    """Return the largest magnitude of a tensor: of a constant's numbers, else of its type, at most 24 bits."""
     if x.data is not None and x.is_const:
         return int(np.abs(x.data.astype(np.float64)).max())
     return min(max(map(abs, limits_of(x.dtype))), 1 << EXACT_BITS)

@@ -1,7 +1,7 @@
-"""Pooling, and the numbers that windows are stated with.
+"""Pooling, and the numbers that describe windows.
 
-`pad` of the functions of the first edition is up, down, left, right; that of the others is all before, then all after,
-as TOP has it.
+In functions of the first edition, `pad` is up, down, left, right; in the others it lists all before, then all after, as
+in TOP.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def maxpool(
     ceil_mode: bool = False,
     out_name: str | None = None,
 ) -> Tensor:
-    """The largest element under each window. Integers keep their meaning. Of the first edition."""
+    """Maximum pooling. Integers keep their meaning. First edition."""
     op = _max_pool("maxpool", tensor_i, 2, kernel, stride, all_before(pad), ceil_mode)
     meaning = tensor_i.quantisation
     return make_one("maxpool", op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=meaning)
@@ -40,7 +40,7 @@ def avgpool(
     count_include_pad: bool = False,
     out_name: str | None = None,
 ) -> Tensor:
-    """The mean under each window. Of the first edition."""
+    """Average pooling. First edition."""
     op = _average_pool("avgpool", tensor_i, 2, kernel, stride, all_before(pad), ceil_mode, count_include_pad)
     return make_one("avgpool", op, [tensor_i], out_name, dtype=floats_only("avgpool", tensor_i))
 
@@ -56,7 +56,7 @@ def maxpool2d(
     out_name: str | None = None,
     round_mode: str = AWAY,
 ) -> Tensor:
-    """The largest element under each window, of everything without a kernel. Integers keep their scale, or get one."""
+    """Maximum pooling, global without a kernel. Integers keep their scale, or get one."""
     op = _max_pool("maxpool2d", input, 2, kernel, stride, pad, ceil_mode)
     return _pooled("maxpool2d", op, input, scale, zero_point, out_name, round_mode)
 
@@ -72,7 +72,7 @@ def maxpool3d(
     out_name: str | None = None,
     round_mode: str = AWAY,
 ) -> Tensor:
-    """As `maxpool2d`, over `[n, c, d, h, w]`; a single number stands for all dimensions."""
+    """As `maxpool2d`, over `[n, c, d, h, w]`; a single number applies to all dimensions."""
     op = _max_pool("maxpool3d", input, 3, *_volume(kernel, stride, pad), ceil_mode)
     return _pooled("maxpool3d", op, input, scale, zero_point, out_name, round_mode)
 
@@ -86,7 +86,7 @@ def maxpool2d_with_mask(
     out_name: str | None = None,
     mask_name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The largest elements, and their places in their channels: ``row * columns + column``."""
+    """Maximum pooling that also returns the positions in the channel: ``row * columns + column``."""
     where = "maxpool2d_with_mask"
     plain = _max_pool(where, input, 2, kernel, stride, pad, ceil_mode)
     pads = plain.pads
@@ -102,7 +102,7 @@ def maxpool2d_with_mask(
 
 
 def _pad_of_last_window(extent: int, taps: int, stride: int, before: int, after: int) -> int:
-    """How much stands after, so that the last window, which begins before the end, is whole."""
+    """Return the padding after the end with which a last window that begins before the end is complete."""
     rest = (extent + before + after - taps) % stride
     wanted = after + (stride - rest if rest else 0)
     begins = extent + before + wanted - taps
@@ -122,7 +122,7 @@ def avgpool2d(
     round_mode: str = AWAY,
     first_round_mode: str = AWAY,
 ) -> Tensor:
-    """The mean under each window, of everything without a kernel."""
+    """Average pooling, global without a kernel."""
     op = _average_pool("avgpool2d", input, 2, kernel, stride, pad, ceil_mode, count_include_pad)
     return _pooled("avgpool2d", op, input, scale, zero_point, out_name, round_mode, first_round_mode)
 
@@ -140,7 +140,7 @@ def avgpool3d(
     round_mode: str = AWAY,
     first_round_mode: str = AWAY,
 ) -> Tensor:
-    """As `avgpool2d`, over `[n, c, d, h, w]`; a single number stands for all dimensions."""
+    """As `avgpool2d`, over `[n, c, d, h, w]`; a single number applies to all dimensions."""
     op = _average_pool("avgpool3d", input, 3, *_volume(kernel, stride, pad), ceil_mode, count_include_pad)
     return _pooled("avgpool3d", op, input, scale, zero_point, out_name, round_mode, first_round_mode)
 
@@ -155,9 +155,9 @@ def _pooled(
     round_mode: str,
     first_round_mode: str | None = None,
 ) -> Tensor:
-    """Of floats, of whole numbers that are only chosen from, or of what integers stand for.
+    """Pool floats, integers that are only selected, or real values of quantized integers.
 
-    The mean is rounded once, in the result's scale: `first_round_mode` can say nothing else than `round_mode`.
+    A mean is rounded once, in the result's scale, so `first_round_mode` must equal `round_mode`.
     """
     if first_round_mode not in (None, round_mode):
         raise LangError(f"{where}: first_round_mode and round_mode differ; means are rounded once, so state one.")
@@ -235,7 +235,7 @@ def _volume(
 def numbers(
     where: str, label: str, values: Sequence[int] | None, count: int, least: int, default: int
 ) -> tuple[int, ...]:
-    """So many numbers, none below `least`."""
+    """Return `count` numbers, each at least `least`; raises LangError otherwise."""
     found = (default,) * count if values is None else tuple(values)
     if len(found) != count:
         raise LangError(f"{where}: {label} has {len(found)} numbers; give {count}.")
@@ -245,13 +245,13 @@ def numbers(
 
 
 def all_before(pairs: Sequence[int] | None) -> tuple[int, ...]:
-    """Pads in pairs of before and after as TOP has them: all before, then all after."""
+    """Convert pads given as pairs of before and after to TOP's order: all before, then all after."""
     found = (0,) * 4 if pairs is None else tuple(pairs)
     return (*found[::2], *found[1::2])
 
 
 def result_dtype(where: str, x: Tensor, wanted: str | None) -> str:
-    """The type of sums of products."""
+    """Return the type of sums of products."""
     if wanted is None:
         return x.dtype if x.dtype in FLOATS else "int32"
     if wanted not in RESULT_DTYPES:

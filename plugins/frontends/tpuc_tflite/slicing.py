@@ -58,6 +58,6 @@ def strided_slices(
 
 def _one(index: int, extent: int) -> range:
     if not -extent <= index < extent:
-        raise ValueError(f"element {index} of a dimension of extent {extent} is not there")
+        raise ValueError(f"element {index} does not exist in a dimension of extent {extent}")
     index %= extent
     return range(index, index + 1)

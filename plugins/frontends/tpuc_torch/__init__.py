@@ -1,1 +1,1 @@
-"""The PyTorch front end: exported programs go through torch's own ONNX exporter."""
+"""The PyTorch front end: imports exported programs through torch's own ONNX exporter."""

@@ -1,4 +1,6 @@
-"""Fake quantisation of PyTorch in the form of PT2E, which torch exports as QuantizeLinear and DequantizeLinear."""
+"""Rewrite PyTorch's fake quantization to the form of PT2E, which torch exports as QuantizeLinear and
+DequantizeLinear.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from typing import Any
 from tpuc.api import InvalidModel
 
 _WHOLE = {(-128, 127), (0, 255)}
-"""What bytes hold."""
+"""Full integer ranges of signed and unsigned bytes."""
 _SAME = {"aten::detach", "aten::detach_", "aten::alias", "aten::lift_fresh_copy", "aten::squeeze", "aten::view"}
-"""Ops whose result is the number that they read."""
+"""Ops whose result equals the number they read."""
 
 
 def normalise(torch: Any, program: Any) -> None:
-    """Rewrite the graph of an exported program in place. Observers go: an exported network learns nothing."""
+    """Rewrite the graph of an exported program in place. Observers are removed: an exported network does not train."""
     rewriter = _Rewriter(torch, program)
     for node in list(program.graph.nodes):
         if node.op == "call_function":
@@ -92,7 +94,7 @@ class _Rewriter:
         self._pair(node, "channel", x, (scale, point, axis, low, high, self._bytes(low)[2]))
 
     def _pair(self, node: Any, by: str, x: Any, said: tuple[Any, ...]) -> None:
-        """Integers and back, as PT2E quantisation writes it."""
+        """Quantize and dequantize, as PT2E quantization writes it."""
         ops = self.torch.ops.quantized_decomposed
         stored = self.graph.call_function(getattr(ops, f"quantize_per_{by}").default, (x, *said))
         self._replace(node, self.graph.call_function(getattr(ops, f"dequantize_per_{by}").default, (stored, *said)))
@@ -101,7 +103,7 @@ class _Rewriter:
         return (0, 255, self.torch.uint8) if low >= 0 else (-128, 127, self.torch.int8)
 
     def _clamped(self, x: Any, scale: float, point: int, low: int, high: int) -> Any:
-        """Values that a range smaller than that of bytes cuts off are cut off before they are rounded."""
+        """Clamp values before rounding if the range is narrower than that of bytes."""
         if (low, high) in _WHOLE:
             return x
         bounds = (low - point) * scale, (high - point) * scale
@@ -112,7 +114,7 @@ class _Rewriter:
         node.replace_all_uses_with(new)
 
     def _number(self, node: Any, value: Any) -> float:
-        """A parameter, given as a number or as a stored tensor of one."""
+        """Return a parameter, given as a number or as a stored one-element tensor."""
         if isinstance(value, (int, float)):
             return value
         while value.op == "call_function" and _schema(value) is not None and _schema(value).name in _SAME:
@@ -127,5 +129,5 @@ class _Rewriter:
 
 
 def _schema(node: Any) -> Any:
-    """How torch declares the op of a node; None for what is no op."""
+    """Return torch's schema of a node's op; None if it is not an op."""
     return getattr(node.target, "_schema", None)

@@ -1,4 +1,4 @@
-"""Exported programs and modules; everything about PyTorch itself is left to torch."""
+"""Import exported programs and modules; PyTorch itself handles everything about PyTorch."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tpuc.api import Frontend, ImportOptions, InvalidModel, Module, Unsupported,
 from tpuc_torch.fakes import normalise
 
 OPSET = 18
-"""The oldest that torch's exporter writes without converting the network afterwards."""
+"""The oldest opset that torch's exporter writes without converting the network afterwards."""
 
 LOADING_ERRORS = (
     *(AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError),
     *(zipfile.BadZipFile, pickle.UnpicklingError),
 )
-"""What torch raises for files that are no exported programs, or damaged ones."""
+"""Exceptions that torch raises for damaged files and files that are not exported programs."""
 
 
 class TorchFrontend(Frontend):
-    """Reads `.pt2` files, which `torch.export.save` writes."""
+    """Reads `.pt2` files, as written by `torch.export.save`."""
 
     name = "torch"
     suffixes = (".pt2",)
@@ -40,7 +40,7 @@ class TorchFrontend(Frontend):
     specializes_by = frozenset({"input_names", "dims", "fixed_inputs"})
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
-        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        """Return a TOP module with weights. Raises InvalidModel or Unsupported."""
         torch = _torch(str(path))
         if not path.is_file():
             raise InvalidModel(f"{path}: there is no such file. Check the path.")
@@ -59,7 +59,7 @@ class TorchFrontend(Frontend):
 def read_module(
     module: Any, arguments: Sequence[Any], registry: Any, options: ImportOptions | None = None, name: str = "network"
 ) -> Module:
-    """The TOP module of a `torch.nn.Module`, traced with example arguments."""
+    """Return the TOP module of a `torch.nn.Module`, traced with example arguments."""
     torch = _torch(name)
     chosen = options or ImportOptions(name)
     return _through_onnx(torch, name, chosen, registry, module.eval(), tuple(arguments))
@@ -92,7 +92,7 @@ def _through_onnx(torch: Any, source: str, options: ImportOptions, registry: Any
 
 
 def _exported(torch: Any, module: Any, arguments: tuple[Any, ...] | None = None) -> Any:
-    """The exported program; a module is exported first."""
+    """Return the exported program; a module is exported first."""
     if arguments is None:
         return module
     with torch.no_grad():

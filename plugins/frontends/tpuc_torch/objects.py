@@ -1,4 +1,4 @@
-"""Networks of PyTorch in memory: modules, which are exported with example inputs, and exported programs."""
+"""PyTorch networks in memory: modules, which are exported with example inputs, and exported programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc.api import Unsupported, UsageError, file_stem
 from tpuc_driver.api.objects import ObjectReader
 
 EXPORTING_ERRORS = (AttributeError, ImportError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
-"""What `torch.export` raises for networks that it cannot export, and for inputs that do not fit them."""
+"""Exceptions that `torch.export` raises for networks it cannot export, and for inputs that do not fit."""
 
 
 class TorchObjects(ObjectReader):
@@ -21,7 +21,7 @@ class TorchObjects(ObjectReader):
     title = "a torch.nn.Module with example_inputs or a torch.export.ExportedProgram"
 
     def accepts(self, given: object) -> bool:
-        """A module or an exported program; without an imported torch there are none."""
+        """True for a module or an exported program; False if torch is not imported."""
         torch = sys.modules.get("torch")
         if torch is None:
             return False
@@ -44,7 +44,7 @@ class TorchObjects(ObjectReader):
 
 
 def _exported(torch: Any, module: Any, example_inputs: Any) -> Any:
-    """A module as a program for inference; its own mode stays as it is."""
+    """Export a module for inference; its own mode is unchanged."""
     arguments, named = _arguments(torch, example_inputs)
     with _evaluating(module), torch.no_grad():
         try:
@@ -59,7 +59,7 @@ def _exported(torch: Any, module: Any, example_inputs: Any) -> Any:
 
 
 def _arguments(torch: Any, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Example inputs by place and by name; arrays become tensors."""
+    """Return example inputs by position and by name; arrays become tensors."""
     if isinstance(given, Mapping):
         by_name = cast("Mapping[str, Any]", given)
         return (), {name: torch.as_tensor(value) for name, value in by_name.items()}
@@ -69,7 +69,7 @@ def _arguments(torch: Any, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]
 
 @contextmanager
 def _evaluating(module: Any) -> Generator[None]:
-    """Let a module and all in it be in evaluation mode meanwhile."""
+    """Put a module and its submodules in evaluation mode, and restore it afterwards."""
     before = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

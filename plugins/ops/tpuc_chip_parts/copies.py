@@ -151,7 +151,7 @@ def concatenated_copies(node: Node) -> list[Copy]:
 def concatenation_refusal(node: Node) -> str | None:
     """Return why a Concat cannot be expressed by copies; None if it can."""
     if node.op.multipliers:
-        return "operands are in the result's scale already, these have multipliers"
+        return "operands must already have the result's scale, these have multipliers"
     if node.op.do_relu:
         return "a relu has no kernel here"
     return None

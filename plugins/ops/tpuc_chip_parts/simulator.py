@@ -124,8 +124,9 @@ class FileSimulator(ABC):
         results = self._computed(step, [self.tensor(tensor) for tensor in step.inputs])
         if [result.size for result in results] != [math.prod(tensor.shape) for tensor in step.outputs]:
             raise CorruptFile(
-                f"{self.source}: CPU function '{step.function}' does not give the shapes of its outputs; the file is "
-                "damaged, copy it again"
+                f"{self.source}: CPU function '{step.function}' returns other shapes than its outputs declare; the "
+                "file "
+                "is damaged, copy it again"
             )
         for tensor, result in zip(step.outputs, results, strict=True):
             self.tensor(tensor)[...] = result.reshape(tensor.shape)

@@ -47,7 +47,7 @@ class PReluAny(Legalisation[top.PRelu]):
 
     def refuse(self, node: LoweringNode) -> str | None:
         slope = node.constants[1]
-        return None if slope is not None and slope.size == 1 else "one slope, which is a constant"
+        return None if slope is not None and slope.size == 1 else "the slope must be a single constant"
 
     def rewrite(self, node: LoweringNode[top.PRelu], build: LegalisationBuilder) -> Sequence[Value]:
         slope = node.constants[1]

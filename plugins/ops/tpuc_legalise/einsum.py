@@ -34,7 +34,7 @@ class EinsumAny(Composed[top.Einsum]):
     def refuse(self, node: LoweringNode) -> str | None:
         terms = node.op.mode.partition("->")[0].split(",")
         twice = [term for term in terms if len(set(term)) < len(term)]
-        return f"a diagonal has no kernel, as in {twice[0]}" if twice else None
+        return f"no kernel computes the diagonal of a repeated label, as in {twice[0]}" if twice else None
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         inputs, _, result = node.op.mode.partition("->")

@@ -28,7 +28,9 @@ class GatherNDAny(Composed[top.GatherND]):
         rows = math.prod(_chosen_dims(node))
         most = largest_whole(node)
         if node.constants[1] is None and rows > most:
-            return f"computed indices choose from at most {most} parts, here {rows}; choose them outside"
+            return (
+                f"computed indices can select from at most {most} parts, here {rows}; select them outside the network"
+            )
         return None
 
     def compose(self, node: LoweringNode[top.GatherND], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
@@ -79,9 +81,9 @@ class GatherElementsAny(Composed[top.GatherElements]):
         axis = positive_axis(node.op.axis, node.operand_types[0].rank)
         count, most = node.operand_types[0].dims[axis], largest_whole(node)
         if count > most:
-            return f"indices choose from at most {most} elements, here {count}; choose them outside"
+            return f"indices can select from at most {most} elements, here {count}; select them outside the network"
         if node.operand_types[1].size * count > _MOST_PRODUCTS:
-            return f"{node.operand_types[1].size} times {count} products are too many; choose the elements outside"
+            return f"{node.operand_types[1].size} times {count} products are too many; select outside the network"
         return None
 
     def compose(self, node: LoweringNode[top.GatherElements], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:

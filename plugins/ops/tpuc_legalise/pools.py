@@ -95,7 +95,7 @@ class VolumePool(Legalisation[PoolT]):
 
     def refuse(self, node: LoweringNode[PoolT]) -> str | None:
         if len(node.op.kernel_shape) == 2 and node.op.keepdims:
-            return "there is no lowering that takes it, and only windows over 1 or 3 dimensions are composed of others"
+            return "no lowering accepts it, and only windows over 1 or 3 dimensions are decomposed"
         return None
 
     def inner(self, node: LoweringNode[PoolT]) -> tuple[TensorType, str | None]:

@@ -99,7 +99,7 @@ class Pow3Any(Composed[Op]):
 
     def refuse(self, node: LoweringNode) -> str | None:
         if all(constant is not None for constant in node.constants[:2]) and len(node.constants) > 1:
-            return "all operands are constants; fold it into the network"
+            return "all operands are constants; fold the op"
         return None
 
     def compose(self, node: LoweringNode, do: Composer, parts: Sequence[Part]) -> Sequence[Value]:

@@ -168,7 +168,7 @@ class GridSamplerAny(Sampled[top.GridSampler]):
         places = dims[0] * math.prod(dims[2:])
         most = largest_whole(node)
         if places > most:
-            return f"at most {most} places in all images, there are {places}"
+            return f"at most {most} positions in all images, there are {places}"
         if node.constants[0] is not None or node.constants[1] is not None:
             return "images and grid must be computed"
         return None
@@ -198,7 +198,7 @@ class MaxPoolWithMaskAny(Composed[top.MaxPoolWithMask]):
     def refuse(self, node: LoweringNode) -> str | None:
         taps, places = math.prod(node.op.kernel_shape), math.prod(node.operand_types[0].dims[2:])
         if places > largest_whole(node):
-            return f"images of at most {largest_whole(node)} places, this one has {places}"
+            return f"images of at most {largest_whole(node)} elements, this one has {places}"
         return f"at most {_MOST_TAPS} taps, this window has {taps}" if taps > _MOST_TAPS else None
 
     def compose(self, node: LoweringNode[top.MaxPoolWithMask], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:

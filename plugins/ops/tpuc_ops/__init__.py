@@ -1,1 +1,1 @@
-"""Operators bundled with tpuc: the dialects `top`, `tpu` and `quant`."""
+"""Operators bundled with tpuc: the dialects `top`, `tpu`, and `quant`."""

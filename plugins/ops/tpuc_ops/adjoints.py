@@ -1,4 +1,4 @@
-"""Gradients with respect to what ops read: of products and pools the same taps, walked backwards."""
+"""Compute gradients with respect to the operands of convolutions, pools, matrix products, and sums."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tpuc_ops.products import matmul
 from tpuc_ops.window import Extents, Window
 
 MOST_ELEMENTS = 1 << 21
-"""Of products with several taps that are computed together, 16 MiB in float64: what is multiplied is prepared once."""
+"""Maximum number of elements in products of several taps computed together, 16 MiB in float64."""
 
 
 def _taps(window: Window, size: Extents) -> Iterator[tuple[Extents, tuple[slice, ...]]]:
-    """Every tap with the elements of the padded operand that it reads for a result of `size`."""
+    """Yield every tap with the elements of the padded operand that it reads for a result of `size`."""
     for tap in np.ndindex(*window.kernel):
         along = zip(tap, size, window.strides, window.dilations, strict=True)
         firsts = [(place * dilation, count, stride) for place, count, stride, dilation in along]
@@ -26,7 +26,7 @@ def _taps(window: Window, size: Extents) -> Iterator[tuple[Extents, tuple[slice,
 
 
 def _padded(shape: tuple[int, ...], window: Window, size: Extents) -> Extents:
-    """Extents that hold the operand, its padding and whatever the last windows reach beyond."""
+    """Return extents that hold the operand, its padding, and the overhang of the last windows."""
     rank = len(size)
     reach = [(count - 1) * window.strides[axis] + window.extents[axis] for axis, count in enumerate(size)]
     own = [window.pads[axis] + shape[axis + 2] + window.pads[axis + rank] for axis in range(rank)]
@@ -39,21 +39,25 @@ def _inside(padded: Array, shape: tuple[int, ...], window: Window) -> Array:
 
 
 def _backwards(window: Window) -> Window | None:
-    """Of the convolution with turned filters that goes back over one without strides; None for others."""
+    """Return the window of the convolution that computes the gradient of a convolution with stride 1; None for
+    others.
+    """
     rank = len(window.kernel)
     pads = tuple(window.extents[axis % rank] - 1 - pad for axis, pad in enumerate(window.pads))
     return None if set(window.strides) != {1} or min(pads) < 0 else replace(window, pads=pads)
 
 
 def _turned(filters: Array, group: int) -> Array:
-    """`[oc, ic / group, kh, kw]` to `[ic, oc / group, kh, kw]`, both dimensions of the kernel reversed."""
+    """Transpose and flip filters: `[oc, ic / group, kh, kw]` to `[ic, oc / group, kh, kw]`, with both kernel dimensions
+    reversed.
+    """
     outputs, inputs, *kernel = filters.shape
     grouped = filters.reshape(group, outputs // group, inputs, *kernel).swapaxes(1, 2)[..., ::-1, ::-1]
     return np.ascontiguousarray(grouped).reshape(group * inputs, outputs // group, *kernel)
 
 
 def image_gradient(gradient: Array, weight: Array, shape: tuple[int, ...], window: Window, group: int) -> Array:
-    """Of a convolution, with respect to its images, or volumes, of `shape`."""
+    """Gradient of a convolution with respect to its images, or volumes, of `shape`."""
     gradient, filters = as_images(gradient), as_images(weight)
     images = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else shape
     n, outputs, *size = gradient.shape
@@ -84,7 +88,9 @@ def image_gradient(gradient: Array, weight: Array, shape: tuple[int, ...], windo
 def pool_gradient(
     gradient: Array, shape: tuple[int, ...], window: Window, x: Array | None = None, result: Array | None = None
 ) -> Array:
-    """Of a sum under windows; of a maximum when `x` and its `result` are given (all of equal maxima count)."""
+    """Gradient of a windowed sum; of a windowed maximum if `x` and its `result` are given (all of equal maxima
+    count).
+    """
     images = (shape[0], shape[1], 1, shape[2]) if len(shape) == 3 else shape
     size = window.output(images[2:])
     gradient = gradient.reshape(*images[:2], *size)
@@ -102,7 +108,7 @@ def pool_gradient(
 
 
 def matrix_gradient(op: Any, left: Array, right: Array, gradient: Array) -> tuple[Array, Array]:
-    """Of a matrix product, with respect to both operands as they are stored."""
+    """Gradients of a matrix product with respect to both operands, in their stored layout."""
     if left.ndim == 1:
         gradient = gradient[..., None, :]
     gradient = np.swapaxes(gradient, -1, -2) if op.output_transpose else gradient
@@ -119,7 +125,7 @@ def matrix_gradient(op: Any, left: Array, right: Array, gradient: Array) -> tupl
 
 
 def _summed(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """Without what broadcasting has repeated."""
+    """Sum over the dimensions that broadcasting has repeated."""
     extra = gradient.ndim - len(shape)
     gradient = gradient.sum(axis=tuple(range(extra))) if extra > 0 else gradient
     axes = tuple(axis for axis, size in enumerate(shape) if size == 1 and gradient.shape[axis] != 1)
@@ -127,14 +133,14 @@ def _summed(gradient: Array, shape: tuple[int, ...]) -> Array:
 
 
 def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """Of an operand of `shape` that was broadcast to the gradient's."""
+    """Gradient with respect to an operand of `shape` that was broadcast to the gradient's shape."""
     extra = gradient.ndim - len(shape)
     axes = (*range(extra), *(extra + axis for axis, size in enumerate(shape) if size == 1))
     return gradient.sum(axis=axes, keepdims=True).reshape(shape) if axes else gradient
 
 
 def sum_gradients(operands: Sequence[Array], gradient: Array, factors: Sequence[float]) -> list[Array]:
-    """Of a sum of multiples of its operands."""
+    """Gradients of a weighted sum with respect to its operands."""
     return [
         unbroadcast(gradient * np.float32(factor), array.shape)
         for factor, array in zip(factors, operands, strict=False)
@@ -142,5 +148,5 @@ def sum_gradients(operands: Sequence[Array], gradient: Array, factors: Sequence[
 
 
 def is_open(result: Array, limit: float) -> Array:
-    """Where a relu with this `result` lets changes pass."""
+    """Mask of the elements where a relu with this `result` has gradient 1."""
     return (result > 0) & (result < limit) if limit > 0 else result > 0

@@ -1,4 +1,4 @@
-"""Arrays of tensors in float32, and how a float result is stored."""
+"""Convert arrays of tensors to float32, and float results to their stored type."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 def as_float(x: Array) -> npt.NDArray[np.float32]:
-    """The values in float32, in which every narrower float and 16-bit integer is exact."""
+    """Return the values in float32, which represents every narrower float and 16-bit integer exactly."""
     return x.astype(np.float32, copy=False)
 
 
 def stored(x: Array, type: TensorType) -> Array:
-    """A float result in the float type that `type` stores, rounded to nearest even; too large becomes infinite."""
+    """Round a float result to the float type that `type` stores, to nearest even; overflow becomes infinite."""
     with np.errstate(over="ignore"):
         return x.astype(numpy_dtype(type.storage), copy=False)
 
 
 def relu(x: Array, do_relu: bool, limit: float, *, in_place: bool = False) -> Array:
-    """``max(x, 0)``, cut off at a positive `limit`, when `do_relu`."""
+    """``max(x, 0)``, limited to a positive `limit`, if `do_relu`."""
     if not do_relu:
         return x
     # With both limits numpy takes a third of the time that it takes with one.

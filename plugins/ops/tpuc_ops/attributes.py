@@ -1,4 +1,4 @@
-"""Attribute types beyond those that every plugin has, and what the text of ops lists beside their operands."""
+"""Attribute types beyond those in `tpuc.api`, and the operand lists that the text of an op prints."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Reduction32 = Annotated[str, CodeKind("i32", _REDUCTIONS)]
 
 
 def listed(operands: int, kept: int, results: int = 0) -> Slots:
-    """The operands and results that the text of an op has at least, absent ones as `top.None`.
+    """Return the minimum numbers of operands and results in the text of an op; absent ones are printed as `top.None`.
 
-    In a module the op has the first `kept` of them also where they are absent.
+    In a module, the op always has the first `kept` operands, even if they are absent.
     """
     return Slots(operands, kept, "top.None", results)

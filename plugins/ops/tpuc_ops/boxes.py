@@ -1,4 +1,4 @@
-"""Boxes (left, top, right, bottom): decoding, overlap, suppression."""
+"""Boxes (left, top, right, bottom): decoding, overlap, and suppression."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tpuc_ops.arrays import Array
 
 CODES = ("CORNER", "CENTER_SIZE", "CORNER_SIZE")
 BLOCK = 64
-"""Boxes that meet the kept ones at once."""
+"""Number of boxes compared with the kept ones at a time."""
 
 
 def decoded(offsets: Array, priors: Array, variances: Array | None, code: str) -> Array:
-    """Boxes `[p, k, 4]` from `offsets` of that shape, `priors: [p, 4]`, and variances as their units."""
+    """Decode boxes `[p, k, 4]` from `offsets` of that shape and `priors: [p, 4]`; `variances` scale the offsets."""
     if variances is not None:
         offsets = offsets * variances[:, None]
     low, high = priors[:, None, :2], priors[:, None, 2:]
@@ -31,7 +31,7 @@ def decoded(offsets: Array, priors: Array, variances: Array | None, code: str) -
 
 
 def overlaps(boxes: Array, others: Array) -> Array:
-    """Intersection over union of boxes `[b, 4]` with others `[n, 4]`, each with each: `[b, n]`."""
+    """Return the intersection over union of boxes `[b, 4]` with boxes `[n, 4]`, pairwise: `[b, n]`."""
     low, high = (
         edge(boxes[:, None, half], others[None, :, half])
         for edge, half in ((np.maximum, slice(0, 2)), (np.minimum, slice(2, 4)))
@@ -47,10 +47,10 @@ def _areas(low: Array, high: Array) -> Array:
 
 
 def suppressed(boxes: Array, scores: Array, least: float, overlap: float, count: int, eta: float = 1.0) -> Array:
-    """Indices of the boxes that no better one covers, best first.
+    """Non-maximum suppression: return the indices of the kept boxes, best first.
 
-    Of those with a score above `least` the best `count` are looked at (all for -1); a box goes when it overlaps a kept
-    one by more than `overlap`, a limit that shrinks by `eta` after every kept box while it is above a half.
+    Only the best `count` boxes with a score above `least` take part (all for -1). A box is dropped if it overlaps a
+    kept one by more than `overlap`; while that limit is above one half, it is multiplied by `eta` after every kept box.
     """
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > least]
@@ -70,7 +70,7 @@ def suppressed(boxes: Array, scores: Array, least: float, overlap: float, count:
 
 
 def pixel_anchors(base: float, ratios: Sequence[float], scales: Sequence[float]) -> Array:
-    """Boxes `[ratios * scales, 4]` of whole pixels around the first `base` by `base` ones, the last pixel included."""
+    """Return anchor boxes `[ratios * scales, 4]` around the first `base` by `base` pixels, the last pixel included."""
     sizes: list[tuple[float, float]] = []
     for ratio in ratios:
         width = float(round(math.sqrt(base * base / ratio)))
@@ -82,17 +82,19 @@ def pixel_anchors(base: float, ratios: Sequence[float], scales: Sequence[float])
 
 
 def centred_boxes(centres: Array, sizes: Array, offsets: Array) -> Array:
-    """Boxes from centres moved by shares of the size, and sizes times exponentials; all `[..., 2]`, offsets 4."""
+    """Decode boxes from offsets `[..., 4]`: centers move by a fraction of the size, and sizes are scaled by
+    exponentials. `centres` and `sizes`: `[..., 2]`.
+    """
     middle = offsets[..., :2] * sizes + centres
     half = np.float32(0.5) * elementary.exp(offsets[..., 2:]) * sizes
     return np.concatenate([middle - half, middle + half], -1)
 
 
 def duelled(boxes: Array, scores: Array, overlap: float, margin: float = 0.0) -> Array:
-    """Indices of the boxes that win against all that come after them, in their order.
+    """Return the indices of the boxes that win against all later ones, in order.
 
-    One after the other, each box that is left meets those behind it: of two that overlap by more than `overlap` the
-    worse one goes, and of equal ones the first. `margin` is what areas, but not intersections, count extents wider.
+    Each remaining box is compared with those after it: of two that overlap by more than `overlap`, the worse one is
+    dropped, and the first of equal ones. `margin` is added to the extents in areas, but not in intersections.
     """
     left = np.ones(len(boxes), bool)
     areas = (boxes[:, 2:] - boxes[:, :2] + np.float32(margin)).prod(1)
@@ -111,5 +113,5 @@ def duelled(boxes: Array, scores: Array, overlap: float, margin: float = 0.0) ->
 
 
 def cells(rows: int, columns: int) -> Array:
-    """Column and row of every cell of a grid, `[rows, columns, 2]`."""
+    """Return column and row of every cell of a grid, `[rows, columns, 2]`."""
     return np.indices((rows, columns), np.float32)[::-1].transpose(1, 2, 0)

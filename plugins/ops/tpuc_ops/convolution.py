@@ -1,4 +1,4 @@
-"""Convolution of arrays: row-blocked im2col and matrix products, for floats and, exactly, for integers."""
+"""Convolve arrays by row-blocked im2col and matrix products; exact for integers, reproducible for floats."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from tpuc_ops.products import exact_product, factor, parts_needed, sizes, wide_f
 from tpuc_ops.window import Extents, Window
 
 BLOCK_BYTES = 1 << 20
-"""Columns of one matrix product, or its result: they stay in the level-2 cache (best between 256 KiB and 4 MiB)."""
+"""Size of the columns of one matrix product, or of its result, so that they stay in the level-2 cache (best between 256
+KiB and 4 MiB).
+"""
 BLOCK_ELEMENTS = 1 << 15
-"""Sums of depthwise convolutions that are computed at a time."""
+"""Number of sums of a depthwise convolution that are computed at a time."""
 _EXACT_BITS: tuple[tuple[npt.DTypeLike, int], ...] = ((np.float32, 24), (np.float64, 53))
 
 
 def as_images(x: Array) -> Array:
-    """`[n, c, w]` as `[n, c, 1, w]`; four dimensions stay."""
+    """Reshape `[n, c, w]` to `[n, c, 1, w]`; other ranks are unchanged."""
     return x[:, :, None] if x.ndim == 3 else x
 
 
 def pad_images(x: Array, pads: Extents, value: float = 0.0) -> Array:
-    """`x: [n, c, h, w]` or `[n, c, d, h, w]` with `value` around it; `pads` are those of a window."""
+    """Pad `x: [n, c, h, w]` or `[n, c, d, h, w]` with `value`; `pads` are those of a window."""
     if not any(pads):
         return x
     rank, size = len(pads) // 2, x.shape[2:]
@@ -40,7 +42,7 @@ def pad_images(x: Array, pads: Extents, value: float = 0.0) -> Array:
 
 
 def insert_zeros(x: Array, rows: int, columns: int) -> Array:
-    """`x: [n, c, h, w]` with so many zeros between neighbours."""
+    """Insert `rows` and `columns` zeros between neighbors of `x: [n, c, h, w]`."""
     if not rows and not columns:
         return x
     n, c, h, w = x.shape
@@ -52,10 +54,11 @@ def insert_zeros(x: Array, rows: int, columns: int) -> Array:
 def convolve(
     x: Array, weight: Array, window: Window, group: int = 1, pad_value: float = 0.0, *, whole: bool = False
 ) -> Array:
-    """`x: [n, c, h, w]`, `weight: [oc, c / group, kh, kw]` to `[n, oc, oh, ow]`, computed in the type of `x`; or with a
-    depth before h, kh and oh. `whole`: these are whole numbers, and that type holds every sum of their products.
+    """Convolve `x: [n, c, h, w]` with `weight: [oc, c / group, kh, kw]` to `[n, oc, oh, ow]`, in the type of `x`; or
+    volumes, with a depth before h, kh, and oh.
 
-    Sums of float32 do not depend on the processor (see `products`).
+    `whole`: the operands are integers, and that type represents every sum of their products exactly. Float32 sums are
+    the same on every processor (see `products`).
     """
     weight = weight.astype(x.dtype, copy=False)
     if x.ndim == 5:
@@ -76,7 +79,7 @@ def convolve(
 
 
 def _on_grids(x: Array, matrices: Array) -> tuple[list[Array], list[Array]]:
-    """Images and filters in parts whose products have exact sums in float64; as they are where there are no grids."""
+    """Split images and filters into parts whose products have exact sums in float64; unsplit if there are no grids."""
     grouped = x.reshape(len(x), len(matrices), -1, *x.shape[2:])
     channels = matrices.reshape(*matrices.shape[:2], grouped.shape[2], -1)
     size = np.abs(grouped)
@@ -88,7 +91,9 @@ def _on_grids(x: Array, matrices: Array) -> tuple[list[Array], list[Array]]:
 
 
 def _volumes(padded: Array, weight: Array, window: Window, group: int, whole: bool) -> Array:
-    """Over `padded: [n, c, d, h, w]`: what the taps along the depth see are channels of images, one image per place."""
+    """Convolve `padded: [n, c, d, h, w]` as images: the taps along the depth become channels, and each depth position
+    an image.
+    """
     n, c, *_, h, w = padded.shape
     taps, stride, apart = window.kernel[0], window.strides[0], window.dilations[0]
     depth = (padded.shape[2] - window.extents[0]) // stride + 1
@@ -103,8 +108,8 @@ def _volumes(padded: Array, weight: Array, window: Window, group: int, whole: bo
 
 
 def _products(images: list[Array], filters: list[Array], window: Window, result: Array) -> None:
-    """Of padded images and filters `[group, oc / group, c / group * taps]`, both the sums of such parts, in the type of
-    the filters.
+    """Compute matrix products of padded images and filters `[group, oc / group, c / group * taps]`, each given as a sum
+    of parts, in the type of the filters.
     """
     (sh, sw), (dh, dw) = window.strides, window.dilations
     count, _, oh, ow = result.shape
@@ -127,9 +132,8 @@ def _products(images: list[Array], filters: list[Array], window: Window, result:
 
 
 def _depthwise(phases: Array, weight: Array, window: Window, group: int, result: Array, *, whole: bool) -> None:
-    """One input channel per group. Whole numbers: what all taps of a channel see side by side, times its taps; else
-    what each tap sees, times the tap, one tap after the other. Rows of images are taken as one, which makes sums
-    between them that nobody reads.
+    """Convolve with one input channel per group. Integers: one matrix product per channel over all taps; floats: one
+    tap after the other. Rows of an image are treated as one long row; sums across row ends are computed and ignored.
     """
     (count, channels, oh, ow), (height, width) = result.shape, phases.shape[-2:]
     rows = phases.reshape(*phases.shape[:4], height * width)
@@ -159,7 +163,9 @@ def _depthwise(phases: Array, weight: Array, window: Window, group: int, result:
 
 
 def _add_taps(seen: list[tuple[slice, Array]], filters: Array, products: Array, total: Array) -> None:
-    """`seen: [c, 1, length]` of single taps times the filters `[c, outputs, taps]`, in the order of taps."""
+    """Multiply `seen: [c, 1, length]` of each tap by the filters `[c, outputs, taps]`, and add them up in the order of
+    taps.
+    """
     for place, (number, view) in enumerate(seen):
         np.multiply(view, filters[:, :, number], out=products if place else total)
         if place:
@@ -167,8 +173,8 @@ def _add_taps(seen: list[tuple[slice, Array]], filters: Array, products: Array, 
 
 
 def _tap_views(rows: Array, window: Window, width: int, length: int, *, together: bool) -> list[tuple[slice, Array]]:
-    """The places that taps see of `rows: [sh, sw, c, h * width]`, as views `[c, taps, length]` with the numbers of the
-    taps: with `together` a row of taps at once where neighbours see neighbours.
+    """Return the elements of `rows: [sh, sw, c, h * width]` that taps read, as views `[c, taps, length]` with the tap
+    numbers; with `together`, one view per row of taps if the stride allows it.
     """
     (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.strides, window.dilations
     many = kw if together and sw == 1 else 1
@@ -183,8 +189,8 @@ def _tap_views(rows: Array, window: Window, width: int, length: int, *, together
 
 
 def _phases(x: Array, window: Window, value: float) -> Array:
-    """`x: [n, c, h, w]` with `value` around it as `[sh, sw, n, c, h / sh, w / sw]`: what is a stride apart is
-    neighbours.
+    """Pad `x: [n, c, h, w]` with `value` and split it by stride to `[sh, sw, n, c, h / sh, w / sw]`, where elements one
+    stride apart are neighbors.
     """
     sh, sw = window.strides
     if sh == sw == 1:
@@ -201,10 +207,11 @@ def _phases(x: Array, window: Window, value: float) -> Array:
 
 
 def exact_dtype(left_limit: int, right: Array) -> npt.DTypeLike:
-    """The fastest float type in which products with the rows of `right` are exact for every order of summation.
+    """Return the fastest float type that computes products with the rows of `right` exactly, for every order of
+    summation.
 
-    `left_limit`: largest magnitude of the left integers; every partial sum is below it times the sum of a row's
-    magnitudes. Raises ValueError beyond 53 bits.
+    `left_limit`: largest magnitude of the left integers; no partial sum exceeds it times the sum of a row's magnitudes.
+    Raises ValueError beyond 53 bits.
     """
     rows = np.abs(right.astype(np.int32)).reshape(right.shape[0], -1).sum(1, np.int64)
     bound = left_limit * int(rows.max(initial=0))
@@ -215,5 +222,5 @@ def exact_dtype(left_limit: int, right: Array) -> npt.DTypeLike:
 
 
 def magnitude(x: Array) -> int:
-    """Largest absolute value of integers, 0 when there are none."""
+    """Return the largest absolute value of integers, 0 for an empty array."""
     return max(-int(x.min()), int(x.max())) if x.size else 0

@@ -1,9 +1,9 @@
-"""Elementary functions that are the same on every processor, for float32 and float64.
+"""Elementary functions for float32 and float64 that give the same result on every processor.
 
-numpy and C libraries choose among implementations by processor, and these differ in the last digit. Here functions are
-made of additions, multiplications, divisions and roots, whose results IEEE 754 fixes. Computed in float64 with an error
-of a few 1e-16, and returned in the type of the argument; `exp` of float32 is computed in float32, within two units in
-the last place. Infinities, NaN and zeros have the results that numpy gives.
+numpy and C libraries select implementations by processor, which differ in the last digit. These functions use only
+additions, multiplications, divisions, and roots, whose results IEEE 754 defines. They compute in float64 with an error
+of a few 1e-16 and return the argument's type; `exp` of float32 computes in float32, within two units in the last place.
+Infinities, NaN, and zeros give the same results as in numpy.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.float64]
 
 BLOCK = 1 << 13
-"""Elements whose intermediate arrays stay in the cache."""
+"""Number of elements per block, so that intermediate arrays stay in the cache."""
 _LN2_HIGH, _LN2_LOW = 0x162E42FEE00000 / 2**53, 1.90821492927058770002e-10
 _LN2_HIGH_32, _LN2_LOW_32 = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _LN2, _LOG2_E = 0.6931471805599453, 1.4426950408889634
 _PI_HALF = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
-"""In parts of 33 bits: their products with whole numbers below 2**20 are exact."""
+"""Half of pi in parts of 33 bits: their products with integers below 2**20 are exact."""
 _MOST_QUARTERS = 1 << 20
 _EXP = tuple(1.0 / math.factorial(power) for power in range(14))
 _EXP_32 = tuple(
@@ -46,7 +46,7 @@ def _series(x: Array, factors: tuple[Any, ...]) -> Array:
 
 
 def _by_blocks(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Of arrays of any shape and float type, computed in float64."""
+    """Wrap a float64 function for arrays of any shape and float type; it is applied block by block."""
 
     def compute(x: Array) -> Array:
         x = np.asarray(x)
@@ -62,7 +62,7 @@ def _by_blocks(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def _times_power(x: Array, exponents: Array) -> Array:
-    """``x * 2 ** exponents`` in place, in two steps where the power alone is too large or too small."""
+    """Compute ``x * 2 ** exponents`` in place, in two steps if a single factor would overflow or underflow."""
     bits, bias, integer = (23, 127, np.int32) if x.dtype == np.float32 else (52, 1023, np.int64)
     whole = exponents.astype(integer)
     if whole.min(initial=0) > -bias and whole.max(initial=0) <= bias:
@@ -155,7 +155,7 @@ def _cosh64(x: Floats) -> Floats:
 
 
 def _turned(x: Floats, quarters: int) -> Floats:
-    """The sine, so many quarters of a circle ahead."""
+    """The sine, advanced by `quarters` quarter turns."""
     near = np.abs(x) < _MOST_QUARTERS
     turns = np.rint(np.where(near, x, 0.0) * (2 / math.pi))
     rest = np.where(near, x, 0.0)
@@ -173,7 +173,7 @@ def _turned(x: Floats, quarters: int) -> Floats:
 
 
 def _arctan64(x: Floats) -> Floats:
-    """The angle whose tangent is given: a quarter of it by halving twice."""
+    """The inverse tangent: halve the angle twice, then sum the series."""
     size = np.abs(x)
     part = np.where(size > 1, 1 / np.maximum(size, 1.0), size)
     for _ in range(2):
@@ -183,7 +183,7 @@ def _arctan64(x: Floats) -> Floats:
 
 
 def _erf64(x: Floats) -> Floats:
-    """The error function of numbers up to 6, by its series of positive terms."""
+    """The error function for arguments up to 6, by its series of positive terms."""
     term = 2 / math.sqrt(math.pi) * x * _exp64(-x * x)
     result = np.zeros_like(term)
     for number in range(1, 200):
@@ -209,7 +209,7 @@ sigmoid = _by_blocks(lambda x: 1 / (1 + _exp64(-x)))
 
 
 def power(x: ArrayLike, exponent: ArrayLike) -> Array:
-    """``x ** exponent``, which broadcast."""
+    """``x ** exponent``, with broadcasting."""
     with np.errstate(all="ignore"):
         result: Array = np.asarray(np.power(x, exponent))
         base, index = (np.broadcast_to(np.asarray(one, np.float64), result.shape) for one in (x, exponent))
@@ -224,7 +224,9 @@ def power(x: ArrayLike, exponent: ArrayLike) -> Array:
 
 
 def _power64(size: Floats, index: Floats) -> Floats:
-    """The rest that the product of exponent and logarithm leaves is below 1e-13 of the result in float32."""
+    """``size ** index`` for positive sizes; the rounding error of exponent times logarithm stays below 1e-13 of a
+    float32 result.
+    """
     whole = np.rint(index)
     if index.size and (whole == index).all() and (index == index.flat[0]).all() and 0 < abs(index.flat[0]) <= 16:
         result = size.copy()

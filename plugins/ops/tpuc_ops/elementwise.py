@@ -1,4 +1,4 @@
-"""Base classes of element-wise ops: one operand through a function, or two that broadcast."""
+"""Base classes of element-wise ops: one operand through a function, or several that broadcast."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tpuc_ops.shapes import broadcast
 
 
 class UnaryOp(Op, Elementwise, Rescales):
-    """One operand, element by element: subclasses give `function`, and its cost if it is not 1."""
+    """An element-wise op with one operand; subclasses implement `function`, and set its cost if it is not 1."""
 
     flops_per_element: ClassVar[int] = 1
 
     def function(self, x: Array) -> Array:
-        """The op on float32 values of any shape."""
+        """Compute the op on float32 values of any shape."""
         raise NotImplementedError
 
     def infer(self, operands: Types) -> Types:
@@ -28,11 +28,11 @@ class UnaryOp(Op, Elementwise, Rescales):
         return (x.shape_only(),)
 
     def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
-        """The op on stored integers; subclasses whose integer arithmetic is another give their own."""
+        """Compute the op on stored integers; overridden by ops with integer arithmetic of their own."""
         return function_of_one(node, operands, self.function)
 
     def stored(self, node: Node, operands: Sequence[Array]) -> Array:
-        """The op on stored integers, by what they stand for or by an arithmetic of integers."""
+        """Compute the op on stored integers, by dequantized floats or by integer arithmetic."""
         by_meaning = in_floats(self, node, operands)
         return self.quantised(node, operands) if by_meaning is None else by_meaning
 
@@ -47,9 +47,9 @@ class UnaryOp(Op, Elementwise, Rescales):
 
 
 class Function(UnaryOp):
-    """A function of one number. Chips have lowerings for the kind, which serve each of them, also a stranger's: a table
-    in integers, and in floats the mode `active` of `tpu.Active` where their kernels know it. Front ends import the
-    operators that `foreign` names, each behind its format: `("onnx.Mish", "tpulang.mish")`.
+    """A function of one number. Chips lower the whole kind, so plugins' functions are served too: by a table for
+    integers, and for floats by the mode `active` of `tpu.Active` if the chip's kernels support it. Front ends import
+    the operators listed in `foreign`, each with its format: `("onnx.Mish", "tpulang.mish")`.
     """
 
     name = "top.Function"
@@ -58,43 +58,43 @@ class Function(UnaryOp):
     foreign: ClassVar[Sequence[str]] = ()
 
     def active_mode(self) -> str:
-        """The mode of `tpu.Active` that computes this function; empty where there is none."""
+        """Return the mode of `tpu.Active` that computes this function; empty if there is none."""
         return self.active
 
     def coefficients(self) -> tuple[float, ...] | None:
-        """The numbers that the mode takes."""
+        """Return the parameters of the mode."""
         return None
 
 
 def functions_in(dialect: Dialect) -> list[type[Function]]:
-    """The functions of one number of a dialect; imports all of it."""
+    """Return all unary functions of a dialect; imports the whole dialect."""
     return [op for op in map(dialect.op, dialect.names()) if op and issubclass(op, Function)]
 
 
 class Activation(Function):
-    """A function that networks put behind products; a factor per channel does not pass through it unchanged."""
+    """A function that networks apply after products. It does not commute with a factor per channel."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReluFields(FusesRelu):
-    """The two attributes of every op that may apply a relu to its result."""
+    """The two attributes of every op that can apply a relu to its result."""
 
     do_relu: Bool = False
     relu_limit: F64 = -1.0
 
     def activate(self, x: Array, *, in_place: bool = False) -> Array:
-        """The relu, if any."""
+        """Apply the relu, if any."""
         return relu(x, self.do_relu, self.relu_limit, in_place=in_place)
 
 
 def broadcast_type(operands: Types) -> TensorType:
-    """The plain type of an element-wise result."""
+    """Return the plain type of an element-wise result; raises ValueError for fewer than two operands."""
     if len(operands) < 2:
         raise ValueError(f"at least two operands are needed, there are {len(operands)}")
     return operands[0].shape_only().with_shape(broadcast(*(operand.dims for operand in operands)))
 
 
 def weighted(operands: Sequence[Array], coeff: Sequence[float] | None) -> list[Array]:
-    """Each operand times its float32 factor, those of factor 1 as they are."""
+    """Multiply each operand by its float32 factor; a factor of 1 leaves it unchanged."""
     factors = coeff or (1.0,) * len(operands)
     return [x if factor == 1.0 else x * np.float32(factor) for x, factor in zip(operands, factors, strict=True)]

@@ -1,4 +1,4 @@
-"""Sums, products and factors of float64 matrices that are the same on every processor."""
+"""Sums, products, and factorizations of float64 matrices that are the same on every processor."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tpuc_ops.products import STEPS, exact_product
 Floats: TypeAlias = NDArray[np.float64]
 
 BLOCK = 32
-"""Columns that are eliminated one by one before the rest is told by a product."""
+"""Number of columns that are eliminated one by one before a matrix product updates the rest."""
 _SUMMED = 1 << 14
-"""Products that stay in the cache."""
+"""Number of products that stay in the cache."""
 _PARTS = 2
-"""Of a factor, of 22 bits each."""
+"""Number of parts of a factor, of 22 bits each."""
 _LEAST = -900
 
 
 def dot(a: Array, b: Array) -> float:
-    """The sum of products of two rows, in float64."""
+    """Return the dot product of two rows, in float64."""
     total = 0.0
     for start in range(0, a.size, _SUMMED):
         some = slice(start, start + _SUMMED)
@@ -32,19 +32,19 @@ def dot(a: Array, b: Array) -> float:
 
 
 def energy(a: Array) -> float:
-    """The sum of squares of all elements."""
+    """Return the sum of squares of all elements."""
     flat = a.reshape(-1)
     return dot(flat, flat)
 
 
 def finite_energy(a: Array) -> float:
-    """As `energy`, without infinities, which masks leave in logarithms and maxima."""
+    """As `energy`, without infinities, which masks produce in logarithms and maxima."""
     total = energy(a)
     return total if math.isfinite(total) else energy(a[np.isfinite(a)])
 
 
 def error_energy(wanted: Array, got: Array) -> float:
-    """Of the differences, where finite values are wanted."""
+    """Return the sum of squared differences over the elements whose wanted values are finite."""
     with np.errstate(all="ignore"):
         total = energy(wanted - got)
         if math.isfinite(total):
@@ -54,7 +54,7 @@ def error_energy(wanted: Array, got: Array) -> float:
 
 
 def matmul(left: Floats, right: Floats) -> Floats:
-    """``left @ right`` with 44 bits of the largest element in each row of the left and column of the right."""
+    """``left @ right`` with 44 bits, relative to the largest element of each left row and right column."""
     return exact_product(_parts(left, -1), _parts(right, -2))
 
 
@@ -70,13 +70,15 @@ def _parts(x: Floats, axis: int) -> list[Array]:
 
 
 def root_of_inverse(matrix: Floats) -> Floats:
-    """Of positive definite matrices `[..., n, n]` the upper triangles `u` with ``u.T @ u`` as the inverse."""
+    """Return the upper triangular `u` with ``u.T @ u`` equal to the inverse of positive definite matrices `[...,
+    n, n]`.
+    """
     # With rows and columns in reverse the lower factor becomes an upper one, whose inverse is what is wanted.
     return np.ascontiguousarray(_lower_inverse(_cholesky(matrix[..., ::-1, ::-1]))[..., ::-1, ::-1])
 
 
 def _cholesky(matrix: Floats) -> Floats:
-    """The lower triangle that times its transpose is the matrix."""
+    """Return the lower Cholesky factor."""
     lower = np.array(matrix)
     size = lower.shape[-1]
     for begin in range(0, size, BLOCK):

@@ -1,4 +1,4 @@
-"""Functions of one float32 array, by themselves: what the activation ops of both dialects compute."""
+"""Functions of one float32 array, computed by the activation ops of both dialects."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tpuc_ops import elementary
 from tpuc_ops.arrays import Array
 
 _ERF_END = 4
-"""From here on the error function is 1 in float32."""
+"""From here on, the error function is 1 in float32."""
 _ERF_NODES = 1024
-"""Known values per unit."""
+"""Number of tabulated values per unit."""
 _BLOCK = 1 << 14
-"""Elements whose intermediate arrays stay in the cache."""
+"""Number of elements per block, so that intermediate arrays stay in the cache."""
 
 
 def sigmoid(x: Array) -> Array:
@@ -25,14 +25,14 @@ def sigmoid(x: Array) -> Array:
 
 
 def silu(x: Array) -> Array:
-    """``x / (1 + exp(-x))``; where the exponential overflows that is the zero that it should be."""
+    """``x / (1 + exp(-x))``; where the exponential overflows, the result is 0, as it should be."""
     result = elementary.exp(-x)
     result += 1
     return np.divide(x, result, out=result)
 
 
 def log_sigmoid(x: Array) -> Array:
-    """``log(sigmoid(x))``, exact where the sigmoid itself underflows."""
+    """``log(sigmoid(x))``, accurate even if the sigmoid underflows."""
     return -softplus(-x)
 
 
@@ -47,9 +47,9 @@ def softplus(x: Array) -> Array:
 
 
 def erf(x: Array) -> Array:
-    """The error function in float32, from its Taylor series in float64 around many known values.
+    """The error function in float32, by Taylor series in float64 around tabulated values.
 
-    What the series leaves out is below 1e-17: no result differs, unless it lies in the middle between two floats.
+    The truncation error is below 1e-17, so results differ only where they lie exactly between two floats.
     """
     series = _erf_series()
     flat, result = x.reshape(-1), np.empty(x.size, np.float32)
@@ -68,7 +68,7 @@ def erf(x: Array) -> Array:
 
 @functools.cache
 def _erf_series() -> Array:
-    """The factors of ``d**0`` to ``d**4`` in ``erf(a + d)``, for every node a: `[5, nodes]`."""
+    """Return the coefficients of ``d**0`` to ``d**4`` in ``erf(a + d)`` for every node a: `[5, nodes]`."""
     nodes = np.arange(_ERF_END * _ERF_NODES + 1) / _ERF_NODES
     values = elementary.erf(nodes)
     slope = 2 / math.sqrt(math.pi) * elementary.exp(-(nodes**2))
@@ -78,19 +78,19 @@ def _erf_series() -> Array:
 
 
 def gelu(x: Array) -> Array:
-    """``x * P(X <= x)`` of a standard normal X."""
+    """``x * P(X <= x)`` for a standard normal X."""
     return x * (0.5 * (1 + erf(x * np.float32(math.sqrt(0.5)))))
 
 
 def tanh_gelu(x: Array) -> Array:
-    """`gelu` with a tanh for the distribution function."""
+    """`gelu` with the tanh approximation of the distribution function."""
     return x * (
         0.5 * (1 + elementary.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * (x * x * x))))
     )
 
 
 def hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
-    """``alpha * x + beta`` within 0 and 1."""
+    """``alpha * x + beta``, clipped to 0 and 1."""
     return np.clip(np.float32(alpha) * x + np.float32(beta), 0, 1)
 
 

@@ -1,4 +1,4 @@
-"""Stored integers: exact products, requantisation by attribute, and clamps in the result's own scale."""
+"""Stored integers: exact products, requantization as attributes state it, and clamps in the result's scale."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from tpuc_ops.quant.arithmetic import (
 
 
 def zero_point(type: TensorType) -> int:
-    """The integer that means 0; plain integers have 0."""
+    """Return the integer that represents 0; it is 0 for plain integers."""
     return type.element.zero_point if isinstance(type.element, Uniform) else 0
 
 
 def without_point(type: TensorType) -> TensorType:
-    """The same scale with the zero point 0."""
+    """Return the type with the same scale and zero point 0."""
     return type.with_element(replace(type.uniform, zero_point=0)) if zero_point(type) else type
 
 
 def is_integer(type: TensorType) -> bool:
-    """Are integers stored?"""
+    """True if integers are stored."""
     return not type.storage.is_float
 
 
 def requantised(
     acc: Array, multipliers: Sequence[int], shifts: Sequence[int], mode: str, rounding: str, type: TensorType
 ) -> Array:
-    """int32 sums `[n, c, ...]` in the scale of `type`: zero point added, saturated to its storage.
+    """Requantize int32 sums `[n, c, ...]` to `type`: rescale, add the zero point, saturate.
 
-    One multiplier and shift for all channels, or one per channel. `mode`: MultiplierShift rounds
-    ``acc * multiplier / 2**shift`` once by `rounding`; OnlyShift has multiplier 1; QDM and TFLite round
-    ``acc * multiplier / 2**31`` half up to int32, then the shift by `rounding`.
+    There is one multiplier and shift for all channels, or one per channel. `mode`: MultiplierShift rounds ``acc *
+    multiplier / 2**shift`` once by `rounding`; OnlyShift uses multiplier 1; QDM and TFLite round ``acc * multiplier /
+    2**31`` half up to int32, then apply the shift with `rounding`.
     """
     count = acc.shape[1]
     if mode == "OnlyShift":
@@ -56,8 +56,9 @@ def requantised(
 
 
 def requantised_by_floats(acc: Array, scales: Sequence[float], rounding: str, type: TensorType) -> Array:
-    """int32 sums `[n, c, ...]` in the scale of `type`: ``f32(acc) * f32(scale)`` rounded to float32, then by `rounding`
-    to 16 bits; plus the zero point, saturated. One scale per channel, or one for all.
+    """Requantize int32 sums `[n, c, ...]` to `type` with float scales: ``f32(acc) * f32(scale)`` is rounded to float32,
+    then by `rounding` to 16 bits; the zero point is added, and the sum saturated. One scale per channel, or one for
+    all.
     """
     factors = np.asarray(scales, np.float32).reshape(1, -1, *(1,) * (acc.ndim - 2))
     whole = saturate(round_to_int(acc.astype(np.float32) * factors, Rounding(rounding)), np.int16)
@@ -65,8 +66,8 @@ def requantised_by_floats(acc: Array, scales: Sequence[float], rounding: str, ty
 
 
 def scaled_in_half(acc: Array, scales: Sequence[float], bias: Array | None) -> Array:
-    """Sums `[n, c, ...]` times a scale per channel, or one for all, plus a float bias: each cut to float32 toward zero,
-    the whole rounded to bf16; as float32.
+    """Multiply sums `[n, c, ...]` by one scale per channel, or one for all, and add a float bias. Each step is
+    truncated to float32, and the result is rounded to bf16; returned as float32.
     """
     shape = (1, -1, *(1,) * (acc.ndim - 2))
     floats = _cut(acc * np.asarray(scales, np.float64).reshape(shape))
@@ -76,7 +77,7 @@ def scaled_in_half(acc: Array, scales: Sequence[float], bias: Array | None) -> A
 
 
 def _cut(values: Array) -> Array:
-    """float64 numbers as the float32 numbers that are not further from 0."""
+    """Truncate float64 numbers to float32, toward 0."""
     near = values.astype(np.float32)
     return np.where(np.abs(near) > np.abs(values), np.nextafter(near, np.float32(0)), near)
 
@@ -92,15 +93,16 @@ def _scale(mode: str) -> Callable[..., Array]:
 
 
 def clamped(x: Array, type: TensorType, do_relu: bool, limit: float) -> Array:
-    """Integers within `integer_bounds`, as `type` stores them."""
+    """Clamp integers to `integer_bounds`, and convert to the storage of `type`."""
     low, high = integer_bounds(type, do_relu, limit)
     return saturate(np.clip(x, low, high), numpy_dtype(type.storage))
 
 
 def integer_bounds(type: TensorType, do_relu: bool, limit: float) -> tuple[int, int]:
-    """The bounds of `type`, and those of a relu when there is one.
+    """Return the bounds of `type`, narrowed by a relu if there is one.
 
-    A relu is ``max(x, zero point)``; a positive `limit` is ``round(limit / scale) + zero point``, half away from zero.
+    The relu is ``max(x, zero point)``; a positive `limit` becomes ``round(limit / scale) + zero point``, half away from
+    zero.
     """
     dtype = numpy_dtype(type.storage)
     low, high = type.element.bounds if isinstance(type.element, Uniform) else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -126,10 +128,10 @@ def rescaled_sum(
     shifts: Sequence[int],
     signs: Sequence[int],
 ) -> Array:
-    """The sum of all operands in the result's scale, each times its sign.
+    """Return the sum of all operands in the result's scale, each times its sign.
 
-    Each operand is `rescaled` by its own shift, and one shift more divides the sum; a single shift for several operands
-    divides the exact sum of products.
+    Each operand is `rescaled` by its own shift, and an additional shift divides the sum. A single shift for several
+    operands divides the exact sum of products.
     """
     total = np.zeros((), np.int64)
     if len(shifts) == 1 < len(operands):

@@ -1,4 +1,4 @@
-"""Values rounded to what narrower element types hold."""
+"""Round values to narrower element types."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _LARGEST = {
     "float8_e5m2fnuz": 57344.0,
     "float8_e8m0fnu": 2.0**127,
 }
-"""The greatest finite number of each, as its format defines it."""
+"""The largest finite number of each format."""
 
 
 def narrowed(x: Array, to: str, saturate: bool = True) -> Array:
-    """The values of `x` that remain in the element type `to` (an ONNX name); raises ValueError for an unknown one."""
+    """Convert `x` to the element type `to` (an ONNX name); raises ValueError for an unknown one."""
     if to == "BOOL":
         return x != 0
     if to in _FLOATS:
@@ -54,7 +54,7 @@ def _narrowed_float(x: Array, dtype: np.dtype, saturate: bool) -> Array:
 
 
 def _power_from(x: Array) -> Array:
-    """The least powers of two that are not below, from 2**-127 on."""
+    """Round up to powers of two, from 2**-127 on."""
     part, exponent = np.frexp(x)
     exponent = np.where(part == 0, -127, exponent - (part == 0.5))  # a zero has exponent 0
     powers = np.ldexp(np.float32(1), np.maximum(exponent, -127))
@@ -62,7 +62,9 @@ def _power_from(x: Array) -> Array:
 
 
 def _low_bits(x: Array, bits: int, unsigned: bool) -> Array:
-    """Cut towards 0; what is too large keeps its low bits, what is no number becomes 0."""
+    """Truncate toward 0; types below 32 bits keep the low bits of an overflow, wider ones saturate. NaN and infinities
+    become 0.
+    """
     whole = np.trunc(np.where(np.isfinite(x), x, 0)).astype(np.float64)
     span = float(1 << bits)
     if bits >= 32:  # such numbers are not exact in float32 anyway: stay within the type

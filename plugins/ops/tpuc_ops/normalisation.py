@@ -1,4 +1,4 @@
-"""What normalising ops share."""
+"""Shared arithmetic of normalization ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def normalised(x: Array, axes: tuple[int, ...], eps: float) -> Array:
 
 
 def per_channel(x: Array, affine: Sequence[Array]) -> Array:
-    """`x: [n, c, ...]` times the first and plus the second of up to two operands of one number per channel."""
+    """Multiply `x: [n, c, ...]` by the first and add the second of up to two operands with one number per channel."""
     shape = (1, -1, *(1,) * (x.ndim - 2))
     if affine and affine[0].size:
         x = x * as_float(affine[0]).reshape(shape)

@@ -1,4 +1,4 @@
-"""Pooling of arrays: sums, counts and maxima under sliding windows."""
+"""Pool arrays: sums, counts, and maxima under sliding windows."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from tpuc_ops.window import Extents, Window
 
 
 def window_sums(x: Array, window: Window, pad_value: float = 0.0) -> Array:
-    """Sums of `x: [n, c, h, w]` or `[n, c, d, h, w]` under each window, in the type of `x`."""
+    """Return the sums of `x: [n, c, h, w]` or `[n, c, d, h, w]` under each window, in the type of `x`."""
     return _slide(np.add, pad_images(x, window.pads, pad_value), x, window, 0)
 
 
 def window_maxima(x: Array, window: Window) -> Array:
-    """Maxima of `x: [n, c, h, w]` or `[n, c, d, h, w]`; padding is below every value."""
+    """Return the maxima of `x: [n, c, h, w]` or `[n, c, d, h, w]`; padding is below every value."""
     lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     return _slide(np.maximum, pad_images(x, window.pads, lowest), x, window, lowest)
 
 
 def window_counts(size: Extents, window: Window, count_include_pad: bool) -> npt.NDArray[np.float32]:
-    """Elements under each window, `[1, 1, oh, ow]` or `[1, 1, od, oh, ow]`; what `ceil` adds never counts."""
+    """Return the number of elements under each window, `[1, 1, oh, ow]` or `[1, 1, od, oh, ow]`; overhang from `ceil`
+    never counts.
+    """
     inside = np.ones((1, 1, *size), np.float32)
     padded = pad_images(inside, window.pads, float(count_include_pad))
     return _slide(np.add, padded, inside, window, 0)
 
 
 def _slide(reduce: np.ufunc, padded: Array, x: Array, window: Window, beyond: float) -> Array:
-    """Both reductions separate into dimensions, and are exact or order-free enough to do one after the other."""
+    """Reduce under sliding windows, one dimension after the other: sums and maxima are separable."""
     size = x.shape[2:]
     overhang = window.overhang(size)
     padded = pad_images(padded, (*(0,) * len(overhang), *overhang), beyond)

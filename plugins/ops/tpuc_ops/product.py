@@ -1,4 +1,4 @@
-"""Matrix products: attributes and shapes that `top.MatMul` and `tpu.MatMul` share. No numpy."""
+"""Attributes and shapes of matrix products, shared by `top.MatMul` and `tpu.MatMul`. No numpy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_ops.shapes import broadcast, is_absent, show
 
 @dataclass(frozen=True, kw_only=True)
 class ProductFields:
-    """Which of the tensors have their last two dimensions exchanged."""
+    """Flags that state which tensors have their last two dimensions exchanged."""
 
     left_transpose: Bool = False
     right_transpose: Bool = False
@@ -21,13 +21,13 @@ class ProductFields:
 
 
 def matrix_shape(dims: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
-    """The shape that takes part in the product; a vector is one row."""
+    """Return the shape that enters the product; a vector becomes one row."""
     dims = dims if len(dims) > 1 else (1, *dims)
     return (*dims[:-2], dims[-1], dims[-2]) if transposed else dims
 
 
 def product_shape(op: ProductFields, operands: Types) -> tuple[int, ...]:
-    """The shape of ``left @ right + bias``; raises ValueError when the operands do not fit."""
+    """Return the shape of ``left @ right + bias``; raises ValueError if the operands do not fit."""
     if op.hdim_is_batch:
         raise ValueError("hdim_is_batch is not supported; permute the operands so that batches come first")
     left, right, *bias = operands
@@ -44,7 +44,7 @@ def product_shape(op: ProductFields, operands: Types) -> tuple[int, ...]:
 
 
 def product_flops(op: ProductFields, node: Node, do_relu: bool) -> int:
-    """Multiplications and additions, the bias and the relu."""
+    """Count multiplications and additions, including bias and relu."""
     depth = matrix_shape(node.operand_types[0].dims, op.left_transpose)[-1]
     has_bias = len(node.operand_types) > 2 and not is_absent(node.operand_types[2])
     return math.prod(node.result_type.dims) * (2 * depth + has_bias + do_relu)

@@ -1,9 +1,9 @@
 """Products of float32 matrices that are the same on every processor.
 
-The last digit of a sum depends on its order, and BLAS libraries choose theirs by processor and number of threads. Here
-both factors are rounded to grids on which every sum of a few hundred products is a whole number of steps below 2**53:
-float64 holds it exactly in any order, and the result is rounded to float32 once. A grid is as fine as float32 is for
-the largest element; factors with many elements far below it get further grids for what the first one leaves.
+The last digit of a sum depends on its order, which BLAS libraries choose by processor and number of threads. Here, both
+factors are rounded to grids on which every sum of some hundred products is an integer number of steps below 2**53:
+float64 represents it exactly in any order, and the result is rounded to float32 once. A grid is as fine as float32 at
+the largest element; factors with many much smaller elements get further grids for the remainder.
 """
 
 from __future__ import annotations
@@ -22,37 +22,41 @@ from tpuc_ops.arrays import Array
 STEPS = 23
 """Bits of the largest element on its grid."""
 MOST_PRODUCTS = 1 << (53 - 2 * STEPS)
-"""In a sum that float64 holds exactly. Longer sums are put together from such parts, in their order."""
+"""Maximum number of products in a sum that float64 represents exactly. Longer sums add up such partial sums in
+order.
+"""
 SMALL = 2.0**-13
-"""Beside the largest element; one grid leaves an error of 2**-11 of such an element."""
+"""Elements below this fraction of the largest one are small; one grid leaves an error of 2**-11 of such an element."""
 MANY = 0.1
-"""The part of small elements that makes another grid worth its time."""
+"""Fraction of small elements that justifies another grid."""
 MOST_PARTS = 3
 UNEVEN, FEW_ROWS = 2.0**-4, 0.05
-"""Rows are uneven whose largest product is smaller than so much of what it could be; so many of them do not matter."""
+"""A row is uneven if its largest product is below this fraction of its upper bound; this fraction of uneven rows is
+tolerated.
+"""
 LEAST_KEPT, MOST_KEPT = 1 << 12, 1 << 26
-"""Elements of a constant, and bytes of all, that are kept in float64."""
+"""Minimum elements of a constant that is kept in float64, and maximum bytes of all kept constants."""
 _LOOKED_AT = 256
 _FARTHEST = 100
-"""The exponent of two beyond which elements get no grid."""
+"""Exponent of two beyond which elements get no grid."""
 _LEAST = 126
-"""Smaller powers of two have fewer bits."""
+"""Exponent below which powers of two have fewer bits (denormals)."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A matrix as the sum of float32 parts, each on grids of its own."""
+    """A matrix as a sum of float32 parts, each on its own grids."""
 
     parts: tuple[Array, ...]
 
     def wide(self) -> list[Array]:
-        """The parts in float64."""
+        """Return the parts in float64."""
         return [part.astype(np.float64) for part in self.parts]
 
 
 def factor(x: Array, axes: tuple[int, ...], least: int = 1, size: Array | None = None) -> Factor | None:
-    """`x` with one grid, or `least`, for all elements along `axes`; None where there are infinities, NaN or huge
-    elements. `size` are its magnitudes, where these are known.
+    """Split `x` into parts on grids, at least `least`, with one exponent for all elements along `axes`; None if it
+    contains infinities, NaN, or huge elements. `size`: the magnitudes of `x`, if known.
     """
     size = np.abs(x) if size is None else size
     largest = size.max(axis=axes, keepdims=True, initial=0.0)
@@ -70,7 +74,7 @@ def factor(x: Array, axes: tuple[int, ...], least: int = 1, size: Array | None =
 
 
 def wide_factor(x: Array, axes: tuple[int, ...], least: int = 1) -> list[Array] | None:
-    """The parts of `factor` in float64."""
+    """Return the parts of `factor` in float64; None as there."""
 
     def compute() -> list[Array]:
         found = factor(x, axes, least)
@@ -80,13 +84,14 @@ def wide_factor(x: Array, axes: tuple[int, ...], least: int = 1) -> list[Array] 
 
 
 def sizes(x: Array, axes: tuple[int, ...]) -> Array:
-    """The largest magnitudes along `axes`."""
+    """Return the largest magnitudes along `axes`."""
     return _remembered(x, axes, lambda: [np.abs(x).max(axis=axes, initial=0.0)])[0]
 
 
 def parts_needed(left: Array, right: Array) -> int:
-    """Of both factors, by the sizes of a left one `[..., rows, depth]` and a right one `[..., depth]`. Rows whose large
-    elements meet small ones of the other factor need a second grid: they add up what one grid cuts off.
+    """Return the number of parts needed for both factors, from the magnitudes of left `[..., rows, depth]` and right
+    `[..., depth]`. Two are needed if large elements of a row meet small elements of the other factor, so that
+    rounding errors dominate.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         bound = left.max(axis=-1, initial=0.0) * right.max(axis=-1, initial=0.0)[..., None] * np.float32(UNEVEN)
@@ -98,7 +103,9 @@ def parts_needed(left: Array, right: Array) -> int:
 
 
 def _few_below(left: Array, right: Array, bound: Array, enough: float) -> bool:
-    """Does what the largest element of a row meets say enough of most rows?"""
+    """Quick test for `parts_needed`: True if the product at each row's largest element is large enough in all but a few
+    rows.
+    """
     first = left.argmax(axis=-1)[..., None]
     met = np.take_along_axis(right[..., None, :], first, -1) if right.ndim > 1 else right[first]
     return bool(np.count_nonzero((np.take_along_axis(left, first, -1) * met)[..., 0] < bound) <= enough)
@@ -109,7 +116,7 @@ _kept: dict[_Key, list[Array]] = {}
 
 
 def _remembered(x: Array, what: tuple[int, ...], compute: Callable[[], list[Array]]) -> list[Array]:
-    """Of constants, which are arrays that nobody writes, kept as long as the owner of their memory lives."""
+    """Cache results of constants (read-only arrays) for the lifetime of the owner of their memory."""
     if x.flags.writeable or x.size < LEAST_KEPT or 0 in x.strides:
         return compute()
     key = int(x.__array_interface__["data"][0]), x.shape, x.strides, what
@@ -125,7 +132,7 @@ def _remembered(x: Array, what: tuple[int, ...], compute: Callable[[], list[Arra
 
 
 def _rounded(x: Array, exponents: Array) -> Array:
-    """To steps of 2**-23 of powers of two that are not below any element."""
+    """Round to 23 bits below the powers of two given by `exponents`, which no element exceeds."""
     result = x * np.ldexp(np.float32(1), STEPS - exponents)
     np.rint(result, out=result)
     return np.multiply(result, np.ldexp(np.float32(1), exponents - STEPS), out=result)
@@ -139,7 +146,9 @@ def _has_many_below(size: Array, limit: Array) -> bool:
 
 
 def exact_product(left: list[Array], right: list[Array]) -> Array:
-    """Of matrices in float64, each the sum of parts on grids: in float64, the same for every order of summation."""
+    """Multiply float64 matrices, each given as a sum of parts on grids; the result is the same for every order of
+    summation.
+    """
     depth = left[0].shape[-1]
     result: Array | None = None
     for begin in range(0, depth, MOST_PRODUCTS):
@@ -152,14 +161,14 @@ def exact_product(left: list[Array], right: list[Array]) -> Array:
 
 
 def right_factor(right: Array) -> Factor | Array:
-    """The second operand of several `matmul`, prepared once."""
+    """Prepare the right operand of several `matmul` calls."""
     found = factor(right, (-2,), 2) if right.ndim > 1 else None
     return right if found is None else found
 
 
 def matmul(left: Array, right: Array | Factor) -> Array:
-    """``left @ right`` of float32 arrays. With infinities, NaN or elements beyond 2**100 the last digit is that of
-    float64 sums.
+    """``left @ right`` of float32 arrays. If there are infinities, NaN, or elements beyond 2**100, the last digit is
+    that of ordinary float64 sums.
     """
     if not isinstance(right, Factor) and (left.ndim == 1 or right.ndim == 1):
         return _of_vectors(left, right)
@@ -179,14 +188,14 @@ def _factors(left: Array, right: Array | Factor) -> tuple[list[Array] | None, li
 
 
 def _of_vectors(left: Array, right: Array) -> Array:
-    """As numpy has it: a row on the left, a column on the right."""
+    """Multiply with vectors as numpy does: a row on the left, a column on the right."""
     result = matmul(left[None] if left.ndim == 1 else left, right[:, None] if right.ndim == 1 else right)
     result = result[..., 0] if right.ndim == 1 else result
     return result[..., 0] if left.ndim == 1 and right.ndim == 1 else result[..., 0, :] if left.ndim == 1 else result
 
 
 def einsum(mode: str, operands: Sequence[Array]) -> Array:
-    """Einstein's sum ``abc,cd->abd``, two operands after the other."""
+    """Einstein summation such as ``abc,cd->abd``, two operands at a time."""
     terms, _, wanted = mode.partition("->")
     parts = [_plain(term, operand) for term, operand in zip(terms.split(","), operands, strict=True)]
     label, array = parts[0]
@@ -198,7 +207,7 @@ def einsum(mode: str, operands: Sequence[Array]) -> Array:
 
 
 def _plain(term: str, array: Array) -> tuple[str, Array]:
-    """With the diagonal of what is named twice."""
+    """Replace labels that occur twice by the diagonal."""
     once = "".join(dict.fromkeys(term))
     return once, array if once == term else np.einsum(f"{term}->{once}", array)
 

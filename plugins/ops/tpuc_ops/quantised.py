@@ -1,6 +1,6 @@
-"""What TOP ops compute on quantised integers: exactly what TFLite's kernels do.
+"""The arithmetic of TOP ops on quantized integers, bit-identical to TFLite's kernels.
 
-TOP ops come here when their result type has a scale; such modules are imported from files that are quantised already.
+TOP ops use it if their result type has a scale; such modules are imported from pre-quantized files.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
 from tpuc_ops.quant.casts import parameters
 
 _FAR = 1 << 30
-"""Whole numbers beyond every integer of 16 bits, whatever the zero point is."""
+"""An integer beyond every 16-bit result, whatever the zero point."""
 
 
 class ComputesIntegers:
-    """An op that knows what it computes with stored integers, its operands and its result each in a scale of its own.
+    """An op that defines its arithmetic on stored integers, with separate scales for operands and result.
 
-    Others compute with floats, also in a network that is quantised.
+    Other ops compute in floats, even in a quantized network.
     """
 
     def takes_integers(self, operands: Types, result: Uniform) -> bool:
-        """Does it compute with operands of these types, absent ones left out, and such a result?"""
+        """True if the op can compute with operands of these types (absent ones left out) and this result."""
         return all(isinstance(type.element, Uniform) for type in operands)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rescales(ComputesIntegers):
-    """One that brings its operands to the scale of its result.
+    """An op that rescales its operands to the scale of its result.
 
-    With `round_mode` HalfToEven the meaning of the integers is computed with in float32 and rounded, as ONNX says
-    it; otherwise it is TFLite's arithmetic.
+    With `round_mode` HalfToEven, it computes in float32 on dequantized values and rounds, as ONNX defines it; otherwise
+    it uses TFLite's arithmetic.
     """
 
     round_mode: Str | None = field(default=None, metadata={"of_integers": True})
 
 
 class Product(ComputesIntegers):
-    """A convolution or matrix product, whose filter may have scales per output channel, and a bias in int32."""
+    """A convolution or matrix product; its filter may have scales per output channel, and its bias is int32."""
 
     def filter_axis(self, operands: Types) -> int:
-        """The dimension of the filter that scales may be along."""
+        """Return the filter dimension along which scales may vary."""
         return 0
 
     def of_outputs(self, filters: Uniform | UniformPerAxis) -> Uniform | UniformPerAxis:
-        """The type of a filter with its scale, or with one scale for each output channel."""
+        """Return the filter's element type with its scales per output channel."""
         return filters
 
     def sums(self, x: Array, filters: Array, /, *, whole: bool = False) -> Array:
-        """Of the products alone; `whole`: of whole numbers, whose sums the operands' type holds exactly."""
-        raise NotImplementedError(f"{type(self).__name__} is a Product, so it must have sums() and finished()")
+        """Return the sums of products only. `whole`: operands are integers whose sums their type represents exactly."""
+        raise NotImplementedError(f"{type(self).__name__} is a Product, so it must implement sums() and finished()")
 
     def finished(self, node: Node, sums: Array, bias: Sequence[Array], /) -> Array:
-        """The result from such sums: with the bias, and a relu if there is one."""
-        raise NotImplementedError(f"{type(self).__name__} is a Product, so it must have sums() and finished()")
+        """Return the result from such sums: add the bias, and apply a relu if there is one."""
+        raise NotImplementedError(f"{type(self).__name__} is a Product, so it must implement sums() and finished()")
 
     def takes_integers(self, operands: Types, result: Uniform) -> bool:
         source, filters = (type.element for type in operands[:2])
@@ -74,16 +74,16 @@ class Product(ComputesIntegers):
 
 
 class KeepsScale(ComputesIntegers):
-    """One whose operands and result all have the same scale and zero point."""
+    """An op whose operands and result share one scale and zero point."""
 
 
 def is_quantised(node: Node) -> bool:
-    """Is the op to compute with the integers?"""
+    """True if the op must compute with integers."""
     return node.result_type.is_quantised
 
 
 def in_floats(op: Any, node: Node, operands: Sequence[Array]) -> Array | None:
-    """The result of an op whose integers only stand for floats; None where it has an arithmetic for integers."""
+    """Return the result of an op that computes on dequantized values; None if it has integer arithmetic."""
     if op.round_mode != "HalfToEven":
         return None
     operand_types, result_types = (
@@ -102,7 +102,7 @@ def in_floats(op: Any, node: Node, operands: Sequence[Array]) -> Array | None:
 
 
 def _or_in_floats(function: Callable[..., Array]) -> Callable[..., Array]:
-    """The function, for ops whose integers do not only stand for floats."""
+    """Decorate an integer function: ops with `round_mode` HalfToEven compute on dequantized values instead."""
 
     @functools.wraps(function)
     def compute(op: Any, node: Node, operands: Sequence[Array], *rest: Any) -> Array:
@@ -113,7 +113,7 @@ def _or_in_floats(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def bounds_of(op: Any, type: TensorType) -> tuple[int, int]:
-    """Of the results of an op that may apply a relu."""
+    """Return the bounds of the results of an op that may apply a relu."""
     return integer_bounds(type, getattr(op, "do_relu", False), getattr(op, "relu_limit", -1.0))
 
 
@@ -136,7 +136,7 @@ def deconv(op: Any, node: Node, operands: Sequence[Array]) -> Array:
 
 
 def _product(op: Any, node: Node, operands: Sequence[Array], sums: Callable[[Array, Array], Array]) -> Array:
-    """Sums of products in integers that a float type holds exactly, the bias, and the result's scale."""
+    """Compute integer sums of products exactly in a float type, add the bias, and requantize."""
     x_type, y_type = node.operand_types[0].uniform, node.result_type.uniform
     element = op.of_outputs(_weight_element(node))
     weight = operands[1].astype(np.int64) - parameters(node.operand_types[1])[1]
@@ -153,12 +153,12 @@ def _product(op: Any, node: Node, operands: Sequence[Array], sums: Callable[[Arr
 def _weight_element(node: Node) -> Uniform | UniformPerAxis:
     element = node.operand_types[1].element
     if not isinstance(element, (Uniform, UniformPerAxis)):
-        raise ValueError("its filter is not quantised, and its other operands are")
+        raise ValueError("its filter is not quantized, but its other operands are")
     return element
 
 
 def matmul(op: Any, node: Node, operands: Sequence[Array]) -> Array:
-    """`top.MatMul`; scales per channel are those of the result's columns."""
+    """`top.MatMul`; scales per channel belong to the columns of the result."""
     x_type, y_type = node.operand_types[0].uniform, node.result_type.uniform
     element = _weight_element(node)
     left = tflite.centred(operands[0], x_type)
@@ -194,8 +194,8 @@ def add(op: Any, node: Node, operands: Sequence[Array], signs: Sequence[int]) ->
 
 
 def _even_sum(operands: Sequence[Array], types: Sequence[Uniform], result: Uniform) -> Array:
-    """In steps of the result, as ONNX Runtime's kernel for integers adds: each operand times the ratio of scales in
-    float32, all zero points in one number, products and sums rounded at once.
+    """Return the sum in steps of the result, as ONNX Runtime's integer kernel computes it: each operand times the
+    float32 ratio of scales, all zero points combined, with one rounding per fused product and sum.
     """
     first, second = (np.float32(one.scale) / np.float32(result.scale) for one in types)
     points = _fused(types[0].zero_point, first, second * np.float32(types[1].zero_point))
@@ -205,14 +205,16 @@ def _even_sum(operands: Sequence[Array], types: Sequence[Uniform], result: Unifo
 
 
 def _fused(number: Array | int, factor: np.float32, added: Array | np.float32) -> Array:
-    """A small whole number times a float32, and another one, rounded once: the product is exact in float64."""
+    """Fused multiply-add of a small integer, a float32, and a float32: the product is exact in float64, the sum is
+    rounded once.
+    """
     return np.asarray(np.asarray(number, np.float64) * np.float64(factor) + added, np.float32)
 
 
 @_or_in_floats
 def _rescaled_sum(op: Any, node: Node, operands: Sequence[Array], signs: Sequence[int]) -> Array:
     if len(operands) != 2 or any(factor != 1.0 for factor in op.coeff or ()):
-        raise ValueError("quantised sums have two operands without coeff")
+        raise ValueError("quantized sums need two operands without coeff")
     types = [type.uniform for type in node.operand_types]
     return tflite.add(operands, types, signs, node.result_type.uniform, bounds_of(op, node.result_type))
 
@@ -221,7 +223,7 @@ def _rescaled_sum(op: Any, node: Node, operands: Sequence[Array], signs: Sequenc
 def multiply(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.Mul` of two operands."""
     if len(operands) != 2:
-        raise ValueError("quantised products have two operands")
+        raise ValueError("quantized products need two operands")
     types = [type.uniform for type in node.operand_types]
     bounds = bounds_of(op, node.result_type)
     return tflite.multiply(operands[0], operands[1], types, node.result_type.uniform, bounds)
@@ -248,8 +250,8 @@ def where(node: Node, operands: Sequence[Array]) -> Array:
 
 
 def average_pool(op: Any, node: Node, operands: Sequence[Array]) -> Array:
-    """`top.AvgPool`: the exact mean in the result's scale, halves to even. The stored integers themselves are averaged
-    where both types are the same, as TFLite does, unless `round_mode` is HalfToEven: ONNX knows no other arithmetic.
+    """`top.AvgPool`: the exact mean in the result's scale, rounded half to even. If both types are equal, the stored
+    integers are averaged as in TFLite, unless `round_mode` is HalfToEven, which is ONNX's arithmetic.
     """
     source, y = node.operand_types[0].uniform, node.result_type.uniform
     window, counts_pads = op.window(), op.count_include_pad and any(op.pads)
@@ -276,7 +278,7 @@ def extreme(node: Node, operands: Sequence[Array], function: np.ufunc) -> Array:
 
 @_or_in_floats
 def concat(op: Any, node: Node, operands: Sequence[Array]) -> Array:
-    """`top.Concat`: operands of another scale are requantised in float32."""
+    """`top.Concat`: operands with another scale are requantized in float32."""
     target = node.result_type.uniform
     parts = [_in_scale(x, t.uniform, target) for x, t in zip(operands, node.operand_types, strict=True)]
     return _kept(np.concatenate(parts, op.axis), op, node)
@@ -303,7 +305,7 @@ def normalise(op: Any, node: Node, operands: Sequence[Array]) -> Array:
     """`top.Normalize` over channels, in steps of 1/128."""
     source, y = node.operand_types[0].uniform, node.result_type.uniform
     if op.across_spatial or (operands[1] != 1).any() or y.scale != 1 / lengths.STEPS:
-        raise ValueError("quantised rows get length 1 over their channels, in steps of 1/128")
+        raise ValueError("quantized Normalize needs the channels as axis, a scale of 1, and steps of 1/128")
     return lengths.normalise(operands[0], 1, source, y)
 
 
@@ -318,7 +320,7 @@ def pad(op: Any, node: Node, operands: Sequence[Array], function: Callable[..., 
 
 @_or_in_floats
 def reduce(op: Any, node: Node, operands: Sequence[Array], axes: tuple[int, ...]) -> Array:
-    """`top.Reduce`: means and sums in the result's scale, extremes as they are stored."""
+    """`top.Reduce`: means and sums in the result's scale, extremes of stored integers."""
     x, source, y = operands[0], node.operand_types[0].uniform, node.result_type.uniform
     bounds = integer_bounds(node.result_type, False, -1.0)
     match op.mode:
@@ -330,7 +332,7 @@ def reduce(op: Any, node: Node, operands: Sequence[Array], axes: tuple[int, ...]
             _same_types(node)
             result = x.max(axes) if op.mode == "ReduceMax" else x.min(axes)
         case mode:
-            raise ValueError(f"{mode} of quantised values is not supported")
+            raise ValueError(f"{mode} of quantized values is not supported")
     return result.reshape(node.result_type.dims)
 
 
@@ -373,18 +375,18 @@ def function_of_one(
     function: Callable[[Array], Array],
     rounding: Rounding = Rounding.HALF_AWAY_FROM_ZERO,
 ) -> Array:
-    """Any op of one operand, element by element: by a table of all integers of 8 bits."""
+    """Any unary element-wise op, by a table of all 8-bit integers."""
     source, y = node.operand_types[0].uniform, node.result_type.uniform
     if source.storage.bits > 8:
-        raise ValueError(f"quantised values of {source.storage.bits} bits are not supported here")
+        raise ValueError(f"quantized values of {source.storage.bits} bits are not supported here")
     return tflite.by_table(operands[0], source, y, function, rounding)
 
 
 def resize(op: Any, node: Node, operands: Sequence[Array], values: Callable[[Array], Array]) -> Array:
-    """`top.Interp` with linear interpolation; `values` are the op's own in float32, which unsigned bytes take."""
+    """`top.Interp` with linear interpolation; `values` computes the op in float32, which unsigned bytes use."""
     _same_types(node)
     if op.mode != "linear" or op.coord_mode == "pytorch_half_pixel":
-        raise ValueError(f"mode {op.mode} with {op.coord_mode} is not supported for quantised values")
+        raise ValueError(f"mode {op.mode} with {op.coord_mode} is not supported for quantized values")
     if node.result_type.storage.is_unsigned:
         return tflite.resize_linear_bytes(values(operands[0].astype(np.float32)))
     _, _, rows, columns = node.result_type.dims
@@ -392,7 +394,9 @@ def resize(op: Any, node: Node, operands: Sequence[Array], values: Callable[[Arr
 
 
 def _same_types(node: Node) -> None:
-    """Some kernels move stored integers without looking at scales."""
+    """Raise ValueError unless operands and result share one scale: some kernels move stored integers regardless of
+    scales.
+    """
     wanted = node.result_type.uniform
     for type in node.operand_types:
         if type.is_quantised and (type.uniform.scale, type.uniform.zero_point) != (wanted.scale, wanted.zero_point):
@@ -400,6 +404,6 @@ def _same_types(node: Node) -> None:
 
 
 def _kept(x: Array, op: Any, node: Node) -> Array:
-    """Stored integers within the bounds of a relu."""
+    """Clip stored integers to the bounds of a relu."""
     low, high = bounds_of(op, node.result_type)
     return np.clip(x, low, high).astype(numpy_dtype(node.result_type.storage))

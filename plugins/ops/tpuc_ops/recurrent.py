@@ -1,4 +1,4 @@
-"""What recurrent layers without a cell state share: operands, directions, shapes."""
+"""Operands, directions, and shapes shared by recurrent layers without a cell state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_ops.shapes import is_absent, show
 
 
 def sequence_sizes(dims: tuple[int, ...], batch_first: bool) -> tuple[int, int, int]:
-    """Steps, sequences and inputs of an operand; raises ValueError for another rank."""
+    """Return steps, sequences, and inputs of an operand; raises ValueError for other ranks than 3."""
     if len(dims) != 3:
         raise ValueError(f"three dimensions are needed, this operand is {show(dims)}")
     first, second, inputs = dims
@@ -26,10 +26,10 @@ def sequence_sizes(dims: tuple[int, ...], batch_first: bool) -> tuple[int, int, 
 class Recurrent(Op):
     """A recurrent layer over `x: [steps, n, inputs]`.
 
-    Operands: x, filter `[d, gates * hidden, inputs]`, recurrence `[d, gates * hidden, hidden]`, then each optional:
-    bias `[d, 2 * gates * hidden]` (of filter and recurrence) and initial h `[d, n, hidden]`; d is 2 when
-    `bidirectional`, else 1. Results: all h `[steps, d, n, hidden]` and the last h `[d, n, hidden]`. With `batch_first`
-    n comes first in x, state and results.
+    Operands: x, filter `[d, gates * hidden, inputs]`, recurrence `[d, gates * hidden, hidden]`, and optionally bias
+    `[d, 2 * gates * hidden]` (of filter and recurrence) and initial h `[d, n, hidden]`; d is 2 if `bidirectional`, else
+    1. Results: all h `[steps, d, n, hidden]` and the last h `[d, n, hidden]`. With `batch_first`, n comes first in x,
+    state, and results.
     """
 
     hidden_size: I64
@@ -39,7 +39,7 @@ class Recurrent(Op):
     gates: ClassVar[int]
 
     def step(self, of_x: Array, h: Array, recurrence: Array, bias: Array) -> Array:
-        """The next h; `of_x` are the filter's gates with its bias, `bias` is the recurrence's."""
+        """Return the next h. `of_x`: the filter's part of the gates with its bias; `bias`: the recurrence's bias."""
         raise NotImplementedError
 
     def infer(self, operands: Types) -> Types:
@@ -76,7 +76,7 @@ class Recurrent(Op):
         return [y.transpose(2, 0, 1, 3), last.swapaxes(0, 1)] if self.batch_first else [y, last]
 
     def _run(self, x: Array, weight: Array, recurrence: Array, bias: Array, h: Array) -> Array:
-        """One direction: every h."""
+        """Run one direction; returns every h."""
         rows = weight.shape[0]
         outputs: list[Array] = []
         for row in matmul(x, weight.T) + bias[:rows]:

@@ -1,4 +1,4 @@
-"""Blocks and functions in program order, for ops whose meaning lies in regions."""
+"""Run blocks and functions in program order, for ops with regions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ABSENT: Array = np.zeros((0,), np.float32)
 
 
 def function_of(module: Module, name: str) -> Function:
-    """A function of the module; raises ValueError when there is none."""
+    """Return a function of the module; raises ValueError if there is none of this name."""
     found = next((function for function in module.functions if function.name == name), None)
     if found is None:
         raise ValueError(f"there is no function '{name}'")
@@ -21,7 +21,7 @@ def function_of(module: Module, name: str) -> Function:
 
 
 def run_function(module: Module, name: str, arrays: Sequence[Array]) -> list[Array]:
-    """The results of a function of the module."""
+    """Return the results of a function of the module."""
     function = function_of(module, name)
     if len(arrays) != len(function.inputs):
         raise ValueError(f"function '{name}' takes {len(function.inputs)} operands, and {len(arrays)} are given")
@@ -29,7 +29,7 @@ def run_function(module: Module, name: str, arrays: Sequence[Array]) -> list[Arr
 
 
 def run_block(block: Block, values: Mapping[Value, Array], module: Module) -> list[Array]:
-    """What the last operation of a block uses; `values` are those around the block and its arguments."""
+    """Return the operands of a block's last operation. `values`: values from outside the block, and its arguments."""
     known = dict(values)
     *operations, last = block.operations
     for operation in operations:

@@ -1,4 +1,4 @@
-"""Values between the elements of images."""
+"""Sample images at positions between their elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tpuc_ops.arrays import Array
 
 
 def bilinear(x: Array, rows: Array, columns: Array) -> Array:
-    """`x: [..., c, h, w]` at the given places `[..., *p]` of each leading index: `[..., c, *p]`; 0 outside."""
+    """Sample `x: [..., c, h, w]` bilinearly at positions `[..., *p]`: `[..., c, *p]`; 0 outside."""
     top, left = np.floor(rows), np.floor(columns)
     down, right = (rows - top).astype(np.float32), (columns - left).astype(np.float32)
     result = np.float32(0)
@@ -19,7 +19,9 @@ def bilinear(x: Array, rows: Array, columns: Array) -> Array:
 
 
 def picked(x: Array, places: list[Array]) -> Array:
-    """`x: [..., c, *d]` at whole-numbered places, one array `[..., *p]` per dimension of d; 0 outside."""
+    """Return elements of `x: [..., c, *d]` at integer positions, one array `[..., *p]` per dimension of d; 0
+    outside.
+    """
     count = len(places)
     sizes = x.shape[-count:]
     lead = x.shape[: -count - 1]

@@ -1,4 +1,4 @@
-"""Updates written into a tensor, for both scatter ops."""
+"""Write updates into a tensor, for both scatter ops."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ _UFUNCS: Mapping[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise ValueError for an unknown one."""
+    """Raise ValueError for an unknown reduction."""
     if reduction != "none" and reduction not in _UFUNCS:
         raise ValueError(f"reduction must be none, {', '.join(_UFUNCS)}, this one is {reduction}")
 
 
 def scatter(x: Array, places: tuple[Array, ...], updates: Array, reduction: str) -> Array:
-    """A copy of `x` with `updates` at `places`; of several for one place the last wins, or all are combined."""
+    """Return a copy of `x` with `updates` at `places`; several updates of one place are combined by `reduction`, or the
+    last one wins.
+    """
     result = x.copy()
     if reduction == "none":
         result[places] = updates

@@ -1,4 +1,4 @@
-"""Arithmetic on shapes, with the sentences that say why operands do not fit. No numpy."""
+"""Shape arithmetic, with error messages that explain why operands do not fit. No numpy."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from tpuc.api import ABSENT, TensorType
 
 
 def is_absent(type: TensorType) -> bool:
-    """Is this the type of an optional operand that is not there?"""
+    """True if this is the type of an absent optional operand."""
     return type == ABSENT
 
 
 def show(shape: Sequence[int]) -> str:
-    """A shape as people write it."""
+    """Format a shape for messages."""
     return "x".join(map(str, shape)) or "scalar"
 
 
 def positive_axis(axis: int, rank: int) -> int:
-    """`axis` counted from the front; raises ValueError outside `[-rank, rank)`."""
+    """Return `axis` counted from the front; raises ValueError outside `[-rank, rank)`."""
     if not -rank <= axis < rank:
         raise ValueError(f"axis must be in {-rank}..{rank - 1} for {rank} dimensions, this one is {axis}")
     return axis % rank
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape by numpy's rule; raises ValueError when there is none."""
+    """Return the common shape by numpy's rules; raises ValueError if there is none."""
     rank = max(map(len, shapes))
     result: list[int] = []
     for extents in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
@@ -38,7 +38,9 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def reshaped(shape: tuple[int, ...], wanted: Sequence[int]) -> tuple[int, ...]:
-    """`wanted` with 0 as "keep this extent" and one -1 as "what remains"; raises ValueError when sizes differ."""
+    """Return `wanted` with 0 replaced by the existing extent and one -1 by the remainder; raises ValueError if sizes
+    differ.
+    """
     if any(extent == 0 and index >= len(shape) for index, extent in enumerate(wanted)):
         raise ValueError(f"shape {list(wanted)} keeps a dimension that {show(shape)} does not have")
     result = [shape[index] if extent == 0 else extent for index, extent in enumerate(wanted)]
@@ -51,14 +53,14 @@ def reshaped(shape: tuple[int, ...], wanted: Sequence[int]) -> tuple[int, ...]:
 
 
 def permuted(shape: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
-    """`shape` with its dimensions in another order; raises ValueError when `order` is no permutation."""
+    """Return `shape` with permuted dimensions; raises ValueError if `order` is not a permutation."""
     if sorted(order) != list(range(len(shape))):
-        raise ValueError(f"order {list(order)} is no permutation of the {len(shape)} dimensions of {show(shape)}")
+        raise ValueError(f"order {list(order)} is not a permutation of the {len(shape)} dimensions of {show(shape)}")
     return tuple(shape[axis] for axis in order)
 
 
 def concatenated(shapes: Sequence[tuple[int, ...]], axis: int) -> tuple[int, ...]:
-    """The shape of tensors put behind each other along `axis`; raises ValueError when the others differ."""
+    """Return the shape of tensors concatenated along `axis`; raises ValueError if other dimensions differ."""
     first = shapes[0]
     axis = positive_axis(axis, len(first))
     for shape in shapes:
@@ -68,7 +70,9 @@ def concatenated(shapes: Sequence[tuple[int, ...]], axis: int) -> tuple[int, ...
 
 
 def padded(shape: tuple[int, ...], paddings: Sequence[int]) -> tuple[int, ...]:
-    """`shape` with all paddings before and all paddings after; raises ValueError when they do not fit."""
+    """Return `shape` with padding; `paddings` lists all that come before, then all after. Raises ValueError if they do
+    not fit.
+    """
     rank = len(shape)
     if len(paddings) != 2 * rank:
         raise ValueError(f"{rank} dimensions need {2 * rank} paddings, these are {list(paddings)}")
@@ -81,7 +85,9 @@ def padded(shape: tuple[int, ...], paddings: Sequence[int]) -> tuple[int, ...]:
 def sliced(
     shape: tuple[int, ...], offsets: Sequence[int], ends: Sequence[int], steps: Sequence[int]
 ) -> tuple[int, ...]:
-    """Extents between offsets and ends, as Python's slices count them."""
+    """Return the extents between offsets and ends, with the semantics of Python slices; raises ValueError if nothing is
+    left.
+    """
     result: list[int] = []
     for extent, offset, end, step in zip(shape, offsets, ends, steps, strict=True):
         stop = None if step < 0 and end < -extent else end
@@ -94,13 +100,13 @@ def sliced(
 def slice_ranges(
     shape: tuple[int, ...], offsets: Sequence[int], steps: Sequence[int], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Slices of `sizes` elements each; raises ValueError when the last one lies outside."""
+    """Return slices of `sizes` elements each; raises ValueError if the last element lies outside."""
     result: list[slice] = []
     for extent, offset, step, size in zip(shape, offsets, steps, sizes, strict=True):
         first = min(max(offset + extent if offset < 0 else offset, 0), extent - 1)
         last = first + (size - 1) * step
         if not 0 <= last < extent:
-            raise ValueError(f"element {last} of a dimension of extent {extent} is not there")
+            raise ValueError(f"element {last} does not exist in a dimension of extent {extent}")
         stop = last + (1 if step > 0 else -1)
         result.append(slice(first, stop if stop >= 0 else None, step))
     return tuple(result)

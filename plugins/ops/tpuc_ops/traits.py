@@ -1,8 +1,7 @@
-"""Traits: what an op states about itself for passes that know no op by name. They are mixin classes, most of them
-without behavior; an op lists them among its bases.
+"""Traits: mixin classes by which an op states properties for passes that know no op by name. Most have no behavior.
 
-An op without a trait is compiled all the same, as one of which nothing is known: docs/howto/write-an-op.md says what
-each of them saves. Those that core has a use for (`Elementwise`, `FusesRelu`, `ShapeOnly`, ...) are in `tpuc.api`.
+An op without traits compiles, but nothing is assumed about it; docs/howto/write-an-op.md lists what each trait saves.
+Traits that core uses (`Elementwise`, `FusesRelu`, `ShapeOnly`, ...) are in `tpuc.api`.
 """
 
 from __future__ import annotations
@@ -17,125 +16,127 @@ from tpuc_ops.quantised import KeepsScale
 
 
 class CommutesWithRounding:
-    """It compares and selects numbers and makes none but bounds: rounding its operand gives what rounding its result
-    gives.
+    """The op compares and selects numbers and creates none but bounds, so rounding its operand is the same as rounding
+    its result.
     """
 
 
 class KeepsGrid:
-    """Its results are values of its first operand, or zeros: they lie on the operand's quantization grid already."""
+    """Results are values of the first operand, or zeros, so they lie on the operand's quantization grid."""
 
 
 class NoLarger:
-    """No result has a larger magnitude than the largest of its operands."""
+    """No result has a larger magnitude than the largest operand."""
 
 
 class Bounded:
-    """Its results lie between two numbers whatever its operands are."""
+    """Results lie between two numbers, whatever the operands are."""
 
     def bounds(self) -> tuple[float, float] | None:
-        """These numbers, or None where its attributes leave it without bounds."""
-        raise NotImplementedError(f"{type(self).__name__} is Bounded, so it must say its bounds()")
+        """Return these numbers, or None if the attributes leave the op unbounded."""
+        raise NotImplementedError(f"{type(self).__name__} is Bounded, so it must implement bounds()")
 
 
 class KeepsRange:
-    """Its results span about the range of its first operand, so that both share one threshold."""
+    """Results have about the same range as the first operand, so both share one threshold."""
 
     def beyond(self, low: float, high: float, constants: Sequence[Array | None]) -> Sequence[float]:
-        """The outermost numbers that slopes, bounds or paddings of the op make of values between `low`, at most 0, and
-        `high`, at least 0. `constants` has an array for each operand that is a constant.
+        """Return the extreme values that the op's slopes, bounds, or paddings produce from operands between `low`, at
+        most 0, and `high`, at least 0. `constants`: an array for each constant operand.
         """
         return ()
 
 
 class TakesResultRange(KeepsRange):
-    """Its operand may take over the range of its result, since numbers above zero pass unchanged. What becomes of those
-    below is said by `below_zero`.
+    """The operand may take over the range of the result, since positive numbers pass unchanged. `below_zero` states
+    what happens to negative ones.
     """
 
     below_zero: ClassVar[Literal["kept", "cut", "sloped", "mirrored"]] = "kept"
 
 
 class KeepsSign:
-    """Its result is stored with a sign where an operand is, whatever the samples show."""
+    """The result is stored signed if an operand is, whatever the samples show."""
 
 
 class Homogeneous:
-    """A positive factor per channel may be applied before or after it: f(c * x) = c * f(x) if no relu has a limit."""
+    """A positive factor per channel commutes with the op: f(c * x) = c * f(x), if no relu has a limit."""
 
 
 class PicksElements(KeepsScale, CommutesWithRounding):
-    """Each element of its results is one of its first operand."""
+    """Each element of the results is an element of the first operand."""
 
 
 class MovesElements(PicksElements):
-    """Which one it is does not depend on their values."""
+    """Each element of the results is an element of the first operand, selected independently of the values."""
 
 
 class ChoosesElements:
-    """Each element of its result is one of some operand, so that they all share one threshold."""
+    """Each element of the result is an element of some operand, so all of them share one threshold."""
 
 
 class ReadsIndices:
-    """Its second operand holds whole numbers that choose places."""
+    """The second operand holds integer indices."""
 
 
 class Concatenates(ChoosesElements):
-    """Its result has all elements of all operands, each once."""
+    """The result has all elements of all operands, each once."""
 
 
 class Traceable:
-    """Attributes and shapes alone say where its elements come from: evaluated with numbers of elements it tells."""
+    """Attributes and shapes alone determine where elements come from: evaluating the op on element numbers reveals
+    it.
+    """
 
     def without_fill(self) -> Traceable:
-        """The op with zeros for what it puts around elements."""
+        """Return the op with zeros as padding values."""
         return self
 
 
 class Rearranges(MovesElements, KeepsRange, KeepsGrid, NoLarger, Traceable):
-    """Attributes and shapes alone say which element each of its results is."""
+    """Attributes and shapes alone determine which element each result is."""
 
 
 class StridedView:
-    """Its only result is a view of its first operand with other extents and strides, as of numpy: it costs no more in
-    one type than in another.
-    """
+    """The only result is a strided view of the first operand, as in numpy, so it costs the same in every type."""
 
 
 class Repeats:
-    """Its only result is its first operand, as a whole, several times along dimensions."""
+    """The only result is the whole first operand, repeated along dimensions."""
 
 
 class Reorders(StridedView):
-    """Such a view of all elements, each once."""
+    """A strided view that contains every element once."""
 
 
 class Reshapes(ShapeOnly, Rearranges, TakesResultRange, Reorders):
-    """All that `ShapeOnly` states about an op of one operand."""
+    """Everything that `ShapeOnly` states about an op with one operand."""
 
 
 class RowByRow:
-    """It takes no two indices of the first axis together, whatever its attributes are: samples can be batched."""
+    """Rows along the first axis never interact, whatever the attributes are, so samples can be batched."""
 
 
 class ExtractsFeatures:
-    """Networks do their work with it: masks are made without it, and what follows the last one is a tail."""
+    """The op does a network's main work: attention masks are computed without it, and ops after the last one form the
+    tail.
+    """
 
 
 class ComputedInFloat:
-    """Chips compute it with floats in every mode."""
+    """Chips compute the op in floats in every mode."""
 
 
 class Differentiable:
-    """It knows the gradients of its operands. Ops that are `Elementwise` or `Traceable` need no rule."""
+    """The op defines the gradients of its operands. `Elementwise` and `Traceable` ops need no rule."""
 
     def adjoint(self, operands: Sequence[Array], result: Array, gradient: Array) -> Sequence[Array | None] | None:
-        """For each operand the gradient, given that of the result, before a fused relu; None for a constant one. None
-        altogether where there is no rule for these attributes.
+        """Return the gradient of each operand, given that of the result before a fused relu; None for constant
+        operands. Return None altogether if there is no rule for these attributes.
         """
-        raise NotImplementedError(f"{type(self).__name__} is Differentiable, so it must have an adjoint()")
+        raise NotImplementedError(f"{type(self).__name__} is Differentiable, so it must implement adjoint()")
 
 
 def states(op: Op, *traits: type) -> bool:
-    """Does an op state one of these traits? `ShapeOnly` states all of `Reshapes`."""
+    """True if an op has one of these traits. `ShapeOnly` implies all of `Reshapes`."""
     return isinstance(op, traits) or (isinstance(op, ShapeOnly) and issubclass(Reshapes, traits))

@@ -1,4 +1,4 @@
-"""Sliding windows: their geometry, shared by convolution and pooling. No numpy."""
+"""Geometry of sliding windows, shared by convolution and pooling. No numpy."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Extents: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Window:
-    """A window over the last two or three dimensions. `pads` are all before, then all after, as everywhere in TOP and
-    TPU: over images top, left, bottom, right; over volumes front and back come before each pair.
+    """A window over the last two or three dimensions. `pads` lists all before, then all after, as everywhere in TOP and
+    TPU: for images top, left, bottom, right; for volumes front and back come first in each half.
     """
 
     kernel: Extents
@@ -37,25 +37,29 @@ class Window:
         ceil: bool = False,
         most: int = 2,
     ) -> Window:
-        """From attributes of one to `most` dimensions; one dimension becomes a row. Raises ValueError when illegal."""
+        """Build a window from attributes of one to `most` dimensions; one dimension becomes a row. Raises ValueError if
+        they are illegal.
+        """
         return _window(tuple(kernel), tuple(strides), tuple(pads), tuple(dilations), ceil, most)
 
     @property
     def taps(self) -> int:
-        """Elements under the window."""
+        """Number of elements under the window."""
         return math.prod(self.kernel)
 
     @property
     def extents(self) -> Extents:
-        """Elements from the first to the last tap, in each dimension."""
+        """Number of elements from the first to the last tap, per dimension."""
         return tuple((taps - 1) * apart + 1 for taps, apart in zip(self.kernel, self.dilations, strict=True))
 
     def output(self, size: Sequence[int]) -> Extents:
-        """Window positions over an input of `size`; raises ValueError when there is none."""
+        """Return the number of window positions per dimension over an input of `size`; raises ValueError if there
+        is none.
+        """
         return _output(self, tuple(size))
 
     def overhang(self, size: Sequence[int]) -> Extents:
-        """By how much the last windows reach beyond the padded input (only with `ceil`)."""
+        """Return by how much the last windows extend beyond the padded input (only with `ceil`)."""
         rank = len(self.kernel)
         reach = [
             (count - 1) * stride + extent
@@ -66,7 +70,7 @@ class Window:
         )
 
     def positions(self, size: int, axis: int) -> int:
-        """Of the window along one axis; raises ValueError when there is none."""
+        """Return the number of window positions along one axis; raises ValueError if there is none."""
         before, after = self.pads[axis], self.pads[axis + len(self.kernel)]
         room = size + before + after - self.extents[axis]
         if room < 0 and not (self.ceil and -room < self.strides[axis]):
@@ -83,7 +87,7 @@ class Window:
 
 @functools.lru_cache(1 << 12)
 def _window(kernel: Extents, strides: Extents, pads: Extents, dilations: Extents, ceil: bool, most: int) -> Window:
-    """As `Window.of`; networks have few different ones, and each is asked for whenever an op runs."""
+    """As `Window.of`, cached: networks have few different windows, and each is requested whenever an op runs."""
     rank = len(kernel)
     dilations = dilations or (1,) * rank
     if not 1 <= rank <= most:
@@ -106,18 +110,20 @@ def _window(kernel: Extents, strides: Extents, pads: Extents, dilations: Extents
 
 @functools.lru_cache(1 << 12)
 def _output(window: Window, size: Extents) -> Extents:
-    """As `Window.output`."""
+    """As `Window.output`, cached."""
     return tuple(window.positions(extent, axis) for axis, extent in enumerate(size))
 
 
 def spatial(shape: Sequence[int], rank: int) -> Extents:
-    """The dimensions behind n and c, or 1 and w of `[n, c, w]`; `rank`: dimensions of the kernel."""
+    """Return the dimensions after n and c, or 1 and w for `[n, c, w]`; `rank`: dimensions of the kernel. Raises
+    ValueError if they do not fit.
+    """
     if len(shape) != rank + 2:
         raise ValueError(f"a kernel of {rank} dimensions needs an input of {rank + 2}, this one is {show(shape)}")
     return (1, shape[2]) if rank == 1 else tuple(shape[2:])
 
 
 def pair(extents: Extents) -> Pair:
-    """Those of an image: rows and columns."""
+    """Return the two extents of an image: rows and columns."""
     rows, columns = extents
     return rows, columns

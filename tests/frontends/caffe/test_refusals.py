@@ -85,7 +85,7 @@ IMAGE, ROWS = (1, 4, 6, 6), (2, 3)
             "it does not state the extents of its table (input_dim, num_output)",
         ),
         ("Exp", "exp_param { base: -2 }", IMAGE, "base -2 is neither positive nor -1, which stands for e"),
-        ("Flatten", "flatten_param { axis: 2 end_axis: 1 }", IMAGE, "axis 2 lies behind end_axis 1"),
+        ("Flatten", "flatten_param { axis: 2 end_axis: 1 }", IMAGE, "axis 2 is after end_axis 1"),
         ("InnerProduct", "", IMAGE, "it does not state its outputs (num_output)"),
         ("Interp", "interp_param { height: 3 }", ROWS, "only images (n, c, h, w) can be resized"),
         (

@@ -232,7 +232,7 @@ def test_lstm(tmp_path: Path) -> None:
     ("call", "wanted"),
     [
         (lambda x: tl.reshape(x, [7]), "reshape: 1x4x6x5 has 120 elements and cannot become [7]."),
-        (lambda x: tl.permute(x, [0, 1]), "permute: order [0, 1] is no permutation of the 4 dimensions of 1x4x6x5."),
+        (lambda x: tl.permute(x, [0, 1]), "permute: order [0, 1] is not a permutation of the 4 dimensions of 1x4x6x5."),
         (lambda x: tl.squeeze(x, [1]), "squeeze: "),
         (lambda x: tl.softmax(x, 4), "softmax: axis must be in -4..3 for 4 dimensions, this one is 4."),
         (lambda x: tl.split(x, 1, 3), "split: [1, 1, 1] parts do not make up the 4 elements of axis 1."),

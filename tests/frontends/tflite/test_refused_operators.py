@@ -103,7 +103,7 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         ("SqueezeOptions", {"SqueezeDims": [1]}),
         "it takes away dimensions of [2, 4] whose extent is not 1.",
     ),
-    ("TRANSPOSE", [X, ints(0, 0)], Y, None, "[0, 0] is no permutation of 2 dimensions."),
+    ("TRANSPOSE", [X, ints(0, 0)], Y, None, "[0, 0] is not a permutation of 2 dimensions."),
     ("PAD", [X, ints([1, 1])], Y, None, "it pads 1 dimensions of 2."),
     ("SLICE", [X, ints(0, name="b"), ints(1, name="s")], Y, None, "it cuts 1 dimensions of 2."),
     (
@@ -126,7 +126,7 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         cuts([0, 4], [1, 5], [1, 1]),
         Y,
         ("StridedSliceOptions", {"ShrinkAxisMask": 2}),
-        "element 4 of a dimension of extent 4 is not there.",
+        "element 4 does not exist in a dimension of extent 4.",
     ),
     (
         "STRIDED_SLICE",

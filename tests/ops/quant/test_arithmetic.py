@@ -392,7 +392,7 @@ class TestDecompositions:
     @each("value", [math.inf, math.nan])
     def test_factors_must_be_finite(self, value: float) -> None:
         for rule in (arithmetic.decompose_frexp31, arithmetic.decompose_search, arithmetic.decompose_shift_to_max):
-            with pytest.raises(ValueError, match="a quantisation factor must be finite"):
+            with pytest.raises(ValueError, match="a quantization factor must be finite"):
                 rule(value)
 
     @settings(max_examples=50)

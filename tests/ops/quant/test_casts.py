@@ -40,5 +40,5 @@ def test_storage_stays_as_it_is() -> None:
 
 def test_a_type_without_scale_is_refused() -> None:
     type = TensorType((2,), F32)
-    with pytest.raises(ValueError, match="a quantised type is needed, this one stores f32"):
+    with pytest.raises(ValueError, match="a quantized type is needed, this one stores f32"):
         Dequantise().evaluate(Node(Dequantise(), (type,), (type,)), [f32(1, 2)])

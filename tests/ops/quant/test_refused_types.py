@@ -30,41 +30,41 @@ CASES: list[tuple[Op, list[TensorType], TensorType, str]] = [
         top.Conv(kernel_shape=(1, 1)),
         [of(*IMAGE), of(6, 4, 1, 1, element=F32)],
         of(1, 6, 8, 8),
-        "its filter is not quantised, and its other operands are",
+        "its filter is not quantized, but its other operands are",
     ),
-    (top.Add(), [of(2), of(2), of(2)], of(2), "quantised sums have two operands without coeff"),
-    (top.Add(coeff=(1.0, 2.0)), [of(2), of(2)], of(2), "quantised sums have two operands without coeff"),
-    (top.Mul(), [of(2), of(2), of(2)], of(2), "quantised products have two operands"),
+    (top.Add(), [of(2), of(2), of(2)], of(2), "quantized sums need two operands without coeff"),
+    (top.Add(coeff=(1.0, 2.0)), [of(2), of(2)], of(2), "quantized sums need two operands without coeff"),
+    (top.Mul(), [of(2), of(2), of(2)], of(2), "quantized products need two operands"),
     (
         top.Div(),
         [of(2), of(2)],
         of(2),
-        "it divides by a value that stands for 0, which the network's own runtime refuses too",
+        "a divisor represents 0, which the network's own runtime refuses too",
     ),
     (
         top.Normalize(across_spatial=True),
         [of(*IMAGE), of(1, element=F32)],
         of(*IMAGE),
-        "quantised rows get length 1 over their channels, in steps of 1/128",
+        "quantized Normalize needs the channels as axis, a scale of 1, and steps of 1/128",
     ),
     (
         top.Normalize(),
         [of(*IMAGE), of(1, element=F32)],
         of(*IMAGE),
-        "quantised rows get length 1 over their channels, in steps of 1/128",
+        "quantized Normalize needs the channels as axis, a scale of 1, and steps of 1/128",
     ),
-    (top.Sigmoid(), [of(2, element=I16)], of(2, element=I16), "quantised values of 16 bits are not supported here"),
+    (top.Sigmoid(), [of(2, element=I16)], of(2, element=I16), "quantized values of 16 bits are not supported here"),
     (
         top.Interp(scale_h=2.0, scale_w=2.0, mode="nearest", coord_mode="asymmetric"),
         [of(*IMAGE)],
         of(1, 4, 16, 16),
-        "mode nearest with asymmetric is not supported for quantised values",
+        "mode nearest with asymmetric is not supported for quantized values",
     ),
     (
         top.Reduce(axes=(1,), mode="ReduceProd"),
         [of(2, 3)],
         of(2, 1),
-        "ReduceProd of quantised values is not supported",
+        "ReduceProd of quantized values is not supported",
     ),
     (
         top.Max(),
@@ -105,5 +105,5 @@ def test_multipliers_of_another_count() -> None:
 def test_a_type_that_is_no_integer() -> None:
     assert integer_range("UINT4") == (0, 15)
     assert integer_range("INT16") == (-32768, 32767)
-    with pytest.raises(ValueError, match=r"^FLOAT16 is no integer type$"):
+    with pytest.raises(ValueError, match=r"^FLOAT16 is not an integer type$"):
         integer_range("FLOAT16")

@@ -105,7 +105,7 @@ def test_illegal_weights_are_refused(weight: tuple[int, ...], sentence: str) -> 
 @each(
     ("op", "sentence"),
     [
-        (top.Conv(kernel_shape=(7, 7), group=2), "group 2 divides 3 input and 64 output channels unevenly"),
+        (top.Conv(kernel_shape=(7, 7), group=2), "3 input and 64 output channels are not divisible by group 2"),
         (top.Conv(kernel_shape=(7, 7), strides=(1,)), "a kernel of 2 dimensions needs 2 strides"),
         (top.Conv(kernel_shape=(7, 7), strides=(0, 1)), "must be at least 1"),
         (top.Conv(kernel_shape=(7, 7), dilations=(30, 1)), "reaches over 181 elements, the padded input has 173"),

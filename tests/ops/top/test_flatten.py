@@ -28,5 +28,5 @@ class TestFlattenOfTheMiddle(OpConformance):
 
 
 def test_reversed_dimensions_are_refused() -> None:
-    with pytest.raises(ValueError, match="start_dim 2 lies behind end_dim 1"):
+    with pytest.raises(ValueError, match="start_dim 2 is after end_dim 1"):
         top.Flatten(start_dim=2, end_dim=1).infer((TensorType((2, 3, 4), F32),))

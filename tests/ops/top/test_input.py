@@ -108,7 +108,7 @@ def test_one_number_counts_for_every_channel_and_one_channel_is_gray() -> None:
         ),
         (
             {"scale": (0.0,)},
-            "input 'x': --scale 0 makes every picture the same; give a factor for pixels.",
+            "input 'x': --scale 0 makes all images equal; give a nonzero factor.",
         ),
     ],
 )

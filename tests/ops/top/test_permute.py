@@ -16,5 +16,5 @@ class TestPermute(OpConformance):
 
 
 def test_orders_that_are_no_permutation_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"order \[0, 0\] is no permutation of the 2 dimensions of 2x3"):
+    with pytest.raises(ValueError, match=r"order \[0, 0\] is not a permutation of the 2 dimensions of 2x3"):
         top.Permute(order=(0, 0)).infer((TensorType((2, 3), F32),))

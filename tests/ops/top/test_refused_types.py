@@ -49,7 +49,7 @@ CASES: list[tuple[Op, list[tuple[int, ...] | None], str]] = [
     (
         top.Conv(kernel_shape=(1, 1, 1), strides=(1,) * 3, pads=(0,) * 6, dilations=(1,) * 3, inserts=(1, 1, 1)),
         [(1, 4, 2, 2, 2), (6, 4, 1, 1, 1)],
-        "inserts stand between rows and columns; a kernel of 3 dimensions has none",
+        "inserts are zeros between rows and columns; a kernel of 3 dimensions cannot have them",
     ),
     (
         top.Deconv(kernel_shape=(1, 1, 1), strides=(1,) * 3, pads=(0,) * 6, dilations=(1,) * 3),
@@ -125,7 +125,7 @@ CASES: list[tuple[Op, list[tuple[int, ...] | None], str]] = [
     (
         top.FrcnDetection(class_num=3, obj_threshold=0.5, nms_threshold=0.5, keep_topk=2),
         [(4, 12), (4, 3), (1, 1, 4, 4)],
-        "regions 1x1x4x4 should have 5 numbers, and classes and results be wanted",
+        "regions 1x1x4x4 must be rows of 5 numbers, with class_num at least 2 and keep_topk at least 1",
     ),
     (
         top.FrcnDetection(class_num=3, obj_threshold=0.5, nms_threshold=0.5, keep_topk=2),
@@ -181,7 +181,7 @@ CASES: list[tuple[Op, list[tuple[int, ...] | None], str]] = [
     (
         top.Proposal(rpn_nms_post_top_n=3, **REGIONS),
         [(1, 16, 2, 2), (1, 36, 2, 2)],
-        "scores 1x16x2x2 should be of 18 channels, and results be wanted",
+        "scores 1x16x2x2 must have 18 channels, and rpn_nms_post_top_n be at least 1",
     ),
     (
         top.Proposal(rpn_nms_post_top_n=3, **REGIONS),
@@ -192,7 +192,7 @@ CASES: list[tuple[Op, list[tuple[int, ...] | None], str]] = [
     (
         top.RetinaFaceDetection(nms_threshold=0.5, confidence_threshold=0.5, keep_topk=3),
         [(1, 4, 2, 2)] * 3,
-        "nine operands are needed, these are 3, and results must be wanted",
+        "nine operands and a keep_topk of at least 1 are needed, there are 3 operands",
     ),
     (
         top.RetinaFaceDetection(nms_threshold=0.5, confidence_threshold=0.5, keep_topk=3),
@@ -208,12 +208,12 @@ CASES: list[tuple[Op, list[tuple[int, ...] | None], str]] = [
     (
         top.RoiAlign(output_height=2, output_width=2),
         [IMAGE, (3, 4)],
-        "regions 3x4 of 1x4x8x8 in mode Avg make no sense",
+        "regions 3x4 of images 1x4x8x8 in mode Avg: rows of 5, 4 dimensions, and Avg or Max are needed",
     ),
     (
         top.ROIPooling(pooled_h=0, pooled_w=2, spatial_scale=1.0),
         [IMAGE, (3, 5)],
-        "a grid of 0x2 over 1x4x8x8 is not possible",
+        "a grid of at least 1x1 over images of 4 dimensions is needed, this one is 0x2 over 1x4x8x8",
     ),
     (
         top.ROIPooling(pooled_h=2, pooled_w=2, spatial_scale=1.0),
@@ -243,7 +243,7 @@ CASES: list[tuple[Op, list[tuple[int, ...] | None], str]] = [
         "1 offsets and steps other than 0 are needed, these are (0,), (0,)",
     ),
     (top.Sub(), [(2,)] * 3, "two operands and none or two coeff are needed, there are 3 operands"),
-    (top.Tile(tile=(2,)), [(2, 3)], "2 numbers of repetitions are needed, these are [2]"),
+    (top.Tile(tile=(2,)), [(2, 3)], "2 repetition counts are needed, these are [2]"),
     (top.Trilu(), [(2,)], "at least two dimensions are needed, there are 1"),
     (
         top.Upsample(scale_h=0, scale_w=2),

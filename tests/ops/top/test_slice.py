@@ -32,7 +32,7 @@ def test_a_part_beyond_the_tensor_is_refused() -> None:
     op = top.Slice(offset=(2,), steps=(3,))
     node = Node(op, (TensorType((8,), F32),), (TensorType((3,), F32),))
     op.evaluate(Node(op, node.operand_types, (TensorType((2,), F32),)), [uniform(8)])
-    with pytest.raises(ValueError, match="element 8 of a dimension of extent 8 is not there"):
+    with pytest.raises(ValueError, match="element 8 does not exist in a dimension of extent 8"):
         op.evaluate(node, [uniform(8)])
 
 

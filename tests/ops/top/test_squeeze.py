@@ -24,5 +24,5 @@ class TestSqueezeOfAll(OpConformance):
 
 
 def test_other_extents_cannot_go_away() -> None:
-    with pytest.raises(ValueError, match="dimension 1 of 5x20 has extent 20, only 1 can go away"):
+    with pytest.raises(ValueError, match="dimension 1 of 5x20 has extent 20, only extent 1 can be removed"):
         top.Squeeze(axes=(-1,)).infer((TensorType((5, 20), F32),))

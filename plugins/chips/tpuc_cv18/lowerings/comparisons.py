@@ -102,7 +102,7 @@ def _bound(number: float, mode: str) -> float:
 
 def _constant_refusal(node: LoweringNode, count: int) -> str | None:
     if all(constant is not None for constant in node.constants[:count]):
-        return "all operands are constants; fold it into the network"
+        return "all operands are constants; fold the op"
     return None
 
 

@@ -23,7 +23,7 @@ class _Extreme(Lowering[Any]):
 
     def refuse(self, node: LoweringNode) -> str | None:
         if all(constant is not None for constant in node.constants):
-            return "all operands are constants; fold it into the network"
+            return "all operands are constants; fold the op"
         return None
 
 

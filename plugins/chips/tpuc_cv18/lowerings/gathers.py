@@ -34,7 +34,7 @@ class GatherAny(Lowering[top.Gather]):
         rows, indices = node.constants[:2]
         if indices is not None:
             if rows is not None:
-                return "all operands are constants; fold it into the network"
+                return "all operands are constants; fold the op"
             runs = len(_runs(_places(node)))
             return None if runs <= _MOST_RUNS else f"indices of at most {_MOST_RUNS} runs, these have {runs}"
         extent = node.operand_types[0].dims[positive_axis(node.op.axis, node.operand_types[0].rank)]

@@ -98,7 +98,7 @@ class ConcatAny(ShapeLowering):
 
     def refuse(self, node: LoweringNode) -> str | None:
         if all(constant is not None for constant in node.constants):
-            return "all operands are constants; fold it into the network"
+            return "all operands are constants; fold the op"
         return None
 
     def lower(self, node: LoweringNode[top.Concat], build: LoweringBuilder) -> Sequence[Value]:

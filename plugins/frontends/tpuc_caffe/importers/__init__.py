@@ -1,4 +1,4 @@
-"""Importers of Caffe's layers, and of those of its well-known forks, into TOP; `TABLE` holds them all."""
+"""Importers of Caffe's layers, and of those of its well-known forks, into TOP; `TABLE` holds all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of one value, and softmax."""
+"""Unary functions and softmax."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tpuc_caffe.weights import Blob
 
 @TABLE.imports("ReLU")
 def relu(node: ForeignNode, build: ImportBuilder) -> Value:
-    """With a slope for negative values, if stated."""
+    """Import a ReLU, with a slope for negative values if stated."""
     slope = parameters(node, "relu_param").get("negative_slope", 0.0)
     return unary(node, build, top.LeakyRelu(alpha=slope) if slope else top.Relu())
 
 
 @TABLE.imports("ReLU6")
 def relu6(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Cut off at 6."""
+    """Import a ReLU with an upper limit of 6."""
     return unary(node, build, top.Relu(relu_limit=6.0))
 
 
 @TABLE.imports("PReLU")
 def prelu(node: ForeignNode, build: ImportBuilder) -> Value:
-    """A slope per channel, or one for all."""
+    """Import a PReLU with one slope per channel, or a single one."""
     x, stated = only_bottom(node, build), parameters(node, "prelu_param")
     filler = stated.get("filler", {"type": "constant", "value": 0.25})
     if stated.get("channel_shared", False):
@@ -46,7 +46,7 @@ def elu(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Clip")
 def clip(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Between two bounds."""
+    """Import a clip to two bounds."""
     stated = parameters(node, "clip_param")
     return unary(node, build, top.Clip(min=stated.get("min", -LARGEST), max=stated.get("max", LARGEST)))
 
@@ -64,14 +64,14 @@ def swish(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Threshold")
 def threshold(node: ForeignNode, build: ImportBuilder) -> Value:
-    """1 above a number, else 0."""
+    """Import a threshold: 1 above a number, else 0."""
     number = parameters(node, "threshold_param").get("threshold", 0.0)
     return unary(node, build, top.CompareConst(mode="Greater", const_val=number))
 
 
 @TABLE.imports("Power")
 def power(node: ForeignNode, build: ImportBuilder) -> Value:
-    """``(shift + scale x) ** power``; steps that do nothing are left out."""
+    """Import ``(shift + scale x) ** power``; steps without effect are omitted."""
     stated = parameters(node, "power_param")
     exponent = stated.get("power", 1.0)
     ops = _affine(stated.get("scale", 1.0), stated.get("shift", 0.0))
@@ -81,7 +81,7 @@ def power(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Exp")
 def exp(node: ForeignNode, build: ImportBuilder) -> Value:
-    """``base ** (shift + scale x)``, e for the base -1."""
+    """Import ``base ** (shift + scale x)``; base -1 means e."""
     stated = parameters(node, "exp_param")
     factor = _log_of_base(node, build, stated.get("base", -1.0))
     ops = _affine(factor * stated.get("scale", 1.0), factor * stated.get("shift", 0.0))
@@ -90,7 +90,7 @@ def exp(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Log")
 def log(node: ForeignNode, build: ImportBuilder) -> Value:
-    """``log(shift + scale x)`` to a base, e for -1."""
+    """Import ``log(shift + scale x)``; base -1 means e."""
     stated = parameters(node, "log_param")
     factor = _log_of_base(node, build, stated.get("base", -1.0))
     if factor == 0.0:
@@ -101,7 +101,7 @@ def log(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Softmax")
 def softmax(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Along one axis."""
+    """Import a softmax along one axis."""
     x = only_bottom(node, build)
     axis = axis_of(x, parameters(node, "softmax_param").get("axis", 1))
     return build.build(top.Softmax(axis=axis), [x], node.outputs[0])

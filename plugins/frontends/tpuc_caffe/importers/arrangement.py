@@ -1,4 +1,4 @@
-"""Layers that put elements elsewhere: parts, borders, repetitions, tensors behind each other; and reductions."""
+"""Layers that move elements: slices, borders, repetition, concatenation; and reductions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tpuc_caffe.importers.common import TABLE, Shape, axis_of, check_bottoms, on
 from tpuc_caffe.weights import Blob, fill
 
 MOST_DUMMY_NUMBERS = 1 << 24
-"""Of a constant: more would fill the memory, and no network states them."""
+"""Maximum number of elements in a constant: more would fill the memory, and no network states them."""
 
 
 @TABLE.imports("Concat")
 def concat(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of one bottom it is nothing."""
+    """Import a concatenation; a single bottom is passed on."""
     stated = parameters(node, "concat_param")
     values = [build.value(name) for name in node.inputs]
     if len(values) == 1:
@@ -33,7 +33,7 @@ def concat(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Slice")
 def slice_(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
-    """Every top is a slice of its own, so that each goes where it is needed."""
+    """Import one slice per top, so that each is made only where it is needed."""
     x, stated = only_bottom(node, build), parameters(node, "slice_param")
     axis = axis_of(x, stated.get("axis", stated.get("slice_dim", 1)))
     extent, count = x.tensor.dims[axis], len(node.outputs)
@@ -53,7 +53,7 @@ def slice_(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
 
 @TABLE.imports("Crop")
 def crop(node: ForeignNode, build: ImportBuilder) -> Value:
-    """As large as the second bottom from `axis` on."""
+    """Crop to the size of the second bottom, from `axis` on."""
     check_bottoms(node, build, 2)
     stated = parameters(node, "crop_param")
     x, reference = build.value(node.inputs[0]), build.shape(node.inputs[1])
@@ -73,7 +73,7 @@ def crop(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Reverse")
 def reverse(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The last element of an axis first."""
+    """Reverse the elements along an axis."""
     x = only_bottom(node, build)
     axis = axis_of(x, parameters(node, "reverse_param").get("axis", 0))
     return _part(build, x, axis, range(x.tensor.dims[axis] - 1, -1, -1), node.outputs[0])
@@ -81,7 +81,7 @@ def reverse(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Tile")
 def tile(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Repeated along one axis."""
+    """Repeat along one axis."""
     x, stated = only_bottom(node, build), parameters(node, "tile_param")
     axis, count = axis_of(x, stated.get("axis", 1)), stated.get("tiles", 1)
     if count < 1:
@@ -92,7 +92,7 @@ def tile(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Padding")
 def padding(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Around rows and columns."""
+    """Pad rows and columns."""
     x, stated = only_bottom(node, build), parameters(node, "padding_param")
     if x.tensor.rank != 4:
         raise build.refuse(node, "only images (n, c, h, w) can be padded")
@@ -103,7 +103,7 @@ def padding(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Reduction")
 def reduction(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of everything from `axis` on."""
+    """Reduce everything from `axis` on."""
     x, stated, name = only_bottom(node, build), parameters(node, "reduction_param"), node.outputs[0]
     axis, factor = axis_of(x, stated.get("axis", 0)), stated.get("coeff", 1.0)
     operation = stated.get("operation", "SUM")
@@ -119,7 +119,7 @@ def reduction(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("ArgMax")
 def arg_max(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Places along an axis, or their values; without an axis those of a whole sample, and both if stated."""
+    """Return indices along an axis, or their values; without an axis, those of a whole sample, and both if stated."""
     x, stated, name = only_bottom(node, build), parameters(node, "argmax_param"), node.outputs[0]
     if stated.get("top_k", 1) != 1:
         raise build.refuse(node, f"top_k {stated['top_k']} is not supported, only 1")
@@ -140,7 +140,7 @@ def arg_max(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("DummyData")
 def dummy_data(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
-    """Constants; random numbers would be others in every run."""
+    """Import constants. Random data are refused, as they would differ in every run."""
     stated, count = parameters(node, "dummy_data_param"), len(node.outputs)
     shapes: list[Shape] = [tuple(shape.get("dim", ())) for shape in stated.get("shape", ())]
     if not shapes:
@@ -160,13 +160,13 @@ def dummy_data(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
 
 
 def _second(value: Value) -> Value:
-    """The other result of the op that makes this one."""
+    """Return the second result of the op that defines a value."""
     assert value.defining is not None
     return value.defining.results[1]
 
 
 def _part(build: ImportBuilder, x: Value, axis: int, places: range, name: str) -> Value:
-    """These places of one axis."""
+    """Return a range of positions along one axis."""
     dims = tuple(len(places) if index == axis else extent for index, extent in enumerate(x.tensor.dims))
     starts = tuple(places.start if index == axis else 0 for index in range(x.tensor.rank))
     return _box(build, x, starts, dims, name, {axis: places.step})
@@ -175,7 +175,7 @@ def _part(build: ImportBuilder, x: Value, axis: int, places: range, name: str) -
 def _box(
     build: ImportBuilder, x: Value, starts: Shape, dims: Shape, name: str, steps: dict[int, int] | None = None
 ) -> Value:
-    """`dims` elements from `starts` on; the whole is the value itself."""
+    """Return `dims` elements from `starts` on; the value itself if that is all of it."""
     step = tuple((steps or {}).get(index, 1) for index in range(len(dims)))
     if dims == x.tensor.dims and min(step) > 0:
         return x

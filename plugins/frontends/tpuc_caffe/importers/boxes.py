@@ -1,4 +1,4 @@
-"""Last layers of detectors from forks of Caffe: regions, faces and objects out of feature maps."""
+"""Final layers of detectors from forks of Caffe: regions, faces, and objects from feature maps."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SMALL, _MIDDLE, _LARGE = (10, 13, 16, 30, 33, 23), (30, 61, 62, 45, 59, 119), (
 _V3 = (*_SMALL, *_MIDDLE, *_LARGE)
 _V4 = (12, 16, 19, 36, 40, 28, 36, 75, 76, 55, 72, 146, 142, 110, 192, 243, 459, 401)
 _TINY = (10, 14, 23, 27, 37, 58, 81, 82, 135, 169, 344, 319)
-"""Widths and heights that the networks were published with, those of the largest feature map first."""
+"""Published anchor widths and heights, those of the largest feature map first."""
 
 
 @TABLE.imports("Proposal")
 def proposal(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of two bottoms; a third one, the image's size, says nothing new where shapes are static."""
+    """Import a Proposal with two bottoms. A third bottom, the image size, is ignored, as shapes are static."""
     if len(node.inputs) not in (2, 3):
         raise build.refuse(node, f"needs 2 or 3 bottoms, and has {len(node.inputs)}")
     stated = parameters(node, "proposal_param")
@@ -45,7 +45,7 @@ def proposal(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("FrcnDetection")
 def frcn_detection(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of offsets, scores and regions."""
+    """Import an FrcnDetection of offsets, scores, and regions."""
     check_bottoms(node, build, 3)
     stated = parameters(node, "frcn_detection_param")
     op = top.FrcnDetection(
@@ -59,7 +59,7 @@ def frcn_detection(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("RetinaFaceDetection")
 def retina_face_detection(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of three bottoms for each of three strides."""
+    """Import a RetinaFaceDetection with three bottoms for each of three strides."""
     check_bottoms(node, build, 9)
     stated = parameters(node, "retinaface_detection_param")
     op = top.RetinaFaceDetection(
@@ -72,7 +72,7 @@ def retina_face_detection(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("YoloDetection")
 def yolo_detection(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of two or three feature maps; the kind of the network decides about anchors where they are not stated."""
+    """Import a YoloDetection of two or three feature maps; default anchors depend on the kind of network."""
     stated = parameters(node, "yolo_detection_param")
     kinds = [kind for kind in ("spp_net", "tiny", "yolo_v4") if stated.get(kind, False)]
     version = {"spp_net": "yolov3_spp", "tiny": "yolov3_tiny", "yolo_v4": "yolov4"}.get((kinds or [""])[0], "yolov3")
@@ -107,7 +107,7 @@ def _anchors(node: ForeignNode, build: ImportBuilder, stated: Parameters, versio
 def _number(
     node: ForeignNode, build: ImportBuilder, stated: Parameters, name: str, otherwise: int | None = None
 ) -> int:
-    """A positive whole parameter."""
+    """Return a positive integer parameter."""
     value = stated.get(name, otherwise)
     if value is None or value < 1:
         raise build.refuse(node, f"its {name} is {'missing' if value is None else value}, and must be positive")

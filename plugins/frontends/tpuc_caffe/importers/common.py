@@ -1,4 +1,4 @@
-"""The table, and what several families of importers share."""
+"""The importer table, and code shared by several families of importers."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def parameters(node: ForeignNode, group: str) -> Parameters:
-    """What the layer states in a group such as `convolution_param`."""
+    """Return what the layer states in a parameter group such as `convolution_param`."""
     return node.attributes.get(group, {})
 
 
 def weights(node: ForeignNode, build: ImportBuilder, *wanted: Blob) -> list[Value]:
-    """The layer's weights as values; raises MissingWeights when there are others or none."""
+    """Return the layer's weights as values; raises MissingWeights if their number differs or there are none."""
     arrays = arrays_of(node, *wanted)
     return [build.weight(f"{node.name}_{index}", array) for index, array in enumerate(arrays)]
 
 
 def arrays_of(node: ForeignNode, *wanted: Blob) -> list[Array]:
-    """As `weights`, the arrays themselves."""
+    """As `weights`, but return the arrays."""
     return node.attributes["weights"].take(wanted)
 
 
 def stored(node: ForeignNode) -> int | None:
-    """How many weights the caffemodel has for the layer; None without a caffemodel."""
+    """Return the number of weights in the caffemodel for the layer; None without a caffemodel."""
     blobs = node.attributes["weights"].blobs
     return None if blobs is None else len(blobs)
 
 
 def only_bottom(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The operand of a layer with one."""
+    """Return the operand of a layer with one bottom."""
     check_bottoms(node, build, 1)
     return build.value(node.inputs[0])
 
@@ -58,22 +58,22 @@ def check_bottoms(node: ForeignNode, build: ImportBuilder, *counts: int) -> None
 
 
 def unary(node: ForeignNode, build: ImportBuilder, op: Op) -> Value:
-    """An op of one operand and one result."""
+    """Build an op with one operand and one result."""
     return build.build(op, [only_bottom(node, build)], node.outputs[0])
 
 
 def plain_function(op: type[Function]) -> Importer:
-    """The importer of a layer without parameters."""
+    """Return the importer of a layer without parameters."""
     return lambda node, build: unary(node, build, op())
 
 
 def axis_of(value: Value, axis: int) -> int:
-    """`axis` counted from the front; raises ValueError when there is none."""
+    """Return `axis` counted from the front; raises ValueError if it does not exist."""
     return positive_axis(axis, value.tensor.rank)
 
 
 def pair(stated: Parameters, name: str, height: str, width: str, default: int) -> tuple[int, int]:
-    """Rows and columns of a window: both in one list, each in a field of its own, or the default."""
+    """Return rows and columns of a window attribute: stated as one list, as two fields, or the default."""
     if height in stated or width in stated:
         return stated.get(height, default), stated.get(width, default)
     match stated.get(name, ()):

@@ -17,7 +17,7 @@ DEPTHWISE = frozenset({"ConvolutionDepthwise", "DepthwiseConvolution", "Depthwis
 
 @TABLE.imports("Convolution", *sorted(DEPTHWISE))
 def convolution(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Over rows and columns. Layers that are depthwise by their type need not state groups."""
+    """Import a convolution over rows and columns. Layers that are depthwise by type need not state groups."""
     x, stated = only_bottom(node, build), parameters(node, "convolution_param")
     window = _window(node, build, x, stated)
     channels = x.tensor.dims[1]
@@ -32,7 +32,7 @@ def convolution(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Deconvolution")
 def deconvolution(node: ForeignNode, build: ImportBuilder) -> Value:
-    """TOP keeps the filter by output channel, Caffe by input channel."""
+    """Import a transposed convolution. TOP stores the filter by output channel, Caffe by input channel."""
     x, stated = only_bottom(node, build), parameters(node, "convolution_param")
     window = _window(node, build, x, stated)
     channels, outputs, group = x.tensor.dims[1], stated.get("num_output", 0), stated.get("group", 1)
@@ -57,7 +57,7 @@ def _filter_and_bias(
 
 
 def _window(node: ForeignNode, build: ImportBuilder, x: Value, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes that both kinds share."""
+    """Return the attributes that both kinds share."""
     if x.tensor.rank != 4 or stated.get("axis", 1) not in (1, -3):
         raise build.refuse(node, "only images (n, c, h, w) can be convolved, over their rows and columns")
     pad = pair(stated, "pad", "pad_h", "pad_w", 0)

@@ -12,12 +12,14 @@ from tpuc_ops.arrays import Array
 from tpuc_caffe.importers.common import TABLE, Parameters, check_bottoms, pair, parameters
 
 MOST_PRIORS = 1 << 22
-"""Of a layer: published networks have some thousands."""
+"""Maximum number of priors of a layer; published networks have some thousands."""
 
 
 @TABLE.imports("PriorBox")
 def prior_box(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Constants, as shapes are static: boxes around every place of the first bottom, and their variances."""
+    """Compute the boxes around every position of the first bottom, and their variances, as constants: shapes are
+    static.
+    """
     check_bottoms(node, build, 2)
     stated = parameters(node, "prior_box_param")
     sizes = _box_sizes(node, build, stated)
@@ -45,7 +47,7 @@ def prior_box(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _box_sizes(node: ForeignNode, build: ImportBuilder, stated: Parameters) -> list[tuple[float, float]]:
-    """Width and height of each box at a place, in Caffe's order; Caffe takes whole pixels of sizes."""
+    """Return width and height of each box at a position, in Caffe's order; Caffe truncates sizes to whole pixels."""
     least = [int(size) for size in stated.get("min_size", ())]
     most = [int(size) for size in stated.get("max_size", ())]
     if not least or min(least) < 1 or len(most) not in (0, len(least)):
@@ -82,7 +84,7 @@ def _variances(node: ForeignNode, build: ImportBuilder, stated: Parameters) -> A
 
 @TABLE.imports("DetectionOutput")
 def detection_output(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Decoded boxes after suppression of overlapping ones."""
+    """Import decoded boxes after non-maximum suppression."""
     check_bottoms(node, build, 3)
     stated = parameters(node, "detection_output_param")
     nms = stated.get("nms_param", {})
@@ -103,7 +105,7 @@ def detection_output(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("ROIPooling")
 def roi_pooling(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Maxima over a grid on every region."""
+    """Import maximum pooling of every region on a grid."""
     check_bottoms(node, build, 2)
     stated = parameters(node, "roi_pooling_param")
     op = top.ROIPooling(

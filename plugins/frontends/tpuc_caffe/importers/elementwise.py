@@ -26,7 +26,7 @@ ONE = {"type": "constant", "value": 1.0}
 
 @TABLE.imports("Eltwise")
 def eltwise(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of bottoms of one shape."""
+    """Import an element-wise op on bottoms of one shape."""
     stated = parameters(node, "eltwise_param")
     values = [build.value(name) for name in node.inputs]
     coefficients: Sequence[float] = stated.get("coeff", ())
@@ -53,7 +53,7 @@ def eltwise(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Scale")
 def scale(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Factors that are weights or a second bottom, and a bias beside them if stated."""
+    """Import a multiplication by weights or by a second bottom, and a bias if stated."""
     check_bottoms(node, build, 1, 2)
     stated, x, name = parameters(node, "scale_param"), build.value(node.inputs[0]), node.outputs[0]
     has_bias = stated.get("bias_term", False)
@@ -83,7 +83,7 @@ def scale(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Bias")
 def bias(node: ForeignNode, build: ImportBuilder) -> Value:
-    """As Scale, with a sum."""
+    """Import the addition of weights or of a second bottom."""
     check_bottoms(node, build, 1, 2)
     stated, x, name = parameters(node, "bias_param"), build.value(node.inputs[0]), node.outputs[0]
     if len(node.inputs) == 2:
@@ -96,7 +96,7 @@ def bias(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Axpy")
 def axpy(node: ForeignNode, build: ImportBuilder) -> Value:
-    """``a * x + y`` with a factor per sample and channel."""
+    """Import ``a * x + y`` with one factor per sample and channel."""
     check_bottoms(node, build, 3)
     factors, x, y = (build.value(name) for name in node.inputs)
     name = node.outputs[0]
@@ -107,7 +107,7 @@ def axpy(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Dropout")
 def dropout(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Nothing when testing, unless the file leaves the scaling to that."""
+    """Identity in the test phase, unless the file leaves the scaling to that phase."""
     x, stated = only_bottom(node, build), parameters(node, "dropout_param")
     if stated.get("scale_train", True):
         return x
@@ -116,7 +116,7 @@ def dropout(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _covered(x: Value, stated: Parameters, count: int) -> Shape:
-    """The extents of the axes that a weight lies along; none for a scalar."""
+    """Return the extents of the axes that a weight covers; empty for a scalar."""
     axis = axis_of(x, stated.get("axis", 1))
     count = x.tensor.rank - axis if count == -1 else count
     if not 0 <= count <= x.tensor.rank - axis:
@@ -125,7 +125,7 @@ def _covered(x: Value, stated: Parameters, count: int) -> Shape:
 
 
 def _aligned(x: Value, stated: Parameters, shape: Shape) -> Shape:
-    """`shape`, of axes from the stated one on, with extents of 1 for all others."""
+    """Return `shape`, which begins at the stated axis, with extent 1 for all other axes."""
     axis = axis_of(x, stated.get("axis", 1)) if shape else 0
     if x.tensor.dims[axis : axis + len(shape)] != shape:
         raise ValueError(f"extents {list(shape)} do not lie along the operand's {list(x.tensor.dims)} from axis {axis}")

@@ -1,4 +1,4 @@
-"""Normalisations."""
+"""Normalization layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ ONE = {"type": "constant", "value": 1.0}
 
 @TABLE.imports("BatchNorm")
 def batch_norm(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Caffe stores sums of statistics, and in a third weight how many; some forks add scale and bias."""
+    """Import a BatchNorm. Caffe stores sums of statistics, and their count as a third weight; some forks add scale and
+    bias.
+    """
     x, stated = only_bottom(node, build), parameters(node, "batch_norm_param")
     if not stated.get("use_global_stats", True):
         raise build.refuse(node, "it computes its statistics from the batch: state use_global_stats: true")
@@ -35,7 +37,7 @@ def batch_norm(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("BN")
 def bn(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Scale and bias, and in some forks mean and variance behind them."""
+    """Import scale and bias; some forks store mean and variance after them."""
     x, stated = only_bottom(node, build), parameters(node, "bn_param")
     channels = (x.tensor.dims[1],)
     wanted = [Blob("scale", channels, ONE), Blob("bias", channels, {})]
@@ -51,7 +53,7 @@ def bn(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("LRN")
 def lrn(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Over neighbouring channels, or over neighbouring places of one channel."""
+    """Import an LRN over adjacent channels, or over adjacent positions of one channel."""
     x, stated = only_bottom(node, build), parameters(node, "lrn_param")
     size = stated.get("local_size", 5)
     alpha, beta, bias = stated.get("alpha", 1.0), stated.get("beta", 0.75), stated.get("k", 1.0)
@@ -69,7 +71,7 @@ def lrn(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Normalize", "NormalizeBBox")
 def normalize(node: ForeignNode, build: ImportBuilder) -> Value:
-    """To length 1, times a learnt scale."""
+    """Import an L2 normalization, times a learned scale."""
     x = only_bottom(node, build)
     stated = parameters(node, "norm_param") or parameters(node, "normalize_bbox_param")
     is_shared = stated.get("channel_shared", True)
@@ -88,7 +90,7 @@ def normalize(node: ForeignNode, build: ImportBuilder) -> Value:
 def _normalize_by_parts(
     node: ForeignNode, build: ImportBuilder, x: Value, scale: Array, across: bool, eps: float
 ) -> Value:
-    """With another epsilon than the one that TOP knows."""
+    """Build a normalization with another epsilon than TOP's."""
     name = node.outputs[0]
     axes = tuple(range(1, x.tensor.rank)) if across else (1,)
     squares = build.build(top.Mul(), [x, x], f"{name}_squares")
@@ -101,7 +103,7 @@ def _normalize_by_parts(
 
 @TABLE.imports("MVN")
 def mvn(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The mean taken off, and divided by the deviation plus epsilon."""
+    """Import mean-variance normalization: subtract the mean, and divide by the deviation plus epsilon."""
     x, stated, name = only_bottom(node, build), parameters(node, "mvn_param"), node.outputs[0]
     axes = tuple(range(1 if stated.get("across_channels", False) else 2, x.tensor.rank))
     if not axes:

@@ -12,7 +12,9 @@ from tpuc_caffe.importers.common import TABLE, Parameters, Shape, only_bottom, p
 
 @TABLE.imports("Pooling")
 def pooling(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Means divide by what of the window lies within the padding: what rounding up adds does not count."""
+    """Import pooling. Averages divide by the part of the window within the padding; the overhang from rounding up does
+    not count.
+    """
     x, stated, name = only_bottom(node, build), parameters(node, "pooling_param"), node.outputs[0]
     if x.tensor.rank != 4:
         raise build.refuse(node, "only images (n, c, h, w) can be pooled")
@@ -56,7 +58,7 @@ def _ends(
     strides: Sequence[int],
     pad: Sequence[int],
 ) -> Shape:
-    """Padding at the bottom and right with which the windows end exactly, if that is more than is stated."""
+    """Return the padding at bottom and right with which the windows end exactly, at least the stated padding."""
     up = stated.get("round_mode", "CEIL") == "CEIL" and stated.get("ceil_mode", True)
     ends: list[int] = []
     for extent, taps, stride, before in zip(size, kernel, strides, pad, strict=True):

@@ -14,7 +14,7 @@ from tpuc_caffe.weights import TRAINABLE, Blob
 
 @TABLE.imports("InnerProduct")
 def inner_product(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Everything from `axis` on is one vector."""
+    """Import a fully connected layer; everything from `axis` on is one vector."""
     x, stated = only_bottom(node, build), parameters(node, "inner_product_param")
     axis, outputs = axis_of(x, stated.get("axis", 1)), stated.get("num_output", 0)
     if outputs < 1:
@@ -37,7 +37,7 @@ def inner_product(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("MatMul")
 def matrix_product(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of the last two dimensions of both bottoms."""
+    """Import a product over the last two dimensions of both bottoms."""
     check_bottoms(node, build, 2)
     stated = parameters(node, "matmul_param")
     left, right = (build.value(name) for name in node.inputs)
@@ -51,7 +51,7 @@ def matrix_product(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Embed")
 def embed(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Rows of a table by their index."""
+    """Import a lookup of table rows by index."""
     x, stated = only_bottom(node, build), parameters(node, "embed_param")
     rows, outputs = stated.get("input_dim", 0), stated.get("num_output", 0)
     if min(rows, outputs) < 1:

@@ -16,7 +16,7 @@ from tpuc_caffe.weights import TRAINABLE, Blob
 
 @TABLE.imports("ContinuationIndicator")
 def continuation_indicator(node: ForeignNode, build: ImportBuilder) -> Value:
-    """One sequence from beginning to end: 0 for its first step, 1 for all others."""
+    """Import the indicator of a single sequence: 0 for its first step, 1 for all others."""
     stated = parameters(node, "continuation_indicator_param")
     steps, count = stated.get("time_step", 0), stated.get("batch_size", 1)
     if min(steps, count) < 1 or steps * count > 1 << 24:
@@ -28,7 +28,9 @@ def continuation_indicator(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("LSTM", "Lstm")
 def lstm(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Over `[steps, n, ...]`. The indicator of new sequences must be constant and begin one at the first step only."""
+    """Import an LSTM over `[steps, n, ...]`. Its indicator must be constant and begin a sequence at the first step
+    only.
+    """
     check_bottoms(node, build, 2) if node.op_type == "LSTM" else check_bottoms(node, build, 1, 2)
     name = node.outputs[0]
     stated = parameters(node, "recurrent_param") or parameters(node, "lstm_param")
@@ -73,6 +75,6 @@ def lstm(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _gates(array: Array) -> Array:
-    """Caffe's order is input, forget, output, cell; TOP's input, output, forget, cell."""
+    """Reorder gates from Caffe's order (input, forget, output, cell) to TOP's (input, output, forget, cell)."""
     i, f, o, g = np.split(array, 4)
     return np.concatenate([i, o, f, g])

@@ -10,7 +10,7 @@ from tpuc_caffe.importers.common import TABLE, Parameters, only_bottom, paramete
 
 @TABLE.imports("Upsample")
 def upsample(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Every element becomes a block; forks call its size scale or stride."""
+    """Repeat every element as a block; forks call its size scale or stride."""
     x, stated = only_bottom(node, build), parameters(node, "upsample_param")
     scale = stated.get("scale", 1)
     scale = stated.get("stride", scale) if scale == 1 else scale
@@ -29,7 +29,7 @@ def upsample(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Interp")
 def interp(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Bilinear with the corners in place."""
+    """Import bilinear interpolation with aligned corners."""
     x, stated, name = only_bottom(node, build), parameters(node, "interp_param"), node.outputs[0]
     if x.tensor.rank != 4:
         raise build.refuse(node, "only images (n, c, h, w) can be resized")
@@ -49,7 +49,7 @@ def interp(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _extent(node: ForeignNode, build: ImportBuilder, stated: Parameters, axis: int, extent: int) -> int:
-    """The stated one, or that of shrinking and then enlarging."""
+    """Return the stated extent, or the one after shrinking and zooming."""
     fixed = stated.get(("height", "width")[axis], 0)
     shrink, zoom = stated.get("shrink_factor", 1), stated.get("zoom_factor", 1)
     if shrink < 1 or zoom < 1 or fixed < 0:

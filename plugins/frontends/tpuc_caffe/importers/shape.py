@@ -1,4 +1,4 @@
-"""Layers that only give the elements another shape or order, or several names."""
+"""Layers that only change the shape or order of elements, or give them several names."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tpuc_caffe.importers.common import TABLE, Shape, axis_of, only_bottom, para
 
 @TABLE.imports("Split")
 def split(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
-    """The same under several names."""
+    """Return the bottom under several names."""
     return [only_bottom(node, build)] * len(node.outputs)
 
 
 @TABLE.imports("Silence")
 def silence(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:  # noqa: ARG001  # as every importer
-    """Reads what is not wanted."""
+    """Consume bottoms that nobody reads."""
     return []
 
 
 @TABLE.imports("Flatten")
 def flatten(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Axes `axis` to `end_axis` as one."""
+    """Merge the axes `axis` to `end_axis`."""
     x, stated = only_bottom(node, build), parameters(node, "flatten_param")
     start, end = axis_of(x, stated.get("axis", 1)), axis_of(x, stated.get("end_axis", -1))
     if start > end:
-        raise build.refuse(node, f"axis {start} lies behind end_axis {end}")
+        raise build.refuse(node, f"axis {start} is after end_axis {end}")
     dims = x.tensor.dims
     return reshape(build, x, (*dims[:start], math.prod(dims[start : end + 1]), *dims[end + 1 :]), node.outputs[0])
 
 
 @TABLE.imports("Reshape")
 def reshape_(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Some axes take the stated extents: 0 keeps one, -1 takes what remains. The rest stays."""
+    """Import a reshape; 0 keeps an extent, -1 takes the remainder, and axes outside the range stay."""
     x, stated = only_bottom(node, build), parameters(node, "reshape_param")
     wanted: Shape = stated.get("shape", {}).get("dim", ())
     dims = x.tensor.dims
@@ -54,7 +54,7 @@ def reshape_(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Permute")
 def permute_(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Axes that are not listed follow in their order."""
+    """Import a permutation; unlisted axes follow in order."""
     x = only_bottom(node, build)
     order: Shape = parameters(node, "permute_param").get("order", ())
     order = (*order, *(axis for axis in range(x.tensor.rank) if axis not in order))
@@ -63,7 +63,7 @@ def permute_(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("ShuffleChannel")
 def shuffle_channel(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The first channels of all groups, then the second ones, and so on."""
+    """Interleave the channels of all groups: first channels, then second ones, and so on."""
     x, name = only_bottom(node, build), node.outputs[0]
     group = parameters(node, "shuffle_channel_param").get("group", 1)
     n, channels, *rest = x.tensor.dims
@@ -76,8 +76,8 @@ def shuffle_channel(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Reorg")
 def reorg(node: ForeignNode, build: ImportBuilder) -> Value:
-    """As Darknet computes it: the operand's elements in their order are taken for `c / s^2` channels of `s` times as
-    many rows and columns; blocks of those become channels, and the result is read in the stated shape again.
+    """Import Darknet's reorg: read the elements as `c / s^2` channels of `s` times as many rows and columns, move
+    blocks to channels, and read the result in the stated shape.
     """
     x, stated, name = only_bottom(node, build), parameters(node, "reorg_param"), node.outputs[0]
     stride, back = stated.get("stride", 2), stated.get("reverse", False)

@@ -76,7 +76,7 @@ def transpose(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     steps = integers(required_constant(node, build, 1, "the permutation"))
     order = build.order(node.inputs[0])
     if sorted(steps) != list(range(len(order))):
-        raise build.refuse(node, f"{list(steps)} is no permutation of {len(order)} dimensions")
+        raise build.refuse(node, f"{list(steps)} is not a permutation of {len(order)} dimensions")
     return Arranged(build.value(node.inputs[0], order), tuple(steps.index(axis) for axis in order))
 
 

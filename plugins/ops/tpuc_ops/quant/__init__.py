@@ -1,4 +1,4 @@
-"""Quantisation: integer arithmetic shared by every op, lowering and simulator, and the `quant` dialect."""
+"""Quantization: integer arithmetic shared by all ops, lowerings, and simulators, and the `quant` dialect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounding, requantisation, multiplier/shift decompositions and scales: the only place where they are written."""
+"""Rounding, requantization, multiplier/shift decompositions, and scales; they are defined only here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INT64_MIN = -(1 << 63)
 
 
 class Rounding(enum.Enum):
-    """How a value between two integers is rounded; the values are the attribute text of TPU-MLIR."""
+    """Rounding modes; the values are TPU-MLIR's attribute text."""
 
     HALF_AWAY_FROM_ZERO = "HalfAwayFromZero"
     HALF_UP = "HalfUp"
@@ -38,7 +38,7 @@ class Rounding(enum.Enum):
 
 
 def shift_right(x: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64Array:
-    """Exact ``x / 2**shift``, rounded; a negative shift multiplies and saturates at the limits of int64."""
+    """Exact ``x / 2**shift``, rounded; a negative shift multiplies and saturates to int64."""
     values = np.asarray(x, np.int64)
     shifts = np.asarray(shift, np.int64)
     shape = np.broadcast_shapes(values.shape, shifts.shape)
@@ -49,13 +49,13 @@ def shift_right(x: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64Arra
 
 
 def integer_limits(dtype: DTypeLike) -> tuple[int, int]:
-    """Lowest and highest value of an integer type."""
+    """Return the lowest and highest value of an integer type."""
     limits = np.iinfo(str(np.dtype(dtype)))
     return int(limits.min), int(limits.max)
 
 
 def saturate(x: ArrayLike, dtype: DTypeLike) -> Array:
-    """Clip to the range of the integer type `dtype` and convert; floats must already hold whole numbers."""
+    """Clip to the range of the integer type `dtype` and convert; floats must already be integral."""
     return _clip(np.asarray(x), *integer_limits(dtype)).astype(dtype)
 
 
@@ -64,7 +64,8 @@ def requantise(
 ) -> Array:
     """``saturate(round(acc * multiplier / 2**shift) + zero_point)``: one rounding, on the full 64-bit product.
 
-    Parameters broadcast against `acc`. A product beyond 64 bits raises `OverflowError`; 32-bit operands have none.
+    Parameters broadcast against `acc`. Raises OverflowError if a product may exceed 64 bits, which 32-bit operands
+    cannot.
     """
     values, product_limit = _product_limit(acc, multiplier)
     if product_limit > INT64_MAX:
@@ -80,10 +81,11 @@ def requantise(
 def requantise_qdm(
     acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, zero_point: ArrayLike, rounding: Rounding, dtype: DTypeLike
 ) -> Array:
-    """Quantised down multiply (TFLite): ``acc * multiplier / 2**(31 + shift)`` in two roundings.
+    """Quantized down multiply (TFLite): ``acc * multiplier / 2**(31 + shift)`` in two roundings.
 
-    A negative `shift` first shifts the accumulator left; the product is divided by ``2**31`` half-up and saturated to
-    int32; a positive `shift` then divides with `rounding`. `multiplier` is 0 or at most ``2**31 - 1`` in size.
+    A negative `shift` first shifts the accumulator left. The product is divided by ``2**31`` half up and saturated to
+    int32; a positive `shift` then divides with `rounding`. The magnitude of `multiplier` is at most ``2**31 - 1``;
+    raises OverflowError beyond it.
     """
     factors = np.asarray(multiplier, np.int64)
     if factors.size and _magnitude(factors) > np.iinfo(np.int32).max:
@@ -152,12 +154,12 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 
 
 def _slice_of(parameter: Int64Array, block: tuple[slice, ...]) -> Int64Array:
-    """The part of a broadcast parameter that belongs to one block."""
+    """Return the part of a broadcast parameter that belongs to one block."""
     return parameter[tuple(b if n > 1 else slice(None) for n, b in zip(parameter.shape, block, strict=True))]
 
 
 def _shift_in_place(work: Int64Array, shifts: Int64Array, rounding: Rounding, has_headroom: bool) -> None:
-    """Divide by ``2**shifts`` with rounding; `has_headroom` promises ``abs(work) <= 2**62``."""
+    """Divide by ``2**shifts`` with rounding; `has_headroom` asserts ``abs(work) <= 2**62``."""
     lowest, highest = int(shifts.min()), int(shifts.max())
     if lowest < 0:
         _shift_left_in_place(work, np.maximum(-shifts, 0))
@@ -172,7 +174,7 @@ def _shift_in_place(work: Int64Array, shifts: Int64Array, rounding: Rounding, ha
 
 
 def _round_shift(work: Int64Array, shifts: Int64Array, rounding: Rounding, some_are_zero: bool) -> None:
-    """Add the offset that turns the flooring shift into the wanted rounding, then shift."""
+    """Add the offset that turns the flooring shift into the requested rounding, then shift."""
     half = np.left_shift(1, shifts) >> 1
     match rounding:
         case Rounding.HALF_UP:
@@ -206,7 +208,9 @@ def _round_shift(work: Int64Array, shifts: Int64Array, rounding: Rounding, some_
 
 
 def _round_shift_any(work: Int64Array, shifts: Int64Array, rounding: Rounding) -> None:
-    """`_round_shift` without its limits: split off an even multiple of ``2**shift`` and round the small remainder."""
+    """As `_round_shift` without its limits: split off an even multiple of ``2**shift`` and round the small
+    remainder.
+    """
     excess = np.clip(shifts - 60, 0, 63)
     shifts = np.minimum(shifts, 60)
     # Bits far below the rounding position only matter as "something is there": keep them as one sticky bit.
@@ -220,7 +224,7 @@ def _round_shift_any(work: Int64Array, shifts: Int64Array, rounding: Rounding) -
 
 
 def _shift_left_in_place(work: Int64Array, shifts: Int64Array) -> None:
-    """``work * 2**shifts``, saturated at the limits of int64."""
+    """``work * 2**shifts``, saturated to int64."""
     limit = np.right_shift(INT64_MAX, np.minimum(shifts, 63))
     too_high, too_low = work > limit, work < ~limit
     work <<= np.minimum(shifts, 63)
@@ -229,7 +233,7 @@ def _shift_left_in_place(work: Int64Array, shifts: Int64Array) -> None:
 
 
 def _product_limit(acc: ArrayLike, multiplier: ArrayLike) -> tuple[Array, int]:
-    """`acc` as an array and a bound of ``abs(acc * multiplier)``, from the type alone when that is narrow."""
+    """Return `acc` as an array and an upper bound of ``abs(acc * multiplier)``, from the type alone if it is narrow."""
     values, factors = np.asarray(acc), np.asarray(multiplier, np.int64)
     if not values.size or not factors.size:
         return values, 0
@@ -239,12 +243,12 @@ def _product_limit(acc: ArrayLike, multiplier: ArrayLike) -> tuple[Array, int]:
 
 
 def _magnitude(values: Array) -> int:
-    """Largest absolute value, as a Python integer because that of the lowest int64 does not fit int64."""
+    """Return the largest absolute value, as a Python integer because that of the lowest int64 does not fit int64."""
     return max(-int(values.min()), int(values.max()))
 
 
 def _clip(values: Array, low: int, high: int) -> Array:
-    """Clip with bounds outside the array's own type allowed."""
+    """Clip; the bounds may lie outside the array's type."""
     if values.dtype.kind in "iu":
         own = np.iinfo(values.dtype)
         return np.clip(values, max(low, int(own.min)), min(high, int(own.max)))
@@ -260,7 +264,7 @@ def _clip_in_place(work: Int64Array, low: int, high: int) -> None:
 
 
 def round_to_int(x: ArrayLike, rounding: Rounding) -> Int64Array:
-    """Nearest int64 by `rounding`, exact for every float; infinities saturate, NaN becomes 0 on every CPU."""
+    """Round to int64 by `rounding`, exact for every float; infinities saturate, and NaN becomes 0 on every CPU."""
     shape = np.shape(x)
     values = _as_float(x).reshape(shape or (1,))
     with np.errstate(invalid="ignore"):
@@ -276,7 +280,7 @@ def round_to_int(x: ArrayLike, rounding: Rounding) -> Int64Array:
 
 
 def round_quotients(rows: Array, divisors: Array, rounding: Rounding, dtype: DTypeLike) -> Array:
-    """``saturate(round(rows / divisors))`` of `[rows, n]` by `[rows]`, in float64 in parts that stay in the cache."""
+    """``saturate(round(rows / divisors))`` of `[rows, n]` by `[rows]`, in float64, in blocks that stay in the cache."""
     result = np.empty(rows.shape, dtype)
     step = max(BLOCK_ELEMENTS // max(rows.shape[1], 1), 1)
     for start in range(0, rows.shape[0], step):
@@ -286,13 +290,13 @@ def round_quotients(rows: Array, divisors: Array, rounding: Rounding, dtype: DTy
 
 
 def largest_magnitudes(rows: Array) -> Array:
-    """Of each row of `[rows, n]`, in float64; 0 for none."""
+    """Return the largest magnitude of each row of `[rows, n]`, in float64; 0 for empty rows."""
     highest, lowest = rows.max(axis=1, initial=0.0), rows.min(axis=1, initial=0.0)
     return np.maximum(highest, -lowest).astype(np.float64)
 
 
 def _round_up(fraction: Array, whole: Int64Array, rounding: Rounding) -> Array:
-    """Where the fraction in (-1, 1) carries the truncated value up by one."""
+    """Mask of the elements whose fraction in (-1, 1) rounds the truncated value up by one."""
     match rounding:
         case Rounding.HALF_UP | Rounding.HALF_AWAY_FROM_ZERO:
             return fraction >= 0.5
@@ -307,7 +311,7 @@ def _round_up(fraction: Array, whole: Int64Array, rounding: Rounding) -> Array:
 
 
 def _round_down(fraction: Array, whole: Int64Array, rounding: Rounding) -> Array:
-    """Where the fraction in (-1, 1) carries the truncated value down by one."""
+    """Mask of the elements whose fraction in (-1, 1) rounds the truncated value down by one."""
     match rounding:
         case Rounding.HALF_UP | Rounding.HALF_TOWARDS_ZERO:
             return fraction < -0.5
@@ -322,7 +326,7 @@ def _round_down(fraction: Array, whole: Int64Array, rounding: Rounding) -> Array
 
 
 def _as_float(x: ArrayLike) -> Array:
-    """At least float32, because numpy lacks some operations for the narrow types; widening is exact."""
+    """Widen to at least float32, because numpy lacks some operations for narrow types; widening is exact."""
     values = np.asarray(x)
     if values.dtype == np.float32 or values.dtype == np.float64:
         return values
@@ -331,7 +335,7 @@ def _as_float(x: ArrayLike) -> Array:
 
 
 def _float_to_int(whole: Array) -> Int64Array:
-    """Convert whole numbers; what int64 cannot hold saturates."""
+    """Convert integral floats to int64 with saturation; NaN becomes 0."""
     result = whole.astype(np.int64)
     beyond = ~(np.abs(whole) < 2.0**63)
     if beyond.any():
@@ -351,13 +355,15 @@ def quantise_float(
 def quantise_product(
     x: ArrayLike, factor: ArrayLike, zero_point: ArrayLike, rounding: Rounding, dtype: DTypeLike
 ) -> Array:
-    """``saturate(round(x * factor + zero_point))`` with a float32 product, as chips do with ``factor = 1 / scale``."""
+    """``saturate(round(x * factor + zero_point))`` with a float32 product, as chips compute it with ``factor = 1 /
+    scale``.
+    """
     product = np.asarray(x, np.float32) * np.asarray(factor, np.float32)
     return _round_with_offset(product, np.asarray(zero_point, np.int64), rounding, dtype)
 
 
 def _round_with_offset(values: Array, offset: Int64Array, rounding: Rounding, dtype: DTypeLike) -> Array:
-    """Saturate ``round(values + offset)`` without ever rounding the sum itself."""
+    """Saturate ``round(values + offset)`` without rounding the sum itself."""
     low, high = integer_limits(dtype)
     # One beyond the limits on both sides: nothing inside moves, and the sum below cannot overflow.
     bounded = np.clip(values.astype(np.float64), low - offset - 1.0, high - offset + 1.0)
@@ -392,7 +398,7 @@ def dequantise(q: ArrayLike, scale: ArrayLike, zero_point: ArrayLike) -> NDArray
 
 
 def decompose_frexp31(value: float) -> Decomposition:
-    """31 significant bits: ``2**30 <= abs(multiplier) < 2**31`` and any shift (the seed's rule); 0 gives (0, 0)."""
+    """Decompose into 31 significant bits: ``2**30 <= abs(multiplier) < 2**31`` and any shift; 0 gives (0, 0)."""
     mantissa, exponent = math.frexp(_finite(value))
     multiplier = _round_half_away(math.ldexp(mantissa, 31))
     if abs(multiplier) == 1 << 31:
@@ -401,9 +407,10 @@ def decompose_frexp31(value: float) -> Decomposition:
 
 
 def decompose_search(value: float, bits: int = 32, lowest_shift: int = -32, highest_shift: int = 30) -> Decomposition:
-    """The shift with the smallest error, the lowest such shift, with ``abs(multiplier) < 2**(bits - 1) - 1``.
+    """Return the lowest shift with the smallest error, with ``abs(multiplier) < 2**(bits - 1) - 1``.
 
-    The rule of bm1684x; `lowest_shift` is 0 where the chip cannot shift left. What is too small gives (0, 0).
+    The rule of bm1684x; `lowest_shift` is 0 if the chip cannot shift left. Factors that round to 0 give (0, 0). Raises
+    ValueError for factors that are too large.
     """
     limit = (1 << (bits - 1)) - 1
     best: Decomposition | None = None
@@ -421,9 +428,10 @@ def decompose_search(value: float, bits: int = 32, lowest_shift: int = -32, high
 
 
 def decompose_shift_to_max(value: float, limit: int = 127, highest_shift: int = 62) -> Decomposition:
-    """Largest shift that keeps the multiplier below `limit`, multiplier cut off, not rounded (the rule of cv18xx).
+    """Return the largest shift that keeps the multiplier below `limit`; the multiplier is truncated (the rule of
+    cv18xx).
 
-    Factors above `limit` become (limit, 0); what is too small for `highest_shift` becomes (0, 0).
+    Factors above `limit` become (limit, 0); factors too small for `highest_shift` become (0, 0).
     """
     if abs(_finite(value)) > limit:
         return (limit if value > 0 else -limit, 0)
@@ -436,7 +444,7 @@ def decompose_shift_to_max(value: float, limit: int = 127, highest_shift: int = 
 def decompose_each(
     values: ArrayLike, decompose: Callable[[float], Decomposition] = decompose_frexp31
 ) -> tuple[Int64Array, Int64Array]:
-    """Multipliers and shifts of an array of factors, one by one, in the shape of `values`."""
+    """Decompose an array of factors into arrays of multipliers and shifts of the same shape."""
     factors = np.asarray(values, np.float64)
     pairs = np.array([decompose(float(f)) for f in factors.reshape(-1)], np.int64).reshape(-1, 2)
     return pairs[:, 0].reshape(factors.shape), pairs[:, 1].reshape(factors.shape)
@@ -444,12 +452,12 @@ def decompose_each(
 
 def _finite(value: float) -> float:
     if not math.isfinite(value):
-        raise ValueError(f"a quantisation factor must be finite, this one is {value}")
+        raise ValueError(f"a quantization factor must be finite, this one is {value}")
     return value
 
 
 def _round_half_away(value: float) -> int:
-    """Exact: the fraction of a float is itself a float."""
+    """Round exactly: the fraction of a float is itself a float."""
     fraction, whole = math.modf(value)
     return int(whole) + (fraction >= 0.5) - (fraction <= -0.5)
 
@@ -457,23 +465,25 @@ def _round_half_away(value: float) -> int:
 # Scales.
 
 SMALLEST_SCALE = 2.0**-126
-"""The smallest normal float32, as which scales are stored: below it they lose digits."""
+"""The smallest normal float32: scales are stored as float32 and lose digits below it."""
 _SCALE_OF_ZEROS = 1e-5 / 127
-"""Of values that are all 0, for which any scale does."""
+"""Scale of values that are all 0, for which any scale is exact."""
 
 
 def usable_threshold(threshold: float) -> float:
-    """Of a value to be quantized: every magnitude that has a scale; 1e-5 where all values are 0."""
+    """Return a threshold whose scale is representable: at least 255 times the smallest scale, and 1e-5 if all values
+    are 0.
+    """
     return max(threshold, 255 * SMALLEST_SCALE) if threshold > 0 else 127 * _SCALE_OF_ZEROS
 
 
 def usable_scales(scales: Array) -> Array:
-    """Of filters to be quantized, one per channel: the same for scales."""
+    """Return representable scales of filters, one per channel; see `usable_threshold`."""
     return np.where(scales > 0, np.maximum(scales, SMALLEST_SCALE), _SCALE_OF_ZEROS)
 
 
 def symmetric_scale(threshold: float, signed: bool, divisor: int = 128, bits: int = 8) -> float:
-    """Step of a symmetric type: ``threshold / divisor`` when signed, ``threshold / (2**bits - 1)`` when not.
+    """Return the step of a symmetric type: ``threshold / divisor`` if signed, ``threshold / (2**bits - 1)`` if not.
 
     `divisor` is that of 8 bits (128 or 127); other widths keep its distance to the power of two.
     """
@@ -483,7 +493,7 @@ def symmetric_scale(threshold: float, signed: bool, divisor: int = 128, bits: in
 
 
 def asymmetric_scale(minimum: float, maximum: float, signed: bool = True, bits: int = 8) -> tuple[float, int]:
-    """Scale and zero point of ``[minimum, maximum]``, widened so that it contains zero; an empty range gives (1, 0)."""
+    """Return scale and zero point of ``[minimum, maximum]``, widened to contain zero; an empty range gives (1, 0)."""
     low, high = min(minimum, 0.0), max(maximum, 0.0)
     if _finite(high - low) == 0.0:
         return 1.0, 0

@@ -1,4 +1,4 @@
-"""The casts of MLIR's `quant` dialect: between expressed values, quantised values and plain storage."""
+"""The casts of MLIR's `quant` dialect, between expressed values, quantized values, and plain storage."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from tpuc_ops.quant.tflite import rescale
 
 @dataclass(frozen=True)
 class Quantise(Op):
-    """Floats as the declared quantised type stores them: ``round(x / scale) + zero point``, saturated.
+    """Quantize floats to the declared type: ``round(x / scale) + zero point``, saturated.
 
-    Halves are rounded away from zero when no `round_mode` says otherwise.
-
-    Where halves are rounded to even the quotient is one of float32, as that of ONNX's QuantizeLinear, elsewhere of
-    float64. Integers of another scale are brought to this one: in fixed point as TFLite does where halves are rounded
-    away from zero, otherwise in floats.
+    Without `round_mode`, halves are rounded away from zero. With HalfToEven the quotient is a float32, as in ONNX's
+    QuantizeLinear, otherwise a float64. Integers of another scale are requantized: in TFLite's fixed point if halves
+    are rounded away from zero, otherwise through floats.
     """
 
     name = "quant.qcast"
     round_mode: RoundMode | None = None
 
     def rounding(self) -> Rounding:
-        """How quotients are rounded."""
+        """Return the rounding mode of quotients."""
         return Rounding(self.round_mode or "HalfAwayFromZero")
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
@@ -49,7 +47,7 @@ class Quantise(Op):
 
 @dataclass(frozen=True)
 class Dequantise(Op):
-    """What quantised integers mean: ``(q - zero point) * scale``."""
+    """Dequantize integers: ``(q - zero point) * scale``."""
 
     name = "quant.dcast"
 
@@ -64,7 +62,7 @@ class Dequantise(Op):
 
 @dataclass(frozen=True)
 class StorageCast(Op):
-    """The same integers, seen as a quantised type or as its plain storage."""
+    """Reinterpret integers as a quantized type or as its plain storage."""
 
     name = "quant.scast"
 
@@ -73,12 +71,14 @@ class StorageCast(Op):
 
 
 def scales_of(element: Uniform | UniformPerAxis) -> Array:
-    """The scale, or those of all channels."""
+    """Return the scale, or the scales of all channels, as an array."""
     return np.asarray(element.scales if isinstance(element, UniformPerAxis) else [element.scale])
 
 
 def parameters(type: TensorType) -> tuple[Array, Array]:
-    """Scales and zero points of a quantised type, so shaped that they broadcast with the tensor."""
+    """Return scales and zero points of a quantized type, shaped to broadcast with the tensor; raises ValueError for
+    other types.
+    """
     match type.element:
         case Uniform(scale=scale, zero_point=zero_point):
             return np.asarray(scale), np.asarray(zero_point)
@@ -87,4 +87,4 @@ def parameters(type: TensorType) -> tuple[Array, Array]:
             shape[axis] = -1
             return np.reshape(scales, shape), np.reshape(zero_points, shape)
         case element:
-            raise ValueError(f"a quantised type is needed, this one stores {element}")
+            raise ValueError(f"a quantized type is needed, this one stores {element}")

@@ -1,4 +1,4 @@
-"""TFLite's quotients of quantised values: a reciprocal in fixed point, refined three times."""
+"""TFLite's division of quantized values: a fixed-point reciprocal, refined three times by Newton's method."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tpuc_ops.quant.fixed_point import bit_lengths, high_product, shift_left
 from tpuc_ops.quant.tflite import Bounds, bounded, centred, multiplier_of
 
 _ONE_F0 = (1 << 31) - 1
-"""1 where all 31 bits are a fraction."""
+"""1 in fixed point with 31 fractional bits (the largest value below it)."""
 
 _ONE_F2 = 1 << 29
-"""1 with two bits before the point, as the two below."""
+"""1 in fixed point with two integer bits, like the two constants below."""
 
 _48_OVER_17 = 1515870810
 _32_OVER_17 = 1010580540
-"""The straight line nearest to ``1 / x`` between 1/2 and 1: ``48/17 - 32/17 x``."""
+"""Best linear approximation of ``1 / x`` between 1/2 and 1: ``48/17 - 32/17 x``."""
 
 
 def divide(left: Array, right: Array, types: tuple[Uniform, Uniform], y: Uniform, bounds: Bounds) -> Array:
-    """``left / right`` in the result's scale. Raises ValueError where a divisor stands for 0."""
+    """``left / right`` in the result's scale. Raises ValueError if a divisor represents 0."""
     top, bottom = np.broadcast_arrays(centred(left, types[0]), centred(right, types[1]))
     if not bottom.all():
-        raise ValueError("it divides by a value that stands for 0, which the network's own runtime refuses too")
+        raise ValueError("a divisor represents 0, which the network's own runtime refuses too")
     top, bottom = np.where(bottom < 0, -top, top), np.abs(bottom)
     inverse, digits = _reciprocal(bottom)
     headroom = _leading_sign_bits(top)
@@ -35,7 +35,7 @@ def divide(left: Array, right: Array, types: tuple[Uniform, Uniform], y: Uniform
 
 
 def _reciprocal(x: Array) -> tuple[Array, Array]:
-    """``1 / x`` with 31 fractional bits, for x scaled into [1, 2), and by how many bits that was."""
+    """Return ``1 / x`` with 31 fractional bits for x scaled into [1, 2), and the number of bits of that scaling."""
     zeros = 32 - bit_lengths(x)
     fraction = (x << zeros) - (1 << 31)
     half = (fraction + _ONE_F0 + 1) >> 1
@@ -47,5 +47,5 @@ def _reciprocal(x: Array) -> tuple[Array, Array]:
 
 
 def _leading_sign_bits(x: Array) -> Array:
-    """How far an int32 can be shifted before it overflows."""
+    """Return by how many bits an int32 can be shifted left without overflow."""
     return 31 - bit_lengths(np.where(x < 0, -x - 1, x))

@@ -1,4 +1,4 @@
-"""How calibrated values are stored: the quantised element types that chips choose from."""
+"""Choose the quantized element types of calibrated values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _I8, _U8 = ScalarType("i8"), ScalarType("u8")
 
 
 def byte_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:
-    """How a chip of bytes stores a value: with a zero point in the mode int8-asym, else symmetric. What is quantised
-    already keeps its type.
+    """Return the element type of a value on a chip with 8-bit storage: asymmetric in mode int8-asym, else symmetric.
+    Quantized values keep their type.
 
-    Raises CalibrationError when the value was not calibrated.
+    Raises CalibrationError if the value was not calibrated.
     """
     if isinstance(type.element, (Uniform, UniformPerAxis)):
         return type.element
@@ -23,10 +23,10 @@ def byte_element(type: TensorType, mode: str, divisor: int, name: str) -> Elemen
 
 
 def symmetric_element(type: TensorType, divisor: int, name: str, *, unsigned: bool = True) -> Uniform:
-    """int8 with zero point 0 and scale threshold / `divisor`; uint8 with threshold / 255 for values that are never
-    negative, if `unsigned`.
+    """Return int8 with zero point 0 and scale threshold / `divisor`, or, if `unsigned`, uint8 with threshold / 255 for
+    values that are never negative.
 
-    Raises CalibrationError when the value was not calibrated.
+    Raises CalibrationError if the value was not calibrated.
     """
     element = _calibrated(type, name)
     threshold = usable_threshold(element.threshold)
@@ -36,9 +36,9 @@ def symmetric_element(type: TensorType, divisor: int, name: str, *, unsigned: bo
 
 
 def asymmetric_element(type: TensorType, name: str) -> Uniform:
-    """int8 with the scale and zero point that map [minimum, maximum], which contains 0, to -128..127.
+    """Return int8 with the scale and zero point that map [minimum, maximum], extended to contain 0, to -128..127.
 
-    Of values that are all 0 the range is [0, 1e-5]. Raises CalibrationError when the value was not calibrated.
+    The range of values that are all 0 is [0, 1e-5]. Raises CalibrationError if the value was not calibrated.
     """
     element = _calibrated(type, name)
     low, high = min(element.minimum, 0.0), max(element.maximum, 0.0)

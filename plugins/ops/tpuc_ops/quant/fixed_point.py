@@ -1,4 +1,4 @@
-"""Steps that TFLite's kernels take in int32 fixed point, on int64 arrays of such numbers."""
+"""Steps of TFLite's kernels in int32 fixed point, on int64 arrays."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tpuc_ops.quant.arithmetic import Array
 
 
 def high_product(x: Array, y: ArrayLike) -> Array:
-    """The upper half of the doubled product of two int32, rounded half up."""
+    """Return the upper half of the doubled product of two int32, rounded half up."""
     return (x * np.asarray(y) + (1 << 30)) >> 31
 
 
 def bit_lengths(x: Array) -> Array:
-    """How many bits a number from 0 to 2**53 takes."""
+    """Return the number of bits of integers from 0 to 2**53."""
     return np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""TFLite's rows of length 1: a reciprocal root in fixed point, refined five times."""
+"""TFLite's L2 normalization: a fixed-point reciprocal square root, refined five times by Newton's method."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from tpuc_ops.quant.fixed_point import bit_lengths, high_product, shift_left
 from tpuc_ops.quant.tflite import bounded, centred
 
 STEPS = 128
-"""The runtime gives results in steps of 1/128, whatever their type says."""
+"""The runtime always returns results in steps of 1/128, whatever their type says."""
 
 _STEP_BITS = STEPS.bit_length() - 1
 _INT32_MAX = (1 << 31) - 1
 _ONE_F3 = 1 << 28
-"""1 with three bits before the point, as all numbers below have them."""
+"""1 in fixed point with three integer bits, like all numbers below."""
 
 _THREE_HALVES_F3 = 3 << 27
 _HALF_ROOT_OF_2 = round(2**0.5 / 2 * 2**31)
-"""Where all 31 bits are a fraction."""
+"""In fixed point with 31 fractional bits."""
 
 _REFINEMENTS = 5
-"""Steps of Newton's method from 1 on, as many as the runtime takes."""
+"""Number of Newton steps from 1 on, as in the runtime."""
 
 _MOST_BITS = 29
-"""Sums of squares are brought to 28 or 29 bits, by quarters and fourfolds."""
+"""Sums of squares are scaled by powers of 4 to 28 or 29 bits."""
 
 _ROOT_BITS = 11
-"""Of such a sum the fraction found is ``2**11`` times its reciprocal root, which lies between 0.35 and 0.71."""
+"""For such a sum, the computed fraction is ``2**11`` times its reciprocal root, which lies between 0.35 and 0.71."""
 
 
 def normalise(x: Array, axis: int, source: Uniform, y: Uniform) -> Array:
-    """Each row along `axis` divided by the root of its squares' sum; a row of zeros stays one."""
+    """Divide each row along `axis` by the root of its sum of squares; a row of zeros stays zero."""
     centre = centred(x, source)
     multipliers, shifts = _reciprocal_roots(np.square(centre).sum(axis, keepdims=True))
     if y.storage.is_unsigned:  # these kernels widen the operand, the signed ones the shift: the roundings differ
@@ -44,7 +44,7 @@ def normalise(x: Array, axis: int, source: Uniform, y: Uniform) -> Array:
 
 
 def _reciprocal_roots(squares: Array) -> tuple[Array, Array]:
-    """``1 / sqrt(squares)`` as 31-bit fractions and how many places they are to be shifted right; 0 counts as 1."""
+    """Return ``1 / sqrt(squares)`` as 31-bit fractions and right shifts; 0 counts as 1."""
     quarters = np.maximum(bit_lengths(squares) - _MOST_BITS + 1, 0) // 2
     scaled = np.maximum(squares >> (2 * quarters), 2)
     fourfolds = (_MOST_BITS - bit_lengths(scaled)) // 2

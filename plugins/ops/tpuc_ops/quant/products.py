@@ -22,15 +22,15 @@ from tpuc_ops.quant.arithmetic import (
 )
 
 _FILTER_STEPS = 127.0
-"""Of signed bytes on both sides of 0."""
+"""Steps of signed bytes on each side of 0."""
 _NOTHING_LEFT = 2.0**-33
-"""Factors below it make 0 of every sum of 32 bits."""
+"""A factor below this turns every 32-bit sum into 0."""
 
 
 @dataclass(frozen=True)
 class QuantisedProduct:
-    """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and per output channel the factor to the output's scale and
-    what a sum of 1 means. `floats` are the same factors where runtimes multiply with float32; such filters may be
+    """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and per output channel the requantization factor and the
+    scale of the sums. `floats`: the same factors, for runtimes that multiply in float32; the filters may then be
     int16.
     """
 
@@ -50,12 +50,12 @@ def quantise_product(
     decompose: Callable[[float], Decomposition] = decompose_frexp31,
     learned: Array | None = None,
 ) -> QuantisedProduct:
-    """Quantise per output channel (the first axis of `filters`).
+    """Quantize filters per output channel (their first axis).
 
     Filter scale w = absmax / 127, q = round half away from zero (f / w); bias32 = round(b / (w * Sx) - Zx * sum(q));
-    factor w * Sx / Sy as multiplier / 2**shift. A channel whose bias would leave int32 gets a larger filter scale.
-    Scales per channel of the operand are those of depthwise convolutions, the zero points are 0. `learned` are filter
-    scales that training found, with which it rounded half to even.
+    factor w * Sx / Sy as multiplier / 2**shift. A channel whose bias would overflow int32 gets a larger filter scale.
+    An operand with scales per channel belongs to a depthwise convolution, and its zero points are 0. `learned`: QAT
+    filter scales; with them filters are rounded half to even.
     """
     channels = filters.shape[0]
     of_source, of_result = _scales(source, channels), _scales(result, channels)
@@ -85,7 +85,7 @@ def quantise_product(
 
 
 def _scales(element: Uniform | UniformPerAxis, channels: int) -> Array:
-    """Of every output channel; several of them may read one channel of the operand."""
+    """Return one scale per output channel; several output channels may read one channel of the operand."""
     if isinstance(element, Uniform):
         return np.full(channels, element.scale)
     scales = np.asarray(element.scales, np.float64)
@@ -100,12 +100,11 @@ def stored_product(
     result: Uniform,
     decompose: Callable[[float], Decomposition] = decompose_frexp31,
 ) -> QuantisedProduct:
-    """Filters that are integers already, with scales per output channel (the first axis) or one for all.
+    """Prepare filters that are already integers, with one scale per output channel (their first axis) or one for all.
 
-    They and their int32 bias stay as they are, zero points taken off. Where that leaves int8 (an unsigned filter whose
-    range lies far to one side) all filters are int16 numbers, which span no more than 256.
-
-    The factor is the float32 that runtimes multiply sums with; 31 bits say it exactly.
+    Filters and int32 bias are unchanged, except that zero points are subtracted. If that exceeds int8 (an unsigned
+    filter with a one-sided range), all filters are stored as int16; their span is at most 256. The factor is the
+    float32 by which runtimes multiply the sums; 31 bits represent it exactly.
     """
     channels = filters.shape[0]
     per_axis = isinstance(element, UniformPerAxis)

@@ -1,6 +1,6 @@
 """The integer arithmetic of TFLite's kernels, on arrays.
 
-Scales are float32 numbers; which products of them are rounded to float32 is part of the arithmetic.
+Scales are float32; which of their products are rounded to float32 is part of the arithmetic.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Bounds = tuple[int, int]
 """Lowest and highest stored integer of a result: those of its type, or narrower ones of an activation."""
 
 SUM_SHIFT = 20
-"""Bits by which summands of 8 bits are widened before they are brought to one scale."""
+"""Bits by which 8-bit operands of a sum are shifted left before they are rescaled to a common scale."""
 
 WIDE_SUM_SHIFT = 15
-"""The same for 16 bits."""
+"""The same for 16-bit operands."""
 
 DIFFERENCE_SHIFT = 7
-"""The same for 8 bits whose difference is kept in 16, to be squared: a square then takes at most 30 bits."""
+"""The same for 8-bit operands whose difference is stored in 16 bits and squared: a square then has at most 30 bits."""
 
 
 def multiplier_of(factor: float) -> Decomposition:
-    """31 significant bits; what would need more than 31 places behind them counts as 0."""
+    """Decompose into 31 significant bits; factors that need more than 31 further fractional bits count as 0."""
     multiplier, shift = decompose_frexp31(factor)
     return (0, 0) if shift - 31 > 31 else (multiplier, shift)
 
@@ -55,23 +55,23 @@ def scaled(acc: ArrayLike, factor: ArrayLike) -> Array:
 
 
 def bounded(x: Array, type: Uniform, bounds: Bounds) -> Array:
-    """Whole numbers plus the zero point, within bounds, as `type` stores them."""
+    """Add the zero point to integers, clip to the bounds, and convert to the storage of `type`."""
     return np.clip(x.astype(np.int64) + type.zero_point, *bounds).astype(numpy_dtype(type.storage))
 
 
 def centred(x: Array, type: Uniform) -> Array:
-    """int64 integers that mean 0 by 0."""
+    """Subtract the zero point; returns int64."""
     return x.astype(np.int64) - type.zero_point
 
 
 def product_sums(
     acc: Array, x: Uniform, weight: Uniform | UniformPerAxis, y: Uniform, shape: tuple[int, ...], bounds: Bounds
 ) -> Array:
-    """Sums of products in the result's scale; `shape` makes factors per channel broadcast against the sums.
+    """Requantize sums of products; `shape` makes factors per channel broadcast against the sums.
 
-    The factor is a float32, as are the sums and their product, which is rounded half to even: so computes the runtime
-    by default. Its reference kernels round an integer product, once in FULLY_CONNECTED and twice in convolutions, and
-    differ by 1 where that matters. Values of 16 bits have only the latter: multipliers of 15 bits, rounded once.
+    The factor is a float32, as are the sums and their product, which is rounded half to even: this is the runtime's
+    default. TFLite's reference kernels round an integer product, once in FULLY_CONNECTED and twice in convolutions, and
+    may differ by 1. 16-bit values use only the latter: 15-bit multipliers, rounded once.
     """
     scales = np.asarray(weight.scales if isinstance(weight, UniformPerAxis) else (weight.scale,), np.float32)
     if y.storage.bits > 8:
@@ -85,18 +85,18 @@ def product_sums(
 
 
 def _reduced(decomposition: Decomposition) -> Decomposition:
-    """A multiplier of 31 bits rounded to 15."""
+    """Round a 31-bit multiplier to 15 bits."""
     multiplier, shift = decomposition
     return (min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), shift - 16) if multiplier else (0, 0)
 
 
 def rescale(x: Array, source: Uniform, target: Uniform, bounds: Bounds) -> Array:
-    """Integers in another scale."""
+    """Requantize integers to another scale."""
     return bounded(scaled(centred(x, source), source.scale / target.scale), target, bounds)
 
 
 def add(operands: Sequence[Array], types: Sequence[Uniform], signs: Sequence[int], y: Uniform, bounds: Bounds) -> Array:
-    """Two summands, each widened, brought to twice the larger scale, added, and brought to the result's scale."""
+    """Add two operands: shift each left, rescale to twice the larger scale, add, and requantize the sum."""
     shift = SUM_SHIFT if y.storage.bits == 8 else WIDE_SUM_SHIFT
     if y.storage.bits > max(type.storage.bits for type in types):
         shift = DIFFERENCE_SHIFT
@@ -108,31 +108,33 @@ def add(operands: Sequence[Array], types: Sequence[Uniform], signs: Sequence[int
 
 
 def multiply(left: Array, right: Array, types: Sequence[Uniform], y: Uniform, bounds: Bounds) -> Array:
-    """The exact product in the result's scale; the factor is a float32."""
+    """Requantize the exact product; the factor is a float32."""
     factor = np.float32(types[0].scale) * np.float32(types[1].scale) / np.float32(y.scale)
     return bounded(scaled(centred(left, types[0]) * centred(right, types[1]), float(factor)), y, bounds)
 
 
 def square(x: Array, source: Uniform, y: Uniform, bounds: Bounds) -> Array:
-    """The exact square in the result's scale; the factor is a double, which the product's is not."""
+    """Requantize the exact square; the factor is a double, unlike that of a product."""
     return bounded(scaled(np.square(centred(x, source)), source.scale**2 / y.scale), y, bounds)
 
 
 def wide_difference(left: Uniform, right: Uniform) -> Uniform:
-    """The type of a difference of 8-bit values before SQUARED_DIFFERENCE squares it: `add` then rescales by 1."""
+    """Return the type of a difference of 8-bit values before SQUARED_DIFFERENCE squares it: `add` then rescales by
+    1.
+    """
     scale = 2.0 * max(left.scale, right.scale) / (1 << DIFFERENCE_SHIFT)
     return Uniform(ScalarType("i16"), left.expressed, scale)
 
 
 def mean_under_windows(sums: Array, counts: Array) -> Array:
-    """The quotient rounded half away from zero."""
+    """Return the quotients, rounded half away from zero."""
     total, count = sums.astype(np.int64), counts.astype(np.int64)
     magnitude = (np.abs(total) + count // 2) // count
     return np.where(total > 0, magnitude, -magnitude)
 
 
 def reduce_mean(x: Array, axes: tuple[int, ...], source: Uniform, y: Uniform, bounds: Bounds) -> Array:
-    """Sums in the result's scale; the number of summands is divided out of the multiplier. Dimensions are kept."""
+    """Requantize sums; the multiplier is divided by the number of summands. Dimensions are kept."""
     count = math.prod(x.shape[axis] for axis in axes)
     multiplier, shift = multiplier_of(source.scale / y.scale)
     right = shift - 31
@@ -145,16 +147,16 @@ def reduce_mean(x: Array, axes: tuple[int, ...], source: Uniform, y: Uniform, bo
 
 
 def reduce_sum(x: Array, axes: tuple[int, ...], source: Uniform, y: Uniform, bounds: Bounds) -> Array:
-    """Sums in the result's scale. Dimensions are kept."""
+    """Requantize sums. Dimensions are kept."""
     count = math.prod(x.shape[axis] for axis in axes)
     acc = x.sum(axes, np.int64, keepdims=True) - count * source.zero_point
     return bounded(scaled(acc, source.scale / y.scale), y, bounds)
 
 
 def slopes(x: Array, source: Uniform, y: Uniform, slope: Array, factor: float, bounds: Bounds) -> Array:
-    """Values from 0 on in the result's scale; below it times `slope`, whole numbers of which `factor` makes the result.
+    """Requantize nonnegative values by the ratio of scales, and negative ones times `slope` by `factor`.
 
-    That is LEAKY_RELU with `slope` 1, and PRELU.
+    This is LEAKY_RELU with `slope` 1, and PRELU.
     """
     centre = centred(x, source)
     above, below = scaled(centre, source.scale / y.scale), scaled(centre * slope, factor)
@@ -162,7 +164,7 @@ def slopes(x: Array, source: Uniform, y: Uniform, slope: Array, factor: float, b
 
 
 def softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Array:
-    """Exponentials from a float32 table by distance to the maximum, normalised in float32 and rounded."""
+    """Exponentials from a float32 table indexed by the distance to the maximum, normalized in float32 and rounded."""
     x = np.moveaxis(x, axis, -1).astype(np.int64)
     step = -np.float32(np.float32(source.scale) * np.float32(beta))
     table = elementary.exp((step * np.arange(256, dtype=np.float32)).astype(np.float64)).astype(np.float32)
@@ -176,7 +178,7 @@ def softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Ar
 
 
 def log_softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Array:
-    """The distance to the maximum less the logarithm of the exponentials' sum, in float32, rounded half to even."""
+    """The distance to the maximum minus the logarithm of the sum of exponentials, in float32, rounded half to even."""
     x = np.moveaxis(x, axis, -1).astype(np.int64)
     scale, result_scale = np.float32(source.scale), np.float32(y.scale)
     step = -np.float32(scale * np.float32(beta))
@@ -190,7 +192,7 @@ def log_softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -
 
 
 def hard_swish(x: Array, source: Uniform, y: Uniform) -> Array:
-    """``x * clip(x / 6 + 1 / 2, 0, 1)`` in products of 16 bits."""
+    """``x * clip(x / 6 + 1 / 2, 0, 1)`` in 16-bit products."""
     fine = centred(x, source) << 7
     fine_scale = np.float32(source.scale) / np.float32(128)
     multiplier, exponent = _multiplier16(float(fine_scale / np.float32(y.scale)))
@@ -207,7 +209,7 @@ def hard_swish(x: Array, source: Uniform, y: Uniform) -> Array:
 
 
 def _multiplier16(factor: float) -> Decomposition:
-    """15 significant bits and the exponent of 2 that they are to be multiplied with."""
+    """Decompose into 15 significant bits and a power of two to multiply with."""
     multiplier, shift = multiplier_of(factor)
     return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), 31 - shift if multiplier else 0
 
@@ -228,7 +230,7 @@ def by_table(
     function: Callable[[Array], Array],
     rounding: Rounding = Rounding.HALF_AWAY_FROM_ZERO,
 ) -> Array:
-    """A function of one value, in float32, for each of the 256 integers."""
+    """Apply a unary function in float32 to each of the 256 integers, and look the elements up."""
     low, high = integer_limits(x.dtype)
     every = np.arange(low, high + 1)
     values = np.float32(source.scale) * (every - source.zero_point).astype(np.float32)
@@ -240,7 +242,7 @@ def by_table(
 
 
 def resize_linear(x: Array, axis_sizes: tuple[int, int], coordinates: str) -> Array:
-    """`x: [n, c, h, w]` with rows and columns interpolated in steps of 1/1024, rounded half away from zero."""
+    """Interpolate rows and columns of `x: [n, c, h, w]` in steps of 1/1024, rounded half away from zero."""
     lower, upper, share = _places(x.shape[2], axis_sizes[0], coordinates)
     wide = x.astype(np.int64)
     rows = wide[:, :, lower] * (1024 - share)[:, None] + wide[:, :, upper] * share[:, None]
@@ -251,12 +253,12 @@ def resize_linear(x: Array, axis_sizes: tuple[int, int], coordinates: str) -> Ar
 
 
 def resize_linear_bytes(values: Array) -> Array:
-    """Bytes are interpolated as floats, and rounded half up."""
+    """Round unsigned bytes that were interpolated as floats, half up."""
     return np.clip(np.floor(values + np.float32(0.5)), 0, 255).astype(np.uint8)
 
 
 def _places(extent: int, count: int, coordinates: str) -> tuple[Array, Array, Array]:
-    """The two neighbours of each result element, and how far it is from the first in 1/1024."""
+    """Return the two neighbors of each result element, and its distance from the first in 1/1024."""
     if coordinates == "align_corners" and count > 1:
         scale = (1024 * (extent - 1) + (count - 1) // 2) // (count - 1)
     else:

@@ -1,4 +1,4 @@
-"""The TOP dialect: what a network means, on no chip in particular."""
+"""The TOP dialect: the meaning of a network, independent of any chip."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ DIALECT = Dialect("top", package=__name__)
 
 
 def __getattr__(name: str) -> type[Op]:
-    """The op class of this name, imported when first used: `top.Conv`."""
+    """Return the op class of this name, imported at first use: `top.Conv`."""
     op = globals()[name] = DIALECT.definition(name)
     return op

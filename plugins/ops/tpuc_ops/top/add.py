@@ -16,9 +16,9 @@ from tpuc_ops.traits import Differentiable, KeepsSign
 
 @dataclass(frozen=True)
 class Add(ReluFields, Op, Elementwise, Commutative, quantised.Rescales, KeepsSign, Differentiable):
-    """``sum(coeff[i] * x[i])`` with broadcasting, then relu; `coeff` is 1 everywhere when left out.
+    """``sum(coeff[i] * x[i])`` with broadcasting, then relu; without `coeff`, all factors are 1.
 
-    `is_scalar` only remarks that an operand has one element.
+    `is_scalar` only records that an operand has one element.
     """
 
     name = "top.Add"

@@ -1,4 +1,4 @@
-"""Sum with a constant number."""
+"""Sum with a constant."""
 
 from __future__ import annotations
 

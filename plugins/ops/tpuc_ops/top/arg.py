@@ -1,4 +1,4 @@
-"""Where the largest or smallest element is."""
+"""Index of the largest or smallest element."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from tpuc_ops.shapes import positive_axis
 
 
 def check_mode(mode: str) -> None:
-    """Raises ValueError for another one than ArgMax and ArgMin."""
+    """Raise ValueError for other modes than ArgMax and ArgMin."""
     if mode not in ("ArgMax", "ArgMin"):
         raise ValueError(f"mode must be ArgMax or ArgMin, this one is {mode}")
 
 
 def places(x: Array, axis: int, mode: str, *, last: bool) -> Array:
-    """Where the extreme elements along `axis` are, the first or the last of equal ones; the axis is gone."""
+    """Return the indices of the extreme elements along `axis`, the first or the last of equal ones; the axis is
+    removed.
+    """
     x = np.moveaxis(x, axis, -1)
     find = np.argmax if mode == "ArgMax" else np.argmin
     return x.shape[-1] - 1 - find(x[..., ::-1], -1) if last else find(x, -1)
@@ -29,7 +31,8 @@ def places(x: Array, axis: int, mode: str, *, last: bool) -> Array:
 class Arg(Op):
     """Index and value of the extreme element along `axis`, by `mode` ArgMax or ArgMin.
 
-    Of several equal ones the first, or the last with `select_last_index`. The axis stays with extent 1 when `keepdims`.
+    Of several equal ones the first, or the last with `select_last_index`. With `keepdims`, the axis stays with extent
+    1.
     """
 
     name = "top.Arg"

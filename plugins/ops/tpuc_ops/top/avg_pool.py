@@ -17,7 +17,7 @@ from tpuc_ops.top.pool import Pool
 
 @dataclass(frozen=True)
 class AvgPool(Pool, quantised.Rescales):
-    """The mean under each window; padding holds `pad_value` and counts only with `count_include_pad`."""
+    """The mean under each window; padding has the value `pad_value` and counts only with `count_include_pad`."""
 
     name = "top.AvgPool"
 

@@ -1,4 +1,4 @@
-"""Batch normalisation with fixed statistics."""
+"""Batch normalization with fixed statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tpuc_ops.shapes import is_absent, show
 class BatchNorm(ReluFields, Op):
     """``(x - mean) / sqrt(variance + epsilon) * gamma + beta`` per channel, then relu.
 
-    Operands: `x: [n, c, ...]`, then mean, variance and the optional gamma and beta with `c` elements each.
+    Operands: `x: [n, c, ...]`, then mean, variance, and the optional gamma and beta with `c` elements each.
     """
 
     name = "top.BatchNorm"

@@ -1,4 +1,4 @@
-"""Logic on the bits of integers."""
+"""Bitwise logic on integers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MODES: Mapping[str, Callable[[Array, Array], Array]] = {
 
 @dataclass(frozen=True)
 class Bitwise(Op, Elementwise):
-    """And, Or, Xor of the bits of two whole numbers, or the first shifted by the second (ShiftLeft, ShiftRight).
+    """Bitwise And, Or, or Xor of two integers, or the first shifted by the second (ShiftLeft, ShiftRight).
 
-    The operands broadcast. Only the low `bits` of the result are kept, when that is not 0.
+    The operands broadcast. If `bits` is not 0, only that many low bits of the result are kept.
     """
 
     name = "top.Bitwise"

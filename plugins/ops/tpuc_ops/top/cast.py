@@ -1,4 +1,4 @@
-"""Values as another element type holds them."""
+"""Conversion to another element type."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tpuc_ops.narrow import narrowed
 
 @dataclass(frozen=True)
 class Cast(UnaryOp):
-    """What is left of x in the element type `to` (INT8, UINT4, FLOAT16, FLOAT8E4M3FN, BOOL, ... as ONNX names them).
+    """Convert x to the element type `to` (INT8, UINT4, FLOAT16, FLOAT8E4M3FN, BOOL, ..., as ONNX names them).
 
-    Floats are rounded to nearest even (FLOAT8E8M0 upwards), integers cut towards 0 and then to the type's low bits.
-    What is too large for an 8-bit float becomes its largest number with `saturate`, else infinite or NaN.
+    Floats are rounded to nearest even (FLOAT8E8M0: up); for integers, x is truncated toward 0 and reduced to the type's
+    low bits. Overflow of an 8-bit float becomes its largest number with `saturate`, else infinite or NaN.
     """
 
     name = "top.Cast"

@@ -12,7 +12,7 @@ from tpuc_ops.elementwise import Function
 
 @dataclass(frozen=True)
 class Ceil(Function):
-    """The smallest whole number that is not below ``x``."""
+    """The smallest integer that is not below ``x``."""
 
     name = "top.Ceil"
     active = "CEIL"

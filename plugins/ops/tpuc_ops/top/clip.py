@@ -1,4 +1,4 @@
-"""Values kept within bounds."""
+"""Clipping to bounds."""
 
 from __future__ import annotations
 

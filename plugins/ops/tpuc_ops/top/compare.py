@@ -24,21 +24,22 @@ MODES: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 
 COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
-"""Those of numbers; the others are of truths."""
+"""Modes that compare numbers; the others combine truth values."""
 MIRRORED = {
     "Greater": "Less",
     "GreaterOrEqual": "LessOrEqual",
     "Less": "Greater",
     "LessOrEqual": "GreaterOrEqual",
 }
-"""What says the same of exchanged operands."""
+"""The equivalent mode with exchanged operands."""
 
 
 @dataclass(frozen=True)
 class Compare(Op, Elementwise):
     """1 where ``lhs mode rhs`` holds, else 0; the operands broadcast.
 
-    `mode`: Equal, NotEqual, Greater, GreaterOrEqual, Less, LessOrEqual; And, Or, Xor take every number but 0 for true.
+    `mode`: Equal, NotEqual, Greater, GreaterOrEqual, Less, LessOrEqual; for And, Or, and Xor, every number but 0 is
+    true.
     """
 
     name = "top.Compare"
@@ -57,6 +58,6 @@ class Compare(Op, Elementwise):
 
 
 def check_mode(mode: str) -> None:
-    """Raise ValueError for what is no comparison."""
+    """Raise ValueError for an unknown mode."""
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, this one is {mode}")

@@ -1,4 +1,4 @@
-"""Comparison with a constant number."""
+"""Comparison with a constant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.top.compare import MODES, check_mode
 
 @dataclass(frozen=True)
 class CompareConst(UnaryOp):
-    """1 where ``x mode const_val`` holds, ``const_val mode x`` when `inversed`, else 0; modes as in `Compare`."""
+    """1 where ``x mode const_val`` holds (``const_val mode x`` if `inversed`), else 0; modes as in `Compare`."""
 
     name = "top.CompareConst"
     mode: Str

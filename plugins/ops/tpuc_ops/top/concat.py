@@ -1,4 +1,4 @@
-"""Tensors behind each other."""
+"""Concatenation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpuc_ops.traits import Concatenates, NoLarger, Traceable
 
 @dataclass(frozen=True)
 class Concat(ReluFields, Op, quantised.Rescales, Concatenates, NoLarger, Traceable):
-    """All operands along `axis`, then relu."""
+    """Concatenate all operands along `axis`, then relu."""
 
     name = "top.Concat"
     axis: SI32 = 1

@@ -22,9 +22,10 @@ from tpuc_ops.window import Pair, Window, pair, spatial
 class Conv(ReluFields, Op, quantised.Product, RowByRow, ExtractsFeatures, Differentiable):
     """Cross-correlation of `x: [n, c, h, w]` with `weight: [oc, c / group, kh, kw]`, plus `bias: [oc]`, then relu.
 
-    `pads` are top, left, bottom, right; `inserts` are zeros put between the rows and columns of `x` first. One spatial
-    dimension works too, `[n, c, w]` with a kernel of one, and three without `inserts`, `[n, c, d, h, w]` with a kernel
-    of three; their `pads` are all before, then all after. A bias of any shape with `oc` elements is taken.
+    `pads` are top, left, bottom, right; `inserts` are zeros inserted first between the rows and columns of `x`. One
+    spatial dimension is supported too, `[n, c, w]` with a kernel of one, and three without `inserts`, `[n, c, d, h, w]`
+    with a kernel of three; their `pads` list all before, then all after. The bias may have any shape with `oc`
+    elements.
     """
 
     name = "top.Conv"
@@ -40,7 +41,7 @@ class Conv(ReluFields, Op, quantised.Product, RowByRow, ExtractsFeatures, Differ
     weight_is_coeff: I64 = 1
 
     def window(self) -> Window:
-        """The sliding window; raises ValueError when the attributes contradict each other."""
+        """Return the sliding window; raises ValueError if the attributes contradict each other."""
         return Window.of(self.kernel_shape, self.strides, self.pads, self.dilations, most=3)
 
     def infer(self, operands: Types) -> Types:
@@ -51,7 +52,9 @@ class Conv(ReluFields, Op, quantised.Product, RowByRow, ExtractsFeatures, Differ
         window, size = self.window(), spatial(x.dims, len(self.kernel_shape))
         if self.inserts:
             if len(size) > 2:
-                raise ValueError("inserts stand between rows and columns; a kernel of 3 dimensions has none")
+                raise ValueError(
+                    "inserts are zeros between rows and columns; a kernel of 3 dimensions cannot have them"
+                )
             size = spread(pair(size), self.inserts)
         output = window.output(size)
         return (x.shape_only().with_shape((x.dims[0], channels, *output[-len(self.kernel_shape) :])),)
@@ -65,14 +68,14 @@ class Conv(ReluFields, Op, quantised.Product, RowByRow, ExtractsFeatures, Differ
         return [self.finished(node, self.sums(as_float(operands[0]), as_float(operands[1])), operands[2:])]
 
     def sums(self, x: Array, weight: Array, *, whole: bool = False) -> Array:
-        """Of products only, for `x` of any float type; `whole` as for `convolve`."""
+        """Return the sums of products only, for `x` of any float type; `whole` as for `convolve`."""
         x, weight = as_images(x), as_images(weight)
         if self.inserts:
             x = insert_zeros(x, *_pair(self.inserts))
         return convolve(x, weight, self.window(), self.group, whole=whole)
 
     def finished(self, node: Node, sums: Array, bias: Sequence[Array]) -> Array:
-        """The result of sums, which are overwritten."""
+        """Return the result from sums, which are overwritten."""
         if bias and bias[0].size:
             sums += as_float(bias[0]).reshape(-1, *(1,) * (sums.ndim - 2))
         return self.activate(sums, in_place=True).reshape(node.result_type.dims)
@@ -95,19 +98,19 @@ def _pair(values: Sequence[int]) -> Pair:
 
 
 def spread(size: Pair, inserts: Sequence[int]) -> Pair:
-    """Rows and columns after zeros were put between them."""
+    """Return rows and columns after zeros are inserted between them."""
     rows, columns = _pair(inserts)
     return (size[0] - 1) * (rows + 1) + 1, (size[1] - 1) * (columns + 1) + 1
 
 
 def check_filter(x: TensorType, weight: TensorType, kernel: Sequence[int], group: int) -> int:
-    """The output channels of a convolution; raises ValueError when the filter does not fit."""
+    """Return the output channels of a convolution; raises ValueError if the filter does not fit."""
     spatial(x.dims, len(kernel))
     shape, channels = weight.dims, x.dims[1]
     if len(shape) != len(kernel) + 2 or shape[2:] != tuple(kernel):
         raise ValueError(f"weight {show(shape)} does not end in kernel_shape {show(kernel)}")
     if group < 1 or channels % group or shape[0] % group:
-        raise ValueError(f"group {group} divides {channels} input and {shape[0]} output channels unevenly")
+        raise ValueError(f"{channels} input and {shape[0]} output channels are not divisible by group {group}")
     if shape[1] != channels // group:
         raise ValueError(
             f"weight {show(shape)} has {shape[1]} channels per filter; {channels} input channels in group {group} "

@@ -1,4 +1,4 @@
-"""Running products along one dimension."""
+"""Cumulative products along one dimension."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc_ops.top.cumulative import Cumulative
 
 @dataclass(frozen=True)
 class CumProd(Cumulative):
-    """Products of all elements along `axis`, as `Cumulative` says."""
+    """Products of elements along `axis`; see `Cumulative`."""
 
     name = "top.CumProd"
     combine = np.multiply

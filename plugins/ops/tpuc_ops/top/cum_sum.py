@@ -1,4 +1,4 @@
-"""Running sums along one dimension."""
+"""Cumulative sums along one dimension."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_ops.top.cumulative import Cumulative
 
 @dataclass(frozen=True)
 class CumSum(Cumulative):
-    """Sums of all elements along `axis`, as `Cumulative` says."""
+    """Sums of elements along `axis`; see `Cumulative`."""
 
     name = "top.CumSum"
     slots = listed(2, kept=1)

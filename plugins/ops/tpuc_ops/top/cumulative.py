@@ -1,4 +1,4 @@
-"""What running sums and products share."""
+"""Attributes shared by cumulative sums and products."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tpuc_ops.shapes import positive_axis
 
 @dataclass(frozen=True)
 class Cumulative(Op):
-    """All elements along `axis` up to each one combined, or up to the one before it with `exclusive`.
+    """Combine all elements along `axis` up to each one, or up to the one before it with `exclusive`.
 
-    They start from the end with `reverse`. Further operands, if any, are not used.
+    With `reverse`, start from the end. Further operands, if any, are ignored.
     """
 
     axis: I64

@@ -20,10 +20,10 @@ from tpuc_ops.window import Pair, Window, spatial
 
 @dataclass(frozen=True)
 class Deconv(ReluFields, Op, quantised.Product, ExtractsFeatures, Differentiable):
-    """Every element of `x: [n, c, h, w]` adds its multiple of the filter to the result, `strides` apart; then the bias,
-    then relu. `weight: [oc / group, c, kh, kw]`.
+    """Transposed convolution of `x: [n, c, h, w]` with `weight: [oc / group, c, kh, kw]`, plus bias, then relu: every
+    element of x adds its multiple of the filter to the result, `strides` apart.
 
-    `pads` are cut off at top, left, bottom, right; `output_padding` adds rows and columns at the end.
+    `pads` crop the result at top, left, bottom, right; `output_padding` adds rows and columns at the end.
     """
 
     name = "top.Deconv"
@@ -38,7 +38,7 @@ class Deconv(ReluFields, Op, quantised.Product, ExtractsFeatures, Differentiable
     dynweight_reorderd: Bool = False
 
     def window(self) -> Window:
-        """The sliding window of the convolution that this one transposes; raises ValueError when illegal."""
+        """Return the sliding window of the convolution that this op transposes; raises ValueError if it is illegal."""
         if any(self.inserts or ()):
             raise ValueError("inserts are not supported in a transposed convolution")
         return Window.of(self.kernel_shape, self.strides, self.pads, self.dilations)
@@ -74,20 +74,20 @@ class Deconv(ReluFields, Op, quantised.Product, ExtractsFeatures, Differentiable
         return [self.finished(node, self.sums(as_float(operands[0]), as_float(operands[1])), operands[2:])]
 
     def of_outputs(self, filters: Uniform | UniformPerAxis) -> Uniform | UniformPerAxis:
-        """Every group has the scales of the filter's first dimension."""
+        """Repeat the scales of the filter's first dimension for every group."""
         if isinstance(filters, Uniform) or self.group == 1:
             return filters
         scales, points = filters.scales * self.group, filters.zero_points * self.group
         return replace(filters, scales=scales, zero_points=points)
 
     def finished(self, node: Node, sums: Array, bias: Sequence[Array]) -> Array:
-        """The result of sums."""
+        """Return the result from sums."""
         if bias and bias[0].size:
             sums = sums + as_float(bias[0]).reshape(-1, 1, 1)
         return self.activate(sums).reshape(node.result_type.dims)
 
     def sums(self, x: Array, weight: Array, *, whole: bool = False) -> Array:
-        """Of products only, for `x` of any float type; `whole` as for `convolve`."""
+        """Return the sums of products only, for `x` of any float type; `whole` as for `convolve`."""
         x, weight = as_images(x), as_images(weight)
         window, extra = self.window(), self._extra()
         spread = insert_zeros(x, window.strides[0] - 1, window.strides[1] - 1)
@@ -98,7 +98,9 @@ class Deconv(ReluFields, Op, quantised.Product, ExtractsFeatures, Differentiable
         return result[:, :, top : result.shape[2] - bottom, left : result.shape[3] - right]
 
     def turned(self, weight: Array) -> Array:
-        """The filter of the equal convolution: `[oc, c / group, kh, kw]`, both dimensions reversed."""
+        """Return the filter of the equivalent convolution: `[oc, c / group, kh, kw]`, with both kernel dimensions
+        reversed.
+        """
         outputs, channels, kh, kw = weight.shape
         groups = weight.reshape(outputs, self.group, channels // self.group, kh, kw).swapaxes(0, 1)
         return np.ascontiguousarray(groups.reshape(-1, channels // self.group, kh, kw)[:, :, ::-1, ::-1])

@@ -1,4 +1,4 @@
-"""Convolution with movable taps."""
+"""Deformable convolution."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tpuc_ops.window import Window
 
 @dataclass(frozen=True)
 class DeformConv2D(Op):
-    """A convolution whose every tap is read where an offset moves it to, between elements bilinearly.
+    """A convolution whose taps are moved by offsets and sampled bilinearly.
 
     Operands: x `[n, c, h, w]`, filter `[oc, c / group, kh, kw]`, offsets `[n, deform_group * kh * kw * 2, oh, ow]` (row
-    then column of each tap), with `use_mask` factors `[n, deform_group * kh * kw, oh, ow]`, and a bias, each of the
-    last two possibly absent. Outside of x everything is 0.
+    then column of each tap), with `use_mask` factors `[n, deform_group * kh * kw, oh, ow]`, and a bias; the last two
+    may be absent. x is 0 outside its borders.
     """
 
     name = "top.DeformConv2D"
@@ -37,7 +37,9 @@ class DeformConv2D(Op):
     use_mask: Bool = False
 
     def window(self) -> Window:
-        """The sliding window over rows and columns; raises ValueError when the attributes contradict each other."""
+        """Return the sliding window over rows and columns; raises ValueError if the attributes contradict each
+        other.
+        """
         return Window.of(self.kernel_shape, self.strides, self.pads, self.dilations)
 
     def infer(self, operands: Types) -> Types:
@@ -67,7 +69,7 @@ class DeformConv2D(Op):
         return [result + bias.reshape(-1, 1, 1) if bias.size else result]
 
     def _places(self, oh: int, ow: int) -> tuple[Array, Array]:
-        """Row and column of every tap without offsets: `[taps, oh, ow]`, counted in the operand."""
+        """Return row and column of every tap without offsets, in elements of the operand: `[taps, oh, ow]`."""
         window = self.window()
         tap_rows, tap_columns = np.divmod(np.arange(window.taps), window.kernel[1])
         rows = np.arange(oh)[:, None] * window.strides[0] - window.pads[0]

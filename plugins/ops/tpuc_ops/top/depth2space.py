@@ -1,4 +1,4 @@
-"""Channels become blocks of rows and columns, or the other way round."""
+"""Rearrangement of channels as blocks of rows and columns, or back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tpuc_ops.traits import Rearranges, TakesResultRange
 
 @dataclass(frozen=True)
 class Depth2Space(Op, Rearranges, TakesResultRange):
-    """`x: [n, c, h, w]` to `[n, c / (bh * bw), h * bh, w * bw]`; with `is_inversed` back.
+    """Rearrange `x: [n, c, h, w]` as `[n, c / (bh * bw), h * bh, w * bw]`; back with `is_inversed`.
 
-    Channels are numbered from slowest to fastest as (channel, row, column of the block) when `is_CRD`, else as
-    (row, column, channel).
+    Channels are numbered, from slowest to fastest, as (channel, row, column of the block) if `is_CRD`, else as (row,
+    column, channel).
     """
 
     name = "top.Depth2Space"

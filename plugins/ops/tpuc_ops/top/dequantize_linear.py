@@ -1,4 +1,4 @@
-"""Dequantisation that the network itself states."""
+"""Dequantization stated by the network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_ops.linear import check_parameters, per_axis
 class DequantizeLinear(Op):
     """``(x - x_zero_point) * x_scale``: one scale and zero point, or one for each index of `axis`.
 
-    `of` is the type of the integers (INT8, UINT8, ...) where it is known; they are carried as float32.
+    `of` is the type of the integers (INT8, UINT8, ...), if known; they are stored as float32.
     """
 
     name = "top.DequantizeLinear"

@@ -1,4 +1,4 @@
-"""Detections of a single-shot network: boxes decoded and overlapping ones suppressed."""
+"""SSD detections: decode boxes and suppress overlapping ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class DetectionOutput(Op):
-    """Rows (image, class, score, left, top, right, bottom), best first per image: `[n, 1, keep_top_k, 7]`; rows that
-    nothing was found for are zeros.
+    """Rows (image, class, score, left, top, right, bottom), best first per image: `[n, 1, keep_top_k, 7]`; unused rows
+    are zero.
 
-    Operands: offsets `[n, p * 4]` (per class too without `share_location`), scores `[n, p * num_classes]`, priors
-    `[1, 2, p * 4]` (boxes and their variances).
+    Operands: offsets `[n, p * 4]` (per class too without `share_location`), scores `[n, p * num_classes]`, priors `[1,
+    2, p * 4]` (boxes and their variances).
     """
 
     name = "top.DetectionOutput"
@@ -67,7 +67,7 @@ class DetectionOutput(Op):
         return [result]
 
     def _found(self, places: Array, scores: Array) -> Array:
-        """Rows (class, score, box) of one image, best first."""
+        """Return the rows (class, score, box) of one image, best first."""
         rows: list[Array] = [np.zeros((0, 6), np.float32)]
         for label in range(self.num_classes):
             if label == self.background_label_id:

@@ -16,7 +16,7 @@ from tpuc_ops.traits import ComputedInFloat
 
 @dataclass(frozen=True)
 class Div(ReluFields, Op, Elementwise, ComputedInFloat):
-    """``x / y`` with broadcasting, ``y / x`` with `is_reverse`, then relu; a zero divisor gives infinity or NaN."""
+    """``x / y`` with broadcasting, or ``y / x`` with `is_reverse`, then relu; a zero divisor gives infinity or NaN."""
 
     name = "top.Div"
     is_reverse: Bool = False

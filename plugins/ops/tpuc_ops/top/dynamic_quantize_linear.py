@@ -1,4 +1,4 @@
-"""Quantisation by the range that the operand turns out to have."""
+"""Quantization by the range of the operand, determined at run time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tpuc.api import Node, Op, Types
 from tpuc_ops.arrays import Array, as_float
 
 STEPS = 255
-"""Of the range, which are unsigned bytes."""
+"""Steps in the range of unsigned bytes."""
 
 
 @dataclass(frozen=True)
 class DynamicQuantizeLinear(Op):
-    """ONNX's operator in three results, its integers without their zero point: from ``-zero`` to ``255 - zero``.
+    """ONNX's operator with three results; the integers exclude the zero point: from ``-zero`` to ``255 - zero``.
 
-    The scale is 1/255 of the range of all elements and 0, or 1 where that is empty; the zero point is ``round(-least /
-    scale)``, the integers are ``round(x / scale)``, ties to even. Everything is carried as float32.
+    The scale is 1/255 of the range of all elements and 0, or 1 if that range is empty; the zero point is ``round(-least
+    / scale)``, the integers are ``round(x / scale)``, ties to even. All results are stored as float32.
     """
 
     name = "top.DynamicQuantizeLinear"

@@ -1,4 +1,4 @@
-"""Sums of products over named dimensions."""
+"""Einstein summation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.products import einsum
 
 @dataclass(frozen=True)
 class Einsum(Op):
-    """Einstein's sum: `mode` names every dimension of every operand and of the result, as in ``bij,bjk->bik``."""
+    """Einstein summation: `mode` names every dimension of every operand and of the result, as in ``bij,bjk->bik``."""
 
     name = "top.Einsum"
     mode: Str

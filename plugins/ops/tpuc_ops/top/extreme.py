@@ -1,4 +1,4 @@
-"""What maxima and minima of tensors share."""
+"""Shared code of element-wise maxima and minima."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpuc_ops.elementwise import broadcast_type
 
 @dataclass(frozen=True)
 class Extreme(Op, Elementwise, Commutative, quantised.KeepsScale):
-    """One of all operands at each place, with broadcasting; NaN where one is."""
+    """The largest or smallest of all operands at each position, with broadcasting; NaN if one of them is NaN."""
 
     choose: ClassVar[np.ufunc]
 

@@ -1,4 +1,4 @@
-"""Neighbouring dimensions become one."""
+"""Merge adjacent dimensions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_ops.traits import Reshapes
 
 @dataclass(frozen=True)
 class Flatten(Op, Reshapes):
-    """Dimensions `start_dim` to `end_dim`, both included, as one."""
+    """Merge the dimensions `start_dim` to `end_dim`, both included."""
 
     name = "top.Flatten"
     start_dim: I64 = 0
@@ -25,7 +25,7 @@ class Flatten(Op, Reshapes):
         (x,) = operands
         start, end = positive_axis(self.start_dim, x.rank), positive_axis(self.end_dim, x.rank)
         if start > end:
-            raise ValueError(f"start_dim {self.start_dim} lies behind end_dim {self.end_dim}")
+            raise ValueError(f"start_dim {self.start_dim} is after end_dim {self.end_dim}")
         dims = x.dims
         return (x.shape_only().with_shape((*dims[:start], math.prod(dims[start : end + 1]), *dims[end + 1 :])),)
 

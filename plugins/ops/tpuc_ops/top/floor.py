@@ -12,7 +12,7 @@ from tpuc_ops.elementwise import Function
 
 @dataclass(frozen=True)
 class Floor(Function):
-    """The largest whole number that is not above ``x``."""
+    """The largest integer that is not above ``x``."""
 
     name = "top.Floor"
     active = "FLOOR"

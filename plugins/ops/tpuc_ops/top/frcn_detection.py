@@ -1,4 +1,4 @@
-"""Detections of a two-stage network: boxes of classes in regions, overlapping ones of a class suppressed."""
+"""Faster R-CNN detections: decode boxes per class and region, and suppress overlapping ones of a class."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class FrcnDetection(Op):
-    """Rows (left, top, right, bottom, class, score) in the regions' order: `[n, 1, keep_topk, 6]`; rows that nothing
-    was found for are zeros.
+    """Rows (left, top, right, bottom, class, score) in the order of the regions: `[n, 1, keep_topk, 6]`; unused rows
+    are zero.
 
     Operands: offsets `[n * r, class_num * 4]`, scores `[n * r, class_num]`, regions `[n, 1, r, 5]` (the first number is
     the image). Class 0 is the background.
@@ -31,7 +31,10 @@ class FrcnDetection(Op):
     def infer(self, operands: Types) -> Types:
         offsets, scores, regions = operands[:3]
         if regions.rank != 4 or regions.dims[3] != 5 or self.class_num < 2 or self.keep_topk < 1:
-            raise ValueError(f"regions {show(regions.dims)} should have 5 numbers, and classes and results be wanted")
+            raise ValueError(
+                f"regions {show(regions.dims)} must be rows of 5 numbers, with class_num at least 2 and keep_topk "
+                "at least 1"
+            )
         rows = regions.size // 5
         if offsets.size != rows * self.class_num * 4 or scores.size != rows * self.class_num:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Elements by index along one dimension."""
+"""Selection by index along one dimension."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tpuc_ops.traits import ComputedInFloat, MovesElements, ReadsIndices
 
 @dataclass(frozen=True)
 class Gather(Op, MovesElements, ComputedInFloat, ReadsIndices):
-    """`x` at the given indices along `axis`: the index's shape takes the place of that dimension.
+    """Select elements of `x` by index along `axis`; the index's shape replaces that dimension.
 
-    Indices are whole numbers of any type, those below 0 count from the end. Without `keepdims` an index of one element
-    takes the dimension away.
+    Indices are integers of any type; negative ones count from the end. Without `keepdims`, an index with one element
+    removes the dimension.
     """
 
     name = "top.Gather"

@@ -1,4 +1,4 @@
-"""Elements by an index for each of them."""
+"""Selection by one index per element."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tpuc_ops.traits import ReadsIndices
 
 @dataclass(frozen=True)
 class GatherElements(Op, ReadsIndices):
-    """For each index, the element of x at that index along `axis` and at the index's own place elsewhere.
+    """For each index, select the element of x at that index along `axis`, and at the index's own position elsewhere.
 
-    Indices below 0 count from the end.
+    Negative indices count from the end.
     """
 
     name = "top.GatherElements"

@@ -1,4 +1,4 @@
-"""Parts by indices of several dimensions."""
+"""Selection by indices over several dimensions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tpuc_ops.traits import ReadsIndices
 
 @dataclass(frozen=True)
 class GatherND(Op, ReadsIndices):
-    """The last dimension of the indices holds an index for each leading dimension of x, after `batch_dims` shared ones.
+    """The last dimension of the indices addresses the leading dimensions of x, after `batch_dims` shared ones.
 
-    Indices below 0 count from the end.
+    Negative indices count from the end.
     """
 
     name = "top.GatherND"

@@ -13,7 +13,9 @@ from tpuc_ops.elementwise import Activation
 
 @dataclass(frozen=True)
 class GELU(Activation):
-    """``x`` times the distribution function of a standard normal; by a tanh with `approx_mode` tanh, else normal."""
+    """``x`` times the distribution function of a standard normal; approximated by a tanh if `approx_mode` is tanh (else
+    normal).
+    """
 
     name = "top.GELU"
     active = "GELU"

@@ -1,4 +1,4 @@
-"""Values of an image at places that are computed."""
+"""Sampling of images at computed positions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 @dataclass(frozen=True)
 class GridSampler(Op):
-    """`x: [n, c, h, w]` (or with a depth) at the places `grid: [n, oh, ow, 2]`, last dimension first, from -1 to 1.
+    """Sample `x: [n, c, h, w]` (or with a depth) at positions `grid: [n, oh, ow, 2]` from -1 to 1, last dimension
+    first.
 
-    -1 and 1 are the centres of the outer elements with `align_corners`, else their outer edges. `mode`: nearest (ties
-    to even), bilinear (trilinear with a depth) or bicubic (a = -0.75). `padding_mode`: outside lie zeros, the border,
-    or the image reflected at what -1 and 1 are.
+    With `align_corners`, -1 and 1 are the centers of the outermost elements, else their outer edges. `mode`: nearest
+    (ties to even), bilinear (trilinear with a depth), or bicubic (a = -0.75). `padding_mode`: outside are zeros, the
+    border, or the image reflected at -1 and 1.
     """
 
     name = "top.GridSampler"
@@ -63,7 +64,7 @@ class GridSampler(Op):
         return ((grid + 1) * size - 1) / 2
 
     def _taps(self, place: Array, size: int) -> list[tuple[Array, Array]]:
-        """Whole-numbered places along one dimension, each with its weight."""
+        """Return integer positions along one dimension, each with its weight."""
         if self.mode == "bilinear":
             place = self._folded(place, size)
             low = np.floor(place)
@@ -78,7 +79,7 @@ class GridSampler(Op):
         return picked(x, places)
 
     def _folded(self, place: Array, size: int) -> Array:
-        """Within the image, unless zeros are outside."""
+        """Move positions into the image, unless it is surrounded by zeros."""
         if self.padding_mode == "zeros":
             return place
         if self.padding_mode == "border":
@@ -97,7 +98,7 @@ class GridSampler(Op):
 
 
 def _cubic(x: Array) -> Array:
-    """The weight of an element at distance x < 2, with a = -0.75."""
+    """Return the weight of an element at distance x < 2, with a = -0.75."""
     near = (1.25 * x - 2.25) * x * x + 1
     far = -0.75 * (((x - 5) * x + 8) * x - 4)
     return np.where(x <= 1, near, np.where(x < 2, far, 0)).astype(np.float32)

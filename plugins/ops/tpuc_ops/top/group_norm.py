@@ -1,4 +1,4 @@
-"""Normalisation of groups of channels."""
+"""Group normalization."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class GroupNorm(Op):
-    """``(x - mean) / sqrt(variance + eps) * weight + bias`` over each of `num_groups` groups of neighbouring channels.
+    """``(x - mean) / sqrt(variance + eps) * weight + bias`` over each of `num_groups` groups of adjacent channels.
 
-    Operands x, weight and bias; the latter two, per channel, may be absent.
+    Operands: x, weight, and bias; the latter two, per channel, may be absent.
     """
 
     name = "top.GroupNorm"

@@ -19,7 +19,7 @@ class GRU(Recurrent):
     """A `Recurrent` layer with gates in the order update z, reset r, candidate: ``z * h + (1 - z) * candidate``.
 
     The candidate is ``tanh(x' + r * (R h + bias))`` with `linear_before_reset`, else ``tanh(x' + R (r * h) + bias)``.
-    `have_bias` only remarks that there is one.
+    `have_bias` only records that there is one.
     """
 
     name = "top.GRU"

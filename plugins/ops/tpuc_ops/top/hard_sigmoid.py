@@ -14,7 +14,7 @@ from tpuc_ops.traits import Bounded
 
 @dataclass(frozen=True)
 class HardSigmoid(Activation, Bounded):
-    """``alpha * x + beta`` within 0 and 1."""
+    """``alpha * x + beta``, clipped to 0 and 1."""
 
     name = "top.HardSigmoid"
     active = "HSIGMOID"

@@ -16,12 +16,12 @@ PIXEL_CHANNELS = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4, "rgbd": 4, "rggb": 4
 
 @dataclass(frozen=True)
 class Input(Op, NetworkInput):
-    """An argument of the function, passed on. The attributes say how an image becomes this tensor; they are left out
-    where nobody said so, and do not change the value here.
+    """An argument of the function, passed on. The attributes describe how an image becomes this tensor; they are absent
+    if nothing is known, and do not affect the value here.
 
-    `customization_format` is there where the compiled file itself does what is left after resizing, `aligned` where it
-    takes whole frames of bytes as a camera leaves them, `round_mode` where
-    the argument holds integers that are rounded otherwise than half away from zero.
+    `customization_format` is present if the compiled file itself does the preprocessing after resizing, `aligned` if it
+    takes whole byte frames in a camera's layout, and `round_mode` if the argument holds integers that are not rounded
+    half away from zero.
     """
 
     name = "top.Input"
@@ -52,11 +52,10 @@ class Input(Op, NetworkInput):
 
 
 def image_input(shape: Sequence[int], said: Mapping[str, Any], name: str) -> Input:
-    """The input of images that the user's words describe, with every attribute, as TPU-MLIR writes them.
+    """Build an image input from the user's options, with every attribute, as TPU-MLIR writes them.
 
-    Left out, means are 0, scales 1, `resize_dims` the extents of `shape`, and pixels bgr, gray where there is one
-    channel. `crop` is the share of a resized image that the input takes. Raises UsageError for numbers that do not fit
-    the channels.
+    Defaults: means 0, scales 1, `resize_dims` as in `shape`, pixel format bgr, or gray for one channel. `crop` is the
+    fraction of a resized image that the input takes. Raises UsageError for numbers that do not fit the channels.
     """
     layout = said.get("channel_format") or "nchw"
     if layout == "none":
@@ -75,7 +74,7 @@ def image_input(shape: Sequence[int], said: Mapping[str, Any], name: str) -> Inp
     if dims and min(dims) < 1:
         raise UsageError(f"input '{name}': --resize-dims {dims[0]},{dims[1]}: height and width are at least 1.")
     if 0.0 in (said.get("scale") or ()):
-        raise UsageError(f"input '{name}': --scale 0 makes every picture the same; give a factor for pixels.")
+        raise UsageError(f"input '{name}': --scale 0 makes all images equal; give a nonzero factor.")
     return Input(
         do_preprocess=True,
         channel_format=layout,
@@ -93,7 +92,7 @@ def image_input(shape: Sequence[int], said: Mapping[str, Any], name: str) -> Inp
 
 
 def _per_channel(option: str, values: Sequence[float], pixels: str, name: str) -> tuple[float, ...]:
-    """One value per channel, each as float32 holds it: that is what is computed with."""
+    """Return one value per channel, rounded to float32, which is used in computations."""
     channels = PIXEL_CHANNELS[pixels]
     if len(values) not in (1, channels):
         raise UsageError(

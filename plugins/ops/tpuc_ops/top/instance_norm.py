@@ -1,4 +1,4 @@
-"""Normalisation of each channel of each image."""
+"""Instance normalization."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tpuc_ops.normalisation import normalised, per_channel
 
 @dataclass(frozen=True)
 class InstanceNorm(Op):
-    """``(x - mean) / sqrt(variance + eps) * weight + bias`` over all dimensions behind the first two.
+    """``(x - mean) / sqrt(variance + eps) * weight + bias`` over all dimensions after the first two.
 
-    Operands x, weight and bias; the latter two, per channel, may be absent.
+    Operands: x, weight, and bias; the latter two, per channel, may be absent.
     """
 
     name = "top.InstanceNorm"

@@ -16,13 +16,13 @@ from tpuc_ops.traits import ExtractsFeatures
 
 @dataclass(frozen=True)
 class Interp(Op, quantised.KeepsScale, ExtractsFeatures):
-    """Rows and columns of `x: [n, c, h, w]` resampled to the declared result type, by `mode` nearest or linear.
+    """Resample rows and columns of `x: [n, c, h, w]` to the declared result type, by `mode` nearest or linear.
 
-    `coord_mode` says where result place i lies in the operand, with scale ``result / operand`` extent: half_pixel
-    ``(i + 0.5) / scale - 0.5``, pytorch_half_pixel likewise (0 for a single element), asymmetric ``i / scale``,
-    align_corners ``i * (operand - 1) / (result - 1)``. Nearest takes the lower place of asymmetric coordinates, else
-    the nearest one with ties downwards. Places outside hold the border. `scale_h` and `scale_w` are what the network
-    said, -1 for nothing.
+    `coord_mode` maps result position i to the operand, with scale = ``result / operand`` extent: half_pixel ``(i + 0.5)
+    / scale - 0.5``, pytorch_half_pixel the same (0 for a single element), asymmetric ``i / scale``, align_corners ``i *
+    (operand - 1) / (result - 1)``. Nearest takes the lower position for asymmetric coordinates, else the nearest one
+    with ties downwards. Positions outside take the border's value. `scale_h` and `scale_w` are the network's own
+    scales, -1 if it states none.
     """
 
     name = "top.Interp"

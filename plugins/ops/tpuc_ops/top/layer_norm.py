@@ -1,4 +1,4 @@
-"""Layer normalisation."""
+"""Layer normalization."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tpuc_ops.traits import ComputedInFloat
 class LayerNorm(Op, ComputedInFloat):
     """``(x - mean) / sqrt(variance + eps) * weight + bias`` over all dimensions from `axis` on.
 
-    Operands: x, then weight and bias, each optional and of the extents from `axis` on.
+    Operands: x, then weight and bias, both optional, with the extents from `axis` on.
     """
 
     name = "top.LayerNorm"

@@ -1,4 +1,4 @@
-"""Local response normalisation."""
+"""Local response normalization."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tpuc_ops.arrays import Array, as_float
 
 @dataclass(frozen=True)
 class LRN(Op):
-    """``x / (bias + alpha / size * s) ** beta``, where s sums the squares of `size` neighbouring channels, of which
-    ``(size - 1) // 2`` come before.
+    """``x / (bias + alpha / size * s) ** beta``, where s sums the squares of `size` adjacent channels, ``(size - 1) //
+    2`` of them before the channel.
     """
 
     name = "top.LRN"

@@ -22,10 +22,10 @@ from tpuc_ops.traits import ComputedInFloat, ExtractsFeatures
 class LSTM(Op, ComputedInFloat, ExtractsFeatures):
     """A recurrent layer over `x: [steps, n, inputs]`, with gates in the order input, output, forget, cell.
 
-    Operands: x, filter `[d, 4 * hidden, inputs]`, recurrence `[d, 4 * hidden, hidden]`, then each optional: bias
-    `[d, 8 * hidden]` (of filter and recurrence), initial h and c `[d, n, hidden]`; d is 2 when `bidirectional`, else 1.
-    Results: all h `[steps, d, n, hidden]`, the last h and the last c `[d, n, hidden]`. With `batch_first` n comes first
-    in x, states and results. `have_bias` only remarks that there is one.
+    Operands: x, filter `[d, 4 * hidden, inputs]`, recurrence `[d, 4 * hidden, hidden]`, and optionally bias `[d, 8 *
+    hidden]` (of filter and recurrence), initial h and c `[d, n, hidden]`; d is 2 if `bidirectional`, else 1. Results:
+    all h `[steps, d, n, hidden]`, the last h and the last c `[d, n, hidden]`. With `batch_first`, n comes first in x,
+    states, and results. `have_bias` only records that there is one.
     """
 
     name = "top.LSTM"
@@ -69,7 +69,7 @@ class LSTM(Op, ComputedInFloat, ExtractsFeatures):
         return [y, last_h, last_c]
 
     def _optional(self, given: Sequence[Array], directions: int, count: int) -> tuple[Array, Array, Array]:
-        """Bias and initial states, zeros where they are absent."""
+        """Return bias and initial states, zeros if absent."""
         bias, h, c = [*given, *[np.zeros(0, np.float32)] * 3][:3]
         bias = bias if bias.size else np.zeros((directions, 8 * self.hidden_size), np.float32)
         states = [
@@ -83,7 +83,7 @@ class LSTM(Op, ComputedInFloat, ExtractsFeatures):
     def _run(
         self, x: Array, weight: Array, recurrence: Array, bias: Array, h: Array, c: Array
     ) -> tuple[Array, Array, Array]:
-        """One direction: every h, the last h and the last c."""
+        """Run one direction; returns every h, the last h, and the last c."""
         half = 4 * self.hidden_size
         gates_of_x = matmul(x, weight.T) + (bias[:half] + bias[half:])
         outputs: list[Array] = []

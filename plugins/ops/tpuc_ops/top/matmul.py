@@ -45,13 +45,13 @@ class MatMul(ReluFields, ProductFields, Op, quantised.Product, quantised.Rescale
         return [self.finished(node, self.sums(as_float(operands[0]), as_float(operands[1])), operands[2:3])]
 
     def sums(self, left: Array, right: Array, *, whole: bool = False) -> Array:
-        """Of products only; `whole`: of whole numbers, and the operands' type holds every sum of their products."""
+        """Return the sums of products only. `whole`: operands are integers whose sums their type represents exactly."""
         left = np.swapaxes(left, -1, -2) if self.left_transpose else left
         right = np.swapaxes(right, -1, -2) if self.right_transpose else right
         return np.matmul(left, right) if whole else matmul(left, right)
 
     def finished(self, node: Node, sums: Array, bias: Sequence[Array]) -> Array:
-        """The result of sums."""
+        """Return the result from sums."""
         if bias and bias[0].size:
             sums = sums + as_float(bias[0])
         sums = np.swapaxes(sums, -1, -2) if self.output_transpose else sums

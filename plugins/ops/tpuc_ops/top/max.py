@@ -12,7 +12,7 @@ from tpuc_ops.traits import ChoosesElements
 
 @dataclass(frozen=True)
 class Max(Extreme, ChoosesElements):
-    """The largest of all operands at each place."""
+    """The largest of all operands at each position."""
 
     name = "top.Max"
     choose = np.maximum

@@ -1,4 +1,4 @@
-"""Maximum with a constant number."""
+"""Maximum with a constant."""
 
 from __future__ import annotations
 

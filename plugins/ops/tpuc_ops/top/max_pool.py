@@ -18,7 +18,7 @@ from tpuc_ops.traits import KeepsGrid, PicksElements, TakesResultRange
 
 @dataclass(frozen=True)
 class MaxPool(Pool, PicksElements, TakesResultRange, KeepsGrid):
-    """The largest element under each window; padding is below everything."""
+    """The largest element under each window; padding is below every value."""
 
     name = "top.MaxPool"
 

@@ -1,4 +1,4 @@
-"""Maximum pooling that also says where the maxima were."""
+"""Maximum pooling that also returns the positions of the maxima."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tpuc_ops.window import Window
 
 @dataclass(frozen=True)
 class MaxPoolWithMask(Op):
-    """The maximum under each window, and its place in its own channel: ``row * columns + column`` of the operand.
+    """The maximum under each window, and its position in its channel of the operand: ``row * columns + column``.
 
-    With `by_column` places are ``column * rows + row``. Of several equal ones the first counts. `pads` are top, left,
-    bottom, right.
+    With `by_column`, positions are ``column * rows + row``. The first of several equal elements counts. `pads` are top,
+    left, bottom, right.
     """
 
     name = "top.MaxPoolWithMask"
@@ -29,7 +29,9 @@ class MaxPoolWithMask(Op):
     by_column: Bool = False
 
     def window(self) -> Window:
-        """The sliding window over rows and columns; raises ValueError when the attributes contradict each other."""
+        """Return the sliding window over rows and columns; raises ValueError if the attributes contradict each
+        other.
+        """
         return Window.of(self.kernel_shape, self.strides, self.pads)
 
     def infer(self, operands: Types) -> Types:

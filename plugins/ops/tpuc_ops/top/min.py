@@ -12,7 +12,7 @@ from tpuc_ops.traits import ChoosesElements
 
 @dataclass(frozen=True)
 class Min(Extreme, ChoosesElements):
-    """The smallest of all operands at each place."""
+    """The smallest of all operands at each position."""
 
     name = "top.Min"
     choose = np.minimum

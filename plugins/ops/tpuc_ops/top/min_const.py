@@ -1,4 +1,4 @@
-"""Minimum with a constant number."""
+"""Minimum with a constant."""
 
 from __future__ import annotations
 

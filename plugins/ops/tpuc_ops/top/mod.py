@@ -14,7 +14,7 @@ from tpuc_ops.elementwise import broadcast_type
 
 @dataclass(frozen=True)
 class Mod(Op, Elementwise):
-    """The remainder of lhs by rhs with the sign of rhs, or with that of lhs when `fmod`; the operands broadcast."""
+    """The remainder of lhs by rhs with the sign of rhs, or with the sign of lhs if `fmod`; the operands broadcast."""
 
     name = "top.Mod"
     fmod: Bool = False

@@ -1,4 +1,4 @@
-"""Product with a constant number."""
+"""Product with a constant."""
 
 from __future__ import annotations
 

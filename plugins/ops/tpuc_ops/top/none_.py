@@ -1,4 +1,4 @@
-"""The operand that is not there."""
+"""An absent operand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_ops.arrays import Array
 
 @dataclass(frozen=True)
 class None_(Op, Absent):  # noqa: N801  # `None` is a reserved word
-    """Stands where an optional operand is absent; its result has type `none`."""
+    """Placeholder for an absent optional operand; its result has type `none`."""
 
     name = "top.None"
 

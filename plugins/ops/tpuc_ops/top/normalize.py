@@ -1,4 +1,4 @@
-"""Normalisation to length 1."""
+"""L2 normalization."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import show
 
 EPSILON = 1e-10
-"""What the vendor's op adds to the sum of squares; it has no attribute for it."""
+"""Constant that the vendor's op adds to the sum of squares; it has no attribute for it."""
 
 
 @dataclass(frozen=True)
 class Normalize(Op):
-    """``x / sqrt(sum of squares + 1e-10) * scale``: over the channels of each place of `x: [n, c, ...]`, or over all of
-    a sample with `across_spatial`; `scale` has one element with `channel_shared`, else `c`.
+    """``x / sqrt(sum of squares + 1e-10) * scale``, over the channels of each position of `x: [n, c, ...]`, or over a
+    whole sample with `across_spatial`; `scale` has one element with `channel_shared`, else `c`.
     """
 
     name = "top.Normalize"

@@ -1,4 +1,4 @@
-"""Elements around a tensor."""
+"""Padding."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tpuc_ops.traits import KeepsGrid, KeepsRange, Traceable
 
 @dataclass(frozen=True)
 class Pad(Op, quantised.KeepsScale, KeepsRange, KeepsGrid, Traceable):
-    """`paddings` elements before and after each dimension: first all that come before, then all that come after.
+    """Pad each dimension; `paddings` lists all counts before, then all counts after.
 
     `mode`: constant fills with `val`; reflect mirrors without repeating the border; edge repeats the border. Negative
-    paddings cut off.
+    paddings crop.
     """
 
     name = "top.Pad"
@@ -46,7 +46,7 @@ class Pad(Op, quantised.KeepsScale, KeepsRange, KeepsGrid, Traceable):
 
 
 def pad(x: Array, paddings: Sequence[int], mode: str, value: float) -> Array:
-    """`x` with all paddings before, then all after; negative ones cut off."""
+    """Pad `x`; `paddings` lists all before, then all after; negative ones crop."""
     pairs = list(zip(paddings[: x.ndim], paddings[x.ndim :], strict=True))
     cut = tuple(
         slice(max(-before, 0), extent + min(after, 0)) for extent, (before, after) in zip(x.shape, pairs, strict=True)

@@ -1,4 +1,4 @@
-"""Another order of dimensions."""
+"""Permutation of dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pooling ops share."""
+"""Shared attributes of pooling ops."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tpuc_ops.window import Extents, Window, spatial
 
 @dataclass(frozen=True)
 class Pool(ReluFields, Op, NoLarger, KeepsSign, Homogeneous, RowByRow, ExtractsFeatures, Differentiable):
-    """A reduction of every channel under a sliding window over one to three dimensions; `pads` are all before, then
-    all after: over images top, left, bottom, right.
+    """A reduction of every channel under a sliding window over one to three dimensions; `pads` lists all before, then
+    all after (for images top, left, bottom, right).
 
-    `ceil_mode` adds a last window that reaches beyond the padding if it begins before it.
+    `ceil_mode` adds a last window that extends beyond the padding if it begins before it.
     """
 
     kernel_shape: I64Array
@@ -32,11 +32,11 @@ class Pool(ReluFields, Op, NoLarger, KeepsSign, Homogeneous, RowByRow, ExtractsF
     first_round_mode: Str = "HalfAwayFromZero"
 
     def window(self) -> Window:
-        """The sliding window; raises ValueError when the attributes contradict each other."""
+        """Return the sliding window; raises ValueError if the attributes contradict each other."""
         return Window.of(self.kernel_shape, self.strides, self.pads, ceil=bool(self.ceil_mode), most=3)
 
     def size(self, node: Node) -> Extents:
-        """What the window slides over: the operand's dimensions, of one dimension a row."""
+        """Return the extents that the window slides over; a single dimension counts as a row."""
         return spatial(node.operand_types[0].dims, len(self.kernel_shape))
 
     def infer(self, operands: Types) -> Types:

@@ -1,4 +1,4 @@
-"""Rectified linear unit with a learnt slope."""
+"""Rectified linear unit with a learned slope."""
 
 from __future__ import annotations
 

@@ -13,18 +13,18 @@ from tpuc_ops.boxes import cells, centred_boxes, duelled, pixel_anchors
 from tpuc_ops.shapes import show
 
 RATIOS, SCALES = (0.5, 1.0, 2.0), (8.0, 16.0, 32.0)
-"""Of the anchors of Faster R-CNN as published, height to width and side to `anchor_base_size`."""
+"""Published anchors of Faster R-CNN: ratio of height to width, and of side to `anchor_base_size`."""
 
 ANCHORS = len(RATIOS) * len(SCALES)
 
 
 @dataclass(frozen=True)
 class Proposal(Op):
-    """Rows (image, left, top, right, bottom) in pixels of the network's input, in the anchors' order: `[n, 1, m, 5]`, m
-    being `rpn_nms_post_top_n`; rows that nothing was found for are zeros.
+    """Rows (image, left, top, right, bottom) in pixels of the network's input, in the order of the anchors: `[n, 1, m,
+    5]` with m = `rpn_nms_post_top_n`; unused rows are zero.
 
-    Operands: probabilities of background, then of objects, for nine anchors `[n, 18, h, w]`, and their offsets
-    `[n, 36, h, w]`. Anchors have the ratios 1/2, 1, 2 and the scales 8, 16, 32.
+    Operands: probabilities of background, then of objects, for nine anchors `[n, 18, h, w]`, and their offsets `[n, 36,
+    h, w]`. Anchors have the ratios 1/2, 1, 2 and the scales 8, 16, 32.
     """
 
     name = "top.Proposal"
@@ -39,7 +39,9 @@ class Proposal(Op):
     def infer(self, operands: Types) -> Types:
         scores, offsets = operands[:2]
         if scores.rank != 4 or scores.dims[1] != 2 * ANCHORS or self.rpn_nms_post_top_n < 1:
-            raise ValueError(f"scores {show(scores.dims)} should be of {2 * ANCHORS} channels, and results be wanted")
+            raise ValueError(
+                f"scores {show(scores.dims)} must have {2 * ANCHORS} channels, and rpn_nms_post_top_n be at least 1"
+            )
         if offsets.dims != (scores.dims[0], 4 * ANCHORS, *scores.dims[2:]):
             raise ValueError(f"offsets {show(offsets.dims)} do not fit scores {show(scores.dims)}")
         return (scores.shape_only().with_shape((scores.dims[0], 1, self.rpn_nms_post_top_n, 5)),)

@@ -1,4 +1,4 @@
-"""Quantisation that the network itself states."""
+"""Quantization stated by the network."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from tpuc_ops.linear import check_parameters, integer_range, per_axis
 
 @dataclass(frozen=True)
 class QuantizeLinear(Op):
-    """``round(x / y_scale) + y_zero_point``, ties to even, within the integers of `to` (INT8, UINT8, INT4, INT16, ...).
+    """``round(x / y_scale) + y_zero_point``, ties to even, saturated to the integers of `to` (INT8, UINT8, INT4, INT16,
+    ...).
 
-    One scale and zero point, or one for each index of `axis`. The integers are carried as float32.
+    There is one scale and zero point, or one for each index of `axis`. The integers are stored as float32.
     """
 
     name = "top.QuantizeLinear"

@@ -1,4 +1,4 @@
-"""Quotient of a constant number."""
+"""Quotient of a constant and a tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dimensions reduced to one value."""
+"""Reduction of dimensions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MODES = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "Re
 
 @dataclass(frozen=True)
 class Reduce(Op, quantised.Rescales, Differentiable):
-    """The dimensions `axes` reduced by `mode`: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1 or
-    ReduceL2. They stay with extent 1 when `keepdims`.
+    """Reduce the dimensions `axes` by `mode`: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1, or
+    ReduceL2. With `keepdims` they stay with extent 1.
     """
 
     name = "top.Reduce"

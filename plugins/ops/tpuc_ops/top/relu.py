@@ -24,7 +24,7 @@ from tpuc_ops.traits import (
 
 @dataclass(frozen=True)
 class Relu(UnaryOp, CommutesWithRounding, TakesResultRange, KeepsGrid, NoLarger, Bounded, Homogeneous, Differentiable):
-    """Element-wise ``max(x, 0)``, cut off at `relu_limit` when that is positive."""
+    """Element-wise ``max(x, 0)``, limited to `relu_limit` if it is positive."""
 
     name = "top.Relu"
     relu_limit: F64 = -1.0

@@ -1,4 +1,4 @@
-"""The same elements under another shape."""
+"""The same elements in another shape."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tpuc_ops.traits import Reshapes
 
 @dataclass(frozen=True)
 class Reshape(Op, Reshapes):
-    """The elements in the same order as `shape`, in which 0 keeps an extent and one -1 takes what remains.
+    """Return the elements in the same order with the shape `shape`, in which 0 keeps an extent and one -1 takes the
+    remainder.
 
-    An empty `shape` leaves the choice to the declared result type. `flatten_start_dim` only remarks where it came from.
+    If `shape` is empty, the declared result type decides. `flatten_start_dim` only records the op's origin.
     """
 
     name = "top.Reshape"

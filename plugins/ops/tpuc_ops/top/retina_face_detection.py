@@ -1,4 +1,4 @@
-"""Faces of a RetinaFace network: boxes and landmarks decoded from three feature maps."""
+"""RetinaFace detections: decode boxes and landmarks from three feature maps."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tpuc_ops.boxes import cells, suppressed
 from tpuc_ops.shapes import show
 
 STRIDES = (32, 16, 8)
-"""Pixels between the places of each feature map."""
+"""Pixels between adjacent positions of each feature map."""
 
 SCALES = ((32, 16), (8, 4), (2, 1))
-"""Of the two anchors at each place of these maps, as published."""
+"""Published scales of the two anchors at each position of these maps."""
 
 BASE = 17
-"""Pixels that an anchor of scale 1 spans: 0 to 16, and its middle lies half of that from the cell's corner."""
+"""Side in pixels of an anchor of scale 1: it spans 0 to 16, so its center is half of that from the cell's corner."""
 
 
 @dataclass(frozen=True)
 class RetinaFaceDetection(Op):
-    """Rows (left, top, right, bottom, score, five points) in pixels of the network's input, best first:
-    `[n, 1, keep_topk, 15]`; rows that nothing was found for are zeros.
+    """Rows (left, top, right, bottom, score, five points) in pixels of the network's input, best first: `[n, 1,
+    keep_topk, 15]`; unused rows are zero.
 
-    Operands: for strides 32, 16, 8 each the probabilities of two anchors (none, then face) `[n, 4, h, w]`, offsets of
-    boxes `[n, 8, h, w]` and of points `[n, 20, h, w]`.
+    Operands: for each of the strides 32, 16, 8, the probabilities of two anchors (background, then face) `[n, 4, h,
+    w]`, the offsets of boxes `[n, 8, h, w]`, and those of points `[n, 20, h, w]`.
     """
 
     name = "top.RetinaFaceDetection"
@@ -39,7 +39,9 @@ class RetinaFaceDetection(Op):
 
     def infer(self, operands: Types) -> Types:
         if len(operands) != 3 * len(STRIDES) or self.keep_topk < 1:
-            raise ValueError(f"nine operands are needed, these are {len(operands)}, and results must be wanted")
+            raise ValueError(
+                f"nine operands and a keep_topk of at least 1 are needed, there are {len(operands)} operands"
+            )
         for index, x in enumerate(operands):
             grid = operands[index - index % 3].dims
             wanted = (operands[0].dims[0], (4, 8, 20)[index % 3], *grid[2:])
@@ -68,7 +70,7 @@ class RetinaFaceDetection(Op):
 
 
 def _decoded(parts: Sequence[Array], stride: int, scales: Sequence[int]) -> Array:
-    """One level's rows, anchor by anchor."""
+    """Return the rows of one level, anchor by anchor."""
     scores, offsets, points = parts
     _, height, width = scores.shape
     centres = (cells(height, width) * stride + np.float32(BASE / 2)).reshape(-1, 2)

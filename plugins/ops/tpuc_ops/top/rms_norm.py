@@ -1,4 +1,4 @@
-"""Normalisation by the root mean square."""
+"""Root mean square normalization."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.attributes import listed
 
 @dataclass(frozen=True)
 class RMSNorm(Op):
-    """``x / sqrt(mean(x * x) + eps) * gamma`` over the last dimension; operands x and gamma, which may be absent."""
+    """``x / sqrt(mean(x * x) + eps) * gamma`` over the last dimension; operands: x and gamma, which may be absent."""
 
     name = "top.RMSNorm"
     slots = listed(2, kept=2)

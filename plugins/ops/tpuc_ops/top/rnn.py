@@ -15,7 +15,7 @@ from tpuc_ops.recurrent import Recurrent
 
 @dataclass(frozen=True)
 class RNN(Recurrent):
-    """A `Recurrent` layer with one gate: ``activation(W x + R h + biases)``, activation Tanh or Relu."""
+    """A `Recurrent` layer with one gate: ``activation(W x + R h + biases)``, where the activation is Tanh or Relu."""
 
     name = "top.RNN"
     activation: Str = "Tanh"

@@ -1,4 +1,4 @@
-"""Pooling of regions of an image."""
+"""Pooling of image regions by samples."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class RoiAlign(Op):
-    """Regions of `x: [n, c, h, w]` in `output_height` by `output_width` cells, each the Avg or Max (`mode`) of samples.
+    """Pool regions of `x: [n, c, h, w]` to `output_height` by `output_width` cells, each the Avg or Max (`mode`) of
+    samples.
 
-    `rois: [count, 5]` are image number, then left, top, right, bottom, which `spatial_scale` brings to elements of x. A
-    cell has `sampling_ratio` samples in each direction, or with 0 as many as it has elements, rounded up; a sample is
-    bilinear, 0 beyond one element outside. With `align_corners` places count from the centres of elements.
+    `rois: [count, 5]` are image number, then left, top, right, bottom; `spatial_scale` converts them to elements of x.
+    A cell has `sampling_ratio` samples in each direction, or with 0 as many as it has elements, rounded up. Samples are
+    bilinear, and 0 more than one element outside. With `align_corners`, positions count from the centers of elements.
     """
 
     name = "top.RoiAlign"
@@ -34,7 +35,10 @@ class RoiAlign(Op):
     def infer(self, operands: Types) -> Types:
         x, rois = operands[:2]
         if x.rank != 4 or rois.rank != 2 or rois.dims[1] != 5 or self.mode not in ("Avg", "Max"):
-            raise ValueError(f"regions {show(rois.dims)} of {show(x.dims)} in mode {self.mode} make no sense")
+            raise ValueError(
+                f"regions {show(rois.dims)} of images {show(x.dims)} in mode {self.mode}: rows of 5, 4 dimensions, "
+                "and Avg or Max are needed"
+            )
         return (x.shape_only().with_shape((rois.dims[0], x.dims[1], self.output_height, self.output_width)),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
@@ -43,7 +47,7 @@ class RoiAlign(Op):
         return [np.stack(regions).astype(np.float32, copy=False)]
 
     def _pooled(self, image: Array, roi: Array) -> Array:
-        """One region: samples along rows and columns separate."""
+        """Pool one region; samples are separable along rows and columns."""
         half = 0.5 if self.align_corners else 0.0
         left, top, right, bottom = (float(edge) - half for edge in roi)
         rows, row_count = self._samples(top, bottom, self.output_height, image.shape[1])
@@ -56,7 +60,7 @@ class RoiAlign(Op):
         return _cells(np.max(parts, 0), row_count, column_count).max((2, 4))
 
     def _samples(self, start: float, end: float, cells: int, extent: int) -> tuple[Array, int]:
-        """`[cells * samples, extent]` bilinear weights, and the number of samples of a cell."""
+        """Return bilinear weights `[cells * samples, extent]`, and the number of samples per cell."""
         span = end - start if self.align_corners else max(end - start, 1.0)
         count = self.sampling_ratio or max(math.ceil(span / cells), 1)
         places = start + (np.arange(cells * count) + 0.5) * (span / (cells * count))
@@ -74,13 +78,13 @@ class RoiAlign(Op):
 
 
 def _cells(samples: Array, rows: int, columns: int) -> Array:
-    """`[c, cells, samples of a cell, cells, samples of a cell]`."""
+    """Group samples by cell: `[c, cells, samples of a cell, cells, samples of a cell]`."""
     count, height, width = samples.shape
     return samples.reshape(count, height // rows, rows, width // columns, columns)
 
 
 def _corners(matrix: Array) -> tuple[Array, Array]:
-    """The weights of the lower and of the upper neighbour alone."""
+    """Return the weights of the lower and of the upper neighbor separately."""
     first = np.argmax(matrix != 0, 1)
     lower = np.zeros_like(matrix)
     places = np.arange(len(matrix))

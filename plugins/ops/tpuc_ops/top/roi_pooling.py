@@ -1,4 +1,4 @@
-"""Maxima over a grid on regions of images."""
+"""Maximum pooling of image regions on a grid."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class ROIPooling(Op):
-    """For each region `[r, 5]` (image, left, top, right, bottom; ends included) the maxima of `x: [n, c, h, w]` on a
-    grid of `pooled_h` by `pooled_w` parts: `[r, c, pooled_h, pooled_w]`.
+    """For each region `[r, 5]` (image, left, top, right, bottom; ends included), pool the maxima of `x: [n, c, h, w]`
+    on a grid of `pooled_h` by `pooled_w` parts: `[r, c, pooled_h, pooled_w]`.
 
-    Corners times `spatial_scale` are rounded to places, half away from zero; parts may overlap; empty ones are 0.
+    Corners times `spatial_scale` are rounded to elements, half away from zero. Parts may overlap; empty ones are 0.
     """
 
     name = "top.ROIPooling"
@@ -28,7 +28,10 @@ class ROIPooling(Op):
     def infer(self, operands: Types) -> Types:
         x, regions = operands
         if min(self.pooled_h, self.pooled_w) < 1 or x.rank != 4 or regions.rank < 2:
-            raise ValueError(f"a grid of {self.pooled_h}x{self.pooled_w} over {show(x.dims)} is not possible")
+            raise ValueError(
+                "a grid of at least 1x1 over images of 4 dimensions is needed, this one is "
+                f"{self.pooled_h}x{self.pooled_w} over {show(x.dims)}"
+            )
         if regions.dims[1] != 5 or regions.size != regions.dims[0] * 5:
             raise ValueError(f"regions are rows of 5 numbers, these are {show(regions.dims)}")
         return (x.shape_only().with_shape((regions.dims[0], x.dims[1], self.pooled_h, self.pooled_w)),)
@@ -51,7 +54,7 @@ class ROIPooling(Op):
 
 
 def _parts(first: int, last: int, count: int, extent: int) -> list[slice]:
-    """The places of each part of one axis."""
+    """Return the range of each part along one axis."""
     size = np.float32(max(last - first + 1, 1)) / np.float32(count)
     starts = np.floor(np.arange(count, dtype=np.float32) * size).astype(np.int64) + first
     stops = np.ceil((np.arange(count, dtype=np.float32) + 1) * size).astype(np.int64) + first

@@ -1,4 +1,4 @@
-"""Rounding to the nearest whole number."""
+"""Rounding to the nearest integer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_ops.elementwise import Function
 
 @dataclass(frozen=True)
 class Round(Function):
-    """The nearest whole number, ties to the even one."""
+    """The nearest integer, ties to even."""
 
     name = "top.Round"
     active = "ROUND"

@@ -1,4 +1,4 @@
-"""A tensor with single elements replaced."""
+"""Replacement of single elements of a tensor."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from tpuc_ops.traits import ReadsIndices
 
 @dataclass(frozen=True)
 class ScatterElements(Op, ReadsIndices):
-    """x with each update at its index along `axis` and at its own place elsewhere; operands x, indices, updates.
+    """Write each update into x at its index along `axis`, and at its own position elsewhere; operands: x, indices,
+    updates.
 
-    `reduction`: none replaces (the last of several wins), add, mul, max and min combine with what is there.
+    `reduction`: none replaces (the last of several updates wins); add, mul, max, and min combine with the existing
+    element.
     """
 
     name = "top.ScatterElements"

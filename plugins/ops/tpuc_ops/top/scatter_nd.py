@@ -1,4 +1,4 @@
-"""A tensor with parts replaced."""
+"""Replacement of parts of a tensor."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from tpuc_ops.traits import ReadsIndices
 
 @dataclass(frozen=True)
 class ScatterND(Op, ReadsIndices):
-    """x with each update at the leading indices in the last dimension of `indices`; operands x, indices, updates.
+    """Write each update into x at the leading indices given by the last dimension of `indices`; operands: x, indices,
+    updates.
 
-    `reduction`: none replaces (the last of several wins), add, mul, max and min combine with what is there.
+    `reduction`: none replaces (the last of several updates wins); add, mul, max, and min combine with the existing
+    elements.
     """
 
     name = "top.ScatterND"

@@ -15,7 +15,7 @@ from tpuc_ops.traits import Bounded
 
 @dataclass(frozen=True)
 class Sigmoid(Activation, Bounded):
-    """``scale / (1 + exp(-x)) + bias``; the logarithm of that with `log`."""
+    """``scale / (1 + exp(-x)) + bias``; with `log`, the logarithm of that."""
 
     name = "top.Sigmoid"
     active = "SIGMOID"

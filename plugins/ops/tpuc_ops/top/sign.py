@@ -12,7 +12,7 @@ from tpuc_ops.elementwise import Function
 
 @dataclass(frozen=True)
 class Sign(Function):
-    """1, 0 or -1 with the sign of ``x``."""
+    """1, 0, or -1 with the sign of ``x``."""
 
     name = "top.Sign"
     active = "SIGN"

@@ -1,4 +1,4 @@
-"""A regular part of a tensor."""
+"""Strided slice of a tensor."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tpuc_ops.traits import Rearranges, StridedView
 
 @dataclass(frozen=True)
 class Slice(Op, Rearranges, StridedView):
-    """Elements `offset`, ``offset + steps``, ... of every dimension. Further operands, if any, are not used.
+    """Select elements `offset`, ``offset + steps``, ... of every dimension. Further operands, if any, are ignored.
 
     `ends` is exclusive; without it, the declared result type gives the number of elements. Negative offsets and ends
-    count from the end; ends beyond the tensor are cut; steps may be negative.
+    count from the end, ends beyond the tensor are clipped, and steps may be negative.
     """
 
     name = "top.Slice"

@@ -17,7 +17,7 @@ from tpuc_ops.traits import Bounded, ComputedInFloat, Differentiable
 
 @dataclass(frozen=True)
 class Softmax(Op, quantised.Rescales, Bounded, ComputedInFloat, Differentiable):
-    """``exp(beta * x)`` divided by its sum along `axis`; the logarithm of that with `log`."""
+    """``exp(beta * x)`` divided by its sum along `axis`; with `log`, the logarithm of that."""
 
     name = "top.Softmax"
     axis: FormerI64 = -1
@@ -49,7 +49,9 @@ class Softmax(Op, quantised.Rescales, Bounded, ComputedInFloat, Differentiable):
 
 
 def softmax(x: Array, axis: int, beta: float, log: bool) -> Array:
-    """In float32; the maximum is taken off first so that no exponential overflows. All hidden (-inf) gives NaN."""
+    """Compute the softmax in float32; the maximum is subtracted first so that no exponential overflows. All -inf gives
+    NaN.
+    """
     with np.errstate(invalid="ignore"):
         below = np.float32(beta) * (x - x.max(axis, keepdims=True))
     exponentials = elementary.exp(below)

@@ -1,4 +1,4 @@
-"""A tensor cut along one dimension."""
+"""Split along one dimension."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_ops.traits import Rearranges
 
 @dataclass(frozen=True)
 class Split(Op, Rearranges):
-    """`num` results, neighbours along `axis`: of the extents `split_size`, or equally large when that is left out."""
+    """`num` consecutive parts along `axis`, with the extents `split_size`, or of equal size if it is absent."""
 
     name = "top.Split"
     axis: SI32
@@ -24,7 +24,7 @@ class Split(Op, Rearranges):
     split_size: I64Array | None = None
 
     def sizes(self, extent: int) -> tuple[int, ...]:
-        """Extents of the results; raises ValueError when they do not add up."""
+        """Return the extents of the results; raises ValueError if they do not add up."""
         sizes = self.split_size or (-(-extent // self.num),) * (self.num - 1)
         if not self.split_size:
             sizes = (*sizes, extent - sum(sizes))

@@ -16,7 +16,7 @@ from tpuc_ops.quantised import function_of_one
 
 @dataclass(frozen=True)
 class Sqrt(Function):
-    """``sqrt(x)``, NaN below 0. Of stored integers it is rounded down, as TFLite does with this function alone."""
+    """``sqrt(x)``, NaN below 0. For stored integers, it rounds down, as TFLite does for this function only."""
 
     name = "top.Sqrt"
     active = "SQRT"

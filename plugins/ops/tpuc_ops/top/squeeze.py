@@ -1,4 +1,4 @@
-"""Dimensions of extent 1 go away."""
+"""Removal of dimensions of extent 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.traits import Reshapes
 
 @dataclass(frozen=True)
 class Squeeze(Op, Reshapes):
-    """Without the dimensions `axes`, which must have extent 1; without all such dimensions when `axes` is empty."""
+    """Remove the dimensions `axes`, which must have extent 1; if `axes` is empty, all dimensions of extent 1."""
 
     name = "top.Squeeze"
     axes: I64Array = ()
@@ -24,7 +24,9 @@ class Squeeze(Op, Reshapes):
         gone = {positive_axis(axis, x.rank) for axis in self.axes} or {i for i, d in enumerate(x.dims) if d == 1}
         for axis in sorted(gone):
             if x.dims[axis] != 1:
-                raise ValueError(f"dimension {axis} of {show(x.dims)} has extent {x.dims[axis]}, only 1 can go away")
+                raise ValueError(
+                    f"dimension {axis} of {show(x.dims)} has extent {x.dims[axis]}, only extent 1 can be removed"
+                )
         return (x.shape_only().with_shape(tuple(d for i, d in enumerate(x.dims) if i not in gone)),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:

@@ -16,7 +16,7 @@ from tpuc_ops.traits import Differentiable, KeepsSign
 
 @dataclass(frozen=True)
 class Sub(ReluFields, Op, Elementwise, quantised.Rescales, KeepsSign, Differentiable):
-    """``coeff[0] * x - coeff[1] * y`` with broadcasting, the other way round with `is_reverse`, then relu."""
+    """``coeff[0] * x - coeff[1] * y`` with broadcasting, operands exchanged with `is_reverse`, then relu."""
 
     name = "top.Sub"
     coeff: F64Array | None = None

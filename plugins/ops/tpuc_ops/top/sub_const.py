@@ -1,4 +1,4 @@
-"""Difference with a constant number."""
+"""Difference with a constant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.traits import KeepsSign
 
 @dataclass(frozen=True)
 class SubConst(ReluFields, UnaryOp, KeepsSign):
-    """``x - const_val``, ``const_val - x`` with `is_reverse`, then relu."""
+    """``x - const_val``, or ``const_val - x`` with `is_reverse`, then relu."""
 
     name = "top.SubConst"
     const_val: F64

@@ -1,4 +1,4 @@
-"""A tensor repeated."""
+"""Repetition of a tensor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.traits import Rearranges, Repeats
 
 @dataclass(frozen=True)
 class Tile(Op, Rearranges, Repeats):
-    """The whole tensor `tile[i]` times along dimension `i`."""
+    """Repeat the whole tensor `tile[i]` times along dimension `i`."""
 
     name = "top.Tile"
     tile: I64Array
@@ -22,7 +22,7 @@ class Tile(Op, Rearranges, Repeats):
     def infer(self, operands: Types) -> Types:
         x = operands[0]
         if len(self.tile) != x.rank:
-            raise ValueError(f"{x.rank} numbers of repetitions are needed, these are {list(self.tile)}")
+            raise ValueError(f"{x.rank} repetition counts are needed, these are {list(self.tile)}")
         return (x.shape_only().with_shape(tuple(d * t for d, t in zip(x.dims, self.tile, strict=True))),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:

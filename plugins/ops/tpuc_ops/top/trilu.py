@@ -1,4 +1,4 @@
-"""The upper or lower triangle of matrices."""
+"""Upper or lower triangle of matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tpuc_ops.attributes import FormerI64
 
 @dataclass(frozen=True)
 class Trilu(Op):
-    """Zeros below (`upper` 1) or above (`upper` 0) the diagonal that is `diagonal` places right of the main one."""
+    """Set elements below (`upper` 1) or above (`upper` 0) a diagonal to zero; `diagonal` is its offset to the right of
+    the main one.
+    """
 
     name = "top.Trilu"
     upper: FormerI64 = 1

@@ -14,7 +14,7 @@ from tpuc_ops.traits import Reshapes
 
 @dataclass(frozen=True)
 class Unsqueeze(Op, Reshapes):
-    """With dimensions of extent 1 at the places `axes` of the result."""
+    """Insert dimensions of extent 1 at the positions `axes` of the result."""
 
     name = "top.Unsqueeze"
     axes: I64Array

@@ -1,4 +1,4 @@
-"""Every element becomes a block."""
+"""Repetition of every element as a block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.traits import ExtractsFeatures, Rearranges
 
 @dataclass(frozen=True)
 class Upsample(ReluFields, Op, Rearranges, ExtractsFeatures):
-    """Each element of `x: [n, c, h, w]` repeated `scale_h` by `scale_w` times, then relu."""
+    """Repeat each element of `x: [n, c, h, w]` `scale_h` by `scale_w` times, then relu."""
 
     name = "top.Upsample"
     scale_h: I64
@@ -33,7 +33,7 @@ class Upsample(ReluFields, Op, Rearranges, ExtractsFeatures):
 
 
 def upsampled(dims: tuple[int, ...], scale_h: int, scale_w: int) -> tuple[int, ...]:
-    """The shape of `[n, c, h, w]` after upsampling; raises ValueError when it has another rank."""
+    """Return the shape of `[n, c, h, w]` after upsampling; raises ValueError for another rank."""
     if min(scale_h, scale_w) < 1 or len(dims) != 4:
         raise ValueError("scales of at least 1 and an operand of 4 dimensions are needed")
     n, c, h, w = dims

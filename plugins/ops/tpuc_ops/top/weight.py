@@ -9,10 +9,11 @@ from tpuc.api import Bool, Constant, F64Array, Op, Str
 
 @dataclass(frozen=True)
 class Weight(Op, Constant):
-    """The array in the module's weights whose key is this op's location name; its declared type says how it is read.
+    """The array in the module's weights whose key is this op's location name; its declared type determines how it is
+    read.
 
-    `scale`: the steps that training learned for a filter of floats, one or one per output channel. Integer lowerings
-    quantise it with them.
+    `scale`: QAT scales of a float filter, one or one per output channel. Integer lowerings quantize the filter with
+    them.
     """
 
     name = "top.Weight"

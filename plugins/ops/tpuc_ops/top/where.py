@@ -1,4 +1,4 @@
-"""A choice between two values, element by element."""
+"""Element-wise selection between two values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tpuc_ops.shapes import is_absent
 class Where(Op, Elementwise):
     """`tbrn` where `cond` is not 0, else `fbrn`; the operands cond, tbrn, fbrn broadcast.
 
-    A number takes the place of a branch with `x_is_const` (`tbrn`) or `y_is_const` (`fbrn`); that operand is absent.
+    With `x_is_const` (`tbrn`) or `y_is_const` (`fbrn`), a number replaces that branch, whose operand is absent.
     """
 
     name = "top.Where"

@@ -1,4 +1,4 @@
-"""A loop whose end depends on the data."""
+"""A loop with a data-dependent end."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.regions import run_block
 
 MOST_STEPS = 1 << 16
-"""A loop that goes on longer does not end."""
+"""A loop with more steps is considered infinite."""
 
 
 @dataclass(frozen=True)
 class While(StructuredOp):
-    """The second region for as long as the first one yields something that is not 0.
+    """Run the second region as long as the first one yields a nonzero value.
 
-    Both take what is carried, at first the operands; the second one yields what the next step takes. Chips run no
-    loops: it is evaluated on the host, and `tpuc check` names it.
+    Both regions take the carried values, initially the operands; the second one yields those of the next step. Chips
+    have no loops: the op is evaluated on the host, and `tpuc check` reports it.
     """
 
     name = "top.While"
@@ -39,13 +39,13 @@ class While(StructuredOp):
         raise ValueError(f"its loop runs more than {MOST_STEPS} steps")
 
     def verify(self, operation: Operation) -> None:
-        """Two regions of one block each, which end in a yield: of one value, and of what is carried."""
+        """Check for two regions of one block each that end in a yield: of one value, and of the carried values."""
         blocks = [block for region in operation.regions for block in region.blocks]
         if len(operation.regions) != 2 or len(blocks) != 2:
             raise ValueError("it needs two regions of one block each")
         counts = [len(block.arguments) for block in blocks]
         if counts != [len(operation.operands)] * 2 or not all(block.operations for block in blocks):
-            raise ValueError("its regions take another number of values than it carries")
+            raise ValueError("its regions must take as many values as the loop carries")
         yielded = [len(block.operations[-1].operands) for block in blocks]
         if yielded != [1, len(operation.operands)]:
-            raise ValueError("its regions yield another number of values than one and what it carries")
+            raise ValueError("its first region must yield one value, its second as many as the loop carries")

@@ -9,6 +9,6 @@ from tpuc.api import Op, SideEffects
 
 @dataclass(frozen=True)
 class Yield(Op, SideEffects):
-    """Its operands are what the region gives."""
+    """Its operands are the results of the region."""
 
     name = "top.Yield"

@@ -1,4 +1,4 @@
-"""Detections of a YOLO v3 or v4: boxes decoded from feature maps, overlapping ones of a class suppressed."""
+"""YOLO v3 and v4 detections: decode boxes from feature maps, and suppress overlapping ones of a class."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ VERSIONS = ("yolov3", "yolov3_tiny", "yolov3_spp", "yolov4")
 
 @dataclass(frozen=True)
 class YoloDetection(Op):
-    """Rows (centre x, centre y, width, height, class, score) in parts of the image, largest feature map first:
-    `[n, 1, keep_topk, 6]`; rows that nothing was found for are zeros.
+    """Rows (center x, center y, width, height, class, score) as fractions of the image, largest feature map first: `[n,
+    1, keep_topk, 6]`; unused rows are zero.
 
     Operands: feature maps `[n, num_boxes * (5 + class_num), h, w]` in any order. `anchors` are widths and heights in
     pixels of the network's input, those of the largest map first.
@@ -60,7 +60,7 @@ class YoloDetection(Op):
         return [result]
 
     def _decoded(self, x: Array, anchors: Array) -> Array:
-        """Every cell's likely boxes, row by row; of each only the best class."""
+        """Return the likely boxes of every cell, row by row, each with its best class only."""
         _, height, width = x.shape
         parts = x.reshape(self.num_boxes, 5 + self.class_num, height, width).transpose(2, 3, 0, 1)
         powers = elementary.exp(parts[..., 5:] - parts[..., 5:].max(-1, keepdims=True))
@@ -74,7 +74,7 @@ class YoloDetection(Op):
         return rows[scores > np.float32(self.obj_threshold)]
 
     def _kept(self, rows: Array) -> Array:
-        """Indices of what is left, per class or over all."""
+        """Return the indices of the boxes left by suppression, per class or over all."""
         half = rows[:, 2:4] * np.float32(0.5)
         boxes = np.hstack([rows[:, :2] - half, rows[:, :2] + half])
         labels = np.zeros(len(rows)) if self.agnostic_nms else rows[:, 4]

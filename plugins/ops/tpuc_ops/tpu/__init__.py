@@ -1,4 +1,4 @@
-"""The TPU dialect: what a chip will do, with stored types, multipliers and shifts."""
+"""The TPU dialect: operations as a chip computes them, with stored types, multipliers, and shifts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ DIALECT = Dialect("tpu", package=__name__, former={"PRelu": "PReluOp"})
 
 
 def __getattr__(name: str) -> type[Op]:
-    """The op class of this name, imported when first used: `tpu.Conv2D`."""
+    """Return the op class of this name, imported at first use: `tpu.Conv2D`."""
     op = globals()[name] = DIALECT.definition(name)
     return op

@@ -18,9 +18,9 @@ from tpuc_ops.integers import clamped, is_integer, zero_point
 
 @dataclass(frozen=True)
 class Active(Op, Elementwise):
-    """The function `mode` in float32, then rounded to the result's width.
+    """The function `mode`, computed in float32 and rounded to the result's width.
 
-    `coeffs`: alpha of ELU; alpha and beta of HSIGMOID. ABSVAL is also of stored integers, ``|q - zp| + zp``.
+    `coeffs`: alpha of ELU; alpha and beta of HSIGMOID. ABSVAL also accepts stored integers, ``|q - zp| + zp``.
     """
 
     name = "tpu.Active"
@@ -63,7 +63,7 @@ class Active(Op, Elementwise):
 
 @functools.cache
 def modes() -> Mapping[str, Callable[[Array], Array]]:
-    """The function of each mode: those of TOP ops under the mode that their files name, and some that are parts."""
+    """Map each mode to its function: TOP ops under the mode stated in their files, and some auxiliary functions."""
     parts = {"LOG_SIGMOID": functions.log_sigmoid, "RELU": functions.relu, "SQUARE": np.square}
     ops = {op.active: op().function for op in functions_in(top.DIALECT) if op.active}
     return {**parts, "TGELU": functions.tanh_gelu, **ops}

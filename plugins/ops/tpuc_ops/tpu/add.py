@@ -16,12 +16,12 @@ from tpuc_ops.integers import clamped, is_integer, rescaled_sum, zero_point
 class Add(ReluFields, Op, Elementwise, Commutative):
     """The sum of all operands with broadcasting, then relu.
 
-    Floats: ``coeff[i] * x[i]`` and their sum in float32, then the result's width. Integers, exact:
+    Floats: ``coeff[i] * x[i]`` and their sum in float32, rounded to the result's width. Integers, exact:
 
     - as many `rshifts` as operands: ``t[i] = int16(half_up((q[i] - zp[i]) * multipliers[i] / 2**rshifts[i]))`` with
       saturation, then ``sum(t)``;
-    - one more: ``half_up(sum(t) / 2**rshifts[-1])`` of the same ``t``;
-    - a single one: ``half_up(sum((q[i] - zp[i]) * multipliers[i]) / 2**rshift)``.
+    - one shift more: ``half_up(sum(t) / 2**rshifts[-1])`` of the same ``t``;
+    - a single shift: ``half_up(sum((q[i] - zp[i]) * multipliers[i]) / 2**rshift)``.
 
     Then plus the result's zero point, relu at the zero point, saturated to the result's storage.
     """

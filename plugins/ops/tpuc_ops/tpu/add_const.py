@@ -1,4 +1,4 @@
-"""Sum with a constant number as the chip computes it."""
+"""Sum with a constant as the chip computes it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tpuc_ops.quant.arithmetic import Rounding, round_to_int, shift_right
 class AddConst(ReluFields, Op, Elementwise):
     """``x + const_val``, then relu.
 
-    Integers, exact: ``half_up(((q - zp) * multiplier + const_val) / 2**rshift)``, where `const_val` is a whole number,
-    plus the result's zero point, saturated.
+    Integers, exact: ``half_up(((q - zp) * multiplier + const_val) / 2**rshift)`` with an integer `const_val`, plus the
+    result's zero point, saturated.
     """
 
     name = "tpu.AddConst"

@@ -1,4 +1,4 @@
-"""Where the largest or smallest stored value is."""
+"""Index of the largest or smallest stored value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tpuc_ops.top.arg import check_mode, places
 class Arg(Op):
     """The index along `axis`, in f32, of the extreme element by `mode` ArgMax or ArgMin.
 
-    Of several equal ones the first, or the last with `select_last_index`. The axis stays with extent 1 when `keepdims`.
+    Of several equal ones the first, or the last with `select_last_index`. With `keepdims`, the axis stays with extent
+    1.
     """
 
     name = "tpu.Arg"

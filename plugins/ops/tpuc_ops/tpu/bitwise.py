@@ -1,4 +1,4 @@
-"""Logic on the bits of whole numbers, as the chip computes it."""
+"""Bitwise logic on integers as the chip computes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_ops.top.bitwise import MODES
 
 @dataclass(frozen=True)
 class Bitwise(Op, Elementwise):
-    """As `top.Bitwise`, on operands that are cut to int32; the result is their float type again."""
+    """As `top.Bitwise`, on operands truncated to int32; the result has their float type again."""
 
     name = "tpu.Bitwise"
     mode: Str

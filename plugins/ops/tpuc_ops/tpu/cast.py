@@ -1,4 +1,4 @@
-"""Between floats and stored integers, and between float widths."""
+"""Conversion between floats and stored integers, and between float widths."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
 
 WHOLE = 1.5 * 2.0**23
-"""A float32 number below 2^22, with this added and taken off, is the nearest whole one, halves to even. Targets need
-that whose rounding only ends in integers.
+"""Adding this to a float32 number below 2^22 and subtracting it again rounds to the nearest integer, halves to even.
+Needed on targets that can round only when converting to integers.
 """
 _LARGEST = np.float32(2.0**128 - 2.0**120)
-"""Of bf16."""
+"""The largest bf16 number."""
 
 
 @dataclass(frozen=True)
 class Cast(Op):
-    """The declared result type says what becomes of the operand.
+    """Convert the operand to the declared result type.
 
-    - Float to quantised: ``x * f32(1 / scale)`` and ``+ zero point``, each rounded to float32, then rounded to an
-      integer by `round_mode` and saturated; NaN becomes 0. With HalfToEven as ONNX's QuantizeLinear: the quotient ``x /
-      f32(scale)``, rounded to float32 and to an integer, to which the zero point is added.
-    - Quantised to float: ``(q - zero point) * f32(scale)``, one float32 rounding, then the result's own width.
-    - Float to float: to nearest even; to bf16 with `round_mode` TowardsZero by leaving out the lower half, with
-      `round_half` half away from zero, and what is beyond bf16 becomes its largest number, where it is not known that
-      nothing is (`is_bounded`).
+    - Float to quantized: ``x * f32(1 / scale)`` and ``+ zero point``, each rounded to float32, then rounded to an
+      integer by `round_mode` and saturated; NaN becomes 0. HalfToEven follows ONNX's QuantizeLinear: the quotient ``x /
+      f32(scale)`` is rounded to float32, then to an integer, and the zero point is added.
+    - Quantized to float: ``(q - zero point) * f32(scale)``, rounded to float32 once, then to the result's width.
+    - Float to float: round to nearest even. To bf16, `round_mode` TowardsZero drops the lower half; with `round_half`,
+      ties round away from zero, and overflow becomes the largest bf16 number unless there is none (`is_bounded`).
 
-    Without `with_scale`, or where an integer type has no scale, the scale is 1 and the zero point 0. With
-    `in_half` the product with the scale is one of bf16: f32 operands are cut to it, or rounded half away from zero with
-    `round_half`, the factor and the product rounded to nearest even.
+    Without `with_scale`, or for integer types without a scale, the scale is 1 and the zero point 0. With `in_half`, the
+    product with the scale is computed in bf16: f32 operands are truncated to bf16, or rounded half away from zero with
+    `round_half`; factor and product are rounded to nearest even.
     """
 
     name = "tpu.Cast"
@@ -61,7 +60,7 @@ class Cast(Op):
         return [self._quantise(as_float(x), result)]
 
     def divides(self, result: TensorType) -> bool:
-        """Does it round quotients, as ONNX does?"""
+        """True if quotients are rounded, as in ONNX."""
         even = Rounding(self.round_mode) is Rounding.HALF_TO_EVEN
         return even and self.with_scale and not self.in_half and isinstance(result.element, Uniform)
 
@@ -92,16 +91,16 @@ class Cast(Op):
 
 
 def _cut(x: Array) -> Array:
-    """Without the lower half."""
+    """Truncate float32 to bf16."""
     return (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def _rounded_away(x: Array) -> Array:
-    """The nearest finite bf16 number, as float32; the one away from 0 of two."""
+    """Round to the nearest finite bf16 number, ties away from 0; as float32."""
     near = _cut((x.view(np.uint32) + np.uint32(0x8000)).view(np.float32))
     return np.where(np.isfinite(near), near, np.copysign(_LARGEST, near))
 
 
 def _half(x: Array) -> Array:
-    """Rounded to bf16, as float32."""
+    """Round to bf16; as float32."""
     return x.astype(numpy_dtype(BF16)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Values kept within bounds, as the chip computes it."""
+"""Clipping to bounds as the chip computes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpuc_ops.quant.arithmetic import Rounding, quantise_float
 class Clip(Op, Elementwise):
     """``minimum(maximum(x, min), max)``.
 
-    Operand and result share their scale: of integers the bounds are ``round(bound / scale) + zero point``, half away
+    Operand and result share their scale; for integers, the bounds are ``round(bound / scale) + zero point``, half away
     from zero.
     """
 
@@ -38,7 +38,7 @@ class Clip(Op, Elementwise):
         return [stored(np.clip(as_float(x), np.float32(low), np.float32(high)), node.result_type)]
 
     def bounds(self, type: TensorType) -> tuple[float, float]:
-        """The bounds as `type` stores them."""
+        """Return the bounds in the storage of `type`."""
         if not is_integer(type):
             return self.min, self.max
         uniform, dtype = type.uniform, numpy_dtype(type.storage)

@@ -14,7 +14,7 @@ from tpuc_ops.top.compare import MODES, check_mode
 
 @dataclass(frozen=True)
 class Compare(Op, Elementwise):
-    """As `top.Compare`: 1 or 0 in the operands' float type. What NaN compares to is left open."""
+    """As `top.Compare`: 1 or 0 in the operands' float type. Comparisons with NaN are undefined."""
 
     name = "tpu.Compare"
     mode: Str

@@ -1,4 +1,4 @@
-"""Comparison with a constant number, as the chip computes it."""
+"""Comparison with a constant as the chip computes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.top.compare import MODES, check_mode
 
 @dataclass(frozen=True)
 class CompareConst(Op, Elementwise):
-    """As `top.CompareConst`, with the number in the operand's float type; the result is 1 or 0 in that type."""
+    """As `top.CompareConst`, with the constant in the operand's float type; the result is 1 or 0 in that type."""
 
     name = "tpu.CompareConst"
     mode: Str

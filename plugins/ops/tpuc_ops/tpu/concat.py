@@ -1,4 +1,4 @@
-"""Tensors behind each other, in one scale."""
+"""Concatenation in one scale."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tpuc_ops.shapes import concatenated, positive_axis
 
 @dataclass(frozen=True)
 class Concat(ReluFields, Op):
-    """All operands along `axis`, then relu.
+    """Concatenate all operands along `axis`, then relu.
 
-    Integers pass through; with `multipliers` and `rshifts`, one pair per operand, each is first brought to the result's
-    scale: ``half_up((q - zp) * multiplier / 2**rshift)`` plus the result's zero point, saturated.
+    Integers are copied; with `multipliers` and `rshifts`, one pair per operand, each operand is first requantized to
+    the result's scale: ``half_up((q - zp) * multiplier / 2**rshift)`` plus the result's zero point, saturated.
     """
 
     name = "tpu.Concat"

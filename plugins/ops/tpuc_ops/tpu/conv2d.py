@@ -31,20 +31,20 @@ from tpuc_ops.window import Window, spatial
 class Conv2D(ReluFields, Op):
     """Cross-correlation of `x: [n, c, h, w]` with `filter: [oc, c / group, kh, kw]`, plus a bias of `oc` elements.
 
-    Floats are multiplied and added in float32, then rounded to the result's width. Integers are exact, in this order:
+    Floats are multiplied and added in float32 and rounded to the result's width. Integers are exact, in this order:
 
-    1. sum of ``q * (w - kernel_zp)``, where padding holds the operand's zero point (the bias takes it off again);
+    1. sum of ``q * (w - kernel_zp)``, where padding holds the operand's zero point (the bias compensates it);
     2. plus the int32 bias, saturated to int32;
     3. `multiplier` and `rshift`, one pair or one per output channel, by `quant_mode` and `round_mode`; plus the
        result's zero point, saturated to its storage. With `scales` instead, one or one per output channel:
        ``f32(sum) * f32(scale)`` rounded by `round_mode` to 16 bits, plus the zero point, saturated. Without
-       either the int32 sums are the result. With `offset_in_bias` nothing is added: the bias has the zero point, in
-       the scale of the sums. A float result has `scales` and a float bias that is added behind them: both steps are
-       cut to float32 toward zero, the whole is rounded to bf16;
+       either, the int32 sums are the result. With `offset_in_bias`, the bias already contains the zero point, in the
+       scale of the sums. A float result has `scales`, then a float bias: both steps are truncated to float32, and
+       the sum is rounded to bf16;
     4. relu at the zero point, `relu_limit` in the result's scale.
 
-    The remaining attributes tell how a chip stores the filter; they do not change the value. `wide`: output and input
-    channel of each number of the filter that does not fit a byte, behind each other.
+    The remaining attributes describe how a chip stores the filter; they do not change the value. `wide`: output and
+    input channel of each filter value that does not fit a byte, as a flat list.
     """
 
     name = "tpu.Conv2D"
@@ -73,7 +73,9 @@ class Conv2D(ReluFields, Op):
     ginfo: Raw = None
 
     def window(self) -> Window:
-        """The sliding window over rows and columns; raises ValueError when the attributes contradict each other."""
+        """Return the sliding window over rows and columns; raises ValueError if the attributes contradict each
+        other.
+        """
         return Window.of(self.kernel_shape, self.strides, self.pads, self.dilations)
 
     def infer(self, operands: Types) -> Types | None:

@@ -20,9 +20,10 @@ from tpuc_ops.window import Window
 
 @dataclass(frozen=True)
 class Deconv(ReluFields, Op):
-    """As `top.Deconv`, with floats in float32 then the result's width, and integers exact as in `tpu.Conv2D`.
+    """As `top.Deconv`; floats are computed in float32 and rounded to the result's width, integers are exact as in
+    `tpu.Conv2D`.
 
-    `weight: [oc / group, c, kh, kw]`. Integer operands must have zero point 0: what lies between them is 0.
+    `weight: [oc / group, c, kh, kw]`. Integer operands must have zero point 0, because the inserted elements are 0.
     """
 
     name = "tpu.Deconv"
@@ -43,11 +44,13 @@ class Deconv(ReluFields, Op):
     ginfo: Raw = None
 
     def window(self) -> Window:
-        """The sliding window of the convolution that this one transposes."""
+        """Return the sliding window of the convolution that this op transposes."""
         return self._sums().window()
 
     def turned(self, weight: Array) -> Array:
-        """The filter of the equal convolution: `[oc, c / group, kh, kw]`, both dimensions reversed."""
+        """Return the filter of the equivalent convolution: `[oc, c / group, kh, kw]`, with both kernel dimensions
+        reversed.
+        """
         return self._sums().turned(weight)
 
     def infer(self, operands: Types) -> Types | None:

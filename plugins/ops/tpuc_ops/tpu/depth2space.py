@@ -1,4 +1,4 @@
-"""Channels become blocks of rows and columns, or the other way round, as stored."""
+"""Rearrangement of channels as blocks of rows and columns, or back, on stored elements."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tpuc_ops.elementwise import ReluFields, broadcast_type
 
 @dataclass(frozen=True)
 class Div(ReluFields, Op, Elementwise):
-    """``x / y`` of floats with broadcasting, ``y / x`` with `is_reverse`, then relu."""
+    """``x / y`` of floats with broadcasting, or ``y / x`` with `is_reverse`, then relu."""
 
     name = "tpu.Div"
     is_reverse: Bool = False

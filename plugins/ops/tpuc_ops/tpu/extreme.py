@@ -1,4 +1,4 @@
-"""What maxima and minima of stored values share."""
+"""Shared code of element-wise maxima and minima of stored values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_ops.elementwise import broadcast_type
 
 @dataclass(frozen=True)
 class Extreme(Op, Elementwise, Commutative):
-    """One of all operands at each place, with broadcasting; all are stored as the result is."""
+    """The largest or smallest of all operands at each position, with broadcasting; all are stored like the result."""
 
     is_scalar: Bool = False
     ginfo: Raw = None

@@ -1,4 +1,4 @@
-"""Rows by index, as stored."""
+"""Selection of rows by index, on stored elements."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class GatherRows(Op):
-    """Row `i` of channel `c` of the result is row `indices[c, i]` of `x`; zeros where there is no such row.
+    """Row `i` of channel `c` of the result is row `indices[c, i]` of `x`, or zeros if it does not exist.
 
-    Operands x: [channels, rows, width] and indices: [channels or 1, count] of int32. Stored elements pass through.
+    Operands: x `[channels, rows, width]` and indices `[channels or 1, count]` of int32. Stored elements are copied.
     """
 
     name = "tpu.GatherRows"

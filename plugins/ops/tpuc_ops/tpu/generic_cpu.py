@@ -1,4 +1,4 @@
-"""A routine of the host runtime."""
+"""A function of the host runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpuc.api import Op, Raw, Str
 
 @dataclass(frozen=True)
 class GenericCpu(Op):
-    """The function `cpu_op_name` of the chip's runtime, with the dictionary `param`."""
+    """Call the function `cpu_op_name` of the chip's runtime with the dictionary `param`."""
 
     name = "tpu.GenericCpu"
     cpu_op_name: Str

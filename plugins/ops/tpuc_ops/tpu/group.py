@@ -9,10 +9,10 @@ from tpuc.api import I64, Bool, I64Array, Op, RunsInPlace
 
 @dataclass(frozen=True)
 class Group(Op, RunsInPlace):
-    """Its region runs in slices: `nsecs`, `csecs`, `dsecs`, `hsecs`, `wsecs` along n, c, d, h, w.
+    """A layer group: its region runs in slices, `nsecs`, `csecs`, `dsecs`, `hsecs`, `wsecs` along n, c, d, h, w.
 
-    `flow` is the schedule: -i begins time step i, and what follows are the ids of the operations in it. The remaining
-    attributes are a chip's notes.
+    `flow` is the schedule: -i begins time step i, followed by the ids of its operations. The remaining attributes are a
+    chip's annotations.
     """
 
     name = "tpu.Group"

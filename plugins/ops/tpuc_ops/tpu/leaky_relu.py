@@ -17,10 +17,9 @@ from tpuc_ops.quant.arithmetic import Rounding, shift_right
 class LeakyRelu(Op, Elementwise):
     """``x`` above 0, ``alpha * x`` below.
 
-    Integers, exact, with ``v = q - zp``: ``v * multiplier / 2**rshift`` where v is at least 0, or v itself when
-    `multiplier` is left out; ``v * multiplier_neg / 2**rshift_neg`` below; rounded by `round_mode`, plus the result's
-    zero point, saturated. `alpha` is not used then. With `multiplier` alone it is that of the numbers below 0, as
-    TPU-MLIR has it for some chips.
+    Integers, exact, with ``v = q - zp``: for v >= 0, ``v * multiplier / 2**rshift``, or v itself without `multiplier`;
+    below, ``v * multiplier_neg / 2**rshift_neg``; rounded by `round_mode`, plus the result's zero point, saturated.
+    `alpha` is ignored then. A `multiplier` alone applies to negative values, as TPU-MLIR defines it for some chips.
     """
 
     name = "tpu.LeakyRelu"

@@ -1,4 +1,4 @@
-"""From DDR into local memory."""
+"""Load from DDR into local memory."""
 
 from __future__ import annotations
 

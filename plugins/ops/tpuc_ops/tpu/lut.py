@@ -1,4 +1,4 @@
-"""A table of 256 entries, or one for each channel."""
+"""Lookup table of 256 entries, or one table per channel."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tpuc_ops.shapes import show
 
 @dataclass(frozen=True)
 class Lut(Op, Elementwise):
-    """``table[q]`` where the index is the stored byte without sign: -1 takes entry 255.
+    """``table[q]``, indexed by the stored byte as an unsigned number: -1 selects entry 255.
 
-    A table `[1, c, 1, 256]` has a row for each channel (the second axis of the operand). What integer entries mean is
-    said by the declared result type.
+    A table `[1, c, 1, 256]` has a row for each channel (the second axis of the operand). The declared result type gives
+    integer entries their meaning.
     """
 
     name = "tpu.Lut"
@@ -45,5 +45,5 @@ class Lut(Op, Elementwise):
 
 
 def _has_rows(x: TensorType, table: TensorType) -> bool:
-    """Does every channel have a table of its own?"""
+    """True if every channel has its own table."""
     return x.rank > 1 and table.size == 256 * x.dims[1]

@@ -20,17 +20,17 @@ from tpuc_ops.quant.arithmetic import saturate
 
 @dataclass(frozen=True)
 class MatMul(ReluFields, ProductFields, Op):
-    """``left @ right + bias`` over the last two dimensions, then relu; two more operands are for chips and unused here.
+    """``left @ right + bias`` over the last two dimensions, then relu; two more operands, for chips, are ignored.
 
-    Floats are multiplied and added in float32, then rounded to the result's width. Integers are exact, in this order:
+    Floats are multiplied and added in float32 and rounded to the result's width. Integers are exact, in this order:
 
     1. sum of ``(l - input_zp) * (r - right_zp)``; plus the int32 bias, saturated to int32;
     2. `multipliers` and `rshifts`, one pair or one per column of the result, by `quant_mode` and `round_mode`; plus the
        result's zero point, saturated to its storage. With `scales` instead, one or one per column:
        ``f32(sum) * f32(scale)`` rounded by `round_mode` to 16 bits, plus the zero point, saturated. Without
-       either the int32 sums are the result. With `offset_in_bias` nothing is added: the bias has the zero point, in
-       the scale of the sums. A float result has `scales` and a float bias that is added behind them: both steps are
-       cut to float32 toward zero, the whole is rounded to bf16;
+       either, the int32 sums are the result. With `offset_in_bias`, the bias already contains the zero point, in the
+       scale of the sums. A float result has `scales`, then a float bias: both steps are truncated to float32, and
+       the sum is rounded to bf16;
     3. relu at the zero point, `relu_limit` in the result's scale.
     """
 

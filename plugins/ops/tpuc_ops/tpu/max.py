@@ -11,7 +11,7 @@ from tpuc_ops.tpu.extreme import Extreme
 
 @dataclass(frozen=True)
 class Max(Extreme):
-    """The largest of all operands at each place."""
+    """The largest of all operands at each position."""
 
     name = "tpu.Max"
     choose = np.maximum

@@ -11,7 +11,7 @@ from tpuc_ops.tpu.extreme import Extreme
 
 @dataclass(frozen=True)
 class Min(Extreme):
-    """The smallest of all operands at each place."""
+    """The smallest of all operands at each position."""
 
     name = "tpu.Min"
     choose = np.minimum

@@ -17,7 +17,7 @@ from tpuc_ops.integers import clamped, is_integer, requantised, zero_point
 class Mul(ReluFields, Op, Elementwise, Commutative):
     """The product of all operands with broadcasting, then relu.
 
-    Floats: in float32, then the result's width. Integers, exact: the product of all ``q[i] - zp[i]``, times
+    Floats: in float32, rounded to the result's width. Integers, exact: the product of all ``q[i] - zp[i]``, times
     `multiplier` by `rshift`, `quant_mode` and `round_mode` as in `tpu.Conv2D`, plus the result's zero point, saturated.
     """
 

@@ -1,4 +1,4 @@
-"""Product of floats with a constant number."""
+"""Product of floats with a constant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.elementwise import ReluFields
 
 @dataclass(frozen=True)
 class MulConst(ReluFields, Op, Elementwise):
-    """``x * const_val`` in float32, then relu; for integers there is `tpu.MulShift`."""
+    """``x * const_val`` in float32, then relu; `tpu.MulShift` serves integers."""
 
     name = "tpu.MulConst"
     const_val: F64

@@ -1,4 +1,4 @@
-"""Stored integers in another scale."""
+"""Requantization of stored integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements around a tensor, as stored."""
+"""Padding of stored elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_ops.top.pad import pad
 
 @dataclass(frozen=True)
 class Pad(Op):
-    """As `top.Pad`, on stored elements: `val` is what is stored, for integers ``round(value / scale) + zero point``."""
+    """As `top.Pad`, on stored elements: `val` is a stored value, for integers ``round(value / scale) + zero point``."""
 
     name = "tpu.Pad"
     slots = listed(4, kept=1)

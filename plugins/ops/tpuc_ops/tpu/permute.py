@@ -1,4 +1,4 @@
-"""Another order of dimensions."""
+"""Permutation of dimensions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tpuc_ops.traits import Reorders
 
 @dataclass(frozen=True)
 class Permute(Op, Reorders):
-    """Dimension `i` of the result is dimension `order[i]` of the operand. A second operand is for chips."""
+    """Dimension `i` of the result is dimension `order[i]` of the operand. A second operand, for some chips, is
+    ignored.
+    """
 
     name = "tpu.Permute"
     slots = listed(2, kept=1)

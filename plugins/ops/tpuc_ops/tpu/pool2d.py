@@ -21,13 +21,14 @@ from tpuc_ops.window import Window, spatial
 class Pool2D(ReluFields, Op):
     """Maximum or average under a sliding window, by `pool_mode` (Max, Avg).
 
-    - Max: of the stored values, which pass through; padding is below everything.
+    - Max: stored values are copied; padding is below every value.
     - Avg of floats: the float32 sum divided by the count, padding counted only with `count_include_pad`.
-    - Avg of integers: ``sum * multiplier / 2**rshift`` rounded by `round_mode`, where the multiplier contains one part
-      of the full window; padding holds the zero point. With `scale` instead: ``f32(sum) * f32(scale) + f32(offset)``
-      rounded by `round_mode`, and `offset` contains the zero points. Then saturated.
+    - Avg of integers: ``sum * multiplier / 2**rshift`` rounded by `round_mode`, where the multiplier includes the
+      division by the full window; padding holds the zero point. With `scale` instead:
+      ``f32(sum) * f32(scale) + f32(offset)`` rounded by `round_mode`, and `offset` includes the zero points. The result
+      is saturated.
 
-    Relu last, at the zero point.
+    A relu, at the zero point, comes last.
     """
 
     name = "tpu.Pool2D"
@@ -49,7 +50,9 @@ class Pool2D(ReluFields, Op):
     ginfo: Raw = None
 
     def window(self) -> Window:
-        """The sliding window over rows and columns; raises ValueError when the attributes contradict each other."""
+        """Return the sliding window over rows and columns; raises ValueError if the attributes contradict each
+        other.
+        """
         return Window.of(self.kernel_shape, self.strides, self.pads, ceil=bool(self.ceil_mode))
 
     def infer(self, operands: Types) -> Types:

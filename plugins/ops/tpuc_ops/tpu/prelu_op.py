@@ -1,4 +1,4 @@
-"""Rectified linear unit with a learnt slope, as the chip computes it."""
+"""Rectified linear unit with a learned slope, as the chip computes it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tpuc_ops.quant.arithmetic import Rounding, shift_right
 class PReluOp(Op, Elementwise):
     """``x`` above 0, ``slope * x`` below; the slope broadcasts, usually as `[1, c, 1, 1]`.
 
-    Integers, exact, with ``v = q - zp``: above 0 ``v * multiplier_pos / 2**rshift_pos``, or v itself when they are left
-    out; below ``v * slope / 2**rshift`` with integer slopes; rounded by `round_mode`, plus the result's zero point,
+    Integers, exact, with ``v = q - zp``: above 0, ``v * multiplier_pos / 2**rshift_pos``, or v itself if these are
+    absent; below, ``v * slope / 2**rshift`` with integer slopes; rounded by `round_mode`, plus the result's zero point,
     saturated.
     """
 

@@ -1,4 +1,4 @@
-"""The place that each element would have in order."""
+"""Sort position of each element."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tpuc_ops.arrays import Array
 
 @dataclass(frozen=True)
 class Rank(Op):
-    """For x: [rows, count], how many elements of its row come before each one, as int32.
+    """For x: [rows, count], return how many elements of its row precede each element in sorted order, as int32.
 
-    Larger ones come first with `largest`, else smaller ones; of equal ones the earlier. The operand is given twice: a
-    chip sees it once along its lanes and once along each of them.
+    Larger elements come first with `largest`, else smaller ones; of equal ones the earlier. The operand is given twice:
+    a chip reads it once along its lanes and once within each lane.
     """
 
     name = "tpu.Rank"

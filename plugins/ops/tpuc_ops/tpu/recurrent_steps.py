@@ -19,12 +19,13 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 @dataclass(frozen=True)
 class RecurrentSteps(Op):
-    """Step by step from what the inputs add to the gates. Units lie along the first dimension of every tensor.
+    """Run the steps of a layer, given the input parts of all gates. Units lie along the first dimension of every
+    tensor.
 
-    Operands: `[gates * padded, steps * n]` the gates of the inputs with all biases that are only added; `recurrence:
-    [gates * padded, hidden]`; then each optional: `bias: [gates * padded]` of the recurrence, initial h and c `[hidden,
-    n]`. Every gate has `padded` rows, of which the first `hidden` count. The result is all h `[hidden, steps * n]`, and
-    for LSTM n more columns with the last c. `kind` is LSTM with gates i, o, f, g; GRU with z, r and candidate; or RNN.
+    Operands: `[gates * padded, steps * n]` the input parts of the gates, including all purely additive biases;
+    `recurrence: [gates * padded, hidden]`; and optionally `bias: [gates * padded]` of the recurrence, and initial h and
+    c `[hidden, n]`. Every gate has `padded` rows; the first `hidden` count. The result is all h `[hidden, steps * n]`;
+    LSTM appends n columns with the last c. `kind` is LSTM with gates i, o, f, g; GRU with z, r, and candidate; or RNN.
     `reverse`: from the last step to the first.
     """
 

@@ -1,4 +1,4 @@
-"""Dimensions reduced to one value, as the chip computes it."""
+"""Reduction of dimensions as the chip computes it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _INTEGER_MODES = ("ReduceMean", "ReduceSum", "ReduceMax")
 class Reduce(Op):
     """As `top.Reduce` on floats, in float32.
 
-    Integers, exact: ReduceMax passes the stored values; ReduceSum and ReduceMean are ``sum(q - zp) * multiplier /
-    2**rshift`` rounded by `round_mode`, where the multiplier contains the division by the count, plus the result's
-    zero point, saturated.
+    Integers, exact: ReduceMax copies stored values; ReduceSum and ReduceMean are ``sum(q - zp) * multiplier /
+    2**rshift`` rounded by `round_mode`, where the multiplier includes the division by the count, plus the result's zero
+    point, saturated.
     """
 
     name = "tpu.Reduce"
@@ -43,7 +43,7 @@ class Reduce(Op):
     def infer(self, operands: Types) -> Types:
         (x,) = operands
         if is_integer(x) and self.mode not in _INTEGER_MODES:
-            raise ValueError(f"mode {self.mode} has no integer form; there are {', '.join(_INTEGER_MODES)}")
+            raise ValueError(f"mode {self.mode} has no integer form; modes with one: {', '.join(_INTEGER_MODES)}")
         (inferred,) = self._top().infer((x.shape_only(),))
         return (x.with_shape(inferred.dims) if self.mode == "ReduceMax" else inferred,)
 

@@ -13,10 +13,10 @@ from tpuc_ops.integers import clamped, is_integer
 
 @dataclass(frozen=True)
 class Relu(Op, Elementwise):
-    """``max(x, 0)``, cut off at a positive `relu_limit`.
+    """``max(x, 0)``, limited to a positive `relu_limit`.
 
-    Operand and result share their scale: integers are clamped between the result's zero point and
-    ``round(relu_limit / scale) + zero point``.
+    Operand and result share their scale; integers are clamped between the result's zero point and ``round(relu_limit /
+    scale) + zero point``.
     """
 
     name = "tpu.Relu"

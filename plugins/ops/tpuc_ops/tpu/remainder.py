@@ -1,4 +1,4 @@
-"""Remainder of a division of whole numbers and others, as the chip computes it."""
+"""Remainder of a division as the chip computes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same bytes under another shape."""
+"""The same bytes in another shape."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tpuc_ops.traits import Reorders
 
 @dataclass(frozen=True)
 class Reshape(Op, ShapeOnly, Reorders):
-    """The stored elements in the same order as `shape` (0 keeps an extent, one -1 takes what remains); an empty `shape`
-    leaves the choice to the declared result type.
+    """Return the stored elements in the same order with the shape `shape` (0 keeps an extent, one -1 takes the
+    remainder); if `shape` is empty, the declared result type decides.
     """
 
     name = "tpu.Reshape"

@@ -1,4 +1,4 @@
-"""Whole numbers as places in memory."""
+"""Convert integers to memory offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.shapes import broadcast
 
 @dataclass(frozen=True)
 class RowIndex(Op, Elementwise):
-    """``(x < 0 ? x + extent : x) * stride``, cut towards 0 to int32 before; plus a second int32 operand, if any."""
+    """``(x < 0 ? x + extent : x) * stride`` with x truncated to int32; plus a second int32 operand, if any."""
 
     name = "tpu.RowIndex"
     extent: SI32

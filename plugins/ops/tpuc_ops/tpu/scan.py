@@ -1,4 +1,4 @@
-"""Running sums and products along one dimension, as the chip computes them."""
+"""Cumulative sums and products along one dimension as the chip computes them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tpuc_ops.shapes import positive_axis
 class Scan(Op):
     """Sums (`mode` Sum) or products (Prod) of all elements along `axis` up to each one, in float32.
 
-    By doubling: in turn every element is combined with the one 1, 2, 4, ... places before it. With `exclusive` the
-    results move one place on, the first is 0 or 1. `reverse`: from the end.
+    Computed by doubling: every element is combined in turn with the one 1, 2, 4, ... positions before it. With
+    `exclusive`, results move by one position, and the first is 0 or 1. `reverse`: from the end.
     """
 
     name = "tpu.Scan"

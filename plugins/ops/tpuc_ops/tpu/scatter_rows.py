@@ -1,4 +1,4 @@
-"""A tensor with rows replaced, as stored."""
+"""Replacement of rows of a tensor, on stored elements."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tpuc_ops.shapes import is_absent, show
 
 @dataclass(frozen=True)
 class ScatterRows(Op):
-    """`x` with row `indices[c, i]` of channel `c` replaced by row `i` of `updates`; the last of several wins.
+    """Replace row `indices[c, i]` of channel `c` of `x` by row `i` of `updates`; the last of several updates wins.
 
-    Operands x: [channels, rows, width], indices: [channels or 1, count] of int32, updates: [channels, count, width];
-    without `x` (an absent operand) the result starts undefined and every row must be written. An update for a row that
-    there is not is left out. Stored elements pass through.
+    Operands: x `[channels, rows, width]`, indices `[channels or 1, count]` of int32, updates `[channels, count,
+    width]`. Without `x` (an absent operand), the result starts undefined and every row must be written. Updates for
+    rows that do not exist are skipped. Stored elements are copied.
     """
 
     name = "tpu.ScatterRows"

@@ -1,4 +1,4 @@
-"""A regular part of a tensor, as stored."""
+"""Strided slice of stored elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_ops.traits import StridedView
 
 @dataclass(frozen=True)
 class Slice(Op, StridedView):
-    """As `top.Slice`, on stored elements; the declared result type decides when `ends` is left out."""
+    """As `top.Slice`, on stored elements; without `ends`, the declared result type decides."""
 
     name = "tpu.Slice"
     slots = listed(5, kept=1)

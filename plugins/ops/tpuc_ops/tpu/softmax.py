@@ -19,12 +19,12 @@ from tpuc_ops.top.softmax import softmax
 
 @dataclass(frozen=True)
 class Softmax(Op):
-    """``exp(beta * x)`` divided by its sum along `axis`, its logarithm with `log`; computed in float32.
+    """``exp(beta * x)`` divided by its sum along `axis`, or its logarithm with `log`; computed in float32.
 
-    Of integers: the first table operand holds ``exp(-i * beta * scale)`` for i in 0..255; with the largest integer m
-    along the axis the value is ``table[m - q] / sum(table[m - q])``, or ``(q - m) * beta * scale - log(sum)``. Floats
-    are times `factor`; integers times ``f32(1 / result scale)``, rounded by `round_mode`, plus the zero point. Further
-    operands are for chips and unused here.
+    Integers: the first table operand holds ``exp(-i * beta * scale)`` for i in 0..255. With the largest integer m along
+    the axis, the value is ``table[m - q] / sum(table[m - q])``, or ``(q - m) * beta * scale - log(sum)``. Float results
+    are multiplied by `factor`; integer results by ``f32(1 / result scale)``, rounded by `round_mode`, plus the zero
+    point. Further operands, for chips, are ignored.
     """
 
     name = "tpu.Softmax"

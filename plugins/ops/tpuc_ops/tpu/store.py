@@ -1,4 +1,4 @@
-"""From local memory to DDR."""
+"""Store from local memory to DDR."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_ops.top.pad import pad
 
 @dataclass(frozen=True)
 class Store(Op):
-    """The operand, copied to DDR; with `paddings` (all before, then all after) among `pad_const_val`."""
+    """Copy the operand to DDR; with `paddings` (all before, then all after), surrounded by `pad_const_val`."""
 
     name = "tpu.Store"
     slots = listed(2, kept=1)

@@ -14,7 +14,7 @@ from tpuc_ops.integers import clamped, is_integer, rescaled_sum, zero_point
 
 @dataclass(frozen=True)
 class Sub(ReluFields, Op, Elementwise):
-    """``x - y`` with broadcasting, ``y - x`` with `is_reverse`, then relu; integers as in `tpu.Add`."""
+    """``x - y`` with broadcasting, or ``y - x`` with `is_reverse`, then relu; integers as in `tpu.Add`."""
 
     name = "tpu.Sub"
     multipliers: I64Array = ()

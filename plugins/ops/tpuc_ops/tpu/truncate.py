@@ -1,4 +1,4 @@
-"""Whole numbers of a narrower type, as the chip computes them."""
+"""Integers of a narrower type as the chip computes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tpuc_ops.narrow import narrowed
 
 @dataclass(frozen=True)
 class Truncate(Op, Elementwise):
-    """Floats cut towards 0 and to the low bits of the integer type `to` (as `top.Cast` names it), in their own type."""
+    """Truncate floats toward 0 and to the low bits of the integer type `to` (named as in `top.Cast`); the result keeps
+    their float type.
+    """
 
     name = "tpu.Truncate"
     to: Str

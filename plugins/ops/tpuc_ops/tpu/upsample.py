@@ -1,4 +1,4 @@
-"""Every stored element becomes a block."""
+"""Repetition of every stored element as a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A choice between two stored values, element by element."""
+"""Element-wise selection between two stored values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from tpuc_ops.shapes import is_absent
 
 @dataclass(frozen=True)
 class Where(Op, Elementwise):
-    """`tbrn` where `cond` is not 0, else `fbrn`; branches and result are stored alike, integers pass through.
+    """`tbrn` where `cond` is not 0, else `fbrn`; branches and result are stored alike, and integers are copied.
 
-    A stored number takes the place of a branch with `x_is_const` (`tbrn`) or `y_is_const` (`fbrn`); that operand is
-    absent.
+    With `x_is_const` (`tbrn`) or `y_is_const` (`fbrn`), a stored number replaces that branch, whose operand is absent.
     """
 
     name = "tpu.Where"

@@ -60,8 +60,8 @@ class _Climb:
     buffer's.
     """
     BY_SIZE, BY_AREA = 0.5, 0.8
-    """Buffers are placed again by size if a random number is below the first, by area if it is below the second, else in
-    the order drawn.
+    """Order of placing the buffers again: by size if a random number is below the first value, by area if it is below
+    the second, else as drawn.
     """
     WARM, COLD = 0.03, 0.001
     """The temperature at the beginning and the end, as a fraction of the target."""
