@@ -36,18 +36,14 @@ WEIGHTS, ONCE = "weights", "constants lie in program order, equal ones once"
 
 @dataclass(frozen=True)
 class AssignAddresses(Pass):
-    """Assign DDR addresses to packed constants, activations, inputs, and outputs.
-
-    Packed constants lie one after the other from the chip's DDR base. A planner places all activations, after the
-    constants or in a memory of their own. Inputs and outputs lie among the activations, or each in the memory that the
-    chip has for it.
+    """Assign DDR addresses: packed constants in order from the chip's DDR base, activations by a planner after them or
+    in a memory of their own, inputs and outputs among the activations or each in a memory that the chip has for it.
 
     Addresses are written into the types (`tensor<..., 4295618560 : i64>`), those of packed constants into
-    `packed_addr`, the memory ranges into the module attributes that TPU-MLIR uses, and the plan into the result
-    `memory_plan`. `planner` is a name in `tpuc.planners`, or `name{option=value}`; empty means the session's planner,
-    or `greedy` if it has none. `in_place`: results may overwrite an operand where no tile can observe it. `io_alone`:
-    nothing else ever shares bytes with inputs and outputs. Constants already in the result `constants` keep their
-    addresses.
+    `packed_addr`, the memory ranges into TPU-MLIR's module attributes, and the plan into the result `memory_plan`.
+    `planner` is a name in `tpuc.planners`, or `name{option=value}`; empty means the session's planner, or `greedy`.
+    `in_place`: results may overwrite an operand where no tile can observe it. `io_alone`: nothing else ever shares
+    bytes with inputs and outputs. Constants already in the result `constants` keep their addresses.
     """
 
     name = "assign-addresses"
@@ -106,9 +102,7 @@ class AssignAddresses(Pass):
 
 
 def _place_constants(module: Module, base: int, alignment: int, before: ConstantImage) -> list[PlannedBuffer]:
-    """Place packed constants one after the other in program order; operations may share one. Constants in `before` keep
-    their places, and the others follow.
-    """
+    """Place packed constants one after the other in program order; operations may share one. Those in `before` stay."""
     at = align(len(before.data), alignment)
     placed: list[PlannedBuffer] = []
     known: dict[str, IntegerAttr] = {}

@@ -64,8 +64,7 @@ def requantise(
 ) -> Array:
     """``saturate(round(acc * multiplier / 2**shift) + zero_point)``: one rounding, on the full 64-bit product.
 
-    Parameters broadcast against `acc`. Raises OverflowError if a product may exceed 64 bits, which 32-bit operands
-    cannot.
+    Parameters broadcast against `acc`. Raises OverflowError if a product may exceed 64 bits; 32-bit operands cannot.
     """
     values, product_limit = _product_limit(acc, multiplier)
     if product_limit > INT64_MAX:
@@ -208,9 +207,7 @@ def _round_shift(work: Int64Array, shifts: Int64Array, rounding: Rounding, some_
 
 
 def _round_shift_any(work: Int64Array, shifts: Int64Array, rounding: Rounding) -> None:
-    """As `_round_shift` without its limits: split off an even multiple of ``2**shift`` and round the small
-    remainder.
-    """
+    """As `_round_shift` without its limits: split off an even multiple of ``2**shift``, round the remainder."""
     excess = np.clip(shifts - 60, 0, 63)
     shifts = np.minimum(shifts, 60)
     # Bits far below the rounding position only matter as "something is there": keep them as one sticky bit.
@@ -355,9 +352,7 @@ def quantise_float(
 def quantise_product(
     x: ArrayLike, factor: ArrayLike, zero_point: ArrayLike, rounding: Rounding, dtype: DTypeLike
 ) -> Array:
-    """``saturate(round(x * factor + zero_point))`` with a float32 product, as chips compute it with ``factor = 1 /
-    scale``.
-    """
+    """``saturate(round(x * factor + zero_point))`` with a float32 product, as on chips with ``factor = 1 / scale``."""
     product = np.asarray(x, np.float32) * np.asarray(factor, np.float32)
     return _round_with_offset(product, np.asarray(zero_point, np.int64), rounding, dtype)
 
@@ -428,8 +423,7 @@ def decompose_search(value: float, bits: int = 32, lowest_shift: int = -32, high
 
 
 def decompose_shift_to_max(value: float, limit: int = 127, highest_shift: int = 62) -> Decomposition:
-    """Return the largest shift that keeps the multiplier below `limit`; the multiplier is truncated (the rule of
-    cv18xx).
+    """Return the largest shift that keeps the multiplier, which is truncated, below `limit` (the rule of cv18xx).
 
     Factors above `limit` become (limit, 0); factors too small for `highest_shift` become (0, 0).
     """
@@ -471,9 +465,7 @@ _SCALE_OF_ZEROS = 1e-5 / 127
 
 
 def usable_threshold(threshold: float) -> float:
-    """Return a threshold whose scale is representable: at least 255 times the smallest scale, and 1e-5 if all values
-    are 0.
-    """
+    """Return a threshold with a representable scale; 1e-5 if all values are 0."""
     return max(threshold, 255 * SMALLEST_SCALE) if threshold > 0 else 127 * _SCALE_OF_ZEROS
 
 
