@@ -1,4 +1,4 @@
-"""Attention as ONNX Runtime has it (com.microsoft), in products and softmax."""
+"""Expand attention operators of ONNX Runtime (com.microsoft) into products and softmax."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tpuc_onnx.qlinear import cast_to_floats, to_float
 from tpuc_onnx.script import Script
 
 _HIDDEN = -10000.0
-"""What is added to scores that a mask hides, where the node does not say."""
+"""Added to masked scores if the node states no value."""
 
 _NEVER = -3.0e38
-"""What is added to scores of what comes later."""
+"""Added to scores of later positions (causal mask)."""
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries, keys and values as `[batch, heads, length, size]`, by their names; `total` keys and values."""
+    """Names of queries, keys, and values, each `[batch, heads, length, size]`; `total`: number of keys and values."""
 
     script: Script
     query: str
@@ -31,7 +31,7 @@ class Heads:
     value_size: int
 
     def attend(self, summands: Sequence[str], is_causal: bool, result: str) -> None:
-        """Scores with `summands`, and what they choose, as `[batch, length, heads * size]`."""
+        """Write scores plus `summands`, softmax, and the weighted values, as `[batch, length, heads * size]`."""
         script, (batch, heads, length, size) = self.script, self.query_shape
         scale = script.node.attributes.get("scale", 0.0) or 1 / math.sqrt(size)
         scores = script("MatMul", self.query, script("Transpose", self.key, perm=[0, 1, 3, 2]))
@@ -48,12 +48,12 @@ class Heads:
 
 
 def attention(script: Script) -> None:
-    """Attention of one input, whose queries, keys and values are one product."""
+    """Expand Attention with one input, whose queries, keys, and values are one product."""
     _attention_of(script, script.node.inputs[0], script.node.inputs[1], 3, 4, 5)
 
 
 def quantised_attention(script: Script) -> None:
-    """QAttention: the input and the matrix are stored integers."""
+    """Expand QAttention: input and matrix are stored integers."""
     inputs = (*script.node.inputs, *("",) * 9)[:9]
     x = cast_to_floats(script, inputs[0], inputs[3], inputs[6])
     weights = cast_to_floats(script, inputs[1], inputs[4], inputs[7], 1)
@@ -90,7 +90,7 @@ def _attention_of(script: Script, x: str, weights: str, mask: int, past: int, bi
 
 
 def _after(script: Script, past: int, key: str, value: str, length: int) -> tuple[str, str, int]:
-    """Keys and values behind those of `past: [2, batch, heads, length, size]`; how many there are."""
+    """Append keys and values to those of `past: [2, batch, heads, length, size]`; also return their number."""
     name = script.node.inputs[past]
     ones = script.constant("ones", np.array([1, 1]))
     old = [
@@ -102,13 +102,13 @@ def _after(script: Script, past: int, key: str, value: str, length: int) -> tupl
 
 
 def _by_head(script: Script, name: str, dims: tuple[int, int, int, int]) -> str:
-    """`[batch, length, heads * size]` as `[batch, heads, length, size]`."""
+    """Rearrange `[batch, length, heads * size]` as `[batch, heads, length, size]`."""
     shape = script.constant(f"{name}_heads", np.array(dims))
     return script("Transpose", script("Reshape", name, shape), perm=[0, 2, 1, 3])
 
 
 def _masks(script: Script, index: int, batch: int, length: int, total: int) -> list[str]:
-    """What a mask of ones for the keys that count adds to the scores, or a list of how many count."""
+    """Return the summand of the scores for a mask with ones for valid keys, or for a list of numbers of valid keys."""
     if not script.has(index):
         return []
     name = script.node.inputs[index]
@@ -129,7 +129,7 @@ def _masks(script: Script, index: int, batch: int, length: int, total: int) -> l
 
 
 def multi_head_attention(script: Script) -> None:
-    """Attention of three inputs, or of one that holds all; keys and values may be in heads already."""
+    """Expand attention with three inputs, or one packed input; keys and values may already be split into heads."""
     if script.has(8) or script.has(9) or any(script.node.outputs[3:]):
         raise script.refused("an in-place past, and scores as an output, are not supported")
     parts, shapes = _separate(script)
@@ -151,7 +151,7 @@ def multi_head_attention(script: Script) -> None:
 
 
 def _separate(script: Script) -> tuple[list[str], list[tuple[int, int, int, int]]]:
-    """Queries, keys and values in heads, with their bias, and their shapes."""
+    """Return queries, keys, and values split into heads, with their bias, and their shapes."""
     heads = script.node.attributes["num_heads"]
     given = [script.node.inputs[index] for index in range(3) if script.has(index)]
     ranks = [len(script.shape(name)) for name in given]
@@ -180,7 +180,7 @@ def _separate(script: Script) -> tuple[list[str], list[tuple[int, int, int, int]
 
 
 def _packed(script: Script, name: str, count: int) -> tuple[list[str], tuple[int, int, int, int]]:
-    """The parts of `[batch, length, heads, count, size]`, each as `[batch, length, heads * size]`."""
+    """Return the parts of `[batch, length, heads, count, size]`, each as `[batch, length, heads * size]`."""
     batch, length, heads, _, size = script.shape(name)
     dims = script.constant("part_dims", np.array([batch, length, heads * size]))
     ones = script.constant("part_sizes", np.ones(count, np.int64))
@@ -203,7 +203,7 @@ def _biases(script: Script, shapes: Sequence[tuple[int, int, int, int]]) -> list
 
 
 def rotary_embedding(script: Script) -> None:
-    """Pairs of numbers turned by angles that depend on their places."""
+    """Expand RotaryEmbedding: rotate pairs of numbers by angles that depend on their positions."""
     attributes, dims = script.node.attributes, script.shape(script.node.inputs[0])
     if attributes.get("is_packed_batching", 0):
         raise script.refused("is_packed_batching is not supported")
@@ -229,7 +229,7 @@ def rotary_embedding(script: Script) -> None:
 
 
 def _places(script: Script, batch: int, length: int) -> str:
-    """The place of every row: stated for each, or from one number on."""
+    """Return the position of every row: stated individually, or counted from one number."""
     name = script.node.inputs[1]
     if script.shape(name) == (batch, length) and (batch, length) != (1, 1):
         return name
@@ -238,7 +238,7 @@ def _places(script: Script, batch: int, length: int) -> str:
 
 
 def turn(script: Script, x: str, places: str, caches: Sequence[str], extents: tuple[int, int, int, int]) -> str:
-    """`x: [batch, length, heads, size]` with its first `2 * half` numbers turned."""
+    """Rotate the first `2 * half` numbers of `x: [batch, length, heads, size]`."""
     batch, length, size, half = extents
     dims = script.constant(f"{x}_angles", np.array([batch, length, 1, half]))
     cos, sin = (script("Reshape", script("Gather", cache, places), dims) for cache in caches)
@@ -266,7 +266,7 @@ def _pairs(script: Script, x: str, half: int, is_interleaved: bool) -> Sequence[
 
 
 def group_query_attention(script: Script) -> None:
-    """Attention of a whole text, in which several heads of queries share one of keys."""
+    """Expand attention over a whole text, in which several query heads share one key head."""
     attributes = script.node.attributes
     _check_plain(script)
     heads, groups = attributes["num_heads"], attributes["kv_num_heads"]
@@ -299,7 +299,7 @@ def group_query_attention(script: Script) -> None:
 
 
 def _check_plain(script: Script) -> None:
-    """Raise for everything but a whole text without a past."""
+    """Raise for everything except a whole text without a past."""
     attributes, length = script.node.attributes, script.shape(script.node.inputs[0])[1]
     for index in (3, 4):
         if script.has(index) and 0 not in script.shape(script.node.inputs[index]):

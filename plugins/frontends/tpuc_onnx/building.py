@@ -1,4 +1,4 @@
-"""What importer functions build with: values, weights and operations of the TOP function under construction."""
+"""The builder that ONNX importers use: values, weights, and operations of the TOP function under construction."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Importer: TypeAlias = "Callable[[ForeignNode, OnnxBuilder], Value | Sequence[Val
 
 
 class OnnxBuilder(TopBuilder):
-    """A builder that knows the ONNX types of tensors, and the constants among them.
+    """A builder that knows the ONNX types of tensors, and which are constant.
 
-    `stored` says of constants that stand for integers with a scale what these are.
+    `stored` holds the integers and scales of constants that were made by DequantizeLinear.
     """
 
     def __init__(self, source: ModuleSource, inputs: Sequence[tuple[str, TensorType]], types: TypeTable) -> None:
@@ -33,7 +33,7 @@ class OnnxBuilder(TopBuilder):
         super().__init__(source, inputs)
 
     def value(self, name: str) -> Value:
-        """The value of a foreign tensor; constants become weights. The empty name gives a `none` value."""
+        """Return the value of a foreign tensor; constants become weights. The empty name gives a `none` value."""
         if name and name not in self.values:
             array = self.types.constants.get(name)
             if array is None:
@@ -45,11 +45,11 @@ class OnnxBuilder(TopBuilder):
         return super().value(name)
 
     def blamed(self, error: TpucError, name: str) -> TpucError:
-        """An error about a missing result, with the importer that left it out."""
+        """Attribute an error about a missing result to the importer that omitted it."""
         return error.blaming(*self.left_out[name]) if name in self.left_out else error
 
     def plain_constant(self, name: str) -> Array | None:
-        """As `constant`, None also for integers with a scale: whoever makes another constant of it would lose them."""
+        """As `constant`, but None for integers with a scale, which a new constant would lose."""
         return None if name in self.stored else self.constant(name)
 
     def _stored_value(self, name: str) -> Value:
@@ -60,27 +60,27 @@ class OnnxBuilder(TopBuilder):
         return self.build(Dequantise(), [self._integers[stored]], name, [type_])
 
     def constant(self, name: str) -> Array | None:
-        """The array of a foreign constant (folded ones included), None when it is computed at run time."""
+        """Return the array of a foreign constant (including folded ones), None if it is computed at run time."""
         return self.types.constants.get(name)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The static shape of a foreign tensor."""
+        """Return the static shape of a foreign tensor."""
         shape = self.types.shape(name)
         if shape is None:
             raise self._error(f"the shape of '{name}' depends on the data, but compiled shapes are static")
         return shape
 
     def elem_type(self, name: str) -> str:
-        """The element type of a foreign tensor, as ONNX calls it in small letters: float, int64, bool, uint8, ..."""
+        """Return the element type of a foreign tensor, as ONNX's name in lower case: float, int64, bool, uint8, ..."""
         return TensorProto.DataType.Name(self.types.elem_type(name)).lower()
 
     def infer(self, op: Op, operands: Sequence[Value], names: Sequence[str]) -> Sequence[TensorType]:
-        """As the op says, else as ONNX does."""
+        """Infer result types by the op itself, else by ONNX."""
         inferred = self.inferred(op, operands)
         return [TensorType(self.shape(names[0]), F32)] if inferred is None else inferred
 
     def is_number(self, array: Array) -> Array:
-        """Minus infinity hides scores, and a single infinity is a limit: both are meant."""
+        """Mask of legal elements: minus infinity masks scores, and a single infinity is a limit; both are allowed."""
         return ~np.isnan(array) if array.size == 1 else array < np.inf
 
     def _error(self, reason: str) -> TpucError:

@@ -1,4 +1,4 @@
-"""Is a node one that its operator allows?"""
+"""Check that nodes are valid for their operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_onnx.graph import GraphNode
 from tpuc_onnx.shapes import TypeTable
 
 _IR_VERSION = 10
-"""What the checker takes a node to be of: the file's own version says nothing about its nodes."""
+"""IR version given to the checker; the file's own version says nothing about its nodes."""
 
 CASTS = ("DequantizeLinear", "QuantizeLinear")
 
@@ -23,10 +23,10 @@ _NOT_WRONG = ("No Op registered", "deprecated")
 
 
 def check_node(node: GraphNode) -> None:
-    """Raise InvalidModel for a node with other operands or attributes than its operator has.
+    """Raise InvalidModel for a node with operands or attributes that its operator does not have.
 
-    Unknown operators are told elsewhere, and old ones may stay. Nodes with graphs in them are looked at when those are
-    written out.
+    Unknown operators are reported elsewhere, and outdated ones are accepted. Nodes with subgraphs are checked when
+    these are expanded.
     """
     if any(attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for attribute in node.proto.attribute):
         return
@@ -65,7 +65,7 @@ def check_scales(node: ForeignNode, types: TypeTable) -> None:
 
 
 def is_bounded(node: ForeignNode) -> bool:
-    """Is it a standard cast with the bounds of MQBench?"""
+    """True for a standard cast with MQBench's bounds."""
     return not node.domain and node.op_type in CASTS and all(name in node.attributes for name in BOUNDS)
 
 
@@ -79,7 +79,7 @@ def _without_bounds(node: GraphNode) -> NodeProto:
 
 
 def _check_split(node: ForeignNode) -> None:
-    """`onnx` itself ends the whole process for this one."""
+    """Check a Split on which `onnx` itself would terminate the process."""
     count = node.attributes.get("num_outputs", len(node.outputs))
     if node.op_type == "Split" and not node.domain and count != len(node.outputs):
         raise InvalidModel(

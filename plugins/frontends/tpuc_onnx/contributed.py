@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime (com.microsoft) on floats, in operators of ONNX."""
+"""Expand float operators of ONNX Runtime (com.microsoft) into ONNX operators."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "Sigmoid": (),
     "Tanh": (),
 }
-"""Activations inside other operators, with the names of their numbers in order."""
+"""Activations inside other operators, with the names of their parameters in order."""
 
 
 def _activated(script: Script, value: str, numbers: Sequence[float]) -> None:
-    """The node's result: its activation of `value`."""
+    """Write the node's result: its activation of `value`."""
     result, name = script.node.outputs[0], script.node.attributes.get("activation", "")
     if not name:
         script("Identity", value, result=result)
@@ -40,7 +40,7 @@ def _activated(script: Script, value: str, numbers: Sequence[float]) -> None:
 
 
 def fused_conv(script: Script) -> None:
-    """A convolution, a summand and an activation."""
+    """Expand a convolution with a summand and an activation."""
     sums = script("Conv", *_operands(script), **script.attributes(*WINDOW))
     if script.has(3):
         sums = script("Add", sums, script.node.inputs[3])
@@ -48,7 +48,7 @@ def fused_conv(script: Script) -> None:
 
 
 def nhwc_conv(script: Script) -> None:
-    """A convolution whose channels are the last dimension, also of the filter."""
+    """Expand a convolution with channels last, also in the filter."""
     x, w, *bias = _operands(script)
     rank = len(script.shape(x))
     operands = [channels_first(script, x, rank), channels_first(script, w, rank), *bias]
@@ -57,7 +57,7 @@ def nhwc_conv(script: Script) -> None:
 
 
 def nhwc_max_pool(script: Script) -> None:
-    """Largest numbers of images whose channels are the last dimension."""
+    """Expand a maximum pool with channels last."""
     x = script.node.inputs[0]
     rank = len(script.shape(x))
     names = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
@@ -66,7 +66,7 @@ def nhwc_max_pool(script: Script) -> None:
 
 
 def fused_matmul(script: Script) -> None:
-    """A product of factors that are transposed first, times a number."""
+    """Expand a product of transposed factors, times a number."""
     factors = [
         _transposed(script, name, *(bool(script.node.attributes.get(f"{kind}{side}", 0)) for kind in _TRANSPOSED))
         for name, side in zip(script.node.inputs, "AB", strict=True)
@@ -82,7 +82,7 @@ _TRANSPOSED = ("transBatch", "trans")
 
 
 def _transposed(script: Script, name: str, by_batch: bool, last: bool) -> str:
-    """By batch: the first dimension goes behind the others but the last."""
+    """Transpose with `transBatch`: move the first dimension before the last one."""
     rank = len(script.shape(name))
     if rank < 2 or not (by_batch or last):
         return name
@@ -93,31 +93,31 @@ def _transposed(script: Script, name: str, by_batch: bool, last: bool) -> str:
 
 
 def fused_gemm(script: Script) -> None:
-    """Gemm and an activation."""
+    """Expand Gemm and an activation."""
     result = script("Gemm", *_operands(script), **script.attributes("alpha", "beta", "transA", "transB"))
     given = (script.node.attributes.get(f"activation_{name}") for name in ("alpha", "beta", "gamma"))
     _activated(script, result, [number for number in given if number is not None])
 
 
 def fast_gelu(script: Script) -> None:
-    """By the hyperbolic tangent, of the operand and its bias."""
+    """Expand the tanh approximation of GELU, with an optional bias."""
     script("Gelu", _with_bias(script), result=script.node.outputs[0], approximate="tanh")
 
 
 def gelu(script: Script) -> None:
-    """By the error function, of the operand and its bias, if it has one."""
+    """Expand GELU by the error function, with an optional bias."""
     script("Gelu", _with_bias(script), result=script.node.outputs[0])
 
 
 def quick_gelu(script: Script) -> None:
-    """By the sigmoid."""
+    """Expand the sigmoid approximation of GELU."""
     x = script.node.inputs[0]
     alpha = script.constant("alpha", np.float32(script.node.attributes.get("alpha", 1.702)))
     script("Mul", x, script("Sigmoid", script("Mul", x, alpha)), result=script.node.outputs[0])
 
 
 def bias_split_gelu(script: Script) -> None:
-    """The first half of the last dimension times the GELU of the second."""
+    """Expand the first half of the last dimension times the GELU of the second."""
     left, right = script.many("Split", _with_bias(script), count=2, axis=-1, num_outputs=2)
     script("Mul", left, script("Gelu", right), result=script.node.outputs[0])
 
@@ -128,12 +128,12 @@ def _with_bias(script: Script) -> str:
 
 
 def bias_add(script: Script) -> None:
-    """The operand, its bias and what skips."""
+    """Expand the sum of operand, bias, and skip connection."""
     script("Add", script("Add", *script.node.inputs[:2]), script.node.inputs[2], result=script.node.outputs[0])
 
 
 def skip_layer_normalization(script: Script) -> None:
-    """The layer normalisation of a sum, which may be a result of its own."""
+    """Expand the layer normalization of a sum, which may be a result too."""
     total, affine = _skipped(script, 4), [script.node.inputs[2]]
     if script.has(3):
         affine.append(script.node.inputs[3])
@@ -142,7 +142,7 @@ def skip_layer_normalization(script: Script) -> None:
 
 
 def skip_simplified(script: Script) -> None:
-    """The same without means."""
+    """As `skip_layer_normalization`, without means."""
     total = _skipped(script, 3)
     script("RMSNormalization", total, script.node.inputs[2], result=script.node.outputs[0], epsilon=_epsilon(script))
 
@@ -159,13 +159,13 @@ def _epsilon(script: Script) -> float:
 
 
 def simplified_layer_normalization(script: Script) -> None:
-    """ONNX Runtime's name for RMSNormalization."""
+    """Expand RMSNormalization under ONNX Runtime's name."""
     x, scale = script.node.inputs[:2]
     script("RMSNormalization", x, scale, result=script.node.outputs[0], **script.attributes("axis", "epsilon"))
 
 
 def embed_layer_normalization(script: Script) -> None:
-    """Rows for words, places and segments, added and normalised; how many words each mask keeps."""
+    """Expand the normalized sum of word, position, and segment embeddings, and the number of words in each mask."""
     ids, segments, words, places, kinds, gamma, beta = script.node.inputs[:7]
     count, length = script.shape(ids)
     positions = script.node.inputs[8] if script.has(8) else script.constant("positions", np.arange(length)[None])
@@ -183,7 +183,7 @@ def embed_layer_normalization(script: Script) -> None:
 
 
 def matmul_nbits(script: Script) -> None:
-    """A product with a constant matrix `[columns, rows]` whose rows share scales in blocks."""
+    """Expand a product with a constant matrix `[columns, rows]` whose rows share scales in blocks."""
     if script.has(4):
         raise script.refused("rows in another order than their blocks (g_idx) are not supported")
     attributes = script.node.attributes
@@ -204,7 +204,7 @@ def matmul_nbits(script: Script) -> None:
 
 
 def _unpacked(array: Array, bits: int) -> Array:
-    """Numbers of `bits`, the first in the lowest bits of a byte, as floats."""
+    """Unpack numbers of `bits`, lowest bits first, to floats."""
     places = np.unpackbits(array, axis=-1, bitorder="little")
     places = places[:, : places.shape[1] // bits * bits].reshape(len(array), -1, bits)
     weights: Array = 1 << np.arange(bits)
@@ -212,7 +212,7 @@ def _unpacked(array: Array, bits: int) -> Array:
 
 
 def _operands(script: Script) -> list[str]:
-    """Both factors and, where there is one, what is added."""
+    """Return both factors and the summand, if there is one."""
     return [name for name in script.node.inputs[:3] if name]
 
 

@@ -1,4 +1,4 @@
-"""Control flow written out: branches that are chosen, loops that are unrolled, into the graph around them."""
+"""Expand control flow into the surrounding graph: chosen branches and unrolled loops."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tpuc_onnx.tensors import tensor_array
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 MOST_STEPS = 1024
-"""More steps of a loop are refused: each becomes operations of its own."""
+"""Maximum number of loop steps; each becomes separate operations."""
 
 
 def is_control_flow(node: ForeignNode) -> bool:
-    """Is it one of the operators that are written out here?"""
+    """True for an operator that is expanded here."""
     return node.op_type in CONTROL_FLOW and not node.domain
 
 
 def control_nodes(node: GraphNode, types: TypeTable) -> Iterator[GraphNode]:
-    """The nodes that take the place of an If, Loop or Scan.
+    """Yield the nodes that replace an If, Loop, or Scan.
 
-    They must be imported one after the other: what follows may depend on what folding made of those before.
+    They must be imported one at a time: later nodes may depend on constants folded from earlier ones.
     """
     match node.foreign.op_type:
         case "If":
@@ -47,7 +47,7 @@ def control_nodes(node: GraphNode, types: TypeTable) -> Iterator[GraphNode]:
 
 
 def _branches(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
-    """The chosen branch, or both and a selection where the condition is computed."""
+    """Yield the chosen branch, or both and a selection if the condition is computed."""
     foreign, prefix = node.foreign, own_prefix(node.foreign)
     outputs = list(foreign.outputs)
     condition = types.constants.get(foreign.inputs[0])
@@ -142,7 +142,7 @@ def _scan(node: GraphNode, types: TypeTable) -> Iterator[onnx.NodeProto]:
 def _inlined(
     graph: onnx.GraphProto, names: dict[str, str], prefix: str, results: Sequence[str], types: TypeTable, source: str
 ) -> Iterator[onnx.NodeProto]:
-    """The nodes of a subgraph whose outputs become `results`; its initialisers become constants."""
+    """Yield the nodes of a subgraph whose outputs become `results`; its initializers become constants."""
     names = {"": "", **names}
     for tensor in graph.initializer:
         names[tensor.name] = f"{prefix}{tensor.name}"
@@ -159,7 +159,7 @@ def _inlined(
 
 
 def _stacked(node: GraphNode, parts: Sequence[str], axis: int, target: str) -> Iterator[onnx.NodeProto]:
-    """All parts behind each other along a new axis."""
+    """Stack all parts along a new axis."""
     if not parts:
         raise refusal(node.foreign, f"it never runs, so '{target}' has no elements")
     rows = [f"{part}_row" for part in parts]

@@ -1,4 +1,4 @@
-"""Tensors that are quantised as they come: products read their integers without the zero point."""
+"""Dynamically quantized tensors: products read their integers without the zero point."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from tpuc_onnx.graph import Graph
 
 
 def centred_name(name: str) -> str:
-    """Of the integers of a DynamicQuantizeLinear less their zero point."""
+    """Return the name of a DynamicQuantizeLinear's integers minus their zero point."""
     return f"{name}_centred"
 
 
 def is_quantised_as_it_comes(graph: Graph, name: str, zero: str) -> bool:
-    """Are both results of one DynamicQuantizeLinear, the integers and their zero point?"""
+    """True if both tensors are results of one DynamicQuantizeLinear, the integers and their zero point."""
     makers = (node.foreign for node in graph.nodes if node.foreign.op_type == "DynamicQuantizeLinear")
     return any([name, zero] == [maker.outputs[0], *maker.outputs[2:]] for maker in makers)

@@ -1,4 +1,4 @@
-"""ONNX Runtime as the reference for imported networks."""
+"""Run networks in ONNX Runtime as the reference for imported networks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OnnxRuntimeEngine(HostEngine):
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What ONNX Runtime raises; its own classes have no common base."""
+    """Return the exception classes of ONNX Runtime, which have no common base."""
     state = vars(importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state"))
     own = (found for found in state.values() if isinstance(found, type) and issubclass(found, Exception))
     return (*own, RuntimeError, ValueError)

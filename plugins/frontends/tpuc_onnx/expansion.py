@@ -1,4 +1,4 @@
-"""Operators that are written in others: their function bodies take the node's place."""
+"""Expand operators by their function bodies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_onnx.shapes import TypeTable
 
 
 def function_nodes(node: GraphNode, types: TypeTable, model_opsets: Mapping[str, int]) -> list[GraphNode] | None:
-    """The nodes of the operator's function body that its outputs need; None when ONNX gives no body."""
+    """Return the nodes of the operator's function body that its outputs need; None if ONNX has no body for it."""
     schema = _schema(node.foreign)
     if schema is None:
         return None
@@ -36,7 +36,7 @@ def function_nodes(node: GraphNode, types: TypeTable, model_opsets: Mapping[str,
 
 
 def own_prefix(node: ForeignNode) -> str:
-    """What the names inside a node begin with; results are named once in a graph."""
+    """Return the prefix of names inside a node, which is unique in a graph, like the results."""
     return f"{next(name for name in node.outputs if name)}/"
 
 
@@ -47,10 +47,10 @@ def renamed(
     results: Mapping[str, str],
     attributes: Mapping[str, AttributeProto] | None = None,
 ) -> list[onnx.NodeProto]:
-    """Copies of nodes of an inner graph, for the graph around it.
+    """Return copies of an inner graph's nodes for the surrounding graph.
 
-    `names` are the inner names that mean outer tensors; names that the nodes compute get `prefix`, unless `results`
-    gives another. `attributes` are the values of a function's attributes.
+    `names` maps inner names to outer tensors; names of computed tensors get `prefix`, unless `results` maps them.
+    `attributes`: values of a function's attributes.
     """
     known = dict(names)
     copies: list[onnx.NodeProto] = []
@@ -68,7 +68,7 @@ def renamed(
 
 
 def needed_protos(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
-    """The nodes that the outputs depend on, in the same order."""
+    """Return the nodes that the outputs depend on, in the given order."""
     return needed(nodes, outputs, lambda node: node.output, _all_reads)
 
 
@@ -102,7 +102,7 @@ def _function_body(node: GraphNode, types: TypeTable, schema: Any) -> onnx.Funct
 
 
 def _version(versions: Sequence[int], wanted: int) -> int:
-    """The newest body that is not newer than the model, else the oldest."""
+    """Return the newest body that is not newer than the model, else the oldest."""
     return max((version for version in versions if version <= wanted), default=min(versions))
 
 
@@ -146,5 +146,5 @@ def _all_reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def identity(source: str, target: str) -> onnx.NodeProto:
-    """A node that gives a tensor another name."""
+    """Return a node that gives a tensor another name."""
     return helper.make_node("Identity", [source], [target], name=target)

@@ -1,4 +1,4 @@
-"""Nodes whose results are known before the network runs."""
+"""Fold nodes whose results are known at compile time."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ UNREPEATABLE = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 MOST_ELEMENTS = 1 << 28
-"""Larger constants are no part of a network, but a mistake in a shape."""
+"""Larger constants are not part of a network but the result of a wrong shape."""
 MOST_BYTES, BYTES_PER_BYTE = 1 << 30, 16
-"""Of all constants that are computed, and how many more for each byte of the file's own."""
+"""Maximum bytes of all computed constants, plus this many for each byte of the file's own."""
 COMPUTED_AS = {"DequantizeLinear": 19}
-"""The oldest opset that onnx's own reference computes; the older forms are special cases of it."""
+"""The oldest opset that onnx's reference evaluates for an operator; older forms are special cases of it."""
 ABOUT_SEQUENCES = ("ConcatFromSequence", "Sequence", "SplitToSequence")
-"""What the names of operators begin with whose operands or results are no tensors."""
+"""Name prefixes of operators whose operands or results are not tensors."""
 SHAPE_QUESTIONS = frozenset({"Shape", "Size"})
 
 
 def fold(node: GraphNode, types: TypeTable) -> Sequence[Array] | None:
-    """The node's results when they are constant, None when it has to run."""
+    """Return the node's results if they are constant, None if it must run."""
     foreign = node.foreign
     if foreign.domain or foreign.op_type in UNREPEATABLE or _has_subgraph(node.proto):
         return None
@@ -66,7 +66,7 @@ def fold(node: GraphNode, types: TypeTable) -> Sequence[Array] | None:
 
 
 def _check_bytes(node: ForeignNode, types: TypeTable, more: int) -> None:
-    """Raise InvalidModel where the constants that are computed, and `more` bytes, are beyond what networks have."""
+    """Raise InvalidModel if all computed constants and `more` bytes exceed what networks have."""
     size = types.folded_bytes + more
     if size > MOST_BYTES + BYTES_PER_BYTE * types.stored_bytes:
         raise InvalidModel(
@@ -86,20 +86,20 @@ def _has_subgraph(node: onnx.NodeProto) -> bool:
 
 
 def _gather_elements(node: ForeignNode, x: Array, indices: Array) -> Array:
-    """For each index the element there along the axis, and at the index's own place elsewhere."""
+    """For each index, select the element at that index along the axis, and at the index's own position elsewhere."""
     places: list[Array] = list(np.indices(indices.shape, sparse=True))
     places[node.attributes.get("axis", 0)] = indices
     return x[tuple(places)]
 
 
 OWN: Mapping[str, Callable[..., Array]] = {"GatherElements": _gather_elements}
-"""What onnx's own reference computes for some shapes only: it wants as many indices as elements on the other axes, and
-at most 64 elements along the axis, or 32 with old versions of numpy.
+"""Operators that onnx's reference evaluates only for some shapes: it requires as many indices as elements on the other
+axes, and at most 64 elements along the axis, or 32 with old versions of numpy.
 """
 
 
 def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | None:
-    """The results by onnx's own reference; None when it does not know the operator."""
+    """Return the results of onnx's reference evaluator; None if it does not know the operator."""
     from onnx.reference import ReferenceEvaluator  # few networks need it, and it loads slowly
 
     foreign = node.foreign

@@ -1,4 +1,4 @@
-"""The front end as the registry sees it; `onnx` itself is imported when a file is read."""
+"""The front end as registered; `onnx` itself is imported when a file is read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OnnxFrontend(Frontend):
     specializes_by = frozenset({"input_names", "dims", "fixed_inputs"})
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
-        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        """Return a TOP module with weights. Raises InvalidModel or Unsupported."""
         from tpuc_onnx.graph import read_graph
         from tpuc_onnx.loading import load_model
         from tpuc_onnx.specializing import specialized
@@ -27,7 +27,7 @@ class OnnxFrontend(Frontend):
         return translate(graph, options, registry)
 
     def simplified(self, path: Path, options: ImportOptions) -> Mapping[str, bytes]:
-        """`_opt.onnx`, and beside it the text of its graph without weights."""
+        """Return `_opt.onnx`, and the text of its graph without weights."""
         from tpuc_onnx.simplification import simplified_files
 
         return simplified_files(path, options)

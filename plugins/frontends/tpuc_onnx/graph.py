@@ -1,4 +1,4 @@
-"""The foreign graph in plain Python: checked, cut at the wanted outputs, and in an order in which it can be run."""
+"""The foreign graph in plain Python: checked, cut at the requested outputs, and in topological order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tpuc_onnx.tensors import tensor_array
 
 @dataclass(frozen=True)
 class GraphInput:
-    """A network input; an extent is None or its symbol where the file leaves it open, `shape` None is unranked."""
+    """A network input; an open extent is None or its symbol, and `shape` is None if the rank is unknown."""
 
     name: str
     elem_type: int
@@ -35,13 +35,13 @@ class GraphNode:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Every tensor that it or a subgraph of it reads."""
+        """All tensors that the node or one of its subgraphs reads."""
         return (*self.foreign.inputs, *_captured(self.proto))
 
 
 @dataclass(frozen=True)
 class Graph:
-    """What has to be translated. Every tensor that a node reads is an input, a constant or computed before it."""
+    """The part to translate. Every tensor that a node reads is an input, a constant, or computed before it."""
 
     source: str
     name: str
@@ -53,7 +53,7 @@ class Graph:
 
 
 def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] = ()) -> Graph:
-    """The checked graph; raises InvalidModel for one that cannot be run, Unsupported for sparse tensors."""
+    """Return the checked graph; raises InvalidModel if it cannot be run, Unsupported for sparse tensors."""
     graph, source = model.graph, str(path)
     opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
     if graph.sparse_initializer:
@@ -108,7 +108,7 @@ def _has_outputs(node: onnx.NodeProto, index: int, source: str) -> bool:
 
 
 def foreign_node(node: onnx.NodeProto, opsets: Mapping[str, int], source: str) -> ForeignNode:
-    """A node as importers see it."""
+    """Return a node in the form for importers."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     return ForeignNode(
         node.op_type,
@@ -123,7 +123,7 @@ def foreign_node(node: onnx.NodeProto, opsets: Mapping[str, int], source: str) -
 
 
 def _plain(attribute: AttributeProto, source: str) -> Any:
-    """An attribute as a Python value: text as str, lists as tuples, tensors as arrays, graphs as they are."""
+    """Convert an attribute to a Python value: text to str, lists to tuples, tensors to arrays; graphs are unchanged."""
     value = helper.get_attribute_value(attribute)
     match attribute.type:
         case AttributeProto.STRING:
@@ -139,7 +139,7 @@ def _plain(attribute: AttributeProto, source: str) -> Any:
 
 
 def _producers(nodes: Sequence[GraphNode], given: Sequence[str], source: str) -> dict[str, GraphNode]:
-    """Who computes each tensor; every tensor has one origin."""
+    """Map each tensor to its producer; raises InvalidModel if there are two."""
     if "" in given:
         raise InvalidModel(f"{source}: an input has no name. Name it when you export the network.")
     taken, producers = set(given), dict[str, GraphNode]()
@@ -179,7 +179,7 @@ def _outputs(graph: onnx.GraphProto, wanted: Sequence[str], known: set[str], sou
 
 
 def _ordered(nodes: Sequence[GraphNode], producers: Mapping[str, GraphNode], source: str) -> list[GraphNode]:
-    """The nodes, each after everything that it reads, otherwise as in the file; raises InvalidModel for a cycle."""
+    """Return the nodes in topological order, otherwise as in the file; raises InvalidModel for a cycle."""
     order, done, active = list[GraphNode](), set[int](), dict[int, GraphNode]()
     for start in nodes:
         stack: list[tuple[GraphNode, Iterator[str]]] = []
@@ -218,7 +218,7 @@ def _enter(
 
 
 def _cycle(path: list[GraphNode], node: GraphNode, source: str) -> InvalidModel:
-    """The error for a path of readers that leads back to `node`; shown in the direction in which data flow."""
+    """Return the error for a path of readers that leads back to `node`, shown in the direction of data flow."""
     names = [step.foreign.name for step in path[path.index(node) :]]
     chain = [names[0], *reversed(names)]
     shown = chain if len(chain) <= 6 else [*chain[:3], "...", *chain[-2:]]
@@ -227,7 +227,7 @@ def _cycle(path: list[GraphNode], node: GraphNode, source: str) -> InvalidModel:
 
 
 def _captured(node: onnx.NodeProto) -> Iterator[str]:
-    """Tensors of the outer graph that the node's subgraphs may read."""
+    """Return the outer tensors that the node's subgraphs may read."""
     for attribute in node.attribute:
         for graph in [attribute.g, *attribute.graphs]:
             for inner in graph.node:

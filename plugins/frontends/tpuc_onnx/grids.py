@@ -1,4 +1,4 @@
-"""Grids of places in an image, in simpler operators."""
+"""Expand operators on sampling grids into simpler ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tpuc_onnx.script import Script
 
 
 def affine_grid(script: Script) -> None:
-    """The places of all pixels, which are constants, through each image's matrix.
+    """Map the positions of all pixels, which are constants, by each image's matrix.
 
-    The function body that ONNX has for it takes away the batch too when that is 1.
+    ONNX's function body also removes a batch dimension of extent 1.
     """
     size: list[int] = script.required(1, "the size of the grid").tolist()
     batch, extents = size[0], size[2:]
@@ -29,9 +29,9 @@ def affine_grid(script: Script) -> None:
 
 
 def _places(extent: int, corners: bool) -> npt.NDArray[np.floating]:
-    """The middles of pixels from -1 to 1, or with the corner pixels at -1 and 1.
+    """Return pixel centers from -1 to 1, or positions with the corner pixels at -1 and 1.
 
-    A single corner pixel is at -1, as in ONNX's reference. ONNX Runtime 1.32 has it at 1, and PyTorch at 0.
+    A single corner pixel is at -1, as in ONNX's reference; ONNX Runtime 1.32 has it at 1, and PyTorch at 0.
     """
     if corners:
         return -1 + np.arange(extent) * (2 / max(extent - 1, 1))

@@ -1,4 +1,4 @@
-"""Functions of a model in the place of their calls, unless that makes more of them than any network has."""
+"""Inline a model's functions, unless that exceeds the size of any real network."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from onnx import inliner
 from tpuc.api import InvalidModel
 
 MOST_NODES = 1 << 16
-"""Nodes of functions, written out; a few hundred for each layer of a large network."""
+"""Maximum number of nodes after inlining; large networks have a few hundred per layer."""
 MOST_COPIED_BYTES = 1 << 28
-"""Of functions that are called more than once."""
+"""Maximum bytes of functions that are called more than once."""
 DEEPEST = 64
-"""Functions that call each other; exporters make one of each class of a program."""
+"""Maximum depth of function calls; exporters create one function per class of a program."""
 _Key: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class _Size:
-    """Of a function or a graph once what it calls is written out."""
+    """Size of a function or a graph after inlining."""
 
     nodes: int
     size_bytes: int
@@ -30,7 +30,7 @@ class _Size:
 
 
 def inlined(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
-    """The model without local functions; raises InvalidModel where they call themselves or become too many nodes."""
+    """Return the model without local functions; raises InvalidModel for recursion or too many nodes."""
     if not model.functions:
         return model
     functions = {(one.domain, one.name, one.overload): one for one in model.functions}
@@ -54,7 +54,7 @@ def inlined(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
 
 
 def _measure(first: _Key, functions: dict[_Key, onnx.FunctionProto], sizes: dict[_Key, _Size], path: Path) -> None:
-    """Note the sizes of a function and of all that it calls, what is called before what calls it."""
+    """Record the sizes of a function and of everything that it calls, callees first."""
     waiting: list[tuple[_Key, Iterator[_Key]]] = [(first, _calls(first, functions))]
     opened = {first}
     while waiting:
@@ -84,7 +84,7 @@ def _calls(key: _Key, functions: dict[_Key, onnx.FunctionProto]) -> Iterator[_Ke
 
 
 def _total(nodes: Iterable[onnx.NodeProto], sizes: dict[_Key, _Size]) -> _Size:
-    """Of nodes and of what they call, but not their own bytes."""
+    """Return the size of nodes and of the functions they call, without the nodes' own bytes."""
     count, size_bytes, depth = 0, 0, 0
     for node in _nodes(nodes):
         called = sizes.get(_called(node))
@@ -104,7 +104,7 @@ def _called(node: onnx.NodeProto) -> _Key:
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """All of them, with those of the graphs inside."""
+    """Yield all nodes, including those of subgraphs."""
     waiting = [nodes]
     while waiting:
         for node in waiting.pop():

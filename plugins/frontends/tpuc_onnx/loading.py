@@ -1,4 +1,4 @@
-"""From a file to an ONNX model, or a sentence that says why not."""
+"""Load a file as an ONNX model."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from tpuc_importing.files import read_bytes
 from tpuc_onnx.inlining import inlined
 
 LARGEST_VERSION = 1 << 16
-"""Of an opset: a number above it is a damaged one."""
+"""Maximum opset version; a larger number is damaged."""
 
 OLDEST_OPSET, NEWEST_OPSET = 7, 28
-"""What the importers were written by: before opset 7 operators broadcast by attributes."""
+"""Opsets that the importers support: before opset 7, operators broadcast by attributes."""
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """The model with local functions inlined, external data left where it is; raises InvalidModel or Unsupported."""
+    """Return the model with local functions inlined and external data left on disk; raises InvalidModel or
+    Unsupported.
+    """
     model = _parse(path)
     check_opset(model, path)
     return inlined(model, path)
@@ -49,7 +51,7 @@ def _parse(path: Path) -> onnx.ModelProto:
 
 
 def check_opset(model: onnx.ModelProto, path: Path) -> None:
-    """Raise Unsupported when the version of the standard operators is not one that the importers know."""
+    """Raise Unsupported if the importers do not know this version of the standard operators."""
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if not versions:
         if any(node.domain in ("", "ai.onnx") for node in model.graph.node):
@@ -64,7 +66,7 @@ def check_opset(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _is_unchanged(model: onnx.ModelProto, version: int) -> bool:
-    """Does every operator of an older opset still mean the same in the oldest one that is supported?"""
+    """True if every operator of an older opset has the same meaning in the oldest supported one."""
     if version > OLDEST_OPSET:
         return False
     for node in model.graph.node:

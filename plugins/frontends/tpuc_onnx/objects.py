@@ -1,4 +1,4 @@
-"""Networks of ONNX in memory: `ModelProto`, and the bytes of one."""
+"""ONNX networks in memory: a `ModelProto`, or its bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpuc.api import UsageError, file_stem
 from tpuc_driver.api.objects import ObjectReader
 
 MOST_BYTES = 2**31 - 1
-"""Of a message of protobuf; weights of a larger network lie in a file of their own."""
+"""Maximum size of a protobuf message; weights of a larger network lie in a separate file."""
 
 
 class OnnxObjects(ObjectReader):
@@ -19,7 +19,7 @@ class OnnxObjects(ObjectReader):
     title = "an onnx.ModelProto or its bytes"
 
     def accepts(self, given: object) -> bool:
-        """A message, or bytes that parse as one with a graph."""
+        """True for a message, or for bytes that parse as one with a graph."""
         if isinstance(given, bytes | bytearray | memoryview):
             return _parsed(bytes(cast("bytes", given))) is not None
         onnx = sys.modules.get("onnx")
@@ -43,7 +43,7 @@ class OnnxObjects(ObjectReader):
 
 
 def _parsed(data: bytes) -> Any:
-    """The message in bytes, None where there is none."""
+    """Parse bytes as a message; None if they are none."""
     import onnx
     from google.protobuf.message import DecodeError
 

@@ -1,4 +1,4 @@
-"""Operators on stored integers: each becomes casts to floats, the operator of floats, and the cast back."""
+"""Expand operators on stored integers to dequantization, the float operator, and quantization."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "
 
 
 def dequantised(script: Script, index: int, scale: int, zero: int, axis: int = 1) -> str:
-    """The operand at `index` as floats, by the operands that are its scale and its zero point: one number, or one per
+    """Dequantize the operand at `index` by the operands that hold its scale and zero point: one number, or one per
     element of `axis`.
     """
     name, scales = script.node.inputs[index], script.node.inputs[scale]
@@ -32,14 +32,14 @@ def dequantised(script: Script, index: int, scale: int, zero: int, axis: int = 1
 
 
 def cast_to_floats(script: Script, name: str, scale: str, zero: str = "", axis: int = 1) -> str:
-    """A DequantizeLinear."""
+    """Write a DequantizeLinear."""
     parameters = [_plain(script, entry) for entry in (scale, zero) if entry]
     rank = max(len(script.shape(name)), 1)
     return script("DequantizeLinear", name, *parameters, axis=axis % rank)
 
 
 def _by_arithmetic(script: Script, name: str, scale: str, zero: str) -> str:
-    """For parameters that have a shape of their own."""
+    """Dequantize by arithmetic, for parameters with a shape of their own."""
     value = to_float(script, name)
     if zero:
         value = script("Sub", value, to_float(script, zero))
@@ -47,7 +47,7 @@ def _by_arithmetic(script: Script, name: str, scale: str, zero: str) -> str:
 
 
 def quantise(script: Script, value: str, scale: int, zero: int, like: str = "") -> None:
-    """The node's result: `value` in integers, of the type of `like` where the zero point is absent."""
+    """Quantize `value` to the node's result, with the type of `like` if the zero point is absent."""
     result = script.node.outputs[0]
     if script.has(zero):
         zeros = script.node.inputs[zero]
@@ -58,19 +58,19 @@ def quantise(script: Script, value: str, scale: int, zero: int, like: str = "") 
 
 
 def to_float(script: Script, name: str) -> str:
-    """Stored numbers, as they are, in floats."""
+    """Convert stored numbers to floats, without scale."""
     return script("Cast", name, to=TensorProto.FLOAT)
 
 
 def _plain(script: Script, name: str) -> str:
-    """A parameter; one that is a list of one number is that number."""
+    """Return a parameter; a list with one number becomes that number."""
     if script.types.shape(name) != (1,):
         return name
     return script("Reshape", name, script.constant(f"{name}_dims", np.zeros(0, np.int64)))
 
 
 def _bias(script: Script, index: int, axis: int) -> list[str]:
-    """The bias as floats; its scale is the product of those of the factors. Nothing where there is none."""
+    """Return the bias as floats; its scale is the product of the factors' scales. Empty if there is none."""
     if not script.has(index):
         return []
     left, right = script.node.inputs[1], script.node.inputs[4]
@@ -82,7 +82,7 @@ def _bias(script: Script, index: int, axis: int) -> list[str]:
 
 
 def conv(script: Script) -> None:
-    """QLinearConv; ONNX Runtime's own one may have channels last."""
+    """Expand QLinearConv; ONNX Runtime's variant may have channels last."""
     x, w = dequantised(script, 0, 1, 2), dequantised(script, 3, 4, 5, 0)
     rank, is_last = len(script.shape(script.node.inputs[0])), bool(script.node.attributes.get("channels_last", 0))
     operands = [channels_first(script, x, rank) if is_last else x, w, *_bias(script, 8, 0)]
@@ -91,13 +91,13 @@ def conv(script: Script) -> None:
 
 
 def matmul(script: Script) -> None:
-    """QLinearMatMul: parameters are per row on the left, per column on the right."""
+    """Expand QLinearMatMul: parameters are per row on the left, per column on the right."""
     left, right = dequantised(script, 0, 1, 2, -2), dequantised(script, 3, 4, 5, -1)
     quantise(script, script("MatMul", left, right), 6, 7)
 
 
 def gemm(script: Script) -> None:
-    """The result stays a float where it has no scale; `alpha` belongs to the bias, too."""
+    """Expand QGemm. The result stays float if it has no scale; `alpha` also applies to the bias."""
     has_rows = bool(script.node.attributes.get("transB", 0))
     factors = [dequantised(script, 0, 1, 2), dequantised(script, 3, 4, 5, 0 if has_rows else 1)]
     attributes = script.attributes("alpha", "transA", "transB")
@@ -109,13 +109,13 @@ def gemm(script: Script) -> None:
 
 
 def dynamic_matmul(script: Script) -> None:
-    """DynamicQuantizeMatMul: the left operand is quantised as it comes."""
+    """Expand DynamicQuantizeMatMul: the left operand is quantized dynamically."""
     name, scale, _ = script.many("DynamicQuantizeLinear", script.node.inputs[0], count=3)
     _product_of_centred(script, name, scale, (1, 2, 3), 4)
 
 
 def matmul_to_float(script: Script) -> None:
-    """MatMulIntegerToFloat, also of what is quantised as it comes."""
+    """Expand MatMulIntegerToFloat, also with a dynamically quantized operand."""
     name, zero = script.node.inputs[0], script.node.inputs[4] if script.has(4) else ""
     if is_quantised_as_it_comes(script.graph, name, zero):
         _product_of_centred(script, name, script.node.inputs[2], (1, 3, 5), 6)
@@ -124,8 +124,8 @@ def matmul_to_float(script: Script) -> None:
 
 
 def _product_of_centred(script: Script, name: str, scale: str, right: tuple[int, int, int], summand: int) -> None:
-    """The product of integers times both scales, as ONNX Runtime rounds it. `right` are the places of the right
-    operand, its scale and its zero point.
+    """Multiply integers, then by both scales, with ONNX Runtime's rounding. `right`: indices of the right operand, its
+    scale, and its zero point.
     """
     index, scale_index, zero_index = right
     matrix = to_float(script, script.node.inputs[index])
@@ -136,7 +136,7 @@ def _product_of_centred(script: Script, name: str, scale: str, right: tuple[int,
 
 
 def with_summand(script: Script, op: str, operands: Sequence[str], index: int) -> None:
-    """The node's result: `op` and, where there is one, the operand at `index`."""
+    """Write the node's result: `op`, plus the operand at `index` if there is one."""
     result = script.node.outputs[0]
     if script.has(index):
         script("Add", script(op, *operands), script.node.inputs[index], result=result)
@@ -146,7 +146,7 @@ def with_summand(script: Script, op: str, operands: Sequence[str], index: int) -
 
 @dataclass(frozen=True)
 class Elementwise:
-    """An operator of one or two operands, each with its scale and zero point, then those of the result."""
+    """An operator with one or two operands, each followed by scale and zero point, then those of the result."""
 
     op: str
     count: int
@@ -159,7 +159,7 @@ class Elementwise:
 
 
 def softmax(script: Script) -> None:
-    """Up to opset 12 of the operator all dimensions from `axis` on are normalised together."""
+    """Expand QLinearSoftmax; up to opset 12, all dimensions from `axis` on are normalized jointly."""
     x, dims = dequantised(script, 0, 1, 2), script.shape(script.node.inputs[0])
     axis = script.node.attributes.get("axis", -1) % len(dims)
     if script.node.attributes["opset"] < 13:
@@ -172,7 +172,7 @@ def softmax(script: Script) -> None:
 
 @dataclass(frozen=True)
 class Pool:
-    """An operator on images, whose channels may come last."""
+    """An operator on images, whose channels may be last."""
 
     op: str
     attributes: tuple[str, ...] = ()
@@ -187,32 +187,32 @@ class Pool:
 
 
 def reduce_mean(script: Script) -> None:
-    """QLinearReduceMean."""
+    """Expand QLinearReduceMean."""
     axes = script.constant("axes", np.array(script.node.attributes["axes"], np.int64))
     result = script("ReduceMean", dequantised(script, 0, 1, 2), axes, **script.attributes("keepdims"))
     quantise(script, result, 3, 4, script.node.inputs[0])
 
 
 def concat(script: Script) -> None:
-    """The parameters of the result come first, then each operand with its own."""
+    """Expand QLinearConcat: the result's parameters come first, then each operand with its own."""
     starts = range(2, len(script.node.inputs), 3)
     parts = [dequantised(script, index, index + 1, index + 2) for index in starts]
     quantise(script, script("Concat", *parts, **script.attributes("axis")), 0, 1)
 
 
 def where(script: Script) -> None:
-    """QLinearWhere."""
+    """Expand QLinearWhere."""
     chosen = [dequantised(script, index, index + 1, index + 2) for index in (1, 4)]
     quantise(script, script("Where", script.node.inputs[0], *chosen), 7, 8)
 
 
 def quantize_linear(script: Script) -> None:
-    """ONNX Runtime's own QuantizeLinear, of more types than the standard one had."""
+    """Expand ONNX Runtime's QuantizeLinear, which supported more types than the standard one."""
     _standard(script, "QuantizeLinear")
 
 
 def dequantize_linear(script: Script) -> None:
-    """ONNX Runtime's own DequantizeLinear."""
+    """Expand ONNX Runtime's DequantizeLinear."""
     _standard(script, "DequantizeLinear")
 
 
@@ -223,7 +223,7 @@ def _standard(script: Script, op: str) -> None:
 
 
 def bounded_quantize_linear(script: Script) -> bool:
-    """QuantizeLinear with the bounds that MQBench states (`quant_min`, `quant_max`): they limit the operand."""
+    """Expand QuantizeLinear with MQBench's bounds (`quant_min`, `quant_max`), which clip the operand."""
     if not is_bounded(script.node):
         return False
     scale, zero = script.required(1, "its scale"), script.required(2, "its zero point")
@@ -242,7 +242,7 @@ def bounded_quantize_linear(script: Script) -> bool:
 
 
 def bounded_dequantize_linear(script: Script) -> bool:
-    """The same of DequantizeLinear, which needs no bounds."""
+    """Expand DequantizeLinear with such bounds, which it does not need."""
     if not is_bounded(script.node):
         return False
     script("DequantizeLinear", *script.node.inputs, result=script.node.outputs[0], **script.attributes("axis"))

@@ -1,4 +1,4 @@
-"""Another batch than the file's: constants that state the old one follow."""
+"""Change the batch: constants that state the file's batch are adapted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tpuc_onnx.graph import GraphNode
 from tpuc_onnx.shapes import TypeTable
 
 SHAPE_OPERAND = {"Reshape": 1, "Resize": 3}
-"""Operators with a constant operand that begins with the batch, and where it is."""
+"""Operators with a constant operand that begins with the batch, and its index."""
 
 
 class Rebatching:
-    """Rewrites nodes for the batch that the user chose; `old` are the leading extents that the file's inputs have.
+    """Rewrites nodes for the batch that the user chose; `old`: the leading extents of the file's inputs.
 
-    A target shape that begins with an old batch begins with the new one, when its operand does and the elements fit.
+    A target shape that begins with an old batch gets the new one if its operand has it and the number of elements fits.
     """
 
     def __init__(self, batch: int | None, old: Collection[int | str | None]) -> None:
@@ -28,7 +28,7 @@ class Rebatching:
         self._count = 0
 
     def __call__(self, node: GraphNode, types: TypeTable) -> GraphNode:
-        """The node, with a shape of its own where the constant one states the old batch."""
+        """Return the node, with a new shape operand if the constant one states the old batch."""
         index = SHAPE_OPERAND.get(node.foreign.op_type)
         if self._batch is None or not self._old or index is None or node.foreign.domain:
             return node
@@ -53,7 +53,7 @@ class Rebatching:
 
 
 def _reading(node: GraphNode, index: int, name: str) -> GraphNode:
-    """The same node, reading another tensor as operand `index`."""
+    """Return the node with another tensor as operand `index`."""
     proto = onnx.NodeProto()
     proto.CopyFrom(node.proto)
     proto.input[index] = name

@@ -1,4 +1,4 @@
-"""Recurrent layers written out step by step, where they have more than TOP's layers know."""
+"""Unroll recurrent layers that have more features than TOP's layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc.api import ForeignNode
 from tpuc_onnx.script import Script
 
 MOST_STEPS = 1024
-"""Longer layers are refused: each step becomes operations of its own."""
+"""Maximum number of steps; each becomes separate operations."""
 
 _GATES: Mapping[str, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _PLAIN: Mapping[str, tuple[str, ...]] = {
@@ -28,27 +28,27 @@ _ALPHAS: Mapping[str, float] = {
     "thresholdedrelu": 1.0,
 }
 _BETAS: Mapping[str, float] = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 1.0}
-"""Defaults, of the activations that have such a number."""
+"""Default beta of the activations that have one."""
 
 
 PLAIN_STEPS = 64
-"""Plain layers of more steps stay one op. Chips run products and activations, so shorter ones are written out."""
+"""Plain layers with more steps stay one op; shorter ones are unrolled, as chips run products and activations."""
 
 
 def directions(node: ForeignNode) -> tuple[int, ...]:
-    """For each one, whether it runs backwards."""
+    """Return, for each direction, whether it runs backwards."""
     return {"forward": (0,), "reverse": (1,), "bidirectional": (0, 1)}[node.attributes.get("direction", "forward")]
 
 
 def activations(node: ForeignNode) -> list[tuple[str, ...]]:
-    """The activations of each direction, in small letters."""
+    """Return the activations of each direction, in lower case."""
     count, plain = len(directions(node)), _PLAIN[node.op_type]
     given = tuple(name.lower() for name in node.attributes.get("activations", ())) or plain * count
     return [given[index * len(plain) : (index + 1) * len(plain)] for index in range(count)]
 
 
 def is_plain(node: ForeignNode) -> bool:
-    """Does TOP have this layer?"""
+    """True if TOP has this layer."""
     given = activations(node)
     usual = all(names == _PLAIN[node.op_type] for names in given) or (
         node.op_type == "RNN" and all(names == ("relu",) for names in given)
@@ -70,7 +70,7 @@ class _Way:
 
 
 def unroll(script: Script) -> bool:
-    """One copy of the layer for each step; False for a long layer that TOP has."""
+    """Write one copy of the layer per step; returns False for a long layer that TOP has."""
     node = script.node
     by_batch = bool(node.attributes.get("layout", 0))
     dims = script.shape(node.inputs[0])
@@ -96,7 +96,7 @@ def unroll(script: Script) -> bool:
 
 
 def _running(script: Script, steps: int) -> list[str]:
-    """For each step, which sequences have not ended before it, as a column; "" for all of them."""
+    """Return, for each step, a column that marks the sequences that have not ended; "" if none has."""
     if not script.has(4):
         return [""] * steps
     lengths = script.types.constants.get(script.node.inputs[4])
@@ -109,7 +109,7 @@ def _running(script: Script, steps: int) -> list[str]:
 
 
 def _masked_step(script: Script, way: _Way, place: int, runs: str, h: str, c: str) -> tuple[str, str, str]:
-    """States after the step at `place`, and its output; sequences that have ended keep theirs, and give 0."""
+    """Return the states after the step at `place`, and its output; ended sequences keep their states, and output 0."""
     axis = 1 if script.node.attributes.get("layout", 0) else 0
     x = script("Gather", script.node.inputs[0], script.constant(f"place{place}", np.array(place)), axis=axis)
     new_h, new_c = _step(script, way, x, h, c)
@@ -142,13 +142,13 @@ def _way(script: Script, index: int) -> _Way:
 def _consumed(
     names: Sequence[Sequence[str]], given: Sequence[float], defaults: Mapping[str, float]
 ) -> list[list[float]]:
-    """The number of each activation of each direction; those that have one take the given ones in turn."""
+    """Return the parameter of each activation of each direction; activations with one take the given ones in turn."""
     rest = iter(given)
     return [[next(rest, defaults[name]) if name in defaults else 0.0 for name in own] for own in names]
 
 
 def _state(script: Script, place: int, index: int, count: int, by_batch: bool) -> str:
-    """The state before the first step."""
+    """Return the state before the first step."""
     node = script.node
     if place == 6 and node.op_type != "LSTM":
         return ""
@@ -170,7 +170,7 @@ def _step(script: Script, way: _Way, x: str, h: str, c: str) -> tuple[str, str]:
 
 
 def _gates(script: Script, way: _Way, x: str, h: str) -> list[str]:
-    """All gates before their activations."""
+    """Return all gates before their activations."""
     count = _GATES[script.node.op_type]
     total = script("Add", script("MatMul", x, way.weight), script("MatMul", h, way.recurrence))
     if way.bias:
@@ -225,7 +225,7 @@ def _gru(script: Script, way: _Way, x: str, h: str) -> str:
 
 
 def _activated(script: Script, x: str, function: tuple[str, float, float], clipped: bool = True) -> str:
-    """The activation, of the value within `clip` where the layer has one."""
+    """Apply an activation; its argument is clipped to `clip` if the layer states it."""
     name, alpha, beta = function
     limit = script.node.attributes.get("clip")
     if limit is not None and clipped:
@@ -258,14 +258,14 @@ def _split(script: Script, x: str, count: int, axis: int) -> list[str]:
 
 
 def _stack(script: Script, parts: Sequence[str], axis: int) -> str:
-    """Behind each other along a new axis."""
+    """Stack along a new axis."""
     axes = script.constant(f"axis{axis}", np.array([axis]))
     rows = [script("Unsqueeze", part, axes) for part in parts]
     return script("Concat", *rows, axis=axis)
 
 
 def _results(script: Script, outputs: Sequence[str], lasts: Sequence[tuple[str, str]], by_batch: bool) -> None:
-    """All h and the last states, the directions in their place: behind the steps, or before the hidden elements."""
+    """Write all h and the last states, with the directions after the steps or before the hidden elements."""
     names = (*script.node.outputs, "", "")[:3]
     if names[0]:
         script(

@@ -1,4 +1,4 @@
-"""Reductions that are written as a sum and what happens before and behind it."""
+"""Expand reductions into a sum with operations before and after it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tpuc_onnx.script import Script
 
 
 def reduce_sum_square(script: Script) -> None:
-    """The sum of squares."""
+    """Expand the sum of squares."""
     x = script.node.inputs[0]
     _sum(script, script("Mul", x, x), script.node.outputs[0])
 
 
 def reduce_log_sum(script: Script) -> None:
-    """The logarithm of the sum."""
+    """Expand the logarithm of the sum."""
     script("Log", _sum(script, script.node.inputs[0]), result=script.node.outputs[0])
 
 
 def reduce_log_sum_exp(script: Script) -> None:
-    """The largest is taken out of the exponentials, which are beyond float32 from 89 on."""
+    """Expand log-sum-exp; the maximum is subtracted, as exponentials overflow float32 from 89 on."""
     x, target = script.node.inputs[0], script.node.outputs[0]
     axes = _axes(script)
     if axes == []:
@@ -43,7 +43,7 @@ def _sum(script: Script, x: str, target: str = "") -> str:
 
 
 def _axes(script: Script) -> list[int] | None:
-    """The axes from the attribute (old opsets) or the operand; None for all, an empty list for none."""
+    """Return the axes from the attribute (old opsets) or the operand; None for all, an empty list for none."""
     given = script.node.attributes.get("axes")
     if given is None:
         array = script.known(1, "the list of axes")

@@ -1,4 +1,4 @@
-"""Resizing along one axis as a matrix: every result place is a weighted sum of operand places, known beforehand."""
+"""Resize along one axis by a matrix: every result element is a weighted sum of operand elements with known weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_ops.arrays import Array
 
 @dataclass(frozen=True)
 class Resampling:
-    """How ONNX's Resize treats an axis: its attributes, and for tf_crop_and_resize the part `start`..`end`."""
+    """How ONNX's Resize treats an axis: its attributes, and for tf_crop_and_resize the range `start`..`end`."""
 
     mode: str
     coordinates: str
@@ -25,7 +25,7 @@ class Resampling:
     end: float = 1.0
 
     def places(self, extent: int, count: int, scale: float, dtype: npt.DTypeLike = np.float64) -> Array:
-        """Where each of `count` result elements lies between the `extent` operand elements, computed in `dtype`."""
+        """Return the positions of `count` result elements among `extent` operand elements, computed in `dtype`."""
         index = np.arange(count, dtype=dtype)
         match self.coordinates:
             case "asymmetric":
@@ -45,7 +45,7 @@ class Resampling:
                 return (index + 0.5) / scale - 0.5
 
     def outside(self, extent: int, count: int, scale: float) -> npt.NDArray[np.bool_]:
-        """Which result elements hold the extrapolation value instead."""
+        """Mask of the result elements that hold the extrapolation value."""
         if self.coordinates != "tf_crop_and_resize":
             return np.zeros(count, bool)
         places = self.places(extent, count, scale)
@@ -54,9 +54,9 @@ class Resampling:
     def indices(
         self, extent: int, count: int, scale: float, dtype: npt.DTypeLike = np.float32
     ) -> npt.NDArray[np.int64]:
-        """The operand element that each result element copies, in mode nearest.
+        """Return the operand element that each result element copies in mode nearest.
 
-        Runtimes compute in float32, which decides about places halfway: ``3.5 / 0.7 - 0.5`` is 4.5 there.
+        Runtimes compute in float32, which decides ties: ``3.5 / 0.7 - 0.5`` is 4.5 there.
         """
         places = self.places(extent, count, scale, dtype)
         match self.rounding:
@@ -71,7 +71,7 @@ class Resampling:
         return np.clip(rounded, 0, extent - 1).astype(np.int64)
 
     def matrix(self, extent: int, count: int, scale: float) -> npt.NDArray[np.float32]:
-        """`[count, extent]`: the weights of every result element; rows outside are zero."""
+        """Return the weights of every result element, `[count, extent]`; rows outside are zero."""
         places = self.places(extent, count, scale)
         kernel, reach = self._kernel()
         narrowing = min(scale, 1.0) if self.antialias else 1.0
@@ -89,7 +89,7 @@ class Resampling:
         return result.astype(np.float32)
 
     def _kernel(self) -> tuple[Callable[[Array], Array], int]:
-        """The weight by distance, and the distance from which it is 0."""
+        """Return the weight as a function of distance, and the distance from which it is 0."""
         if self.mode == "linear":
             return lambda distance: np.maximum(1 - np.abs(distance), 0), 1
         a = self.cubic

@@ -1,4 +1,4 @@
-"""Operators said in simpler operators of ONNX itself (opset 23), where it has no function body for them."""
+"""Expand operators without a function body into simpler ONNX operators (opset 23)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tpuc_onnx.sequences import SEQUENCES
 from tpuc_onnx.shapes import TypeTable
 
 OPSET = 23
-"""The rewrites are written in the operators of this opset."""
+"""The opset in which rewrites are expressed."""
 
 
 def rewritten(node: GraphNode, types: TypeTable, graph: Graph) -> list[GraphNode] | None:
-    """The nodes that say the same as `node` of `graph`; None when there is no rewrite for it, or none is needed."""
+    """Return the nodes that replace `node` of `graph`; None if there is no rewrite for it, or none is needed."""
     write = REWRITES.get(importer_key(node.foreign))
     if write is None:
         return None
@@ -40,12 +40,12 @@ def rewritten(node: GraphNode, types: TypeTable, graph: Graph) -> list[GraphNode
 
 
 def is_rewritten(node: ForeignNode) -> bool:
-    """Is there a rewrite that may be wanted?"""
+    """True if there is a rewrite that may be needed."""
     return importer_key(node) in REWRITES
 
 
 def _centred(script: Script, index: int, zero_index: int, axis: int) -> str:
-    """A stored tensor as float, its zero point taken off: one number, or one per element of `axis`."""
+    """Convert a stored tensor to float and subtract its zero point: one number, or one per element of `axis`."""
     name = script.node.inputs[index]
     value = to_float(script, name)
     if not script.has(zero_index):
@@ -62,7 +62,7 @@ def _centred(script: Script, index: int, zero_index: int, axis: int) -> str:
 
 
 def dynamic_quantize_lstm(script: Script) -> None:
-    """ONNX Runtime's layer of 8-bit weights, which lie `[direction, in, gates]`, as one of floats."""
+    """Expand ONNX Runtime's LSTM with 8-bit weights `[direction, in, gates]` to one with floats."""
     x, weights, recurrent, *rest = script.node.inputs
     places = ((weights, "the matrix of weights", 8), (recurrent, "the recurrent matrix", 10))
     floats = [_dequantised(script, name, meaning, scale) for name, meaning, scale in places]
@@ -71,7 +71,7 @@ def dynamic_quantize_lstm(script: Script) -> None:
 
 
 def _dequantised(script: Script, name: str, meaning: str, scale_index: int) -> str:
-    """`name: [direction, in, gates]` with a scale and a zero point for each direction, or each of its gates."""
+    """Dequantize `name: [direction, in, gates]`, with scale and zero point per direction, or per gate of each."""
     array = script.required(script.node.inputs.index(name), meaning).astype(np.float32)
     scale = script.required(scale_index, f"the scale of {meaning}").astype(np.float32)
     zero = script.required(scale_index + 1, f"the zero point of {meaning}").astype(np.float32)
@@ -81,19 +81,19 @@ def _dequantised(script: Script, name: str, meaning: str, scale_index: int) -> s
 
 
 def conv_integer(script: Script) -> None:
-    """A convolution of what was stored."""
+    """Expand a convolution of stored integers."""
     x, w = _centred(script, 0, 2, 1), _centred(script, 1, 3, 0)
     script("Conv", x, w, result=script.node.outputs[0], **script.attributes(*WINDOW))
 
 
 def matmul_integer(script: Script) -> None:
-    """A product of what was stored; zero points are per row on the left and per column on the right."""
+    """Expand a product of stored integers; zero points are per row on the left and per column on the right."""
     left, right = _centred(script, 0, 2, -2), _centred(script, 1, 3, -1)
     script("MatMul", left, right, result=script.node.outputs[0])
 
 
 def lp_pool(script: Script) -> None:
-    """The mean of powers, times their number, and its root. What rounding up adds at the end counts as zeros."""
+    """Expand the mean of powers, times their number, and its root. Overhang from rounding up counts as zeros."""
     p, kernel = float(script.node.attributes.get("p", 2)), script.node.attributes["kernel_shape"]
     power = script.constant("p", np.array(p, np.float32))
     powers = script("Pow", script("Abs", script.node.inputs[0]), power)
@@ -107,7 +107,7 @@ def lp_pool(script: Script) -> None:
 
 
 def _ceiled_pads(script: Script, kernel: Sequence[int]) -> list[int]:
-    """The pads with which windows reach as far as they do when rounding up; none begins behind the stated pads."""
+    """Return the pads with which windows extend as far as when rounding up; no window begins after the stated pads."""
     attributes, rank = script.node.attributes, len(kernel)
     is_stated = attributes.get("auto_pad", "NOTSET") == "NOTSET"
     pads = list(attributes.get("pads", (0,) * 2 * rank)) if is_stated else [0] * 2 * rank
@@ -122,7 +122,7 @@ def _ceiled_pads(script: Script, kernel: Sequence[int]) -> list[int]:
 
 
 def global_lp_pool(script: Script) -> None:
-    """The root of the sum of powers."""
+    """Expand the root of the sum of powers."""
     p, x = float(script.node.attributes.get("p", 2)), script.node.inputs[0]
     powers = script("Pow", script("Abs", x), script.constant("p", np.array(p, np.float32)))
     axes = script.constant("axes", np.arange(2, len(script.shape(x))))
@@ -131,7 +131,7 @@ def global_lp_pool(script: Script) -> None:
 
 
 def max_unpool(script: Script) -> None:
-    """Zeros, with the values at their indices."""
+    """Expand zeros with the values at their indices."""
     x, indices = script.node.inputs[:2]
     shape = _unpooled(script)
     own = _unpooled(script, stated=False)
@@ -164,7 +164,9 @@ def _unpooled(script: Script, stated: bool = True) -> tuple[int, ...]:
 
 
 def col2im(script: Script) -> None:
-    """A transposed convolution whose filters are single ones: every element goes where its column says."""
+    """Expand to a transposed convolution with unit filters, which move every element to the position that its column
+    states.
+    """
     image, block = script.required(1, "the shape of the image"), script.required(2, "the shape of a block")
     kernel, size = block.tolist(), image.tolist()
     rank, taps = len(kernel), math.prod(block.tolist())
@@ -196,7 +198,7 @@ def col2im(script: Script) -> None:
 
 
 def dft(script: Script) -> None:
-    """A product with the matrix of the transform."""
+    """Expand to a product with the matrix of the transform."""
     node = script.node
     dims = script.shape(node.inputs[0])
     given = script.known(2, "the axis")
@@ -212,7 +214,7 @@ def dft(script: Script) -> None:
 
 
 def _transform(script: Script, x: str, dims: Sequence[int], axis: int, matrix: Array, target: str) -> None:
-    """`x` with its axis and the complex pair at the end taken through `matrix`: `[extent, pair, count, pair]`."""
+    """Multiply `x`, with its axis and the complex pair last, by `matrix`: `[extent, pair, count, pair]`."""
     rank, (extent, pair, count, out_pair) = len(dims), matrix.shape
     order = [*(index for index in range(rank - 1) if index != axis), axis, rank - 1]
     outer = [dims[index] for index in order[:-2]]
@@ -225,7 +227,7 @@ def _transform(script: Script, x: str, dims: Sequence[int], axis: int, matrix: A
 
 
 def _dft_matrix(extent: int, count: int, pair: int, inverse: bool, onesided: bool) -> Array:
-    """`[extent, pair, places, pair]`: what each real and imaginary unit becomes."""
+    """Return `[extent, pair, places, pair]`: the transform of each real and imaginary unit."""
     units = np.eye(extent) if pair == 1 else np.concatenate([np.eye(extent), 1j * np.eye(extent)])
     if inverse and onesided:
         result = np.fft.irfft(units, count, -1)[..., None]
@@ -237,7 +239,7 @@ def _dft_matrix(extent: int, count: int, pair: int, inverse: bool, onesided: boo
 
 
 def stft(script: Script) -> None:
-    """Frames of the signal, times the window, through the matrix of the transform."""
+    """Expand to frames of the signal, times the window, times the matrix of the transform."""
     step, window, given = script.required(1, "the step"), script.known(2, "the window"), script.known(3, "the length")
     n, total, pair = script.shape(script.node.inputs[0])
     length = int(given.reshape(())) if given is not None else total if window is None else window.size
@@ -252,7 +254,7 @@ def stft(script: Script) -> None:
 
 
 def tensor_scatter(script: Script) -> None:
-    """A cache with new entries at constant places of one axis per image, behind each other or in a circle."""
+    """Expand a cache update at constant positions of one axis per image, linear or circular."""
     cache, update = script.node.inputs[:2]
     dims, new = script.shape(cache), script.shape(update)
     axis: int = script.node.attributes.get("axis", -2) % len(dims)

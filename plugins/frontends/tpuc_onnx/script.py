@@ -1,4 +1,4 @@
-"""A few nodes of ONNX, written in place of one."""
+"""Write a few ONNX nodes in place of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tpuc_onnx.shapes import TypeTable
 
 @dataclass
 class Script:
-    """Collects nodes in place of `node` of `graph`. Tensors are named inside it."""
+    """Collects nodes in place of `node` of `graph`. Its tensors are named inside the node."""
 
     node: ForeignNode
     types: TypeTable
@@ -29,14 +29,14 @@ class Script:
     nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
 
     def __call__(self, op: str, *inputs: str, result: str = "", **attributes: Any) -> str:
-        """Append a node of one result, named `result` or by itself; returns the result's name."""
+        """Append a node with one result, named `result` or automatically; returns the result's name."""
         result = result or f"{own_prefix(self.node)}{op}_{len(self.nodes)}"
         kept = {name: value for name, value in attributes.items() if value is not None}
         self.nodes.append(helper.make_node(op, list(inputs), [result], name=result, **kept))
         return result
 
     def many(self, op: str, *inputs: str, count: int, **attributes: Any) -> list[str]:
-        """Append a node of `count` results."""
+        """Append a node with `count` results."""
         results = [f"{own_prefix(self.node)}{op}_{len(self.nodes)}_{index}" for index in range(count)]
         self.nodes.append(helper.make_node(op, list(inputs), results, name=results[0], **attributes))
         return results
@@ -47,20 +47,20 @@ class Script:
         self.nodes.append(helper.make_node(op, list(inputs), list(outputs), name=name, **attributes))
 
     def constant(self, name: str, array: npt.ArrayLike) -> str:
-        """A new constant."""
+        """Create a constant."""
         full = f"{own_prefix(self.node)}{name}"
         self.types.constants[full] = np.asarray(array)
         return full
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The static shape of a tensor that the script does not compute."""
+        """Return the static shape of a tensor that the script does not compute."""
         shape = self.types.shape(name)
         if shape is None:
             raise self.refused(f"the shape of '{name}' depends on the data, but compiled shapes are static")
         return shape
 
     def known(self, index: int, meaning: str) -> Array | None:
-        """The operand at `index`, which must be constant; None when it is absent."""
+        """Return the operand at `index`, which must be constant; None if it is absent."""
         if not self.has(index):
             return None
         array = self.types.constants.get(self.node.inputs[index])
@@ -71,20 +71,20 @@ class Script:
         return array
 
     def required(self, index: int, meaning: str) -> Array:
-        """The operand at `index`, which must be there and be constant."""
+        """Return the operand at `index`, which must be present and constant."""
         array = self.known(index, meaning)
         if array is None:
             raise self.refused(f"{meaning} is missing")
         return array
 
     def has(self, index: int) -> bool:
-        """Is there an operand at `index`?"""
+        """True if there is an operand at `index`."""
         return index < len(self.node.inputs) and bool(self.node.inputs[index])
 
     def refused(self, reason: str) -> Unsupported:
-        """The error for what cannot be written."""
+        """Return the error for a node that cannot be expanded."""
         return refusal(self.node, reason)
 
     def attributes(self, *names: str) -> dict[str, Any]:
-        """Those attributes of the node that are there, to be passed on."""
+        """Return those of the named attributes that the node has, to be passed on."""
         return {name: self.node.attributes[name] for name in names if name in self.node.attributes}

@@ -1,4 +1,4 @@
-"""Sequences of tensors whose lengths are known: lists of names while the graph is read, nothing in the network."""
+"""Sequences of tensors with known lengths: lists of names while the graph is read; they do not exist in the network."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from tpuc_onnx.script import Script
 
 MOST_PARTS = 1024
-"""Longer sequences are refused: each part becomes an operation of its own."""
+"""Maximum length of a sequence; each part becomes a separate operation."""
 
 
 def construct(script: Script) -> None:
-    """SequenceConstruct: the operands."""
+    """SequenceConstruct: return the operands."""
     _note(script, script.node.inputs)
 
 
 def empty(script: Script) -> None:
-    """SequenceEmpty: nothing."""
+    """SequenceEmpty: return an empty list."""
     _note(script, ())
 
 
 def insert(script: Script) -> None:
-    """SequenceInsert: at a constant position, or at the end."""
+    """SequenceInsert: insert at a constant position, or at the end."""
     parts = list(_parts(script))
     given = script.known(2, "the position")
     place = len(parts) if given is None else _place(script, int(given.reshape(())), len(parts), len(parts))
@@ -31,7 +31,7 @@ def insert(script: Script) -> None:
 
 
 def erase(script: Script) -> None:
-    """SequenceErase: the part at a constant position, or the last."""
+    """SequenceErase: remove the part at a constant position, or the last."""
     parts = list(_parts(script))
     given = script.known(1, "the position")
     place = _place(script, -1 if given is None else int(given.reshape(())), len(parts), len(parts) - 1)
@@ -39,19 +39,19 @@ def erase(script: Script) -> None:
 
 
 def at(script: Script) -> None:
-    """SequenceAt: the part at a constant position."""
+    """SequenceAt: return the part at a constant position."""
     parts = _parts(script)
     position = int(script.required(1, "the position").reshape(()))
     script("Identity", parts[_place(script, position, len(parts), len(parts) - 1)], result=script.node.outputs[0])
 
 
 def length(script: Script) -> None:
-    """SequenceLength: a constant."""
+    """SequenceLength: return a constant."""
     script.types.constants[script.node.outputs[0]] = np.array(len(_parts(script)), np.int64)
 
 
 def split(script: Script) -> None:
-    """SplitToSequence: parts of stated extents, of one extent, or of single rows."""
+    """SplitToSequence: split into stated extents, equal extents, or single rows."""
     x = script.node.inputs[0]
     axis: int = script.node.attributes.get("axis", 0)
     total = script.shape(x)[axis]
@@ -71,7 +71,7 @@ def split(script: Script) -> None:
 
 
 def concat(script: Script) -> None:
-    """ConcatFromSequence: behind each other along an axis, or along a new one."""
+    """ConcatFromSequence: concatenate along an axis, or stack along a new one."""
     parts, axis = list(_parts(script)), script.node.attributes["axis"]
     if not parts:
         raise script.refused(f"the sequence '{script.node.inputs[0]}' is empty, so its result has no elements")
@@ -82,7 +82,7 @@ def concat(script: Script) -> None:
 
 
 def identity(script: Script) -> bool:
-    """A sequence under another name; tensors are none of this."""
+    """Pass a sequence on under another name; tensors are not handled here."""
     if script.node.inputs[0] not in script.types.sequences:
         return False
     _note(script, _parts(script))
@@ -102,7 +102,7 @@ def _note(script: Script, parts: tuple[str, ...] | list[str]) -> None:
 
 
 def _place(script: Script, position: int, count: int, last: int) -> int:
-    """A position, which may count from the end."""
+    """Return a position, which may count from the end."""
     place = position + count if position < 0 else position
     if not 0 <= place <= last:
         raise script.refused(f"its position {position} is outside of a sequence of {count}")

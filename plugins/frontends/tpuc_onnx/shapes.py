@@ -1,4 +1,4 @@
-"""Static types of foreign tensors: input shapes, and what `onnx` infers for one node from what is known before it."""
+"""Static types of foreign tensors: input shapes, and the types that `onnx` infers for each node."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tpuc_onnx.graph import Graph, GraphInput, GraphNode
 Shape: TypeAlias = tuple[int, ...]
 
 MOST_ELEMENTS = 1 << 31
-"""No chip here holds a tensor of more elements."""
+"""No supported chip holds a tensor with more elements."""
 
 SHAPE_DATA_ELEMENTS = 4096
-"""Constants up to this size are shown to shape inference: no shape, axis list or index is longer."""
+"""Constants up to this size are passed to shape inference: no shape, axis list, or index is longer."""
 
 RIGHT_SINCE = {
     "AveragePool": 22,
@@ -34,8 +34,8 @@ RIGHT_SINCE = {
     "GreaterOrEqual": 16,
     "LessOrEqual": 16,
 }
-"""Older rules count windows that lie in the padding altogether, which no runtime computes, do not broadcast, or are not
-there.
+"""Opsets from which inference is correct; older rules count windows entirely in the padding (which no runtime
+computes), do not broadcast, or are missing.
 """
 
 
@@ -44,11 +44,15 @@ USUAL = {
     224: frozenset({"height", "width", "h", "w", "rows", "cols", "image", "imgsz"}),
     16000: frozenset({"samples", "audio", "wave", "waveform"}),
 }
-"""Extents of open dimensions by words of their names: a sentence, the images of most classifiers, a second of sound."""
+"""Usual extents of open dimensions by words in their names: a sentence, the images of most classifiers, a second
+of sound.
+"""
 
 
 def input_shapes(graph: Graph, given: Sequence[Shape], batch: int | None = None) -> list[Shape]:
-    """The static shape of every input; `given` and `batch` come from the user, empty and None for the file's own."""
+    """Return the static shape of every input; `given` and `batch` are the user's choices, empty and None for the file's
+    own.
+    """
     shapes = _shapes(graph, given, batch)
     if batch is None:
         return shapes
@@ -75,7 +79,7 @@ def _shapes(graph: Graph, given: Sequence[Shape], batch: int | None) -> list[Sha
 
 
 def _check_symbols(graph: Graph, first: int) -> None:
-    """Raise InvalidModel where dimensions from `first` on are open, in one sentence, if every one has a name."""
+    """Raise InvalidModel, with one message, if dimensions from `first` on are open and all have names."""
     places: dict[str, list[str]] = {}
     for entry in graph.inputs:
         for extent in (entry.shape or ())[first:]:
@@ -93,12 +97,12 @@ def _check_symbols(graph: Graph, first: int) -> None:
 
 
 def _is_symbol(name: str) -> bool:
-    """A name, and no expression of other ones."""
+    """True for a name, False for an expression of names."""
     return re.fullmatch(r"[\w./:-]+", name) is not None
 
 
 def _usual(name: str) -> int:
-    """The extent that dimensions of such a name usually have."""
+    """Return the usual extent of dimensions with such a name."""
     words = {*re.split(r"[\W_\d]+", name.lower())}
     return next((extent for extent, known in USUAL.items() if words & known), 1)
 
@@ -134,23 +138,23 @@ def _declared(graph: Graph, entry: GraphInput, batch: int | None) -> Shape:
 
 
 def _example(shape: Sequence[int | str | None]) -> list[int]:
-    """A shape that fits: open extents of images are those of most classifiers, others 1."""
+    """Return an example shape: open extents of images are those of most classifiers, others 1."""
     is_image = len(shape) == 4
     return [e if isinstance(e, int) else 224 if is_image and axis > 1 else 1 for axis, e in enumerate(shape)]
 
 
 def show_shape(shape: Sequence[int | str | None]) -> str:
-    """`1x3x?x224`; an open extent shows its symbol."""
+    """Format a shape as `1x3x?x224`; an open extent shows its symbol."""
     return "x".join("?" if extent is None or extent == "" else str(extent) for extent in shape) or "scalar"
 
 
 def show_list(shape: Sequence[int]) -> str:
-    """`[1,3,224,224]`, as the command line takes it."""
+    """Format a shape as `[1,3,224,224]`, as the command line accepts it."""
     return f"[{','.join(map(str, shape))}]"
 
 
 class TypeTable:
-    """What is known of every tensor so far: its ONNX type, its array when it is constant, the parts of a sequence."""
+    """What is known about every tensor so far: its ONNX type, its array if constant, or the parts of a sequence."""
 
     def __init__(self, graph: Graph) -> None:
         self._types: dict[str, onnx.TypeProto] = {}
@@ -160,31 +164,31 @@ class TypeTable:
         self.sequences: dict[str, tuple[str, ...]] = {}
 
     def hold(self, names: Sequence[str], arrays: Sequence[Array]) -> None:
-        """Note the constants of these names; one whose name is empty is not wanted."""
+        """Record the constants of these names; those with an empty name are skipped."""
         self.constants.update({name: array for name, array in zip(names, arrays, strict=False) if name})
 
     def declare(self, name: str, elem_type: int, shape: Shape) -> None:
-        """State the type of a tensor."""
+        """Set the type of a tensor."""
         self._types[name] = helper.make_tensor_type_proto(elem_type, shape)
 
     def correct(self, name: str, shape: Shape) -> None:
-        """State the shape of a tensor, keeping the element type where one is known."""
+        """Set the shape of a tensor, and keep its element type if known."""
         known = self._types.get(name)
         self.declare(name, known.tensor_type.elem_type if known else onnx.TensorProto.FLOAT, shape)
 
     def proto(self, name: str) -> onnx.TypeProto | None:
-        """The ONNX type of a tensor, None when nothing is known of it."""
+        """Return the ONNX type of a tensor, None if unknown."""
         if name in self.constants:
             return _type_of(self.constants[name])
         return self._types.get(name)
 
     def elem_type(self, name: str) -> int:
-        """The element type of a tensor, FLOAT when nothing is known of it."""
+        """Return the element type of a tensor, FLOAT if unknown."""
         known = self.proto(name)
         return known.tensor_type.elem_type or onnx.TensorProto.FLOAT if known else onnx.TensorProto.FLOAT
 
     def shape(self, name: str) -> Shape | None:
-        """The static shape of a tensor, None when it is not known or not static."""
+        """Return the static shape of a tensor, None if it is unknown or not static."""
         if name in self.constants:
             return self.constants[name].shape
         known = self._types.get(name)
@@ -194,7 +198,7 @@ class TypeTable:
         return tuple(dim.dim_value for dim in dims) if all(dim.HasField("dim_value") for dim in dims) else None
 
     def infer(self, node: GraphNode) -> None:
-        """Note the types of the node's results where `onnx` knows the operator; raises InvalidModel for misfits."""
+        """Record the types of the node's results if `onnx` knows the operator; raises InvalidModel for misfits."""
         foreign, proto = node.foreign, node.proto
         schema = _schema(foreign)
         if schema is None:
@@ -242,6 +246,6 @@ def _type_of(array: Array) -> onnx.TypeProto:
 
 
 def _last_words(error: Exception) -> str:
-    """The reason inside an inference error, without its place in onnx and without a full stop."""
+    """Return the reason inside an inference error, without its place in onnx and without a full stop."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else "unknown reason").rpartition("] ")[2].rstrip(".")

@@ -1,4 +1,4 @@
-"""The network as it is translated, written as ONNX again: cut at its outputs, shapes static, constants folded."""
+"""Write the network as it is translated back as ONNX: cut at its outputs, with static shapes and folded constants."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tpuc_onnx.shapes import TypeTable, input_shapes
 from tpuc_onnx.specializing import specialized
 
 LARGEST_FILE = 2_000_000_000
-"""Bytes of weights; a message of protobuf has fewer than 2 GiB."""
+"""Maximum bytes of weights; a protobuf message has less than 2 GiB."""
 WEIGHTS_APART = 4
-"""The first version of the format in which weights are no inputs."""
+"""The first format version in which weights are not inputs."""
 NOT_FOLDED = frozenset({"DequantizeLinear"})
-"""Integers and their scales say more than the floats that they stand for."""
+"""Kept, because integers and their scales contain more information than the floats they represent."""
 
 
 def simplified_files(path: Path, options: ImportOptions) -> Mapping[str, bytes]:
-    """The file, and its text without weights; nothing when the weights are too large for one file."""
+    """Return the file, and its text without weights; nothing if the weights are too large for one file."""
     model = specialized(load_model(path), path, options)
     graph = read_graph(model, path, options.output_names)
     simplified = _simplified(model, graph, options)
@@ -66,7 +66,7 @@ def _simplified(model: onnx.ModelProto, graph: Graph, options: ImportOptions) ->
 
 
 def _computing(graph: Graph, types: TypeTable) -> Sequence[GraphNode]:
-    """The nodes that are left when those of constant results are folded; notes types and constants."""
+    """Return the nodes that remain after constant folding, and record types and constants."""
     nodes: list[GraphNode] = []
     for node in graph.nodes:
         folded = None if node.foreign.op_type in NOT_FOLDED else fold(node, types)
@@ -80,13 +80,13 @@ def _computing(graph: Graph, types: TypeTable) -> Sequence[GraphNode]:
 
 
 def _initializers(model: onnx.ModelProto, weights: Mapping[str, Array]) -> Sequence[onnx.TensorProto]:
-    """Weights of the file as they stand there where they lie inside it, others as arrays."""
+    """Return the file's own weights unchanged if they are stored inside it, others as arrays."""
     inside = {tensor.name: tensor for tensor in model.graph.initializer if not tensor.external_data}
     return [inside.get(name) or numpy_helper.from_array(array, name) for name, array in weights.items()]
 
 
 def _values(names: Sequence[str], types: TypeTable) -> Sequence[onnx.ValueInfoProto]:
-    """What is known of tensors."""
+    """Return what is known about tensors."""
     values: list[onnx.ValueInfoProto] = []
     for name in names:
         value, known = onnx.ValueInfoProto(name=name), types.proto(name)

@@ -1,4 +1,4 @@
-"""The network that the user asks for: cut at its front, open dimensions chosen, inputs fixed to constants."""
+"""Specialize the network as the user requests: cut its front, choose open dimensions, fix inputs to constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_importing.fixing import fixed_array
 
 
 def specialized(model: onnx.ModelProto, path: Path, options: ImportOptions) -> onnx.ModelProto:
-    """The model, changed in place. Raises UsageError for names that it does not have, and values that do not fit."""
+    """Change the model in place and return it. Raises UsageError for unknown names and values that do not fit."""
     if options.input_names:
         _cut(model, str(path), options.input_names)
     if options.dims:
@@ -25,7 +25,7 @@ def specialized(model: onnx.ModelProto, path: Path, options: ImportOptions) -> o
 
 
 def _cut(model: onnx.ModelProto, source: str, names: Sequence[str]) -> None:
-    """Make computed tensors inputs, in the order given; an input of the file stays where something reads it."""
+    """Turn computed tensors into inputs, in the given order; the file's inputs stay if something reads them."""
     graph = model.graph
     made = {name for node in graph.node for name in node.output if name}
     old = [entry.name for entry in graph.input]
@@ -48,7 +48,7 @@ def _cut(model: onnx.ModelProto, source: str, names: Sequence[str]) -> None:
 
 
 def _types(model: onnx.ModelProto, names: Sequence[str]) -> dict[str, ValueInfoProto]:
-    """What the file says of computed tensors, else what `onnx` infers; float32 of an unknown shape otherwise."""
+    """Return the file's types of computed tensors, else those `onnx` infers, else float32 of unknown shape."""
     stated = {entry.name: entry for entry in (*model.graph.value_info, *model.graph.output)}
     if any(not _has_shape(stated.get(name)) for name in names):
         try:
@@ -67,7 +67,7 @@ def _has_shape(entry: ValueInfoProto | None) -> bool:
 
 
 def _needed(graph: onnx.GraphProto) -> set[str]:
-    """The tensors that the outputs depend on."""
+    """Return the tensors that the outputs depend on."""
     makers = {name: node for node in graph.node for name in node.output if name}
     waiting, found = [entry.name for entry in graph.output], set[str]()
     while waiting:
@@ -106,7 +106,7 @@ def _dims(entry: ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
 
 
 def _fix(graph: onnx.GraphProto, source: str, name: str, value: object) -> None:
-    """Make an input a constant."""
+    """Turn an input into a constant."""
     entries = {entry.name: entry for entry in graph.input}
     constants = {tensor.name for tensor in graph.initializer}
     if name not in entries or name in constants:

@@ -1,4 +1,4 @@
-"""Constants that a DequantizeLinear makes of integers: the integers and their type are kept."""
+"""Constants that DequantizeLinear makes from integers: keep the integers and their type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STORAGES = {"int8": "i8", "uint8": "u8", "int4": "i8", "uint4": "u8", "int2": "
 
 @dataclass(frozen=True, eq=False)
 class StoredConstant:
-    """A constant as the file stores it: under its name the integers of a quantised type."""
+    """A constant as stored in the file: the integers of a quantized type."""
 
     name: str
     integers: Array
@@ -27,8 +27,8 @@ class StoredConstant:
 
 
 def stored_constant(node: ForeignNode, types: TypeTable) -> StoredConstant | None:
-    """What a DequantizeLinear of constants reads; None for single numbers, wide integers (those of a bias), floats and
-    blocks. Raises InvalidModel for a scale that is not above 0.
+    """Return the operand of a DequantizeLinear of constants; None for single numbers, wide integers (biases), floats,
+    and blocks. Raises InvalidModel for a scale that is not positive.
     """
     integers, scale, *rest = (types.constants[name] for name in node.inputs if name)
     if integers.size < 2 or integers.dtype.name not in _STORAGES or scale.ndim > 1:
@@ -47,8 +47,8 @@ _SAME_ORDER = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
 
 def moved_constant(stored: StoredConstant, node: ForeignNode, dims: tuple[int, ...]) -> StoredConstant | None:
-    """The integers behind a constant of shape `dims` that a node makes of another; None where it does not only move
-    them, or where scales are along no dimension any more.
+    """Return the integers of a constant of shape `dims` that a node makes from another one; None if it does more than
+    move them, or if scales no longer belong to a dimension.
     """
     if node.domain or node.op_type not in (*_SAME_ORDER, "Transpose"):
         return None
@@ -65,7 +65,7 @@ def moved_constant(stored: StoredConstant, node: ForeignNode, dims: tuple[int, .
 
 
 def _same_place(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
-    """Which dimension of another shape is the dimension `axis` of this one."""
+    """Return the dimension of another shape that corresponds to dimension `axis` of this one."""
     places = (place for place, extent in enumerate(after) if extent == before[axis])
     return next((place for place in places if math.prod(after[:place]) == math.prod(before[:axis])), None)
 

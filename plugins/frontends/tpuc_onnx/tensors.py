@@ -1,4 +1,4 @@
-"""Arrays of ONNX tensors; those in files of their own are mapped, so that only what is used is read."""
+"""Arrays of ONNX tensors; external data are memory-mapped, so only what is used is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_ops.arrays import Array
 
 
 def tensor_array(tensor: onnx.TensorProto, source: str) -> Array:
-    """The values of a tensor of the file `source`; raises InvalidModel when they are not all there."""
+    """Return the values of a tensor of the file `source`; raises InvalidModel if they are incomplete."""
     if external_data_helper.uses_external_data(tensor):
         return _mapped(tensor, Path(source))
     if min(tensor.dims, default=0) < 0:
@@ -67,7 +67,7 @@ def _mapped(tensor: onnx.TensorProto, path: Path) -> Array:
 
 
 def _place(tensor: onnx.TensorProto, path: Path, entries: dict[str, str]) -> tuple[Path, int, int]:
-    """File, first byte and number of bytes (0: up to the end)."""
+    """Return file, first byte, and number of bytes (0: up to the end)."""
     location = entries.get("location", "")
     file = path.parent / location
     if not location or not file.is_file():
@@ -90,7 +90,7 @@ def _place(tensor: onnx.TensorProto, path: Path, entries: dict[str, str]) -> tup
 
 
 def _is_packed(data_type: int) -> bool:
-    """Do several elements share a byte?"""
+    """True if several elements share a byte."""
     return onnx.TensorProto.DataType.Name(data_type).removeprefix("U").startswith(("INT4", "INT2", "FLOAT4"))
 
 

@@ -1,4 +1,4 @@
-"""From the checked foreign graph to a TOP module: fold what is constant, import what has to run."""
+"""Translate the checked foreign graph to a TOP module: fold constants, and import everything else."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
 from tpuc_onnx.stored import moved_constant, stored_constant
 
 GLUE = frozenset({"ConstantOfShape", "Range", "Shape", "Size"})
-"""Operators that vanish by folding where shapes are known; behind an unknown operator they are not."""
+"""Operators that disappear by folding if shapes are known; after an unknown operator they are not."""
 MOST_UNROLLED = 1 << 15
-"""Nodes that control flow becomes."""
+"""Maximum number of nodes from control flow."""
 MOST_WRITTEN, WRITTEN_PER_NODE = 1 << 17, 64
-"""Nodes that operators become which are written in others, and how many more for each node of the file."""
+"""Maximum number of nodes from expanded operators, plus this many for each node of the file."""
 
 
 def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
-    """The TOP module of a graph."""
+    """Return the TOP module of a graph."""
     types = TypeTable(graph)
     shapes = input_shapes(graph, options.input_shapes, options.batch)
     for entry, shape in zip(graph.inputs, shapes, strict=True):
@@ -61,7 +61,7 @@ def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
 
 
 def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
-    """The value of a network output."""
+    """Return the value of a network output."""
     value = build.values.get(name)
     constant = build.types.constants.get(name)
     if name in build.types.sequences:
@@ -79,7 +79,9 @@ def _output(graph: Graph, build: OnnxBuilder, name: str) -> Value:
 
 
 def _depends_on_inputs(value: Value) -> bool:
-    """Operators that take a constant's place, such as CastLike, hide from ONNX that nothing is computed."""
+    """True if a value depends on a network input. Operators that become constants, such as CastLike, hide from ONNX
+    that it does not.
+    """
     waiting, seen = [value], set[Value]()
     while waiting:
         producer = waiting.pop().defining
@@ -92,7 +94,7 @@ def _depends_on_inputs(value: Value) -> bool:
 
 
 class _Walk(Walk[OnnxBuilder]):
-    """One run over the nodes, of which some are folded and some written in others first."""
+    """A walk over the nodes; some are folded, and some are expanded first."""
 
     def __init__(self, graph: Graph, build: OnnxBuilder, registry: Any, rebatching: Rebatching) -> None:
         super().__init__(build, ImporterFinder(registry, "onnx"))
@@ -147,7 +149,7 @@ class _Walk(Walk[OnnxBuilder]):
             self.build.stored[node.outputs[0]] = stored
 
     def _is_empty(self, node: ForeignNode) -> bool:
-        """Note results without elements, which are known; is that all of them?"""
+        """Record results without elements, which are known; True if all results are empty."""
         named = [name for name in node.outputs if name]
         for name in named:
             shape = self._types.shape(name)
@@ -157,7 +159,7 @@ class _Walk(Walk[OnnxBuilder]):
         return all(name in self._types.constants for name in named)
 
     def _expand(self, node: GraphNode, is_unknown: bool) -> bool:
-        """Import what the node can be written in; False when there is nothing, or an importer does it."""
+        """Import a node's expansion; False if there is none, or if an importer handles the node."""
         kinds = {name: self._types.elem_type(name) for name in node.foreign.outputs if self._types.proto(name)}
         try:
             if is_control_flow(node.foreign):
@@ -180,7 +182,7 @@ class _Walk(Walk[OnnxBuilder]):
         return True
 
     def _count(self, node: GraphNode) -> None:
-        """Note a node that was written out; raises InvalidModel where they are more than any network has."""
+        """Count the nodes of an expansion; raises InvalidModel for more than any network has."""
         self._unrolled += is_control_flow(node.foreign)
         self._written += 1
         if self._unrolled > MOST_UNROLLED or self._written > MOST_WRITTEN + WRITTEN_PER_NODE * len(self._graph.nodes):
@@ -202,7 +204,7 @@ class _Walk(Walk[OnnxBuilder]):
                 self._accept(foreign, name, value)
 
     def _accept(self, node: ForeignNode, name: str, value: Value) -> None:
-        """Note a result; its shape must be the one that ONNX defines."""
+        """Record a result; its shape must be the one that ONNX defines."""
         expected, got = self._types.shape(name), value.tensor.dims
         if expected is not None and expected != got and (expected, got) != ((), (1,)):
             raise PluginError(

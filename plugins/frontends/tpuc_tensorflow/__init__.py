@@ -1,1 +1,1 @@
-"""TensorFlow graphs: the dialects tf and tf_executor, what they mean, and a front end for GraphDef and SavedModel."""
+"""TensorFlow graphs: the dialects tf and tf_executor, their evaluation, and a front end for GraphDef and SavedModel."""

@@ -1,4 +1,4 @@
-"""The front end as the registry sees it; protobuf is imported when a file is read."""
+"""The front end as registered; protobuf is imported when a file is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpuc.api import Frontend, ImportOptions, Module
 
 
 class TensorflowFrontend(Frontend):
-    """Reads graphs as `.pb` and `.pbtxt`: frozen ones, and a SavedModel by its folder or `saved_model.pb`."""
+    """Reads frozen graphs as `.pb` and `.pbtxt`, and a SavedModel by its folder or `saved_model.pb`."""
 
     name = "tensorflow"
     suffixes = (".pb", ".pbtxt")
@@ -21,7 +21,7 @@ class TensorflowFrontend(Frontend):
     )
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
-        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        """Return a TOP module with weights. Raises InvalidModel or Unsupported."""
         from tpuc_tensorflow.translation import translate
 
         return translate(path, options, registry)

@@ -1,4 +1,4 @@
-"""From a file to a TOP module: through `tf_executor` and `tf`, then operator by operator."""
+"""Translate a file to a TOP module: through `tf_executor` and `tf`, then operator by operator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_OUTPUTS = frozenset({"Const", "NoOp", "Assert", "Print", "SaveV2", "Restore
 
 @dataclass(frozen=True)
 class Ends:
-    """Inputs and outputs: tensors of the graph, and the names under which the module has the outputs."""
+    """Inputs and outputs: tensors of the graph, and the names of the outputs in the module."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -46,7 +46,7 @@ class Ends:
 
 
 def translate(path: Path, options: ImportOptions, registry: Any) -> Module:
-    """The TOP module of a file."""
+    """Return the TOP module of a file."""
     graph = load_graph(path, options.model_data)
     ends = ends_of(graph, options.output_names)
     functional = functional_module(graph, ends)
@@ -54,14 +54,14 @@ def translate(path: Path, options: ImportOptions, registry: Any) -> Module:
 
 
 def functional_module(graph: Graph, ends: Ends) -> Module:
-    """The graph in `tf`, with functional control flow."""
+    """Return the graph in `tf`, with functional control flow."""
     module = module_of(graph, ends.outputs, ends.inputs)
     to_functional(module)
     return module
 
 
 def ends_of(graph: Graph, output_names: Sequence[str]) -> Ends:
-    """What the user chose, what the file states, or what nobody reads."""
+    """Return the ends that the user chose, that the file states, or, as outputs, what nobody reads."""
     nodes = {node.name: node for node in graph.nodes}
     if output_names:
         stated = dict(graph.outputs)
@@ -156,7 +156,7 @@ class _Translation:
         return [self._shape(nodes[name], given[index] if given else None) for index, name in enumerate(names)]
 
     def _shape(self, node: GraphNode, given: Sequence[int] | None) -> tuple[int, ...]:
-        """In TensorFlow's order; the user states images as `n,c,h,w`. An open batch is 1."""
+        """Return a shape in TensorFlow's order; the user states images as `n,c,h,w`. An open batch is 1."""
         stated = placeholder_type(node)
         if dtype_of(stated) is None:
             raise InvalidModel(
@@ -188,6 +188,6 @@ class _Translation:
 
 
 def _fits(wanted: Sequence[int], stated: Sequence[int]) -> bool:
-    """Extents as stated, but for those that are open and the first one."""
+    """True if extents are as stated, except for open ones and the first."""
     pairs = enumerate(zip(wanted, stated, strict=False))
     return len(wanted) == len(stated) and all(w == s or s == DYNAMIC or axis == 0 for axis, (w, s) in pairs)

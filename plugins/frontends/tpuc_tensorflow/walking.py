@@ -1,4 +1,4 @@
-"""One run over a module of `tf`: what is constant is computed, control flow is written out, the rest is imported."""
+"""Walk over a module of `tf`: fold constants, expand control flow, import the rest."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from tpuc_tensorflow.evaluation.storage import dtype_of
 from tpuc_tensorflow.importers.building import TensorflowBuilder, kind_of
 
 MOST_STEPS = 1024
-"""More steps of a loop are refused: each becomes operations of its own."""
+"""Maximum number of loop steps; each becomes separate operations."""
 
 MOST_WRITTEN = 1 << 15
-"""Operations that control flow becomes."""
+"""Maximum number of operations from control flow."""
 
 DEEPEST = 16
-"""Functions and regions inside each other."""
+"""Maximum nesting of functions and regions."""
 
 _OF_SHAPE = frozenset({"Rank", "Shape", "ShapeN", "Size"})
 _OF_EXTENTS: Mapping[str, Callable[..., Array]] = {"OnesLike": np.ones, "ZerosLike": np.zeros}
@@ -45,11 +45,11 @@ _NOTHING = frozenset({"Assert", "NoOp", "Print"})
 _BROKEN = (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, MemoryError, AttributeError)
 
 Names = dict[Value, str]
-"""Values of the block at hand and the tensors that they are."""
+"""Maps values of the current block to tensors."""
 
 
 class GraphWalk(Walk[TensorflowBuilder]):
-    """The run over `main`, with the blocks that control flow writes out in place."""
+    """The walk over `main`, and over blocks that control flow expands."""
 
     contradictions = (*Walk.contradictions, AssertionError, MemoryError)
 
@@ -61,7 +61,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
         self._steps: list[tuple[Sequence[str], Sequence[str]]] = []
 
     def run(self, inputs: Sequence[str]) -> list[str]:
-        """The tensors that `main` returns; raises ImportRefused with everything that cannot be imported."""
+        """Return the tensors that `main` returns; raises ImportRefused with everything that cannot be imported."""
         main = self._module.main
         names = dict(zip(main.inputs, inputs, strict=True))
         returned = self._block(main.body, names, "")
@@ -75,7 +75,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
         return f"its operands and attributes contradict each other ({reason}). Export the network again."
 
     def contradicted(self, node: ForeignNode, error: Exception) -> InvalidModel:
-        """See Walk: named by the node of TensorFlow."""
+        """See Walk: the error names the TensorFlow node."""
         return InvalidModel(f"{place_of(self.build.origin or node)}: {self.contradiction(error)}")
 
     def _is_computed(self, name: str) -> bool:
@@ -84,7 +84,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
     # Blocks
 
     def _block(self, block: Block, names: Names, prefix: str) -> list[str]:
-        """Import a block whose captured values and arguments have names; returns those of what it ends with."""
+        """Import a block whose captured values and arguments have names; returns those of its terminator's operands."""
         known = dict(names)
         *operations, last = block.operations
         for operation in operations:
@@ -100,7 +100,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
         return [known[value] for value in last.operands]
 
     def _declare(self, operation: Operation, prefix: str) -> tuple[str, ...]:
-        """The names of an operation's results: as TensorFlow has them, unless they are taken."""
+        """Declare the names of an operation's results: TensorFlow's, unless they are taken."""
         made: list[str] = []
         for index, value in enumerate(operation.results):
             names = operation.location.names
@@ -137,7 +137,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
             raise self.contradicted(node, error) from error
 
     def _lose_missing(self, outputs: Sequence[str]) -> None:
-        """Results that only training needs are not there: whoever reads them is told."""
+        """Mark results that only training needs as lost, so that their readers are reported."""
         self.obstacles.lost.update(name for name in outputs if not self.build.is_known(name))
 
     def _node(self, operation: Operation, kind: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> ForeignNode:
@@ -153,7 +153,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
     # Constants
 
     def _folded(self, operation: Operation, node: ForeignNode) -> bool:
-        """Note the results of an operation that are known before the network runs."""
+        """Record the results of an operation that are known at compile time."""
         arrays = self._known_results(operation, node)
         if arrays is None:
             return False
@@ -206,7 +206,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
         return self._inside(node, function.body, dict(zip(function.inputs, operands, strict=True)), prefix)
 
     def _hand_over(self, sources: Sequence[str], targets: Sequence[str]) -> None:
-        """What is known under one name under another too."""
+        """Make what is known under one name known under another one."""
         for source, target in zip(sources, targets, strict=False):
             if self.obstacles.concern((source,)):
                 self.obstacles.lost.add(target)
@@ -214,12 +214,12 @@ class GraphWalk(Walk[TensorflowBuilder]):
                 self.build.alias(source, target)
 
     def call(self, operation: Operation, node: ForeignNode, names: Names) -> None:
-        """A function in the place of its call."""
+        """Inline a function at its call."""
         results = self._function(node, fact(operation, "f", ""), node.inputs, f"{node.name}/")
         self._hand_over(results, node.outputs)
 
     def branch(self, operation: Operation, node: ForeignNode, names: Names) -> None:
-        """The chosen branch, or both and a selection where the condition is computed."""
+        """Import the chosen branch, or both and a selection if the condition is computed."""
 
         def way(side: bool, prefix: str) -> list[str]:
             if operation.regions:
@@ -243,7 +243,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
             self.build.accept(name, self.build.through("SELECT_V2", chosen))  # pyright: ignore[reportArgumentType]
 
     def loop(self, operation: Operation, node: ForeignNode, names: Names) -> None:
-        """The steps of a loop one after the other, or a loop of TOP from where its end depends on the data."""
+        """Unroll a loop, or build a loop of TOP if its end depends on the data."""
         carried: Sequence[str] = node.inputs
         for step in range(MOST_STEPS + 1):
             prefix = f"{node.name}/step{step}/"
@@ -260,7 +260,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
             carried = self._part(operation, node, names, 1, carried, prefix)
 
     def _loop_of_top(self, operation: Operation, node: ForeignNode, names: Names, carried: Sequence[str]) -> None:
-        """`top.While`, whose regions are imported like other blocks."""
+        """Build a `top.While`, whose regions are imported like other blocks."""
         build = self.build
         if self.obstacles.concern(carried):
             self.obstacles.lost.update(node.outputs)
@@ -301,7 +301,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
     def _part(
         self, operation: Operation, node: ForeignNode, names: Names, index: int, carried: Sequence[str], prefix: str
     ) -> list[str]:
-        """The condition (0) or the body (1) of a loop, for what is carried."""
+        """Import the condition (0) or the body (1) of a loop for the carried values."""
         if not operation.regions:
             return self._function(node, fact(operation, ("cond", "body")[index], ""), carried, prefix)
         block = operation.regions[index].blocks[0]

@@ -1,3 +1,3 @@
-"""TFLite front end: `.tflite` files, float and fully quantised, become TOP modules."""
+"""The TFLite front end: imports `.tflite` files, float and fully quantized, into TOP."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What importer functions build with, and the order of dimensions in which each value is kept.
+"""The builder that TFLite importers use; it tracks the order of dimensions in which each value is stored.
 
-The file keeps images as `[n, h, w, c]`, TOP as `[n, c, h, w]`. Every value therefore has an *order*: dimension `i` of
-the value is dimension `order[i]` of the foreign tensor. Importers ask for the order they need, and a Permute is made
-only where a value is there in another one; a TRANSPOSE of the file merely changes the order.
+The file stores images as `[n, h, w, c]`, TOP as `[n, c, h, w]`. Every value therefore has an *order*: dimension `i` of
+the value is dimension `order[i]` of the foreign tensor. Importers request the order they need, and a Permute is built
+only if a value exists in another one; a TRANSPOSE in the file only changes the order.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Arranged:
 
 @dataclass(frozen=True)
 class Later:
-    """A reshape that costs a Permute, made when somebody reads it; a product may rearrange its filter instead."""
+    """A reshape that would need a Permute, built only when somebody reads it; a product may rearrange its filter
+    instead.
+    """
 
     shape: Shape
     source: str
@@ -61,7 +63,7 @@ Importer: TypeAlias = "Callable[[ForeignNode, TfliteBuilder], Results]"
 
 
 class TfliteBuilder(TopBuilder):
-    """A builder that also knows orders and quantised types. Network inputs are images as `n,c,h,w`."""
+    """A builder that also knows orders and quantized types. Network inputs are images as `n,c,h,w`."""
 
     def __init__(self, graph: Graph, source: ModuleSource, inputs: Sequence[tuple[str, TensorType]]) -> None:
         self.entries = dict(graph.tensors)
@@ -77,24 +79,24 @@ class TfliteBuilder(TopBuilder):
     # Foreign tensors
 
     def constant(self, name: str) -> Array | None:
-        """The stored array of a foreign constant (folded ones included), None when it is computed at run time."""
+        """Return the stored array of a foreign constant (including folded ones), None if it is computed at run time."""
         return self.constants.get(name)
 
     def real(self, name: str) -> Array | None:
-        """The numbers that a foreign constant stands for; None when it is computed at run time."""
+        """Return the real values of a foreign constant; None if it is computed at run time."""
         array, entry = self.constants.get(name), self.entries.get(name)
         if array is None or entry is None or not entry.is_quantised or entry.quantisation is None:
             return array
         return real_values(array, entry.quantisation)
 
     def entry(self, name: str) -> TensorEntry:
-        """What the file says about a tensor; raises InvalidModel for an operand that is missing."""
+        """Return the file's description of a tensor; raises InvalidModel for a missing operand."""
         if name not in self.entries:
             raise self._error("an operand that it needs is missing")
         return self.entries[name]
 
     def shape(self, name: str) -> Shape:
-        """The static shape of a foreign tensor, in the foreign order."""
+        """Return the static shape of a foreign tensor, in the foreign order."""
         if name in self.constants:
             return self.constants[name].shape
         if name in self._later:
@@ -106,23 +108,23 @@ class TfliteBuilder(TopBuilder):
         return tuple(dims[order.index(axis)] for axis in range(len(order)))
 
     def is_known(self, name: str) -> bool:
-        """Is the tensor a constant or computed already?"""
+        """True if the tensor is a constant or already computed."""
         return not name or name in self.constants or name in self._home or name in self._later
 
     # Values
 
     @property
     def orders(self) -> Mapping[str, Order]:
-        """How each computed tensor is kept."""
+        """The order of each computed tensor."""
         return self._home
 
     def order(self, name: str) -> Order:
-        """How the value of a tensor is kept; constants can have any order and count as kept as in the file."""
+        """Return the order of a tensor's value; constants, which can have any order, count as stored as in the file."""
         self._settle(name)
         return self._home.get(name) or tuple(range(len(self.shape(name))))
 
     def value(self, name: str, order: Order | None = None) -> Value:
-        """The value of a foreign tensor, in the foreign order if no other is given; constants become weights."""
+        """Return the value of a foreign tensor, by default in the foreign order; constants become weights."""
         if not name:
             return self._none
         self._settle(name)
@@ -136,11 +138,11 @@ class TfliteBuilder(TopBuilder):
         return found[order]
 
     def flattened(self, name: str) -> str | None:
-        """The tensor that `name` is a not yet made reshape of."""
+        """Return the tensor of which `name` is a postponed reshape."""
         return self._later[name].source if name in self._later else None
 
     def accept(self, name: str, result: Value | Arranged | Later) -> None:
-        """Note the value of a computed tensor."""
+        """Record the value of a computed tensor."""
         if isinstance(result, Later):
             self._later[name] = result
             return
@@ -152,13 +154,13 @@ class TfliteBuilder(TopBuilder):
         self._orders[name] = {order: value}
 
     def declare(self, entry: TensorEntry) -> None:
-        """Make a tensor known that is written into the graph from elsewhere."""
+        """Declare a tensor that is added to the graph from elsewhere."""
         self.entries[entry.name] = entry
         if entry.data is not None:
             self.constants[entry.name] = entry.data
 
     def alias(self, source: str, target: str) -> None:
-        """Give what is known under one name another name too."""
+        """Make what is known under one name known under another one."""
         if source in self.constants:
             self.constants[target] = self.constants[source]
             self.entries[target] = dataclasses.replace(self.entries[source], name=target)
@@ -172,7 +174,7 @@ class TfliteBuilder(TopBuilder):
             self.accept(name, later.make())
 
     def _reordered(self, name: str, order: Order) -> Value:
-        """Another order of a computed value: a reshape where only extents of 1 move."""
+        """Return a computed value in another order; a reshape suffices if only extents of 1 move."""
         if name not in self._home:
             raise self._error(f"it reads tensor '{name}', which nothing computes")
         home = self._home[name]
@@ -181,7 +183,7 @@ class TfliteBuilder(TopBuilder):
         return self.permute(value, steps, f"{name}_{'nchw' if order == NCHW else 'permuted'}")
 
     def permute(self, value: Value, steps: Order, name: str) -> Value:
-        """`value` with dimension `steps[i]` as dimension `i`; itself when that changes nothing."""
+        """Permute `value` to dimensions `steps`; itself if that changes nothing."""
         dims = value.tensor.dims
         if steps == tuple(range(len(steps))):
             return value
@@ -191,7 +193,7 @@ class TfliteBuilder(TopBuilder):
         return self.build(top.Permute(order=steps), [value], name, [self._with_axes(value.tensor, shape)])
 
     def reshape(self, value: Value, shape: Sequence[int], name: str) -> Value:
-        """`value` in another shape; itself when it has that shape already."""
+        """Return `value` in another shape; itself if it already has that shape."""
         if value.tensor.dims == tuple(shape):
             return value
         return self.build(top.Reshape(shape=tuple(shape)), [value], name, [self._with_axes(value.tensor, tuple(shape))])
@@ -204,14 +206,14 @@ class TfliteBuilder(TopBuilder):
     # Weights
 
     def quantised_weight(self, name: str, array: Array, like: str, axis: int = 0) -> Value:
-        """A new weight that is quantised as the tensor `like`, its scales, if there are several, along `axis`."""
+        """Create a weight with the quantization of the tensor `like`; several scales are along `axis`."""
         entry = self.entries[like]
         if entry.quantisation is None or not entry.is_quantised:
             raise self._error(f"its weight '{like}' is not quantised, and its other operands are")
         return self.weight(name, array, element_of(entry.kind, entry.quantisation, axis))
 
     def _constant_value(self, name: str, order: Order) -> Value:
-        """A constant operand, quantised when the node is."""
+        """Return a constant operand, quantized if the node is."""
         entry, plain = self.entries[name], order == tuple(range(len(order)))
         label = name if plain else f"{name}_{'nchw' if order == NCHW else 'permuted'}"
         if self.is_quantised() and entry.is_quantised and entry.quantisation is not None:
@@ -222,13 +224,13 @@ class TfliteBuilder(TopBuilder):
         return self.weight(label, array.transpose(order))
 
     def is_quantised(self) -> bool:
-        """Does the node at hand compute with integers that have a scale?"""
+        """True if the current node computes with scaled integers."""
         return self.node is not None and self.entries[self.node.outputs[0]].is_quantised
 
     # Names
 
     def rename(self, value: Value, name: str) -> None:
-        """Give a computed value another name."""
+        """Rename a computed value."""
         producer = value.defining
         assert producer is not None
         names = list(producer.location.names)
@@ -237,18 +239,18 @@ class TfliteBuilder(TopBuilder):
         self._taken.add(name)
 
     def rename_holder(self, name: str) -> None:
-        """Take a foreign tensor's name from the value that has it in another order."""
+        """Take a foreign tensor's name from the value that stores it in another order."""
         for value in self._orders.get(name, {}).values():
             if value.name == name and value.defining is not None and not isinstance(value.defining.op, NetworkInput):
                 self.rename(value, self._unique(f"{name}_nhwc" if value.tensor.rank == 4 else f"{name}_inner"))
                 self._taken.discard(name)
 
     def is_foreign(self, name: str) -> bool:
-        """Constants are written under other names where they are read in another order."""
+        """False for constants read in another order, which are written under other names."""
         return name in self.entries and name not in self.constants
 
     def named(self, name: str, value: Value, outputs: Sequence[str]) -> Value:
-        """A result of `main`, under its own name, which a value in another order may have."""
+        """Return a result of `main` under its own name, which a value in another order may hold."""
         if value.name == name:
             return value
         self.rename_holder(name)
@@ -261,15 +263,15 @@ class TfliteBuilder(TopBuilder):
 
     @property
     def state(self) -> str:
-        """Are there quantised values?"""
+        """The module state: whether there are quantized values."""
         types = [value.type for operation in self.module.walk() for value in operation.results]
         return "TOP_QUANTIZED" if any(isinstance(t, TensorType) and t.is_quantised for t in types) else "TOP_F32"
 
     def build_all(
         self, op: Op, operands: Sequence[Value], names: Sequence[str], result_types: Sequence[TensorType] | None = None
     ) -> list[Value]:
-        """As the base. Where the file states floats, an op reads what computed integers stand for: LiteRT has no such
-        op, pieces that were cut out of networks do.
+        """As the base. If the file declares float results, the op reads dequantized operands: LiteRT has no such op,
+        but parts cut out of networks do.
         """
         if names and self._states_floats(names[0]) and not isinstance(op, Dequantise):
             operands = [one if one.is_constant else self.real_value(one) for one in operands]
@@ -279,13 +281,13 @@ class TfliteBuilder(TopBuilder):
         return name in self.entries and self.entries[name].kind == "FLOAT32"
 
     def real_value(self, value: Value) -> Value:
-        """What a value stands for: quantised ones are dequantised."""
+        """Return a value as floats; quantized ones are dequantized."""
         if not isinstance(value.type, TensorType) or not value.type.is_quantised:
             return value
         return self.build(Dequantise(), [value], f"{value.name}_real", [value.type.with_element(F32)])
 
     def infer(self, op: Op, operands: Sequence[Value], names: Sequence[str]) -> Sequence[TensorType]:
-        """With the foreign tensor's quantisation, or, for a made-up name, that of the first operand."""
+        """Infer types with the foreign tensor's quantization, or, for a generated name, that of the first operand."""
         types = super().infer(op, operands, names)
         return [type.with_element(self._element(name, operands[0])) for name, type in zip(names, types, strict=True)]
 
@@ -300,7 +302,7 @@ class TfliteBuilder(TopBuilder):
         return element if is_kept else F32
 
     def check_size(self, type: TensorType) -> None:
-        """Empty tensors are allowed, which some nodes leave out."""
+        """Allow empty tensors, which some nodes skip."""
         if type.size > MOST_ELEMENTS:
             raise self._error(f"its result of {show(type.dims)} has more than {MOST_ELEMENTS} elements")
 
@@ -309,6 +311,6 @@ class TfliteBuilder(TopBuilder):
 
 
 def only_ones_move(dims: Shape, steps: Order) -> bool:
-    """Do the elements keep their places in memory when the dimensions are put into the order of `steps`?"""
+    """True if elements keep their memory order when dimensions are permuted by `steps`."""
     long = [step for step in steps if dims[step] != 1]
     return long == sorted(long)

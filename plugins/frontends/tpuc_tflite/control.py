@@ -1,4 +1,4 @@
-"""Control flow written out: branches that are chosen, loops that are unrolled, into the graph around them."""
+"""Expand control flow into the surrounding graph: chosen branches and unrolled loops."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tpuc_tflite.graph import Graph
 
 _OPERATORS = frozenset({"IF", "WHILE"})
 MOST_STEPS = 1024
-"""More steps of a loop are refused: each becomes operations of its own."""
+"""Maximum number of loop steps; each becomes separate operations."""
 
 DEEPEST = 8
-"""Subgraphs inside subgraphs."""
+"""Maximum nesting of subgraphs."""
 
 
 def is_control_flow(node: ForeignNode) -> bool:
-    """Is it one of the operators that are written out here?"""
+    """True for an operator that is expanded here."""
     return node.op_type in _OPERATORS and not node.domain
 
 
 def control_nodes(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Graph]) -> Iterator[ForeignNode]:
-    """The nodes that take the place of an IF or WHILE; its results are noted in `build` at the end.
+    """Yield the nodes that replace an IF or WHILE; its results are recorded in `build` at the end.
 
-    They must be imported one after the other: what follows may depend on what folding made of those before.
+    They must be imported one at a time: later nodes may depend on constants folded from earlier ones.
     """
     if node.name.count("/step") + node.name.count("/branch") > DEEPEST:
         raise refusal(node, f"its subgraphs lie more than {DEEPEST} deep in each other")
@@ -35,7 +35,7 @@ def control_nodes(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[in
 
 
 def _if(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Graph]) -> Iterator[ForeignNode]:
-    """The chosen branch, or both and a selection where the condition is computed."""
+    """Yield the chosen branch, or both and a selection if the condition is computed."""
     ways = [_subgraph(node, subgraphs, f"{way}_subgraph_index") for way in ("then", "else")]
     operands = node.inputs[1:]
     condition = build.constant(node.inputs[0])
@@ -76,7 +76,7 @@ def _while(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Grap
 
 
 class _Inlined:
-    """A subgraph in the place of a node, its tensors under names of their own."""
+    """A subgraph in place of a node, with renamed tensors."""
 
     def __init__(
         self, node: ForeignNode, build: TfliteBuilder, graph: Graph, operands: Sequence[str], prefix: str
@@ -91,7 +91,7 @@ class _Inlined:
         self.outputs = tuple(self._names[name] for name in graph.outputs)
 
     def nodes(self) -> Iterator[ForeignNode]:
-        """Renamed, each tensor made known when the first of them is asked for."""
+        """Yield the renamed nodes; tensors are declared when the first node is requested."""
         inputs = frozenset(self._graph.inputs)
         for name, entry in self._graph.tensors.items():
             if name not in inputs:
@@ -105,12 +105,12 @@ class _Inlined:
             )
 
     def hand_over(self, targets: Sequence[str]) -> None:
-        """The outputs as the results of the node that this stands for."""
+        """Record the outputs as the results of the replaced node."""
         hand_over(self._build, self.outputs, targets)
 
 
 def hand_over(build: TfliteBuilder, sources: Sequence[str], targets: Sequence[str]) -> None:
-    """What is known under one name under another too."""
+    """Make what is known under one name known under another one."""
     for source, target in zip(sources, targets, strict=False):
         if source and build.is_known(source):
             build.alias(source, target)

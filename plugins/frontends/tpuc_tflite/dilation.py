@@ -1,4 +1,4 @@
-"""Dilated convolutions that older converters wrote as a convolution on blocks in the batch: made one node again."""
+"""Merge dilated convolutions that older converters wrote as a convolution on blocks in the batch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tpuc_tflite.graph import Graph, TensorEntry
 from tpuc_tflite.importers.window import SAME, VALID
 
 _CONVOLUTIONS = {"CONV_2D": (1, 2), "DEPTHWISE_CONV_2D": (1, 2)}
-"""Where rows and columns are in the filters."""
+"""Positions of rows and columns in the filters."""
 
 
 def with_dilations(graph: Graph) -> Graph:
-    """SPACE_TO_BATCH_ND, a convolution and BATCH_TO_SPACE_ND as the dilated convolution that they compute."""
+    """Replace SPACE_TO_BATCH_ND, a convolution, and BATCH_TO_SPACE_ND by the dilated convolution that they compute."""
     made = {node.outputs[0]: node for node in graph.nodes if len(node.outputs) == 1 and not node.domain}
     read = Counter(name for node in graph.nodes for name in node.inputs) + Counter(graph.outputs)
     gone: set[str] = set()
@@ -37,7 +37,7 @@ def with_dilations(graph: Graph) -> Graph:
 
 
 def _dilated(graph: Graph, first: ForeignNode, conv: ForeignNode, last: ForeignNode) -> ForeignNode | None:
-    """The one node, or None where it would compute something else."""
+    """Return the merged node, or None if it would compute something else."""
     blocks, pads = _numbers(graph, first, 1), _numbers(graph, first, 2)
     crops, taps = _numbers(graph, last, 2), _taps(graph, conv)
     attributes = conv.attributes
@@ -74,7 +74,7 @@ def _dilated(graph: Graph, first: ForeignNode, conv: ForeignNode, last: ForeignN
 
 
 def _numbers(graph: Graph, node: ForeignNode, index: int) -> Sequence[int]:
-    """A constant operand as plain numbers; nothing where there is none."""
+    """Return a constant operand as a list of numbers; empty if there is none."""
     data = graph.tensors[node.inputs[index]].data if len(node.inputs) > index and node.inputs[index] else None
     return [] if data is None or data.dtype.kind != "i" else [int(item) for item in data.reshape(-1)]
 
@@ -85,7 +85,7 @@ def _taps(graph: Graph, conv: ForeignNode) -> Sequence[int]:
 
 
 def _alike(graph: Graph, left: str, right: str) -> bool:
-    """Are both stored alike? Moving stored integers must not change what they stand for."""
+    """True if both are stored alike: moving stored integers must not change their meaning."""
     a, b = graph.tensors[left], graph.tensors[right]
     return _storage(a) == _storage(b)
 

@@ -1,4 +1,4 @@
-"""LiteRT as the reference for imported networks."""
+"""Run networks in LiteRT as the reference for imported networks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _NHWC: Order = (0, 2, 3, 1)
 
 
 class LiteRtEngine(HostEngine):
-    """Runs the file without delegates, so that every tensor can be seen, each in the order that TOP keeps it in. Of
-    quantised networks only the outputs are given: only with its delegates the runtime rounds as TOP does.
+    """Runs the file without delegates, so that every tensor is available, each in TOP's order. For quantized networks,
+    only outputs are returned: the runtime rounds as TOP does only with its delegates.
     """
 
     name = "litert"
@@ -82,7 +82,7 @@ class LiteRtEngine(HostEngine):
 
 
 def _invoke(interpreter: Any, fed: Mapping[int, Array]) -> None:
-    """Run on arrays by the places of tensors."""
+    """Run on arrays indexed by tensor."""
     for place, x in fed.items():
         interpreter.resize_tensor_input(place, x.shape)
     interpreter.allocate_tensors()
@@ -92,7 +92,7 @@ def _invoke(interpreter: Any, fed: Mapping[int, Array]) -> None:
 
 
 def orders(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Order]:
-    """How the front end keeps each computed tensor; images that are outputs are given as `[n, c, h, w]`."""
+    """Return the front end's order of each computed tensor; image outputs are returned as `[n, c, h, w]`."""
     from tpuc_tflite.translation import translated
 
     shapes = tuple(tuple(inputs[name].shape) for name in graph.inputs)
@@ -107,7 +107,7 @@ class _Cell:
 
 
 class _OwnImporters:
-    """As much of a registry as finding this package's importers takes."""
+    """The part of a registry that finding this package's importers needs."""
 
     def table_dialects(self, group: str, owner: str) -> list[str]:
         return ["top"]

@@ -1,4 +1,4 @@
-"""Nodes whose results are known before the network runs: arithmetic on shapes, and weights that are unpacked."""
+"""Fold nodes whose results are known at compile time: shape arithmetic, and unpacked weights."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tpuc_tflite.graph import TensorEntry
 from tpuc_tflite.slicing import strided_slices
 
 Fold: TypeAlias = Callable[[ForeignNode, Sequence[Array], Sequence[TensorEntry]], Sequence[Array]]
-"""From node, operands and what the file says about the results."""
+"""Maps node, operands, and the file's description of the results to the results."""
 
 MOST_ELEMENTS = 1 << 24
-"""A constant that is computed must not fill the memory."""
+"""Maximum number of elements of a computed constant, so that it does not fill the memory."""
 
 _DTYPES = {
     "BOOL": np.bool_,
@@ -35,16 +35,16 @@ _BROKEN = (ValueError, TypeError, IndexError, KeyError, ArithmeticError, Overflo
 
 
 QUESTIONS = frozenset({"FILL", "RANGE", "RANK", "SHAPE", "ZEROS_LIKE", "BROADCAST_ARGS"})
-"""Operators that vanish by folding where shapes are known, and have no other form."""
+"""Operators that disappear by folding if shapes are known, and have no other form."""
 
 
 def foldable() -> Sequence[str]:
-    """Operators that are computed here when their operands are constants."""
+    """Return the operators that are computed here if their operands are constant."""
     return sorted(_FOLDS)
 
 
 def fold(node: ForeignNode, build: TfliteBuilder) -> Sequence[Array] | None:
-    """The node's results when they are constant, None when it has to run."""
+    """Return the node's results if they are constant, None if it must run."""
     if node.domain:
         return None
     if node.op_type in ("SHAPE", "RANK") and build.is_known(node.inputs[0]):
@@ -109,7 +109,7 @@ def _reduction(function: Callable[..., Array]) -> Fold:
 
 
 def _quotient(left: Array, right: Array) -> Array:
-    """Integers are cut off towards zero."""
+    """Divide; integers are truncated toward zero."""
     if left.dtype.kind == "f":
         return left / right
     if not right.all():

@@ -1,4 +1,4 @@
-"""The front end as the registry sees it; flatbuffers are imported when a file is read."""
+"""The front end as registered; flatbuffers are imported when a file is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TfliteFrontend(Frontend):
     specializes_by = frozenset({"input_names", "fixed_inputs"})
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
-        """A TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+        """Return a TOP module with weights. Raises InvalidModel or Unsupported."""
         from tpuc_tflite.loading import load_graph
         from tpuc_tflite.ordering import needed_part
         from tpuc_tflite.specializing import specialized

@@ -1,4 +1,4 @@
-"""The foreign graph in plain Python: what remains of a file when every offset in it has been followed."""
+"""The foreign graph in plain Python, with every offset of the file resolved."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tpuc_ops.arrays import Array
 Shape: TypeAlias = tuple[int, ...]
 
 MOST_ELEMENTS = 1 << 28
-"""Of one tensor: a file that states more is damaged, and would fill the memory."""
+"""Maximum number of elements of a tensor: a larger one means a damaged file, and would fill the memory."""
 
 QUANTISED_STORAGE = {"INT8": "i8", "UINT8": "u8", "INT16": "i16", "INT32": "i32", "INT4": "i8"}
-"""How uniform types spell the storage of the file's types."""
+"""Spelling of the file's types in uniform types."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Quantisation:
 
     @property
     def is_per_axis(self) -> bool:
-        """Has every index of the axis a scale of its own?"""
+        """True if every index of the axis has its own scale."""
         return len(self.scales) > 1
 
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """A tensor of the file; `data` is there when it is constant. `signature` has -1 where the extent is open.
+    """A tensor of the file; `data` is set if it is constant. `signature` has -1 for open extents.
 
-    With `is_state` it goes into the network and comes out of it, and in floats, whatever its kind is.
+    With `is_state`, it is an input and an output of the network, in floats whatever its kind.
     """
 
     name: str
@@ -51,13 +51,13 @@ class TensorEntry:
 
     @property
     def is_quantised(self) -> bool:
-        """Does it hold integers that stand for other numbers? Sums of products (int32) do not count."""
+        """True if it holds scaled integers. Sums of products (int32) do not count."""
         integers = self.kind in ("INT8", "UINT8", "INT16", "INT4") and not self.is_state
         return self.quantisation is not None and integers
 
     @property
     def element(self) -> ElementType:
-        """As TOP stores a value of it: quantised as in the file, everything else as f32."""
+        """The element type of its value in TOP: quantized as in the file, otherwise f32."""
         if not self.is_quantised:
             return F32
         assert self.quantisation is not None
@@ -68,7 +68,7 @@ class TensorEntry:
 class Graph:
     """A subgraph: nodes in the file's order, tensors by name, names of inputs and outputs.
 
-    `subgraphs` are those that control flow of the first one may run, by their places in the file.
+    `subgraphs`: those that control flow of the first one may run, by index in the file.
     """
 
     source: str
@@ -81,7 +81,7 @@ class Graph:
 
 
 def element_of(kind: str, quantisation: Quantisation, axis: int) -> ElementType:
-    """The quantised element type, with its scales along `axis` when there are several."""
+    """Return the quantized element type; several scales are along `axis`."""
     storage = ScalarType(QUANTISED_STORAGE[kind])
     if quantisation.is_per_axis:
         return UniformPerAxis(storage, F32, axis, quantisation.scales, quantisation.zero_points)
@@ -89,7 +89,7 @@ def element_of(kind: str, quantisation: Quantisation, axis: int) -> ElementType:
 
 
 def real_values(array: Array, quantisation: Quantisation) -> Array:
-    """What quantised integers stand for, in float32."""
+    """Dequantize integers to float32."""
     shape = [1] * array.ndim
     if quantisation.is_per_axis:
         shape[quantisation.axis] = -1

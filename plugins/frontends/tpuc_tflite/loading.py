@@ -1,7 +1,7 @@
-"""From a file to a checked graph, or a sentence that says why not.
+"""Load a file as a checked graph.
 
-The reader of flatbuffers follows any offset it finds, so everything that it says is checked here before it is used:
-vectors lie inside the file, all of them together are not much larger than it, and indices point at what is there.
+The flatbuffers reader follows any offset, so everything it returns is checked before use: vectors lie inside the file,
+all of them together are not much larger than it, and indices are in range.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from tpuc_tflite.options import OptionReader, members
 from tpuc_tflite.sparse import Level, densify
 
 SCHEMA_VERSION = 3
-"""The only one that was ever written: the schema grows in compatible steps."""
+"""The only version ever written: the schema grows in compatible steps."""
 
 INTERMEDIATES = "intermediates"
-"""The attribute that names tensors which an operator has inside; they say the scales of values."""
+"""The attribute that lists an operator's inner tensors, which hold the scales of values."""
 
 SUBGRAPH_ATTRIBUTES = ("then_subgraph_index", "else_subgraph_index", "cond_subgraph_index", "body_subgraph_index")
-"""Of what control flow runs; graphs of `init_subgraph_index` initialize variables."""
+"""Attributes that name subgraphs run by control flow; graphs of `init_subgraph_index` initialize variables."""
 _WITHOUT_RESULT = frozenset(("ASSIGN_VARIABLE", "CALL_ONCE"))
-"""Operators that have none by right: they run a graph that initializes variables, or write one."""
+"""Operators that legally have no result: they run a graph that initializes variables, or write one."""
 
 _DTYPES = {
     "BOOL": np.bool_,
@@ -48,11 +48,11 @@ _DTYPES = {
     "UINT32": np.uint32,
 }
 _BROKEN = (struct.error, ValueError, TypeError, IndexError, AttributeError, OverflowError, MemoryError, KeyError)
-"""What the reader raises when it follows an offset to somewhere else."""
+"""Exceptions that the reader raises when it follows a wrong offset."""
 
 
 def load_graph(path: Path) -> Graph:
-    """The first subgraph of a file, with those that it runs; raises InvalidModel or Unsupported."""
+    """Return the first subgraph of a file with the subgraphs that it runs; raises InvalidModel or Unsupported."""
     content = _read(path)
     tflite = _tflite(path)
     try:
@@ -89,7 +89,7 @@ def _without_elements(tensor: TensorEntry) -> TensorEntry:
 
 
 class _Loader:
-    """One file. `_budget` is how many elements may still be read: files share vectors, but not without end."""
+    """Loads one file. `_budget`: how many elements may still be read; files share vectors, but not endlessly."""
 
     def __init__(self, tflite: Any, content: bytes, source: str) -> None:
         self._tflite = tflite
@@ -102,7 +102,7 @@ class _Loader:
         self._model = tflite.Model.GetRootAs(content, 0)
 
     def graph(self) -> Graph:
-        """The first subgraph, with those that its control flow may run."""
+        """Return the first subgraph, with those that its control flow may run."""
         model = self._model
         if model.Version() != SCHEMA_VERSION:
             raise Unsupported(
@@ -121,7 +121,7 @@ class _Loader:
         return dataclasses.replace(first, subgraphs=self._called(first, codes))
 
     def _called(self, first: Graph, codes: list[tuple[str, str, int]]) -> dict[int, Graph]:
-        """Every subgraph that is named by control flow, directly or through another one."""
+        """Return every subgraph that control flow names, directly or indirectly."""
         found: dict[int, Graph] = {}
         waiting = [first]
         while waiting:
@@ -154,21 +154,21 @@ class _Loader:
         return InvalidModel(f"{self._source}: {reason}. Export or download it again.")
 
     def _count(self, length: int, size: int = 4) -> int:
-        """A vector's length, when so many elements fit into the file and what was read before leaves room for them."""
+        """Return a vector's length, after checking that its elements fit into the file and the remaining budget."""
         self._budget -= length
         if length * size > len(self._content) or self._budget < 0:
             raise self._error(f"is damaged: a list in it claims {length} entries, more than its bytes can hold")
         return length
 
     def _ints(self, table: Any, field: str) -> Array:
-        """A vector of numbers."""
+        """Return a vector of numbers."""
         if not self._count(getattr(table, f"{field}Length")(), 1):
             return np.zeros(0, np.int64)
         array: Array = getattr(table, f"{field}AsNumpy")()
         return array
 
     def _pick(self, names: Sequence[str], indices: Array, what: str) -> tuple[str, ...]:
-        """Tensors by index; -1 is an absent one."""
+        """Return tensors by index; -1 is an absent one."""
         numbers = [int(index) for index in indices]
         for index in numbers:
             if not -1 <= index < len(names):
@@ -178,7 +178,7 @@ class _Loader:
     # Operators
 
     def _operator_name(self, code: Any) -> tuple[str, str, int]:
-        """Domain, name and version."""
+        """Return domain, name, and version."""
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         name = self._operators.get(number, f"OPERATOR_{number}")
         if name == "CUSTOM":
@@ -217,7 +217,7 @@ class _Loader:
         return [self._tensor(tensor, self._name(tensor, i, taken)) for i, tensor in enumerate(raw)]
 
     def _name(self, tensor: Any, index: int, taken: set[str]) -> str:
-        """The tensor's name; the file may leave it out or give it twice."""
+        """Return a unique name of a tensor; the file may omit or repeat names."""
         text: bytes = tensor.Name() or b""
         self._count(len(text), 1)
         name = text.decode("utf-8", "replace") or f"tensor_{index}"
@@ -304,7 +304,7 @@ class _Loader:
         return content.view(np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False).reshape(entry.shape)
 
     def _sparse(self, table: Any, entry: TensorEntry, content: Array, dtype: np.dtype[Any]) -> Array:
-        """The whole of a weight of which the buffer holds only some values."""
+        """Expand a weight whose buffer holds only some values."""
         if content.size % dtype.itemsize:
             raise self._error(f"weight '{entry.name}' has {content.size} bytes, no whole number of {entry.kind}")
         values = content.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
@@ -325,7 +325,7 @@ class _Loader:
         return Level(0, segments, indices)
 
     def _index(self, table: Any, kind: int) -> Array:
-        """A vector of indices, which has one of three widths."""
+        """Return a vector of indices, which has one of three widths."""
         names = [name for name, number in members(self._tflite.SparseIndexVector) if number == kind]
         if not kind or not names or table is None:
             raise self._error(f"is damaged: a sparse weight has indices of kind {kind}")
@@ -334,7 +334,7 @@ class _Loader:
         return self._ints(vector, "Values")
 
     def _bytes(self, buffer: Any, name: str) -> Array:
-        """A buffer's bytes, inside the tables or, in files beyond 2 GB, behind them."""
+        """Return a buffer's bytes: inside the tables, or after them in files beyond 2 GB."""
         offset, size = buffer.Offset(), buffer.Size()
         if offset > 1:
             if offset + size > len(self._content):
@@ -346,7 +346,7 @@ class _Loader:
         return np.asarray(buffer.DataAsNumpy(), np.uint8) if length else np.zeros(0, np.uint8)
 
     def _nibbles(self, content: Array, entry: TensorEntry, size: int) -> Array:
-        """Two signed values per byte, the first in the low half."""
+        """Unpack two signed values per byte, the first in the low half."""
         if content.size != (size + 1) // 2:
             raise self._mismatch(entry, content.size, (size + 1) // 2)
         halves = np.stack([content & 15, content >> 4], -1).reshape(-1)[:size].astype(np.int8)

@@ -1,4 +1,4 @@
-"""The bytes of a TFLite file, as converters give them."""
+"""The bytes of a TFLite file, as returned by converters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpuc.api import UsageError
 from tpuc_driver.api.objects import ObjectReader
 
 IDENTIFIER = slice(4, 8)
-"""Where a flatbuffer says what it holds."""
+"""Where a flatbuffer states its file type."""
 
 
 class TfliteObjects(ObjectReader):
@@ -18,7 +18,7 @@ class TfliteObjects(ObjectReader):
     title = "the bytes of a TFLite file"
 
     def accepts(self, given: object) -> bool:
-        """Bytes with the identifier of TFLite."""
+        """True for bytes with TFLite's identifier."""
         if not isinstance(given, bytes | bytearray | memoryview):
             return False
         return bytes(cast("bytes", given)[IDENTIFIER]) == b"TFL3"

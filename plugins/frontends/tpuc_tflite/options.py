@@ -1,4 +1,4 @@
-"""Attributes of operators: every field of an option table by its name in the schema, as plain Python values."""
+"""Attributes of operators: every field of an option table under its schema name, as a plain Python value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OptionReader:
         self._fields: dict[type, tuple[tuple[str, str, bool], ...]] = {}
 
     def __call__(self, operator: Any) -> Mapping[str, Any]:
-        """The attributes of an operator: `stride_w`, `fused_activation_function`, ...; vectors are tuples."""
+        """Return the attributes of an operator: `stride_w`, `fused_activation_function`, ...; vectors become tuples."""
         for union, options in (("BuiltinOptions2", "BuiltinOptions2"), ("BuiltinOptions", "BuiltinOptions")):
             kind = getattr(operator, f"{options}Type", int)()
             table = getattr(operator, options)() if kind else None
@@ -30,7 +30,7 @@ class OptionReader:
         return {}
 
     def _class(self, union: str, kind: int) -> type:
-        """The class of a member of a union."""
+        """Return the class of a union member."""
         for name, number in members(getattr(self._tflite, union)):
             if number == kind:
                 return getattr(self._tflite, name)
@@ -63,10 +63,10 @@ class OptionReader:
 
 
 def _snake(name: str) -> str:
-    """`FusedActivationFunction` as `fused_activation_function`."""
+    """Convert `FusedActivationFunction` to `fused_activation_function`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def members(enumeration: type) -> list[tuple[str, int]]:
-    """Names and numbers of one of the schema's enumerations."""
+    """Return names and numbers of one of the schema's enumerations."""
     return [(name, number) for name, number in vars(enumeration).items() if isinstance(number, int)]

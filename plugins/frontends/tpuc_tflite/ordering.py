@@ -13,7 +13,7 @@ from tpuc_tflite.graph import Graph
 
 
 def needed_part(graph: Graph, output_names: Sequence[str]) -> Graph:
-    """The graph without the nodes that no output needs; raises InvalidModel when the file's order cannot be run."""
+    """Return the graph without nodes that no output needs; raises InvalidModel if the file's order cannot be run."""
     _check_order(graph)
     outputs = tuple(output_names) or graph.outputs
     for name in outputs:
@@ -38,7 +38,7 @@ def _check_output(graph: Graph, name: str) -> None:
 
 
 def _check_order(graph: Graph) -> None:
-    """The runtime computes nodes as they stand, each tensor once."""
+    """Check that each tensor is computed once, before it is read: the runtime executes nodes in the file's order."""
     known = {name for name, tensor in graph.tensors.items() if tensor.data is not None or tensor.is_variable}
     known |= {"", *graph.inputs}
     made = {name: node for node in reversed(graph.nodes) for name in node.outputs}

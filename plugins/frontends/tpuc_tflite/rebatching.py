@@ -1,4 +1,4 @@
-"""Another batch than the file's: constant shapes that state the old one follow."""
+"""Change the batch: constant shapes that state the file's batch are adapted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_tflite.building import TfliteBuilder
 
 
 class Rebatching:
-    """Rewrites the target shape of RESHAPE where it begins with the old batch and the elements fit the new one."""
+    """Rewrites the target shape of RESHAPE if it begins with the old batch and the elements fit the new one."""
 
     def __init__(self, batch: int | None, old: Collection[int]) -> None:
         self._batch = batch
@@ -21,7 +21,7 @@ class Rebatching:
         self._count = 0
 
     def __call__(self, node: ForeignNode, build: TfliteBuilder) -> ForeignNode:
-        """The node, with a shape of its own where the constant one states the old batch."""
+        """Return the node, with a new shape operand if the constant one states the old batch."""
         if self._batch is None or not self._old or node.op_type != "RESHAPE" or node.domain:
             return node
         x, *more = node.inputs

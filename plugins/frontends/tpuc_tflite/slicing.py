@@ -1,4 +1,4 @@
-"""What STRIDED_SLICE selects, with its masks resolved."""
+"""Resolve the masks of STRIDED_SLICE."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Cuts:
 def strided_slices(
     dims: Sequence[int], begin: Sequence[int], end: Sequence[int], strides: Sequence[int], masks: Mapping[str, Any]
 ) -> Cuts:
-    """Bit `i` of a mask concerns entry `i`: the begin or end is left out, the entry stands for all dimensions that no
-    other entry names, is a new dimension of extent 1, or takes one element and its dimension away.
+    """Resolve the masks. Bit `i` of a mask concerns entry `i`: omit its begin or end, let it stand for all dimensions
+    without an entry, insert a dimension of extent 1, or select one element and remove the dimension.
 
-    Raises ValueError when the entries do not fit the dimensions.
+    Raises ValueError if the entries do not fit the dimensions.
     """
     if masks.get("offset", False):
         raise ValueError("its ends count from its begins (offset), which is not supported; state them from 0")

@@ -1,8 +1,8 @@
-"""Weights of which only what is not zero is stored.
+"""Weights that store only nonzero values.
 
-A sparse weight is a tree: `traversal_order` says which dimension each level walks. Levels are dense, with a child for
-every index, or compressed: node `i` has a child for each of `indices[segments[i]:segments[i + 1]]`. The stored values
-are the leaves in order. Dimensions from the rank on are places inside blocks of the dimensions in `block_map`
+A sparse weight is a tree: `traversal_order` states which dimension each level covers. Levels are dense, with a child
+for every index, or compressed: node `i` has a child for each of `indices[segments[i]:segments[i + 1]]`. The stored
+values are the leaves in order. Dimensions from the rank on are positions inside blocks of the dimensions in `block_map`
 (schema.fbs of TFLite, SparsityParameters; the layout of the TACO paper, arXiv:1804.10112).
 """
 
@@ -20,7 +20,7 @@ from tpuc_tflite.graph import Shape
 
 @dataclass(frozen=True)
 class Level:
-    """One level of the tree: dense with `size` children per node, or compressed where `segments` are given."""
+    """One level of the tree: dense with `size` children per node, or compressed if `segments` are given."""
 
     size: int
     segments: Array | None = None
@@ -30,7 +30,7 @@ class Level:
 def densify(
     values: Array, shape: Shape, order: Sequence[int], block_map: Sequence[int], levels: Sequence[Level]
 ) -> Array:
-    """The whole weight, zero where no value is stored. Raises ValueError for what does not fit together."""
+    """Return the dense weight, zero where no value is stored. Raises ValueError for inconsistent parts."""
     rank, depth = len(shape), len(shape) + len(block_map)
     if sorted(order) != list(range(depth)) or len(levels) != depth:
         raise ValueError(f"its {len(levels)} levels walk the dimensions {', '.join(map(str, order))} of {depth}")
@@ -51,7 +51,7 @@ def densify(
 
 
 def _block_sizes(order: Sequence[int], levels: Sequence[Level], rank: int) -> list[int]:
-    """Of every block dimension, whose levels are dense."""
+    """Return the size of every block dimension; their levels are dense."""
     sizes = {axis: level.size for axis, level in zip(order, levels, strict=True) if axis >= rank}
     if min(sizes.values(), default=1) < 1:
         raise ValueError("it has blocks without elements")
@@ -59,7 +59,9 @@ def _block_sizes(order: Sequence[int], levels: Sequence[Level], rank: int) -> li
 
 
 def _children(places: Array, step: int, level: Level, size: int) -> Array:
-    """Where the nodes of the next level begin in the whole weight, in order; `places` are those of the level above."""
+    """Return where the nodes of the next level begin in the dense weight, in order; `places`: those of the level
+    above.
+    """
     if level.segments is None or level.indices is None:
         if level.size != size:
             raise ValueError(f"a dense level has {level.size} places where the dimension has {size}")

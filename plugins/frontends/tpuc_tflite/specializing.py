@@ -1,4 +1,4 @@
-"""The network that the user asks for: cut at its front, inputs fixed to constants."""
+"""Specialize the network as the user requests: cut its front, fix inputs to constants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_tflite.graph import Graph, TensorEntry
 
 
 def specialized(graph: Graph, options: ImportOptions) -> Graph:
-    """The graph as asked for. Raises UsageError for names that it does not have, and values that do not fit."""
+    """Return the requested graph. Raises UsageError for unknown names and values that do not fit."""
     graph = _cut(graph, options) if options.input_names else graph
     for name, value in options.fixed_inputs.items():
         graph = _fixed(graph, name, value)
@@ -24,7 +24,7 @@ def specialized(graph: Graph, options: ImportOptions) -> Graph:
 
 
 def _cut(graph: Graph, options: ImportOptions) -> Graph:
-    """With computed tensors as inputs, in the order given; an input of the file stays where something reads it."""
+    """Turn computed tensors into inputs, in the given order; the file's inputs stay if something reads them."""
     names = options.input_names
     made = {name for node in graph.nodes for name in node.outputs if name}
     for name in names:
@@ -48,7 +48,7 @@ def _cut(graph: Graph, options: ImportOptions) -> Graph:
 
 
 def _fixed(graph: Graph, name: str, value: object) -> Graph:
-    """With an input as a constant, of the shape that it has in the file."""
+    """Turn an input into a constant with the file's shape."""
     if name not in graph.inputs:
         raise UsageError(
             f"{graph.source}: has no input named '{name}' (--fix-input). Its inputs are {', '.join(graph.inputs)}."
@@ -65,7 +65,7 @@ def _fixed(graph: Graph, name: str, value: object) -> Graph:
 
 
 def _stored(place: str, entry: TensorEntry, value: object) -> Array:
-    """The value as the file would store it; of a quantized input the real number is given."""
+    """Return the value as the file would store it; a quantized input is given by its real value."""
     dtype: np.dtype[Any] = np.dtype({"INT4": "int8"}.get(entry.kind, entry.kind.lower()))
     if not entry.is_quantised or entry.quantisation is None:
         return fixed_array(place, value, entry.shape, dtype)

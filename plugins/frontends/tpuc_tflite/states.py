@@ -1,4 +1,4 @@
-"""Layers that keep a state from one run to the next: compiled networks keep nothing, so states go in and come out."""
+"""Layers that keep a state between runs: compiled networks keep nothing, so states become inputs and outputs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tpuc.api import ForeignNode
 from tpuc_tflite.graph import Graph, TensorEntry
 
 _STATE_OF = {"SVDF": 4}
-"""Which operand of an operator is its state."""
+"""Operand index of an operator's state."""
 
 
 def with_states(graph: Graph) -> Graph:
-    """Each state as one more network input, and the one for the next run as one more output, `STATE_next`."""
+    """Add each state as a network input, and its next value as an output, `STATE_next`."""
     tensors, nodes = dict(graph.tensors), list[ForeignNode]()
     inputs, outputs = list(graph.inputs), list(graph.outputs)
     for node in graph.nodes:

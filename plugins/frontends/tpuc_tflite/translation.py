@@ -1,4 +1,4 @@
-"""From the checked foreign graph to a TOP module: fold what is constant, import what has to run."""
+"""Translate the checked foreign graph to a TOP module: fold constants, and import everything else."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from tpuc_tflite.importers.common import plain_function
 from tpuc_tflite.rebatching import Rebatching
 
 MOST_WRITTEN = 1 << 15
-"""Nodes that control flow becomes."""
+"""Maximum number of nodes from control flow."""
 
 
 def translate(graph: Graph, options: ImportOptions, registry: Any) -> Module:
-    """The TOP module of a graph."""
+    """Return the TOP module of a graph."""
     return translated(graph, options, registry)[0]
 
 
 def translated(graph: Graph, options: ImportOptions, registry: Any) -> tuple[Module, TfliteBuilder]:
-    """The TOP module of a graph, and the builder, which knows the orders of values."""
+    """Return the TOP module of a graph, and the builder, which knows the orders of values."""
     graph = with_dilations(graph)
     shapes = _input_shapes(graph, options)
     dims = [tuple(shape[axis] for axis in NCHW) if len(shape) == 4 else shape for shape in shapes]
@@ -52,7 +52,7 @@ def translated(graph: Graph, options: ImportOptions, registry: Any) -> tuple[Mod
 
 
 def _input_shapes(graph: Graph, options: ImportOptions) -> list[Shape]:
-    """In the foreign order; the user states images as `n,c,h,w`, or as in the file."""
+    """Return input shapes in the foreign order; the user states images as `n,c,h,w`, or as in the file."""
     given = options.input_shapes
     if given and len(given) != len(graph.inputs):
         raise UsageError(
@@ -94,14 +94,14 @@ def _input_shape(graph: Graph, name: str, given: Sequence[int] | None, options: 
 
 
 def _as_in_the_file(given: Sequence[int]) -> list[Shape]:
-    """What a stated shape may mean, the likelier first: images have their channels first, or lie as in the file."""
+    """Yield the readings of a stated shape, most likely first: images with channels first, or as in the file."""
     if len(given) != 4:
         return [tuple(given)]
     return [tuple(given[NCHW.index(axis)] for axis in range(4)), tuple(given)]
 
 
 def _output(graph: Graph, build: TfliteBuilder, name: str) -> Value:
-    """The value of a network output, images as `n,c,h,w`."""
+    """Return the value of a network output, images as `n,c,h,w`."""
     if name in build.constants or not build.is_known(name):
         raise InvalidModel(
             f"{graph.source}: output '{name}' does not depend on any input. Choose other outputs with --output-names."
@@ -110,7 +110,7 @@ def _output(graph: Graph, build: TfliteBuilder, name: str) -> Value:
 
 
 class _Walk(Walk[TfliteBuilder]):
-    """One run over the nodes, of which some are folded and control flow is written out."""
+    """A walk over the nodes; some are folded, and control flow is expanded."""
 
     contradictions = (*Walk.contradictions, AssertionError, MemoryError)
 
@@ -168,9 +168,9 @@ class _Walk(Walk[TfliteBuilder]):
             self._check_shape(node, name)
 
     def _check_shape(self, node: ForeignNode, name: str) -> None:
-        """The file states every shape; a network that was given another input shape has others.
+        """Check a result's shape against the file, which states every shape unless the input shape was changed.
 
-        A RESHAPE follows its shape operand, and shapes that the file states behind another result are stale.
+        A RESHAPE follows its shape operand, and shapes that the file states after another result are outdated.
         """
         if name not in self._graph.tensors:
             return  # inside a loop, extents may grow from step to step

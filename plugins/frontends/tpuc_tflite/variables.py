@@ -1,4 +1,4 @@
-"""Resource variables, which keep values from one run to the next, as inputs and outputs of the network."""
+"""Turn resource variables, which keep values between runs, into inputs and outputs of the network."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ _VARIABLES = _WRITES | {"READ_VARIABLE", "VAR_HANDLE"}
 
 
 def without_variables(graph: Graph, output_names: Sequence[str] = ()) -> Graph:
-    """A variable that is read before it is written is one more input of its name, and what is written to it one more
-    output, `NAME_next`, if the outputs (those of the file, or `output_names`) depend on it. The first run is given
-    zeros: where floats start at other values, inputs and outputs are differences from these. Raises Unsupported for
-    integers that do, and where branches write variables.
+    """Turn variables into inputs and outputs.
+
+    A variable that is read before it is written becomes an input of its name, and what is written to it an output,
+    `NAME_next`, if the outputs (those of the file, or `output_names`) depend on it. The first run is given zeros: if
+    floats start at other values, inputs and outputs are differences from these. Raises Unsupported for integers that
+    do, and for branches that write variables.
     """
     inner = {index: _checked(sub) for index, sub in graph.subgraphs.items() if index not in _starting(graph)}
     if not any(node.op_type in _VARIABLES and not node.domain for node in graph.nodes):
@@ -32,7 +34,7 @@ def without_variables(graph: Graph, output_names: Sequence[str] = ()) -> Graph:
 
 
 def _starting(graph: Graph) -> set[int]:
-    """The subgraphs that initialize variables."""
+    """Return the subgraphs that initialize variables."""
     return {_started(node) for node in graph.nodes if node.op_type == "CALL_ONCE"}
 
 
@@ -51,7 +53,7 @@ def _checked(graph: Graph) -> Graph:
 
 
 class _Walk:
-    """Over the nodes in the order in which the runtime takes them."""
+    """A walk over the nodes in the runtime's order."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -66,7 +68,7 @@ class _Walk:
         self._from: dict[str, Array] = {}  # what they start at, where this is not 0
 
     def step(self, node: ForeignNode) -> None:
-        """Take one node, with other names for what variables hold."""
+        """Process one node, with variables renamed to what they hold."""
         if node.domain or node.op_type not in _VARIABLES:
             inputs = tuple(self._renamed.get(name, name) for name in node.inputs)
             self._nodes.append(dataclasses.replace(node, inputs=inputs))
@@ -96,7 +98,7 @@ class _Walk:
         self._renamed[result] = self._values[variable]
 
     def _state(self, variable: str, entry: TensorEntry) -> str:
-        """A new input; the quantization is that of the tensor into which the variable is read."""
+        """Return a new input, with the quantization of the tensor into which the variable is read."""
         start = self._starts.get(variable, np.zeros(0))
         zero = entry.quantisation.zero_points[0] if entry.is_quantised and entry.quantisation is not None else 0
         name = self._free(variable)
@@ -115,7 +117,7 @@ class _Walk:
         return self._values[variable]
 
     def _shifted(self, variable: str, value: str, kind: str, name: str) -> str:
-        """A tensor plus or minus what a variable starts at."""
+        """Return a tensor plus or minus the start value of a variable."""
         start, entry = self._from[variable], self._tensors[value]
         other = self._free(f"{name}_start")
         self._tensors[other] = dataclasses.replace(entry, name=other, data=start)
@@ -129,7 +131,7 @@ class _Walk:
         return name
 
     def finished(self, output_names: Sequence[str]) -> Graph:
-        """The graph with the states as inputs and outputs."""
+        """Return the graph with the states as inputs and outputs."""
         graph = self._graph
         outputs = [self._renamed.get(name, name) for name in graph.outputs]
         inputs = list(graph.inputs)
@@ -147,7 +149,7 @@ class _Walk:
         )
 
     def _needed(self, outputs: Sequence[str]) -> list[tuple[str, str]]:
-        """The variables with their inputs that the outputs depend on, in this run or a later one."""
+        """Return the variables with inputs that the outputs depend on, in this run or a later one."""
         found: dict[str, str] = {}
         while True:
             ends = [*outputs, *(self._values[variable] for variable in found)]
@@ -159,7 +161,7 @@ class _Walk:
             found = fresh
 
     def _following(self, state: str, value: str) -> str:
-        """The output for the next run: a copy, so that it has a name of its own whatever else the value is."""
+        """Return the output for the next run: a copy, so that it has its own name."""
         name, shape = self._free(f"{state}_next"), self._free(f"{state}_shape")
         entry = self._tensors[value]
         self._tensors[name] = dataclasses.replace(entry, name=name, data=None)
@@ -174,7 +176,7 @@ def _name_of(node: ForeignNode) -> str:
 
 
 def _starts(graph: Graph) -> Mapping[str, Array | None]:
-    """What a graph that initializes variables gives them, None where it computes that."""
+    """Return the start values that an initializing graph gives to variables, None if it computes them."""
     handles = {node.outputs[0]: _name_of(node) for node in graph.nodes if node.op_type == "VAR_HANDLE"}
     writes = (node for node in graph.nodes if node.op_type == "ASSIGN_VARIABLE" and node.inputs[0] in handles)
     return {handles[node.inputs[0]]: graph.tensors[node.inputs[1]].data for node in writes}

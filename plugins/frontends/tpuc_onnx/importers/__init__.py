@@ -1,4 +1,4 @@
-"""Importers of the standard operators into TOP, one file per family; `TABLE` holds them all."""
+"""Importers of the standard operators into TOP, one file per family; `TABLE` holds all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of one value, and softmax."""
+"""Unary functions and softmax."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tpuc_ops import top
 from tpuc_onnx.importers.common import TABLE
 
 AXIS_ALONE_SINCE = 13
-"""Before this opset softmax ran over all dimensions from `axis` on."""
+"""Before this opset, softmax normalized over all dimensions from `axis` on."""
 
 LARGEST = float(np.finfo(np.float32).max)
 
 
 @TABLE.imports("Relu")
 def relu(node: ForeignNode, build: ImportBuilder) -> Value:
-    """No upper limit."""
+    """Import a ReLU without an upper limit."""
     return build.build(top.Relu(), [build.value(node.inputs[0])], node.outputs[0])
 
 
 @TABLE.imports("Clip")
 def clip(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The limits are attributes up to opset 10 and constant operands after it; both may be missing."""
+    """Import a clip; the limits are attributes up to opset 10, constant operands later, and both may be absent."""
     low, high = _limit(node, build, 1, "min", -LARGEST), _limit(node, build, 2, "max", LARGEST)
     return build.build(top.Clip(min=low, max=high), [build.value(node.inputs[0])], node.outputs[0])
 
@@ -38,7 +38,9 @@ def _limit(node: ForeignNode, build: ImportBuilder, index: int, label: str, defa
 
 @TABLE.imports("Softmax", "LogSoftmax")
 def softmax(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Old opsets normalise everything from `axis` on together: the operand is flattened for that."""
+    """Import a softmax; old opsets normalize everything from `axis` on jointly, so the operand is flattened for
+    them.
+    """
     x, name = build.value(node.inputs[0]), node.outputs[0]
     dims, log = x.tensor.dims, node.op_type == "LogSoftmax"
     axis = node.attributes.get("axis", 1 if node.version < AXIS_ALONE_SINCE else -1) % len(dims)

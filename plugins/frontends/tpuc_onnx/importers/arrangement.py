@@ -1,4 +1,4 @@
-"""Operators that put elements elsewhere: parts, borders, repetitions, tensors behind each other."""
+"""Operators that move elements: slices, borders, repetition, concatenation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_onnx.importers.common import TABLE, Shape, axes_of
 
 @TABLE.imports("Concat")
 def concat(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of one operand it is nothing; operands without elements add nothing."""
+    """Import a concatenation; a single operand is passed on, and empty operands are skipped."""
     values = [build.value(name) for name in node.inputs if 0 not in build.shape(name)]
     if len(values) == 1:
         return values[0]
@@ -25,7 +25,7 @@ def concat(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Slice")
 def slice_(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Starts and ends are attributes up to opset 9, constant operands after it."""
+    """Import a slice; starts and ends are attributes up to opset 9, constant operands later."""
     x = build.value(node.inputs[0])
     starts, ends = (_numbers(node, build, index, name) for index, name in ((1, "starts"), (2, "ends")))
     axes = axes_of(node, build, 3)
@@ -38,7 +38,7 @@ def slice_(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Split")
 def split(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
-    """Every result is a slice of its own, so that each goes where it is needed."""
+    """Import one slice per result, so that each is made only where it is needed."""
     x = build.value(node.inputs[0])
     axis: int = node.attributes.get("axis", 0) % x.tensor.rank
     extent, count = x.tensor.dims[axis], len(node.outputs)
@@ -54,7 +54,7 @@ def split(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
 
 @TABLE.imports("Gather")
 def gather(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Constant indices at equal distances are a slice."""
+    """Import a Gather; constant equidistant indices become a slice."""
     name, x = node.outputs[0], build.value(node.inputs[0])
     axis: int = node.attributes.get("axis", 0) % x.tensor.rank
     indices = build.constant(node.inputs[1])
@@ -73,7 +73,7 @@ def gather(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Pad")
 def pad(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Pads are attributes up to opset 10, constant operands after it, for some axes only since 18."""
+    """Import a Pad; pads are attributes up to opset 10, constant operands later, and for some axes only since 18."""
     x, mode = build.value(node.inputs[0]), node.attributes.get("mode", "constant")
     if mode not in ("constant", "reflect", "edge", "wrap"):
         raise build.refuse(node, f"mode '{mode}' is not supported; use constant, reflect, edge or wrap")
@@ -93,7 +93,7 @@ def pad(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _wrapped(node: ForeignNode, build: ImportBuilder, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
-    """Every axis continues at its other end."""
+    """Pad with wrap-around along every axis."""
     name, rank = node.outputs[0], x.tensor.rank
     for axis, (front, back) in enumerate(zip(before, after, strict=True)):
         extent = x.tensor.dims[axis]
@@ -115,7 +115,7 @@ def _wrapped(node: ForeignNode, build: ImportBuilder, x: Value, before: Sequence
 
 @TABLE.imports("Tile", "Expand")
 def tile(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Broadcasting repeats the dimensions of extent 1."""
+    """Import a repetition; dimensions of extent 1 are broadcast."""
     name, x = node.outputs[0], build.value(node.inputs[0])
     shape = build.shape(name)
     x = reshape(build, x, (1,) * (len(shape) - x.tensor.rank) + x.tensor.dims, f"{name}_ranked")
@@ -125,7 +125,7 @@ def tile(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("DepthToSpace", "SpaceToDepth")
 def depth_to_space(node: ForeignNode, build: ImportBuilder) -> Value:
-    """ONNX's way back knows the order DCR only."""
+    """Import DepthToSpace or SpaceToDepth; ONNX's inverse has only the order DCR."""
     size = node.attributes["blocksize"]
     op = top.Depth2Space(
         block_h=size,
@@ -137,7 +137,7 @@ def depth_to_space(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _numbers(node: ForeignNode, build: ImportBuilder, index: int, name: str) -> Shape:
-    """A list from an attribute or from a constant operand."""
+    """Return a list from an attribute or a constant operand."""
     if name in node.attributes:
         return integers(node.attributes[name])
     array = constant_input(node, build, index, f"the list of {name}")
@@ -147,7 +147,7 @@ def _numbers(node: ForeignNode, build: ImportBuilder, index: int, name: str) -> 
 
 
 def _part(node: ForeignNode, build: ImportBuilder, x: Value, parts: Sequence[slice], name: str) -> Value:
-    """`x[parts]`; the whole is the value itself."""
+    """Return `x[parts]`; the value itself if that is all of it."""
     ranges = [range(*part.indices(extent)) for part, extent in zip(parts, x.tensor.dims, strict=True)]
     dims = tuple(map(len, ranges))
     if 0 in dims:
@@ -162,7 +162,7 @@ def _part(node: ForeignNode, build: ImportBuilder, x: Value, parts: Sequence[sli
 
 
 def _distance(indices: Array) -> int | None:
-    """The step between indices in one dimension, when there is a single one and it is forward."""
+    """Return the common positive step of one-dimensional indices, if there is one."""
     flat = indices.reshape(-1)
     if flat.size == 1:
         return 1

@@ -1,4 +1,4 @@
-"""Casts. Every tensor that is computed is float32: a cast is what its target type does to the values."""
+"""Casts. Every computed tensor is float32: a cast applies the effect of its target type on the values."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, is_integer
 
 WIDEST_WRAP = 16
-"""Wider integers are not exact in float32, so their low bits are not known."""
+"""Bits of the widest integers whose low bits are known: wider ones are not exact in float32."""
 
 _WIDE = ("float", "double", "float16", "bfloat16")
-"""Casts to these keep the value: in what precision networks compute is settled when they are compiled."""
+"""Casts to these types keep the value: the precision of computations is chosen at compilation."""
 
 
 @TABLE.imports("Cast", "CastLike")
 def cast(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """What keeps every value is nothing at all."""
+    """Import a cast; one that keeps every value is omitted."""
     from onnx import TensorProto
 
     source = build.elem_type(node.inputs[0])
@@ -40,7 +40,7 @@ def cast(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("BitCast")
 def bit_cast(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """Between integers of one width it is a cast that wraps around; the bits of floats are nobody's business here."""
+    """Import a BitCast between integers of one width, as a wrapping cast; bits of floats are refused."""
     from onnx import TensorProto
 
     source, target = build.elem_type(node.inputs[0]), TensorProto.DataType.Name(node.attributes["to"]).lower()
@@ -55,7 +55,7 @@ def bit_cast(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 
 def _contains(target: str, source: str) -> bool:
-    """Does one integer type hold every value of the other?"""
+    """True if one integer type represents every value of the other."""
     if not (is_integer(target) and is_integer(source)):
         return False
     (wide, signed), (narrow, was_signed) = _bits(target), _bits(source)

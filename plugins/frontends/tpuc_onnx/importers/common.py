@@ -1,4 +1,4 @@
-"""The table, and what several families of importers share."""
+"""The importer table, and code shared by several families of importers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLE = ImporterTable("onnx", "top")
 
 
 def axes_of(node: ForeignNode, build: ImportBuilder, index: int) -> Shape | None:
-    """The axes from the attribute (old opsets) or from operand `index` (new ones); None when there are none."""
+    """Return the axes from the attribute (old opsets) or from operand `index` (new ones); None if absent."""
     if "axes" in node.attributes:
         return integers(node.attributes["axes"])
     array = constant_input(node, build, index, "the list of axes")
@@ -22,7 +22,7 @@ def axes_of(node: ForeignNode, build: ImportBuilder, index: int) -> Shape | None
 
 
 def aligned(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
-    """An operand; a constant gets the rank of the result, as chips align dimensions from the front."""
+    """Return an operand; a constant gets the rank of the result, because chips align dimensions from the front."""
     name = node.inputs[index]
     array, rank = build.constant(name), len(build.shape(node.outputs[0]))
     if array is None or array.ndim == rank:
@@ -31,7 +31,7 @@ def aligned(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
 
 
 def with_number(node: ForeignNode, build: ImportBuilder, op: Op, index: int) -> Value:
-    """`op` on operand `index`; a scalar of higher rank adds dimensions to the result."""
+    """Apply `op` to operand `index`; a scalar of higher rank adds dimensions to the result."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     value = build.value(node.inputs[index])
     if value.tensor.dims == shape:
@@ -40,12 +40,12 @@ def with_number(node: ForeignNode, build: ImportBuilder, op: Op, index: int) -> 
 
 
 def is_integer(elem_type: str) -> bool:
-    """Does an ONNX element type, in small letters, hold whole numbers?"""
+    """True for ONNX element types, in lower case, that hold integers."""
     return elem_type.startswith(("int", "uint"))
 
 
 def whole_quotient(left: Value, right: Value, name: str, elem_type: str, build: ImportBuilder) -> Value:
-    """The quotient of integers of `elem_type`, cut towards 0."""
+    """Return the quotient of integers of `elem_type`, truncated toward 0."""
     if elem_type.startswith("u"):
         return unsigned_quotient(left, right, name, build)
     signs = [build.build(top.Sign(), [one], f"{name}_sign{index}") for index, one in enumerate((left, right))]

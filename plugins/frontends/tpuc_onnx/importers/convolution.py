@@ -1,4 +1,4 @@
-"""Convolutions; those over one dimension become two-dimensional ones over a single row."""
+"""Convolutions; one-dimensional ones become two-dimensional over a single row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_onnx.importers.window import WindowAttributes, images, transposed_wind
 
 @TABLE.imports("Conv")
 def conv(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """The filter's own shape is the kernel shape; the attribute only repeats it."""
+    """Import a convolution; the filter's shape gives the kernel shape, which the attribute only repeats."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     kernel = build.shape(node.inputs[1])[2:]
     declared = node.attributes.get("kernel_shape", kernel)
@@ -37,12 +37,12 @@ def conv(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 
 def _inner(name: str, shape: tuple[int, ...]) -> str:
-    """The result's own name, unless a reshape follows that has to carry it."""
+    """Return the result's own name, unless a following reshape must carry it."""
     return name if len(shape) == 4 else f"{name}_2d"
 
 
 def _filter(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """The filter with two spatial dimensions."""
+    """Return the filter with two spatial dimensions."""
     name = node.inputs[1]
     array = build.plain_constant(name)
     if array is not None and array.ndim == 3:
@@ -53,7 +53,7 @@ def _filter(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("ConvTranspose")
 def conv_transpose(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """TOP keeps the filter by output channel, ONNX by input channel."""
+    """Import a transposed convolution. TOP stores the filter by output channel, ONNX by input channel."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     kernel = build.shape(node.inputs[1])[2:]
     window, extra = transposed_window(node, build, kernel)
@@ -89,7 +89,7 @@ def _by_output(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("DeformConv")
 def deform_conv(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """A convolution whose taps are moved by computed offsets."""
+    """Import a convolution whose taps are moved by computed offsets."""
     window = WindowAttributes.any(node, build, build.shape(node.inputs[1])[2:])
     if len(window.kernel) != 2:
         raise build.refuse(node, f"it needs images, but this kernel has {len(window.kernel)} dimensions")

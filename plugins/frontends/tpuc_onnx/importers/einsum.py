@@ -1,4 +1,4 @@
-"""Einstein's sums: matrix products where they are that."""
+"""Import Einstein summation, as matrix products where possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_onnx.importers.common import TABLE
 
 @TABLE.imports("Einsum")
 def einsum(node: ForeignNode, build: ImportBuilder) -> Value:
-    """A sum over one operand, a product of two, or what only `Einsum` says."""
+    """Import a sum over one operand, a product of two, or a general `Einsum`."""
     values = [build.value(name) for name in node.inputs]
     terms, result = _terms(node, build, [value.tensor.rank for value in values])
     name = node.outputs[0]
@@ -28,7 +28,7 @@ def einsum(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _terms(node: ForeignNode, build: ImportBuilder, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The labels of every operand and of the result, with letters in place of dots."""
+    """Return the labels of every operand and of the result, with letters instead of dots."""
     equation = node.attributes["equation"].replace(" ", "")
     left, arrow, result = equation.partition("->")
     terms = left.split(",")
@@ -50,7 +50,7 @@ def _terms(node: ForeignNode, build: ImportBuilder, ranks: Sequence[int]) -> tup
 
 
 def _is_product(terms: Sequence[str], result: str, values: Sequence[Value]) -> bool:
-    """No label of extent 1 broadcasts, and none is in one operand alone without being in the result."""
+    """True if no label of extent 1 broadcasts, and every label of only one operand is in the result."""
     left, right = terms
     sizes = dict(zip(left, values[0].tensor.dims, strict=True))
     same = all(sizes.get(label, size) == size for label, size in zip(right, values[1].tensor.dims, strict=True))
@@ -58,7 +58,7 @@ def _is_product(terms: Sequence[str], result: str, values: Sequence[Value]) -> b
 
 
 def _product(build: ImportBuilder, values: Sequence[Value], terms: Sequence[str], result: str, name: str) -> Value:
-    """Common labels of the result are batches, those not in it are summed."""
+    """Build a matrix product: common labels in the result are batch dimensions, the others are summed."""
     left, right = terms
     sizes = dict(zip((*left, *right), (*values[0].tensor.dims, *values[1].tensor.dims), strict=True))
     batch = [label for label in result if label in left and label in right]

@@ -1,4 +1,4 @@
-"""Element-wise arithmetic of two or more operands, with forms of its own for scalar constants."""
+"""Element-wise arithmetic of two or more operands, with special ops for scalar constants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_onnx.importers.common import TABLE, aligned, is_integer, whole_quotien
 
 @TABLE.imports("Add", "Mul", "Sum")
 def commutative(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Sum or product of all operands."""
+    """Import a sum or product of all operands."""
     is_product = node.op_type == "Mul"
     scalar = scalar_operand(node, build)
     if scalar is None:
@@ -24,7 +24,7 @@ def commutative(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Sub")
 def sub(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Difference, in the operands' order."""
+    """Import a difference."""
     scalar = scalar_operand(node, build)
     if scalar is not None:
         index, number = scalar
@@ -34,7 +34,7 @@ def sub(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Div")
 def div(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """Quotient; by a constant it is a product. That of integers is cut towards 0."""
+    """Import a quotient; division by a constant becomes a product. Integer quotients are truncated toward 0."""
     kind = build.elem_type(node.inputs[0])
     if is_integer(kind):
         return whole_quotient(aligned(node, build, 0), aligned(node, build, 1), node.outputs[0], kind, build)
@@ -48,7 +48,7 @@ def div(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("Max", "Min")
 def extreme(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The largest or smallest of all operands."""
+    """Import the maximum or minimum of all operands."""
     scalar = scalar_operand(node, build)
     largest = node.op_type == "Max"
     if scalar is not None:
@@ -60,7 +60,7 @@ def extreme(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Mean")
 def mean(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of all operands."""
+    """Import the mean of all operands."""
     if len(node.inputs) == 1:
         return build.value(node.inputs[0])
     total = build.build(
@@ -71,19 +71,19 @@ def mean(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Mod")
 def mod(node: ForeignNode, build: ImportBuilder) -> Value:
-    """With the sign of the divisor, or that of the dividend when `fmod`."""
+    """Import a remainder with the sign of the divisor, or that of the dividend if `fmod`."""
     op = top.Mod(fmod=bool(node.attributes.get("fmod", 0)))
     return build.build(op, [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("Neg")
 def neg(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The operand times -1."""
+    """Import the operand times -1."""
     return build.build(top.MulConst(const_val=-1.0), [build.value(node.inputs[0])], node.outputs[0])
 
 
 def _chain(node: ForeignNode, build: ImportBuilder, op: Op) -> Value:
-    """`op` on all operands, constants last."""
+    """Apply `op` to all operands, constants last."""
     if len(node.inputs) == 1:
         return build.value(node.inputs[0])
     order = sorted(range(len(node.inputs)), key=lambda index: build.constant(node.inputs[index]) is not None)

@@ -1,4 +1,4 @@
-"""Rounding to a grid of integers as training tools export it: QONNX (Brevitas, FINN) and MQBench."""
+"""Fake quantization as exported by training tools: QONNX (Brevitas, FINN) and MQBench."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpuc_onnx.importers.common import TABLE
 from tpuc_onnx.stored import StoredConstant
 
 WIDEST = 8
-"""Bits of the integers that networks compute with."""
+"""Bits of the integers in which networks compute."""
 
 _QONNX = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 _MQBENCH = ("", "MQBench_custom", "Sophgo_custom")
@@ -50,15 +50,15 @@ class Grid:
 
     @property
     def is_nearest(self) -> bool:
-        """Is it the rounding of QuantizeLinear?"""
+        """True for the rounding of QuantizeLinear."""
         return self.rounding in _NEAREST
 
     def integers(self, x: Array) -> Array:
-        """The numbers of the grid for a constant."""
+        """Return the grid's integers for a constant."""
         return ROUNDINGS[self.rounding](np.clip(x.astype(np.float32) / self.scale + self.zero, self.low, self.high))
 
     def element(self, rank: int) -> Uniform | UniformPerAxis | None:
-        """The quantised type of an operand; None where there is none."""
+        """Return the quantized type of an operand; None if there is none."""
         scales, zeros = np.broadcast_arrays(self.scale, self.zero)
         storage, limits = ("u8", (0, 255)) if self.low >= 0 else ("i8", (-128, 127))
         if self.low < limits[0] or self.high > limits[1] or not _are_within(zeros, limits):
@@ -80,7 +80,7 @@ def _are_within(numbers: Array, limits: tuple[int, int]) -> bool:
 
 
 def _sized(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A rounding of sizes, which keeps signs."""
+    """Round magnitudes, and keep signs."""
     return lambda x: np.sign(x) * function(np.abs(x))
 
 
@@ -101,7 +101,7 @@ _SIZED: Mapping[str, tuple[float, Op]] = {
     "HALF_UP": (0.5, top.Floor()),
     "UP": (0.0, top.Ceil()),
 }
-"""What is added to sizes, and how the sum is rounded."""
+"""Offset added to magnitudes, and the rounding of the sum, by mode."""
 
 
 # Operators
@@ -109,7 +109,7 @@ _SIZED: Mapping[str, tuple[float, Op]] = {
 
 @TABLE.imports(*_keys(_QONNX, "Quant", "IntQuant"))
 def quant(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
-    """The bounds follow from a number of bits; one bit with a sign is -1 or 1."""
+    """Import Quant; the bounds follow from the number of bits, and one signed bit means -1 or 1."""
     bits, signed = _bits(node, build, 3), bool(node.attributes.get("signed", 1))
     scale, zero = _scale(node, build), required_constant(node, build, 2, "its zero point")
     if bits == 1 and signed:
@@ -120,13 +120,13 @@ def quant(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
 
 @TABLE.imports(*_keys(_QONNX, "BipolarQuant"))
 def bipolar_quant(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
-    """The scale, with the sign of the operand; 0 is positive."""
+    """Import BipolarQuant: the scale with the operand's sign; 0 counts as positive."""
     return _bipolar(node, build, _scale(node, build))
 
 
 @TABLE.imports(*_keys(_QONNX, "Trunc"))
 def trunc(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """Integers lose their lowest bits. Since version 2 the result has a scale of its own and bounds."""
+    """Import Trunc: drop the lowest bits of integers. Since version 2 the result has its own scale and bounds."""
     scale, zero = _scale(node, build), required_constant(node, build, 2, "its zero point").astype(np.float32)
     x, name, rounding = build.value(node.inputs[0]), node.outputs[0], _rounding(node, build, "FLOOR")
     has_scale = len(node.inputs) > 5
@@ -149,14 +149,14 @@ def trunc(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports(*_keys(_MQBENCH, *_PER_TENSOR))
 def per_tensor(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
-    """Bounds are attributes, or the last operands. Zero points that were learned are rounded."""
+    """Import a quantizer per tensor; bounds are attributes, or the last operands. Learned zero points are rounded."""
     low, high = _stated_bounds(node, build, 3)
     return _rounded_to(node, build, Grid(_single_scale(node, build), _whole_zero(node, build), low, high, "ROUND"))
 
 
 @TABLE.imports(*_keys(_MQBENCH, "FakeQuantizeTqtAffine"))
 def power_of_two(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
-    """The scale is the next power of two from above, and the zero point 0."""
+    """Import a quantizer whose scale is rounded up to a power of two, with zero point 0."""
     low, high = _stated_bounds(node, build, 3)
     scale = _single_scale(node, build)
     steps = np.exp2(-np.floor(np.log2(1 / scale))) if scale >= _SMALLEST_POWER else np.ones(1)
@@ -164,7 +164,7 @@ def power_of_two(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Valu
 
 
 _SMALLEST_POWER = 2.0**-15
-"""Of scales that are powers of two; MQBench takes 1 where a learned one is smaller."""
+"""Smallest power-of-two scale; MQBench uses 1 for a smaller learned one."""
 
 
 def _single_scale(node: ForeignNode, build: OnnxBuilder) -> Array:
@@ -180,7 +180,9 @@ def _whole_zero(node: ForeignNode, build: OnnxBuilder) -> Array:
 
 @TABLE.imports(*_keys(_MQBENCH, *_PER_CHANNEL))
 def per_channel(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
-    """Scales are along the stated axis, or along the first or second dimension, whichever they fit."""
+    """Import a quantizer per channel; scales belong to the stated axis, or to the first or second dimension that
+    they fit.
+    """
     dims = build.shape(node.inputs[0])
     scale, zero = _scale(node, build).reshape(-1), _whole_zero(node, build)
     first = 4 if len(node.inputs) > 5 else 3
@@ -237,7 +239,7 @@ def _rounding(node: ForeignNode, build: OnnxBuilder, default: str) -> str:
 
 
 def _rounded_to(node: ForeignNode, build: OnnxBuilder, grid: Grid) -> Value | Sequence[Value]:
-    """Casts to integers and back where a quantised type says it, else the formula in floats."""
+    """Build casts to integers and back if a quantized type represents the grid, else the formula in floats."""
     constant, name = build.constant(node.inputs[0]), node.outputs[0]
     element = grid.element(len(build.shape(node.inputs[0])))
     if constant is not None:
@@ -262,7 +264,9 @@ def _note_constant(
 
 
 def _kind(grid: Grid) -> str:
-    """The ONNX name of the narrowest integers that hold a grid; empty where its zero point is none of them."""
+    """Return the ONNX name of the narrowest integer type that holds a grid; empty if it does not contain the zero
+    point.
+    """
     sign = "" if grid.low < 0 else "U"
     for bits in (WIDEST, 16, 32):
         kind = f"{sign}INT{bits}"
@@ -273,7 +277,7 @@ def _kind(grid: Grid) -> str:
 
 
 def _casts(build: OnnxBuilder, x: Value, grid: Grid, kind: str, name: str) -> Value:
-    """Casts to integers and back; bounds that are narrower than the integers limit the operand."""
+    """Build casts to integers and back; bounds narrower than the type clip the operand."""
     scale, zero = float(grid.scale.reshape(())), int(grid.zero.reshape(()))
     if (grid.low, grid.high) != integer_range(kind):
         limits = top.Clip(min=(grid.low - zero) * scale, max=(grid.high - zero) * scale)
@@ -316,7 +320,7 @@ def _rounded(build: OnnxBuilder, value: Value, mode: str, name: str) -> Value:
 
 
 def _with(build: OnnxBuilder, op: Op, value: Value, number: Array, name: str) -> Value:
-    """`op` of a value and numbers that broadcast with it."""
+    """Apply `op` to a value and numbers that broadcast with it."""
     array = np.asarray(number, np.float32)
     aligned = array.reshape((1,) * (value.tensor.rank - array.ndim) + array.shape)
     return build.build(op, [value, build.weight(f"{name}_number", aligned)], name)

@@ -1,4 +1,4 @@
-"""Functions of one value with numbers of their own; those without are found by the names in their op's file."""
+"""Unary functions with parameters; those without are found by the names stated in their op's file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, aligned, is_integer
 
 _SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
-"""Attributes of Selu with the values that the ONNX operator's text gives them."""
+"""Default attributes of Selu, from the ONNX operator's text."""
 
 
 @TABLE.imports("Elu", "HardSigmoid", "LeakyRelu")
 def with_slope(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Those with numbers of their own."""
+    """Import functions with parameters."""
     alpha = node.attributes.get("alpha")
     op: Op
     match node.op_type:
@@ -36,7 +36,7 @@ def reciprocal(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Selu")
 def selu(node: ForeignNode, build: ImportBuilder) -> Value:
-    """`gamma * elu(x)`: ONNX's own body takes `exp(x)` of positive values too, which may be infinite."""
+    """Import `gamma * elu(x)`; ONNX's own body also takes `exp(x)` of positive values, which may be infinite."""
     alpha, gamma = (node.attributes.get(name, default) for name, default in _SELU.items())
     name = node.outputs[0]
     inner = build.build(top.Elu(alpha=alpha), [build.value(node.inputs[0])], f"{name}_elu")
@@ -45,13 +45,15 @@ def selu(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("PRelu")
 def prelu(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The slope is a constant or a value that broadcasts to the operand."""
+    """Import a PReLU; the slope is a constant or a value that broadcasts to the operand."""
     return build.build(top.PRelu(), [build.value(node.inputs[0]), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("Pow")
 def power(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """With a number as exponent, as base, or with neither. An integer base gives what is left of the integer."""
+    """Import a power with a constant exponent, a constant base, or neither. With an integer base and another exponent
+    type, the result is cast to the integer type.
+    """
     name, kind = node.outputs[0], build.elem_type(node.inputs[0])
     cut = is_integer(kind) and not is_integer(build.elem_type(node.inputs[1]))
     inner = f"{name}_power" if cut else name
@@ -66,7 +68,7 @@ def power(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("Gelu")
 def gelu(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Exact, or by a tanh."""
+    """Import a GELU, exact or approximated by a tanh."""
     op = top.GELU(approx_mode="tanh" if node.attributes.get("approximate") == "tanh" else "normal")
     return build.build(op, [build.value(node.inputs[0])], node.outputs[0])
 

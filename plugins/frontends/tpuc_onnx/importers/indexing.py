@@ -1,4 +1,4 @@
-"""Elements by computed or constant indices."""
+"""Selection and replacement of elements by computed or constant indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_onnx.importers.common import TABLE
 
 @TABLE.imports("GatherElements")
 def gather_elements(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Along one axis."""
+    """Import GatherElements along one axis."""
     x, indices = (build.value(name) for name in node.inputs)
     return build.build(
         top.GatherElements(axis=node.attributes.get("axis", 0) % x.tensor.rank), [x, indices], node.outputs[0]
@@ -22,14 +22,14 @@ def gather_elements(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("GatherND")
 def gather_nd(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Along the leading axes."""
+    """Import GatherND over the leading axes."""
     op = top.GatherND(batch_dims=node.attributes.get("batch_dims", 0))
     return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
 
 
 @TABLE.imports("Scatter", "ScatterElements")
 def scatter_elements(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Along one axis."""
+    """Import ScatterElements along one axis."""
     x, indices, updates = (build.value(name) for name in node.inputs)
     axis = node.attributes.get("axis", 0) % x.tensor.rank
     op = top.ScatterElements(axis=axis, reduction=node.attributes.get("reduction", "none"))
@@ -38,14 +38,14 @@ def scatter_elements(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("ScatterND")
 def scatter_nd(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Along the leading axes."""
+    """Import ScatterND over the leading axes."""
     op = top.ScatterND(reduction=node.attributes.get("reduction", "none"))
     return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
 
 
 @TABLE.imports("ReverseSequence")
 def reverse_sequence(node: ForeignNode, build: ImportBuilder) -> Value:
-    """With constant lengths every element has a constant origin."""
+    """Import ReverseSequence with constant lengths, as a selection by constant indices."""
     x = build.value(node.inputs[0])
     lengths = required_constant(node, build, 1, "the list of lengths")
     batch: int = node.attributes.get("batch_axis", 1)

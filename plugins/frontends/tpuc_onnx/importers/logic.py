@@ -1,4 +1,4 @@
-"""Comparisons, logic, choices, and logic on bits."""
+"""Comparisons, logic, selection, and bitwise logic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BITWISE: Mapping[str, str] = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseX
 
 @TABLE.imports("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor")
 def compare(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The mode has the operator's name."""
+    """Import a comparison; the mode has the operator's name."""
     scalar = scalar_operand(node, build)
     if scalar is not None:
         index, number = scalar
@@ -30,20 +30,20 @@ def compare(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Not")
 def not_(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Is it 0?"""
+    """Import a comparison with 0."""
     return build.build(top.CompareConst(mode="Equal", const_val=0.0), [build.value(node.inputs[0])], node.outputs[0])
 
 
 @TABLE.imports("IsNaN")
 def is_nan(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Only NaN differs from itself."""
+    """Import a comparison of the operand with itself: only NaN differs."""
     x = build.value(node.inputs[0])
     return build.build(top.Compare(mode="NotEqual"), [x, x], node.outputs[0])
 
 
 @TABLE.imports("IsInf")
 def is_inf(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of both signs, or of one."""
+    """Import a test for infinities of both signs, or of one."""
     x, name = build.value(node.inputs[0]), node.outputs[0]
     positive, negative = (node.attributes.get(f"detect_{sign}", 1) for sign in ("positive", "negative"))
     if positive and negative:
@@ -55,7 +55,7 @@ def is_inf(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Where")
 def where(node: ForeignNode, build: ImportBuilder) -> Value:
-    """A branch that is one constant number is an attribute."""
+    """Import a selection; a branch with a single constant number becomes an attribute."""
     numbers = [build.constant(name) for name in node.inputs[1:]]
     shape = build.shape(node.outputs[0])
     x, y = (float(array.reshape(())) if array is not None and array.size == 1 else None for array in numbers)
@@ -76,14 +76,14 @@ def where(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports(*_BITWISE)
 def bitwise(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of two integers."""
+    """Import bitwise logic of two integers."""
     op = top.Bitwise(mode=_BITWISE[node.op_type])
     return build.build(op, [aligned(node, build, 0), aligned(node, build, 1)], node.outputs[0])
 
 
 @TABLE.imports("BitwiseNot")
 def bitwise_not(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """``-1 - x``; for unsigned integers the largest one takes the place of -1."""
+    """Import ``-1 - x``; for unsigned integers the largest one replaces -1."""
     kind = build.elem_type(node.inputs[0])
     upper = float(2 ** int(kind.lstrip("uint")) - 1) if kind.startswith("u") else -1.0
     return build.build(top.SubConst(const_val=upper, is_reverse=True), [build.value(node.inputs[0])], node.outputs[0])
@@ -91,7 +91,7 @@ def bitwise_not(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("BitShift")
 def bit_shift(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """What leaves the type at the left is gone."""
+    """Import a shift; bits shifted out at the left are dropped."""
     name, kind = node.outputs[0], build.elem_type(node.inputs[0])
     left = node.attributes.get("direction") == "LEFT"
     cut = left and not kind.startswith("u")

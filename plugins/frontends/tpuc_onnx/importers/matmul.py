@@ -13,7 +13,7 @@ from tpuc_onnx.importers.common import TABLE
 
 @TABLE.imports("MatMul")
 def matmul(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """As numpy's: a vector on the left is a row, one on the right a column."""
+    """Import a product with numpy's semantics: a vector on the left is a row, one on the right a column."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     left, right = build.value(node.inputs[0]), build.value(node.inputs[1])
     flat = left.tensor.rank == 1 or right.tensor.rank == 1
@@ -27,7 +27,7 @@ def matmul(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("Gemm")
 def gemm(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """``alpha * a @ b + beta * c``; constants take the factors and the transposition."""
+    """Import ``alpha * a @ b + beta * c``; factors and transposition are folded into constants."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     left, right, transposed = _factors(node, build)
     has_summand = len(node.inputs) > 2 and bool(node.inputs[2])
@@ -39,7 +39,7 @@ def gemm(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 
 def _factors(node: ForeignNode, build: OnnxBuilder) -> tuple[Value, Value, bool]:
-    """Both factors, `alpha` inside one of them, and whether the right one is still to be transposed."""
+    """Return both factors, `alpha` folded into one of them, and whether the right one must still be transposed."""
     name, alpha = node.outputs[0], node.attributes.get("alpha", 1.0)
     left = build.value(node.inputs[0])
     array = build.plain_constant(node.inputs[1]) if alpha == 1.0 else build.constant(node.inputs[1])
@@ -57,7 +57,7 @@ def _factors(node: ForeignNode, build: OnnxBuilder) -> tuple[Value, Value, bool]
 
 
 def _bias(node: ForeignNode, build: OnnxBuilder, columns: int) -> Value | None:
-    """``beta * c`` as one number per column, None when it is computed or differs by row."""
+    """Return ``beta * c`` as one number per column, None if it is computed or differs by row."""
     array, beta = build.constant(node.inputs[2]), node.attributes.get("beta", 1.0)
     if array is None or (array.ndim == 2 and array.shape[0] > 1):
         return None
@@ -67,7 +67,7 @@ def _bias(node: ForeignNode, build: OnnxBuilder, columns: int) -> Value | None:
 
 
 def _summand(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """``beta * c`` as a value of the result's rank."""
+    """Return ``beta * c`` as a value of the result's rank."""
     name, beta = node.inputs[2], node.attributes.get("beta", 1.0)
     array = build.constant(name)
     if array is not None:

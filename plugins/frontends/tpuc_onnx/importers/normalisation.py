@@ -1,4 +1,4 @@
-"""Normalisations."""
+"""Normalization operators."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from tpuc_ops import top
 from tpuc_onnx.importers.common import TABLE
 
 PER_CHANNEL_SINCE = 21
-"""The opset from which on GroupNormalization has a scale and a bias for each channel instead of each group."""
+"""Since this opset, GroupNormalization has scale and bias per channel instead of per group."""
 
 _LRN: Mapping[str, float] = {"alpha": 0.0001, "beta": 0.75, "bias": 1.0}
 
 
 @TABLE.imports("BatchNormalization")
 def batch_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
-    """With fixed statistics only. ONNX orders scale, bias, mean, variance; TOP mean, variance, scale, bias."""
+    """Import a BatchNormalization with fixed statistics. ONNX orders scale, bias, mean, variance; TOP mean, variance,
+    scale, bias.
+    """
     if node.attributes.get("training_mode", 0):
         raise build.refuse(node, "it is in training mode: export the network for inference")
     if not node.attributes.get("spatial", 1):
@@ -32,7 +34,9 @@ def batch_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("LayerNormalization")
 def layer_normalization(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
-    """Over all dimensions from `axis` on; mean and inverse deviation, if somebody reads them, by themselves."""
+    """Import a LayerNormalization from `axis` on; mean and inverse deviation are computed separately if they are
+    read.
+    """
     x = build.value(node.inputs[0])
     axis = node.attributes.get("axis", -1) % x.tensor.rank
     eps = node.attributes.get("epsilon", 1e-5)
@@ -54,14 +58,14 @@ def layer_normalization(node: ForeignNode, build: ImportBuilder) -> Sequence[Val
 
 @TABLE.imports("InstanceNormalization")
 def instance_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Per image and channel."""
+    """Import a normalization per image and channel."""
     op = top.InstanceNorm(eps=node.attributes.get("epsilon", 1e-5))
     return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
 
 
 @TABLE.imports("GroupNormalization")
 def group_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Scale and bias are per group up to opset 20, per channel after it."""
+    """Import a GroupNormalization; scale and bias are per group up to opset 20, per channel later."""
     groups, channels = node.attributes["num_groups"], build.shape(node.inputs[0])[1]
     op = top.GroupNorm(num_groups=groups, eps=node.attributes.get("epsilon", 1e-5))
     affine = [
@@ -86,7 +90,7 @@ def _per_channel(node: ForeignNode, build: ImportBuilder, index: int, times: int
 
 @TABLE.imports("RMSNormalization")
 def rms_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Over all dimensions from `axis` on, which become one."""
+    """Import an RMSNormalization over all dimensions from `axis` on, which are merged."""
     x, name = build.value(node.inputs[0]), node.outputs[0]
     dims = x.tensor.dims
     axis = node.attributes.get("axis", -1) % len(dims)
@@ -104,7 +108,7 @@ def rms_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("LRN")
 def lrn(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Across channels."""
+    """Import an LRN across channels."""
     attributes = {name: node.attributes.get(name, default) for name, default in _LRN.items()}
     op = top.LRN(size=node.attributes["size"], **attributes)
     return build.build(op, [build.value(node.inputs[0])], node.outputs[0])
@@ -112,7 +116,7 @@ def lrn(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("LpNormalization")
 def lp_normalization(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Divided by the norm, nothing where that is 0."""
+    """Import a division by the norm; where the norm is 0, the result is the operand."""
     x, name = build.value(node.inputs[0]), node.outputs[0]
     mode = {1: "ReduceL1", 2: "ReduceL2"}[node.attributes.get("p", 2)]
     axis = node.attributes.get("axis", -1) % x.tensor.rank

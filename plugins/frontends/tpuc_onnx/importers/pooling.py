@@ -18,7 +18,7 @@ from tpuc_onnx.importers.window import WindowAttributes, images
 
 @TABLE.imports("MaxPool")
 def max_pool(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
-    """Padding is below every value, so more of it at the end changes nothing."""
+    """Import a maximum pool; padding is below every value, so more of it at the end changes nothing."""
     has_places = len(node.outputs) > 1 and bool(node.outputs[1])
     is_odd = is_unusual(node, build)
     if has_places and (is_odd or len(build.shape(node.inputs[0])) == 5):
@@ -34,7 +34,7 @@ def max_pool(node: ForeignNode, build: OnnxBuilder) -> Value | Sequence[Value]:
 
 
 def _with_places(node: ForeignNode, build: OnnxBuilder, x: Value, window: WindowAttributes) -> Sequence[Value]:
-    """ONNX counts places over the whole tensor, TOP inside a channel."""
+    """Convert positions: ONNX counts them over the whole tensor, TOP within a channel."""
     name, places_name = node.outputs[:2]
     shape, (n, c, h, w) = build.shape(name), x.tensor.dims
     op = top.MaxPoolWithMask(
@@ -51,7 +51,9 @@ def _with_places(node: ForeignNode, build: OnnxBuilder, x: Value, window: Window
 
 @TABLE.imports("AveragePool")
 def average_pool(node: ForeignNode, build: ImportBuilder) -> Value:
-    """What rounding up adds never counts; beside padding that counts, the op itself has to know which is which."""
+    """Import an average pool. The overhang from rounding up never counts; if padding counts, the op must
+    distinguish both.
+    """
     if is_unusual(node, build):
         return average_pool_by_axis(node, build)
     x = _images(node, build)
@@ -71,14 +73,14 @@ def average_pool(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("GlobalAveragePool")
 def global_average_pool(node: ForeignNode, build: ImportBuilder) -> Value:
-    """One window over everything."""
+    """Import an average over everything."""
     x = _flat(node, build)
     return _finish(node, build, top.AvgPool(kernel_shape=x.tensor.dims[2:]), x)
 
 
 @TABLE.imports("GlobalMaxPool")
 def global_max_pool(node: ForeignNode, build: ImportBuilder) -> Value:
-    """One window over everything."""
+    """Import a maximum over everything."""
     x = _flat(node, build)
     return _finish(node, build, top.MaxPool(kernel_shape=x.tensor.dims[2:]), x)
 
@@ -89,7 +91,7 @@ def _images(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _flat(node: ForeignNode, build: ImportBuilder) -> Value:
-    """With so few spatial dimensions that there are two: where all are reduced, their form does not matter."""
+    """Merge spatial dimensions to two: if all are reduced, their arrangement is irrelevant."""
     x = build.value(node.inputs[0])
     dims = x.tensor.dims
     if len(dims) <= 4:
@@ -98,7 +100,7 @@ def _flat(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _ceiled(node: ForeignNode, build: ImportBuilder, window: WindowAttributes, x: Value) -> WindowAttributes:
-    """The window with the padding that rounding up amounts to."""
+    """Return the window with the additional padding to which rounding up amounts."""
     if not node.attributes.get("ceil_mode", 0):
         return window
     return window.ceiled(x.tensor.dims[2:], images(build.shape(node.outputs[0]))[2:])

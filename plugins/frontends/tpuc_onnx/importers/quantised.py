@@ -1,4 +1,4 @@
-"""Quantisation and dequantisation; stored integers are carried as floats."""
+"""Quantization and dequantization; stored integers are represented as floats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tpuc_onnx.importers.common import TABLE, is_integer
 
 @TABLE.imports("QuantizeLinear")
 def quantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """Constant parameters are attributes; computed ones, blocks, and narrow floats are arithmetic."""
+    """Import QuantizeLinear; constant parameters become attributes, while computed ones, blocks, and narrow floats
+    become arithmetic.
+    """
     target = _target(node, build)
     if is_integer(target):
         scale, zero = _constants(node, build)
@@ -36,7 +38,7 @@ def quantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("DequantizeLinear")
 def dequantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """Constant parameters are attributes; computed ones and blocks are arithmetic."""
+    """Import DequantizeLinear; constant parameters become attributes, computed ones and blocks become arithmetic."""
     x, name = build.value(node.inputs[0]), node.outputs[0]
     scale, zero = _constants(node, build)
     if scale is not None and zero is not None and is_integer(build.elem_type(node.inputs[0])):
@@ -54,7 +56,7 @@ def dequantize_linear(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("DynamicQuantizeLinear")
 def dynamic_quantize_linear(node: ForeignNode, build: OnnxBuilder) -> Sequence[Value]:
-    """Products read the integers without their zero point, others with it."""
+    """Import DynamicQuantizeLinear; products read the integers without their zero point, other readers with it."""
     name, scale, zero = (*node.outputs, "", "")[:3]
     centred = centred_name(name)
     names = [centred, scale or f"{name}_scale", zero or f"{name}_zero_point"]
@@ -81,7 +83,7 @@ def _quantised(node: ForeignNode, build: OnnxBuilder, target: str) -> Value:
 
 
 def _target(node: ForeignNode, build: OnnxBuilder) -> str:
-    """The element type of the result: that of the zero point, or what an attribute says, or uint8."""
+    """Return the result's element type: that of the zero point, else an attribute's, else uint8."""
     if _has_zero(node):
         return build.elem_type(node.inputs[2])
     if node.attributes.get("output_dtype", 0):
@@ -100,7 +102,7 @@ def _axis(node: ForeignNode, build: ImportBuilder) -> int:
 
 
 def _constants(node: ForeignNode, build: ImportBuilder) -> tuple[Array | None, Array | None]:
-    """Scale and zero point as lists, None where they are computed or in blocks."""
+    """Return scale and zero point as lists, None if they are computed or in blocks."""
     scale = build.constant(node.inputs[1])
     if scale is None or scale.ndim > 1:
         return None, None
@@ -109,7 +111,7 @@ def _constants(node: ForeignNode, build: ImportBuilder) -> tuple[Array | None, A
 
 
 def _spread(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
-    """A parameter that broadcasts to the operand; blocks repeat their numbers."""
+    """Return a parameter that broadcasts to the operand; the numbers of blocks are repeated."""
     value, name = build.value(node.inputs[index]), f"{node.outputs[0]}_parameter{index}"
     dims, own = build.shape(node.inputs[0]), value.tensor.dims
     if math.prod(own) == 1:
@@ -124,7 +126,7 @@ def _spread(node: ForeignNode, build: ImportBuilder, index: int) -> Value:
 
 
 def _repeated(build: ImportBuilder, value: Value, axis: int, size: int, dims: Sequence[int], name: str) -> Value:
-    """Every number `size` times along `axis`, cut to `dims`."""
+    """Repeat every number `size` times along `axis`, cropped to `dims`."""
     own = value.tensor.dims
     column = reshape(build, value, (*own[: axis + 1], 1, *own[axis + 1 :]), f"{name}_column")
     counts = tuple(size if index == axis + 1 else 1 for index in range(len(own) + 1))

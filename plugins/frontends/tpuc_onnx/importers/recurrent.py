@@ -1,4 +1,4 @@
-"""Recurrent layers that TOP has; others were written out before."""
+"""Recurrent layers that TOP supports; others were unrolled before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_onnx.recurrence import activations, directions
 
 @TABLE.imports("GRU", "LSTM", "RNN")
 def recurrent(node: ForeignNode, build: OnnxBuilder) -> Sequence[Value]:
-    """A layer that runs backwards is one of the reversed steps."""
+    """Import a layer; a backward layer processes the reversed steps."""
     x, weight, recurrence = (build.value(name) for name in node.inputs[:3])
     by_batch = bool(node.attributes.get("layout", 0))
     backwards = directions(node) == (1,)
@@ -51,7 +51,7 @@ def _op(node: ForeignNode, by_batch: bool) -> Op:
 
 
 def _reversed(build: OnnxBuilder, x: Value, axis: int, name: str) -> Value:
-    """The last element of an axis first."""
+    """Reverse the elements along an axis."""
     dims = x.tensor.dims
     offset = tuple(extent - 1 if index == axis else 0 for index, extent in enumerate(dims))
     steps = tuple(-1 if index == axis else 1 for index in range(len(dims)))

@@ -1,4 +1,4 @@
-"""Dimensions reduced to one value."""
+"""Reductions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_onnx.importers.common import TABLE, axes_of, is_integer, whole_quotien
 
 @TABLE.imports(*(f"Reduce{kind}" for kind in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")))
 def reduce(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """Without axes everything is reduced, or nothing when the node says so."""
+    """Import a reduction; without axes it covers everything, or nothing if the node says so."""
     x = build.value(node.inputs[0])
     axes = axes_of(node, build, 1) or ()
     if not axes and node.attributes.get("noop_with_empty_axes", 0):
@@ -34,7 +34,7 @@ def reduce(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 
 def _whole_mean(op: top.Reduce, x: Value, name: str, kind: str, build: OnnxBuilder) -> Value:
-    """The sum over the number of elements, as integers are divided."""
+    """Divide the sum by the number of elements, as integers are divided."""
     total = build.build(replace(op, mode="ReduceSum"), [x], f"{name}_sum")
     count = math.prod(x.tensor.dims[axis] for axis in op.axes)
     number = build.weight(f"{name}_count", np.full((1,) * total.tensor.rank, count))

@@ -1,4 +1,4 @@
-"""Operators that networks cannot hold, each with the reason."""
+"""Operators that networks cannot contain, each with the reason."""
 
 from __future__ import annotations
 

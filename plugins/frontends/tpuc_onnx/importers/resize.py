@@ -1,4 +1,4 @@
-"""Resizing: copies where that is all, interpolation of images, and a matrix per axis for everything else."""
+"""Resizing: repetition where it suffices, interpolation of images, and a matrix per axis for everything else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_onnx.importers.common import TABLE, Shape
 from tpuc_onnx.resampling import Resampling
 
 COORDINATES_SINCE = 11
-"""Before this opset every resize was asymmetric and nearest meant floor."""
+"""Before this opset, every resize was asymmetric, and nearest meant floor."""
 
 _CENTRED = ("half_pixel", "pytorch_half_pixel")
 _COORDINATES = (*_CENTRED, "half_pixel_symmetric", "align_corners", "asymmetric", "tf_crop_and_resize")
@@ -23,7 +23,7 @@ _COORDINATES = (*_CENTRED, "half_pixel_symmetric", "align_corners", "asymmetric"
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis that changes; `said` is the scale that the file gives, -1 when it gives sizes."""
+    """One resized axis; `said` is the scale stated by the file, -1 if it states sizes."""
 
     index: int
     extent: int
@@ -35,7 +35,7 @@ class _Axis:
 
 @TABLE.imports("Resize", "Upsample")
 def resize(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Whole blocks of copies where that is all, else interpolation."""
+    """Import a Resize, as repeated blocks if possible, else as interpolation."""
     name, x = node.outputs[0], build.value(node.inputs[0])
     dims, shape = x.tensor.dims, build.shape(name)
     how = _resampling(node, build)
@@ -71,7 +71,7 @@ def _resampling(node: ForeignNode, build: ImportBuilder) -> Resampling:
 
 
 def _axes(node: ForeignNode, build: ImportBuilder, dims: Shape, shape: Shape, how: Resampling) -> list[_Axis]:
-    """Every axis that is resized; roi, scales and sizes may be for some axes only."""
+    """Return every resized axis; roi, scales, and sizes may be for some axes only."""
     chosen: list[int] = [axis % len(dims) for axis in node.attributes.get("axes", range(len(dims)))]
     scales, sizes, roi = _numbers(node, build)
     policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
@@ -92,7 +92,7 @@ def _axes(node: ForeignNode, build: ImportBuilder, dims: Shape, shape: Shape, ho
 
 
 def _numbers(node: ForeignNode, build: ImportBuilder) -> tuple[Array | None, Array | None, Array | None]:
-    """Scales, sizes and roi, each None when it is not given."""
+    """Return scales, sizes, and roi, each None if absent."""
     if "scales" in node.attributes:
         return np.asarray(node.attributes["scales"]), None, None
     old = node.version < COORDINATES_SINCE
@@ -109,14 +109,14 @@ def _is_image(dims: Shape, axes: Sequence[_Axis]) -> bool:
 
 
 def _copies(how: Resampling) -> bool:
-    """Does growing by a whole factor copy every element, without shifting?"""
+    """True if growing by an integer factor repeats every element without shifting."""
     if how.coordinates == "asymmetric":
         return how.rounding == "floor"
     return how.coordinates in _CENTRED and how.rounding.startswith("round_")
 
 
 def _interpolates(how: Resampling) -> bool:
-    """Is it one of the ways that `Interp` knows?"""
+    """True if `Interp` supports this mode."""
     if how.antialias or how.exclude_outside or how.coordinates not in (*_CENTRED, "asymmetric", "align_corners"):
         return False
     rounding = "floor" if how.coordinates == "asymmetric" else "round_prefer_floor"
@@ -124,7 +124,7 @@ def _interpolates(how: Resampling) -> bool:
 
 
 def _is_exact(axis: _Axis) -> bool:
-    """Does `Interp`, which counts in float64, take the scale and copy the elements that float32 chooses?"""
+    """True if `Interp`, which computes in float64, accepts the scale and selects the same elements as float32."""
     if axis.said <= 0 and axis.scale != axis.count / axis.extent:
         return False
     exact, single = (axis.how.indices(axis.extent, axis.count, axis.scale, kind) for kind in (np.float64, np.float32))
@@ -132,7 +132,7 @@ def _is_exact(axis: _Axis) -> bool:
 
 
 def _by_axis(node: ForeignNode, build: ImportBuilder, x: Value, axes: Sequence[_Axis]) -> Value:
-    """One axis after the other; what lies outside is filled in at the end."""
+    """Resize one axis after the other; elements outside are filled in at the end."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     fill = float(node.attributes.get("extrapolation_value", 0.0))
     outside = _outside(axes, shape) if fill else np.zeros(0, bool)
@@ -147,7 +147,7 @@ def _by_axis(node: ForeignNode, build: ImportBuilder, x: Value, axes: Sequence[_
 
 
 def _outside(axes: Sequence[_Axis], shape: Shape) -> Array:
-    """Which elements of the result lie outside of the operand along any axis."""
+    """Mask of the result elements that lie outside the operand along any axis."""
     result: Array = np.zeros(shape, bool)
     for axis in axes:
         along = [1] * len(shape)

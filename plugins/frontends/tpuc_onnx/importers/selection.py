@@ -1,4 +1,4 @@
-"""Where elements are: extremes, the best few, one-hot rows, triangles, running sums."""
+"""Positions of elements: extremes, top-k, one-hot vectors, triangles, cumulative sums."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE
 
 AXIS_ALONE_SINCE = 13
-"""Before this opset hardmax ran over all dimensions from `axis` on."""
+"""Before this opset, hardmax ran over all dimensions from `axis` on."""
 
 
 @TABLE.imports("ArgMax", "ArgMin")
 def arg(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The first result of `Arg`, its index."""
+    """Import the index of an extreme, the first result of `Arg`."""
     x = build.value(node.inputs[0])
     op = top.Arg(
         axis=node.attributes.get("axis", 0) % x.tensor.rank,
@@ -31,7 +31,7 @@ def arg(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("TopK")
 def top_k(node: ForeignNode, build: OnnxBuilder) -> Sequence[Value]:
-    """How many is an attribute up to opset 9, a constant operand after it."""
+    """Import TopK; k is an attribute up to opset 9, a constant operand later."""
     x = build.value(node.inputs[0])
     count = constant_input(node, build, 1, "the number of elements")
     op = top.TopK(
@@ -45,7 +45,7 @@ def top_k(node: ForeignNode, build: OnnxBuilder) -> Sequence[Value]:
 
 @TABLE.imports("Hardmax")
 def hardmax(node: ForeignNode, build: ImportBuilder) -> Value:
-    """1 at the first largest element, else 0."""
+    """Import Hardmax: 1 at the first largest element, else 0."""
     name, shape = node.outputs[0], build.shape(node.outputs[0])
     x, old = build.value(node.inputs[0]), node.version < AXIS_ALONE_SINCE
     axis = node.attributes.get("axis", 1 if old else -1) % len(shape)
@@ -59,7 +59,7 @@ def hardmax(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _marked(build: ImportBuilder, places: Value, depth: int, axis: int, name: str) -> Value:
-    """1 where the index along `axis` is the one in `places`, whose extent there is 1."""
+    """Return 1 where the index along `axis` equals the one in `places`, whose extent there is 1."""
     indices = np.arange(depth, dtype=np.float32).reshape((-1,) + (1,) * (places.tensor.rank - axis - 1))
     row = build.weight(f"{name}_indices", indices.reshape((1,) * axis + indices.shape))
     return build.build(top.Compare(mode="Equal"), [places, row], name)
@@ -67,7 +67,7 @@ def _marked(build: ImportBuilder, places: Value, depth: int, axis: int, name: st
 
 @TABLE.imports("OneHot")
 def one_hot(node: ForeignNode, build: ImportBuilder) -> Value:
-    """A new axis, along which one element has the second value and the others the first."""
+    """Import OneHot: along a new axis, one element has the second value and the others the first."""
     name, indices = node.outputs[0], build.value(node.inputs[0])
     depth = required_constant(node, build, 1, "the depth")
     values = required_constant(node, build, 2, "the pair of values")
@@ -85,7 +85,7 @@ def one_hot(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Trilu")
 def trilu(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The diagonal is a constant."""
+    """Import a triangle with a constant diagonal."""
     diagonal = constant_input(node, build, 1, "the number of the diagonal")
     op = top.Trilu(
         upper=node.attributes.get("upper", 1),
@@ -96,7 +96,7 @@ def trilu(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("CumSum", "CumProd")
 def cumulative(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The axis is a constant."""
+    """Import a cumulative sum or product along a constant axis."""
     x, axis = build.value(node.inputs[0]), required_constant(node, build, 1, "the axis")
     op = top.CumSum if node.op_type == "CumSum" else top.CumProd
     made = op(

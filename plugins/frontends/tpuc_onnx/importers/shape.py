@@ -1,4 +1,4 @@
-"""Operators that only give the elements another shape or order."""
+"""Operators that only change the shape or order of elements."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tpuc_onnx.importers.common import TABLE
 
 @TABLE.imports("Identity", "OptionalGetElement")
 def identity(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Nothing happens."""
+    """Pass the operand on."""
     return build.value(node.inputs[0])
 
 
 @TABLE.imports("Dropout")
 def dropout(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
-    """Nothing happens at inference, and the mask says so."""
+    """Pass the operand on, as at inference; the mask is all true."""
     training = constant_input(node, build, 2, "the mode of training")
     ratio = constant_input(node, build, 1, "the share of elements to drop")
     if training is not None and training.any() and (ratio is None or ratio.any()):
@@ -33,14 +33,14 @@ def dropout(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
 
 @TABLE.imports("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def to_shape(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The result's static shape says it all."""
+    """Reshape to the result's static shape."""
     name = node.outputs[0]
     return reshape(build, build.value(node.inputs[0]), build.shape(name), name)
 
 
 @TABLE.imports("Transpose")
 def transpose(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Without `perm` the order is reversed."""
+    """Import a permutation; without `perm` the order is reversed."""
     x = build.value(node.inputs[0])
     order = node.attributes.get("perm", tuple(reversed(range(x.tensor.rank))))
     return permute(build, x, order, node.outputs[0])

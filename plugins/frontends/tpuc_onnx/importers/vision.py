@@ -1,4 +1,4 @@
-"""Samples of images, and determinants."""
+"""Sampling of images, and determinants."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tpuc_onnx.importers.common import TABLE
 
 _MODES: Mapping[str, str] = {"linear": "bilinear", "cubic": "bicubic"}
 HALF_PIXEL_SINCE = 16
-"""Before this opset regions counted from the corners of elements."""
+"""Before this opset, regions counted from the corners of elements."""
 
 
 @TABLE.imports("GridSample")
 def grid_sample(node: ForeignNode, build: ImportBuilder) -> Value:
-    """The modes had other names up to opset 19."""
+    """Import GridSample; the modes had other names up to opset 19."""
     mode = node.attributes.get("mode", "linear")
     op = top.GridSampler(
         mode=_MODES.get(mode, mode),
@@ -30,13 +30,13 @@ def grid_sample(node: ForeignNode, build: ImportBuilder) -> Value:
 
 @TABLE.imports("Det")
 def det(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Of matrices."""
+    """Import determinants of matrices."""
     return build.build(top.Det(), [build.value(node.inputs[0])], node.outputs[0])
 
 
 @TABLE.imports("RoiAlign")
 def roi_align(node: ForeignNode, build: ImportBuilder) -> Value:
-    """TOP keeps the number of the image with each region."""
+    """Import RoiAlign; TOP stores the image number with each region."""
     x, name = build.value(node.inputs[0]), node.outputs[0]
     rois, images = (build.constant(entry) for entry in node.inputs[1:3])
     if rois is not None and images is not None:

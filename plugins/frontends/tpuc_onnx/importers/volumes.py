@@ -1,4 +1,4 @@
-"""Convolution over three dimensions, and pooling with dilations or over more: said in windows over two."""
+"""Convolution over three dimensions, and pooling with dilations or over more dimensions, as two-dimensional windows."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ LOWEST = float(np.finfo(np.float32).min)
 
 
 def is_unusual(node: ForeignNode, build: ImportBuilder) -> bool:
-    """Is it pooling with dilations, or over other than one to three dimensions?"""
+    """True for pooling with dilations, or over other than one to three dimensions."""
     rank = len(build.shape(node.inputs[0])) - 2
     return rank not in (1, 2, 3) or max(node.attributes.get("dilations", (1,))) > 1
 
 
 def _pool_window(node: ForeignNode, build: ImportBuilder) -> tuple[WindowAttributes, WindowAttributes]:
-    """As stated, and with the padding that rounding up amounts to."""
+    """Return the window as stated, with the padding to which rounding up amounts."""
     window = WindowAttributes.any(node, build, node.attributes["kernel_shape"])
     return window, window.ceiled(build.shape(node.inputs[0])[2:], build.shape(node.outputs[0])[2:])
 
 
 def max_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
-    """One axis after the other: a pool of rows, or with dilation the largest of the taps, each a slice."""
+    """Pool one axis after the other: by a pool over rows, or, with dilations, by the maximum of slices."""
     x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
     _, window = _pool_window(node, build)
     rank = len(window.kernel)
@@ -41,7 +41,7 @@ def max_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _largest(build: ImportBuilder, x: Value, axis: int, window: WindowAttributes, count: int, name: str) -> Value:
-    """Along one axis, as a pool of rows."""
+    """Pool along one axis, as a pool over rows."""
     dims, place, rank = x.tensor.dims, axis + 2, len(window.kernel)
     rows = (dims[0], math.prod(dims[1:place]), dims[place], math.prod(dims[place + 1 :]))
     result = (*dims[:place], count, *dims[place + 1 :])
@@ -69,7 +69,7 @@ def _largest_tap(build: ImportBuilder, x: Value, axis: int, window: WindowAttrib
 
 
 def average_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Sums by depthwise convolutions with ones, one axis after the other, times one over the number of elements."""
+    """Sum by depthwise convolutions with ones, one axis after the other, and multiply by the reciprocal count."""
     x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
     stated, window = _pool_window(node, build)
     rank, size = len(window.kernel), x.tensor.dims[2:]
@@ -89,7 +89,7 @@ def average_pool_by_axis(node: ForeignNode, build: ImportBuilder) -> Value:
 
 
 def _sums(build: ImportBuilder, x: Value, axis: int, window: WindowAttributes, name: str) -> Value:
-    """Along one axis, as a convolution of rows."""
+    """Sum along one axis, as a convolution over rows."""
     dims, place, rank = x.tensor.dims, axis + 2, len(window.kernel)
     channels, rest = math.prod(dims[1:place]), math.prod(dims[place + 1 :])
     rows = reshape(build, x, (dims[0], channels, dims[place], rest), f"{name}_rows")
@@ -107,7 +107,7 @@ def _sums(build: ImportBuilder, x: Value, axis: int, window: WindowAttributes, n
 
 
 def _every(build: ImportBuilder, x: Value, axis: int, first: int, step: int, count: int, name: str) -> Value:
-    """`count` elements of an axis, `step` apart."""
+    """Return `count` elements along an axis, `step` apart."""
     dims = x.tensor.dims
     offset, steps, ends = [0] * len(dims), [1] * len(dims), list(dims)
     offset[axis], steps[axis], ends[axis] = first, step, first + (count - 1) * step + 1
@@ -116,7 +116,7 @@ def _every(build: ImportBuilder, x: Value, axis: int, first: int, step: int, cou
 
 
 def conv_volume(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Slices of the depth become channels of images, as many as the filter is deep."""
+    """Convolve volumes as images: depth slices become channels, as many as the filter is deep."""
     x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
     outputs, inputs, *kernel = build.shape(node.inputs[1])
     window = WindowAttributes.any(node, build, tuple(kernel))
@@ -159,7 +159,7 @@ def conv_volume(node: ForeignNode, build: ImportBuilder) -> Value:
 def conv_transpose_volume(
     node: ForeignNode, build: ImportBuilder, window: WindowAttributes, extra: Sequence[int]
 ) -> Value:
-    """In each image all taps of the depth side by side, then those along the depth put where they belong."""
+    """Transposed convolution of volumes: first within images for all depth taps, then along the depth."""
     x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
     n, c, depth, h, w = x.tensor.dims
     group, kernel = node.attributes.get("group", 1), window.kernel
@@ -192,7 +192,7 @@ def conv_transpose_volume(
 
 
 def _flat_filter(node: ForeignNode, build: ImportBuilder, flat: Shape) -> Value:
-    """By output channel, taps of the depth as channels."""
+    """Return the filter by output channel, with depth taps as channels."""
     name = node.inputs[1]
     array = build.constant(name)
     if array is not None:

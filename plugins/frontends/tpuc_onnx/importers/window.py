@@ -1,4 +1,4 @@
-"""Sliding windows as ONNX states them, with every automatic choice made explicit."""
+"""Sliding windows as ONNX states them, with all automatic choices made explicit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class WindowAttributes:
-    """Per dimension; `pads` are all that come before, then all after: in two dimensions top, left, bottom, right."""
+    """Attributes per dimension; `pads` lists all before, then all after: in two dimensions top, left, bottom, right."""
 
     kernel: Shape
     strides: Shape
@@ -22,7 +22,7 @@ class WindowAttributes:
 
     @staticmethod
     def of(node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]) -> WindowAttributes:
-        """From the attributes of a node that slides `kernel` over one to three dimensions; refuses other ranks."""
+        """Return the attributes of a node that slides `kernel` over one to three dimensions; refuses other ranks."""
         window = WindowAttributes.any(node, build, kernel)
         rank = len(window.kernel)
         if rank not in (1, 2, 3):
@@ -31,7 +31,9 @@ class WindowAttributes:
 
     @staticmethod
     def any(node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]) -> WindowAttributes:
-        """From the attributes of a node that slides `kernel` over its first operand, in its own dimensions."""
+        """Return the attributes of a node that slides `kernel` over its first operand, with any number of
+        dimensions.
+        """
         size = build.shape(node.inputs[0])[2:]
         rank = len(size)
         strides: Shape = node.attributes.get("strides", (1,) * rank)
@@ -44,14 +46,14 @@ class WindowAttributes:
         return WindowAttributes(tuple(kernel), strides, pads, dilations)
 
     def two_dimensional(self) -> WindowAttributes:
-        """A window over one dimension as one over a single row."""
+        """Turn a one-dimensional window into one over a single row."""
         if len(self.kernel) == 2:
             return self
         before, after = self.pads
         return WindowAttributes((1, *self.kernel), (1, *self.strides), (0, before, 0, after), (1, *self.dilations))
 
     def ceiled(self, size: Sequence[int], result: Sequence[int]) -> WindowAttributes:
-        """With so much more padding at the end that a window over `size` gives `result` without rounding up."""
+        """Add padding at the end so that a window over `size` gives `result` without rounding up."""
         pads = list(self.pads)
         rank = len(self.kernel)
         for axis in range(rank):
@@ -62,7 +64,7 @@ class WindowAttributes:
 
 
 def images(shape: Sequence[int]) -> Shape:
-    """`[n, c, l]` as `[n, c, 1, l]`; other ranks stay."""
+    """Reshape `[n, c, l]` to `[n, c, 1, l]`; other ranks are unchanged."""
     return (*shape[:2], 1, shape[2]) if len(shape) == 3 else tuple(shape)
 
 
@@ -74,7 +76,7 @@ def _pads(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> Shape:
-    """Padding before and after, as ONNX orders it: all starts, then all ends."""
+    """Return padding before and after in ONNX's order: all starts, then all ends."""
     mode = node.attributes.get("auto_pad", "NOTSET")
     match mode:
         case "NOTSET":
@@ -96,7 +98,7 @@ def _pads(
 
 
 def transposed_window(node: ForeignNode, build: ImportBuilder, kernel: Sequence[int]) -> tuple[WindowAttributes, Shape]:
-    """The window of a transposed convolution, and how many elements its result has more at the end of each axis."""
+    """Return the window of a transposed convolution, and the number of elements appended along each axis."""
     size = build.shape(node.inputs[0])[2:]
     rank = len(size)
     strides: Shape = node.attributes.get("strides", (1,) * rank)

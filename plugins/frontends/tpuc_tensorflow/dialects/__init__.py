@@ -1,4 +1,4 @@
-"""The dialects `tf`, which is open, and `tf_executor`, which is closed."""
+"""The dialects `tf`, which accepts any op name, and `tf_executor`, which has a fixed set of ops."""
 
 from __future__ import annotations
 

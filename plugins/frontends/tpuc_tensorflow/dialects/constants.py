@@ -1,4 +1,4 @@
-"""Constants of `tf`: small ones as text of the module, large ones among its weights."""
+"""Constants of `tf`: small ones in the module's text, large ones among its weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tpuc_ops.arrays import Array
 from tpuc_tensorflow.dialects.tf import definition, is_tf
 
 MOST_TEXT = 64
-"""Elements of a constant that is written as text."""
+"""Maximum number of elements of a constant that is written as text."""
 
 _DENSE = re.compile(r"dense<(.*)>\s*:\s*(tensor<.*>)", re.DOTALL)
 _TOKEN = re.compile(r'true|false|"(?:[^"\\]|\\.)*"|[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|inf|nan)')
@@ -35,7 +35,7 @@ _STRING = OpaqueType("tf.string")
 
 
 def dense_attribute(array: Array) -> DialectAttr:
-    """`dense<...> : tensor<...>`."""
+    """Return `dense<...> : tensor<...>`."""
     extents = "".join(f"{extent}x" for extent in array.shape)
     if array.dtype.kind in "OSU":
         element, texts = "!tf.string", [f'"{_as_text(item)}"' for item in array.reshape(-1).tolist()]
@@ -48,7 +48,7 @@ def dense_attribute(array: Array) -> DialectAttr:
 
 
 def dense_array(attribute: Attribute) -> Array:
-    """The array of a `dense<...>`; raises ValueError for any other text."""
+    """Return the array of a `dense<...>`; raises ValueError for any other text."""
     match = _DENSE.fullmatch(attribute.text) if isinstance(attribute, DialectAttr) else None
     type = parse_type(match.group(2)) if match is not None else None
     if match is None or not isinstance(type, TensorType):
@@ -64,7 +64,7 @@ def dense_array(attribute: Attribute) -> Array:
 
 
 def constant(array: Array, module: Module, name: str) -> Operation:
-    """`tf.Const` of an array; a large one becomes a weight of the module."""
+    """Build a `tf.Const` of an array; a large one becomes a weight of the module."""
     attributes: dict[str, Attribute]
     if array.size <= MOST_TEXT or array.dtype.kind in "OSU":
         attributes = {"value": dense_attribute(array)}
@@ -78,7 +78,7 @@ def constant(array: Array, module: Module, name: str) -> Operation:
 
 
 def constant_array(operation: Operation, module: Module) -> Array | None:
-    """The array of a `tf.Const`, None for any other operation."""
+    """Return the array of a `tf.Const`, None for any other operation."""
     if not is_tf(operation, "Const"):
         return None
     attributes: Mapping[str, Attribute] = operation.extra_attributes

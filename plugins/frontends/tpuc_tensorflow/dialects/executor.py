@@ -1,4 +1,4 @@
-"""The ops of `tf_executor`: a graph whose values may be dead, islands of plain computation, and its control flow."""
+"""The ops of `tf_executor`: graphs whose values may be dead, islands of plain computation, and control flow."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _I1, _I32 = ScalarType("i1"), ScalarType("i32")
 
 
 class ExecutorOp(StructuredOp):
-    """An op of a graph. `run` is the graph's: ops inside are fired by it when their operands are there."""
+    """An op in a graph. The graph runs its ops: each fires when its operands are available."""
 
     form = PLAIN
     data = 0
-    """How many operands come before the control dependencies; -1 for any number."""
+    """Number of operands before the control dependencies; -1 for any number."""
 
     @abstractmethod
     def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """Result types from operand types, from the types that the text states, and from how many results it names."""
+        """Return result types from operand types, the types in the text, and the number of results in it."""
 
     def run(self, operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
         """See StructuredOp."""
         raise NotImplementedError(f"{self.name} is run by the graph around it")
 
     def verify(self, operation: Operation) -> None:
-        """Control dependencies come last, and the op stands in a graph."""
+        """Check that control dependencies come last, and that the op is in a graph."""
         values = operation.operands
         data = data_operands(values)
         if any(is_control(value.type) for value in values[: len(data)]):
@@ -49,19 +49,19 @@ class ExecutorOp(StructuredOp):
             raise ValueError("its result types do not follow from its operand types")
 
     def place(self) -> type[StructuredOp]:
-        """The op in whose region it stands."""
+        """The op that contains it."""
         return Graph
 
 
 def surrounding(operation: Operation) -> Any:
-    """The op in whose region an operation stands; None in a function."""
+    """Return the op whose region contains an operation; None in a function."""
     region = None if operation.block is None else operation.block.parent
     owner = None if region is None else region.parent
     return owner.op if isinstance(owner, Operation) else None
 
 
 def _data_type(operands: Sequence[Type], stated: Sequence[Type], index: int) -> Type:
-    """The type of a result that forwards an operand; a stated one may say more about its shape."""
+    """Return the type of a result that forwards an operand; a stated type may be more specific."""
     if stated and not is_control(stated[0]):
         return stated[0]
     return operands[index] if index < len(operands) else CONTROL
@@ -75,13 +75,13 @@ def _must_forward(operation: Operation, operands: Sequence[Value]) -> None:
 
 @dataclass(frozen=True)
 class Graph(ExecutorOp):
-    """A graph that runs as TensorFlow's executor does: in order of dependencies, with dead values."""
+    """A graph with the semantics of TensorFlow's executor: dependency order, with dead values."""
 
     name = "tf_executor.graph"
     form = GRAPH
 
     def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """What is fetched, without control."""
+        """Types of the fetched values, without control."""
         return tuple(stated)
 
     def run(self, operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
@@ -91,7 +91,7 @@ class Graph(ExecutorOp):
         return run_graph(operation, values, module)
 
     def verify(self, operation: Operation) -> None:
-        """One block of executor ops that ends in a fetch; back edges are pairs of source and sink."""
+        """Check for one block of executor ops that ends in a fetch; back edges are pairs of source and sink."""
         operations = _only_block(operation)
         if operation.operands:
             raise ValueError("a graph has no operands: it captures what it uses")
@@ -107,7 +107,7 @@ class Graph(ExecutorOp):
 
 @dataclass(frozen=True)
 class Fetch(ExecutorOp):
-    """The end of a graph: its operands but control are the results."""
+    """The end of a graph: its operands except control are the results."""
 
     name = "tf_executor.fetch"
     data = -1
@@ -119,17 +119,17 @@ class Fetch(ExecutorOp):
 
 @dataclass(frozen=True)
 class Island(ExecutorOp):
-    """Plain computation in program order, which is skipped when something that it uses is dead."""
+    """Plain computation in program order; it is skipped if anything it uses is dead."""
 
     name = "tf_executor.island"
     form = ISLAND
 
     def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """What is yielded, then control."""
+        """Types of the yielded values, then control."""
         return tuple(stated)
 
     def verify(self, operation: Operation) -> None:
-        """One block of foreign ops and nested graphs that ends in a yield; operands are control only."""
+        """Check for one block of foreign ops and nested graphs that ends in a yield; operands are control only."""
         super().verify(operation)
         operations = _only_block(operation)
         if not operations or not isinstance(operations[-1].op, Yield):
@@ -161,18 +161,18 @@ class Yield(ExecutorOp):
 
 @dataclass(frozen=True)
 class Switch(ExecutorOp):
-    """Predicate and data to a true and a false output; the one that is not taken is dead."""
+    """Forward data to a true or a false output by a predicate; the other output is dead."""
 
     name = "tf_executor.Switch"
     data = 2
 
     def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """Twice the data's."""
+        """The data's type, twice."""
         type = _data_type(operands, stated, 1)
         return type, type, CONTROL
 
     def verify(self, operation: Operation) -> None:
-        """The predicate is a bool."""
+        """Check that the predicate is a bool."""
         super().verify(operation)
         if element_type(operation.operands[0].type) != _I1:
             raise ValueError("its first operand, the predicate, is no bool")
@@ -181,18 +181,18 @@ class Switch(ExecutorOp):
 
 @dataclass(frozen=True)
 class SwitchN(ExecutorOp):
-    """Data and an index to the output of that index; all others are dead."""
+    """Forward data to the output with a given index; all others are dead."""
 
     name = "tf_executor.SwitchN"
     data = 2
     num_outs: I64
 
     def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """The data's, for each output."""
+        """The data's type, for each output."""
         return (*((_data_type(operands, stated, 0),) * self.num_outs), CONTROL)
 
     def verify(self, operation: Operation) -> None:
-        """There is an output, and the index is a 32-bit integer."""
+        """Check that there is an output, and that the index is a 32-bit integer."""
         if self.num_outs < 1:
             raise ValueError("num_outs must be at least 1")
         super().verify(operation)
@@ -203,18 +203,18 @@ class SwitchN(ExecutorOp):
 
 @dataclass(frozen=True)
 class Merge(ExecutorOp):
-    """The live one of its inputs, and on request which one that is."""
+    """Forward the live input, and optionally its index."""
 
     name = "tf_executor.Merge"
     data = -1
 
     def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """The data's; three results mean that the index is one of them."""
+        """The data's type; three results include the index."""
         index = (unranked(_I32),) if named == 3 else ()
         return (_data_type(operands, stated, 0), *index, CONTROL)
 
     def verify(self, operation: Operation) -> None:
-        """There is an input."""
+        """Check that there is an input."""
         super().verify(operation)
         if not data_operands(operation.operands):
             raise ValueError("it has no input")
@@ -223,17 +223,17 @@ class Merge(ExecutorOp):
 
 @dataclass(frozen=True)
 class Source(ExecutorOp):
-    """The value that comes along the back edge of a loop, and a token that pairs it with the sink."""
+    """The value from a loop's back edge, and a token that pairs it with the sink."""
 
     name = "tf_executor.NextIteration.Source"
 
     def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """The stated one, and the token; three results mean that control is one of them."""
+        """The stated type, and the token; three results include control."""
         control = (CONTROL,) if named == 3 else ()
         return (stated[0] if stated else CONTROL, TOKEN, *control)
 
     def verify(self, operation: Operation) -> None:
-        """There is one sink."""
+        """Check that there is one sink."""
         super().verify(operation)
         sinks = operation.results[1].users
         if len(sinks) != 1 or not isinstance(sinks[0].op, Sink):
@@ -242,7 +242,7 @@ class Source(ExecutorOp):
 
 @dataclass(frozen=True)
 class Sink(ExecutorOp):
-    """The end of a loop's step: the value goes to the source of the token."""
+    """The end of a loop step: the value goes to the source of the token."""
 
     name = "tf_executor.NextIteration.Sink"
     form = SINK
@@ -253,7 +253,7 @@ class Sink(ExecutorOp):
         return ()
 
     def verify(self, operation: Operation) -> None:
-        """Its value has the type of the source's."""
+        """Check that the value has the source's type."""
         super().verify(operation)
         token, value = operation.operands[:2]
         source = token.defining
@@ -264,23 +264,23 @@ class Sink(ExecutorOp):
 
 
 class Forwarding(ExecutorOp):
-    """One that gives its operand on."""
+    """Base of ops that forward their operand."""
 
     data = 1
 
     def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """The operand's."""
+        """The operand's type."""
         return _data_type(operands, stated, 0), CONTROL
 
     def verify(self, operation: Operation) -> None:
-        """The result is of the operand's type."""
+        """Check that the result has the operand's type."""
         super().verify(operation)
         _must_forward(operation, operation.operands[:1])
 
 
 @dataclass(frozen=True)
 class Enter(Forwarding):
-    """Into the frame of a loop; a constant is there in every step."""
+    """Enter the frame of a loop; a constant is available in every step."""
 
     name = "tf_executor.Enter"
     frame_name: Str = ""
@@ -290,19 +290,19 @@ class Enter(Forwarding):
 
 @dataclass(frozen=True)
 class Exit(Forwarding):
-    """Out of the frame of a loop, from its last step."""
+    """Leave the frame of a loop, from its last step."""
 
     name = "tf_executor.Exit"
 
 
 @dataclass(frozen=True)
 class LoopCond(Forwarding):
-    """Does the loop go on? It forwards its operand."""
+    """Forward the predicate that continues a loop."""
 
     name = "tf_executor.LoopCond"
 
     def verify(self, operation: Operation) -> None:
-        """Its operand is a bool."""
+        """Check that the operand is a bool."""
         super().verify(operation)
         if element_type(operation.operands[0].type) != _I1:
             raise ValueError("its operand is no bool")
@@ -310,7 +310,7 @@ class LoopCond(Forwarding):
 
 @dataclass(frozen=True)
 class ControlTrigger(ExecutorOp):
-    """A placeholder of control dependencies, which is live even where they are dead."""
+    """A placeholder for control dependencies that is live even if they are dead."""
 
     name = "tf_executor.ControlTrigger"
 
@@ -321,7 +321,7 @@ class ControlTrigger(ExecutorOp):
 
 @dataclass(frozen=True)
 class Send(ExecutorOp):
-    """A value for the `Recv` of the same name."""
+    """Send a value to the `Recv` of the same name."""
 
     name = "tf_executor.Send"
     data = 1
@@ -334,13 +334,13 @@ class Send(ExecutorOp):
 
 @dataclass(frozen=True)
 class Recv(ExecutorOp):
-    """The value that the `Send` of the same name was given."""
+    """Receive the value of the `Send` of the same name."""
 
     name = "tf_executor.Recv"
     tensor_name: Str = ""
 
     def result_types(self, operands: Sequence[Type], stated: Sequence[Type], named: int) -> tuple[Type, ...]:
-        """The stated one."""
+        """The stated type."""
         return (stated[0] if stated else TensorType(None, ScalarType("f32")), CONTROL)
 
 

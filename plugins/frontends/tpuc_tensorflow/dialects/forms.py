@@ -1,4 +1,4 @@
-"""How ops of `tf_executor` are written: operands, attributes, and one type that says the rest."""
+"""The text form of `tf_executor` ops: operands, attributes, and one type from which the others follow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuc_tensorflow.dialects.types import CONTROL, carries_data, is_control
 
 
 def operand_list(reader: FormReader) -> list[Value]:
-    """`%0, %1`, or nothing."""
+    """Format `%0, %1`, or nothing."""
     values: list[Value] = []
     if reader.sees("%"):
         values.append(reader.defined_value())
@@ -21,7 +21,7 @@ def operand_list(reader: FormReader) -> list[Value]:
 
 
 def stated_types(reader: FormReader) -> list[Type]:
-    """`: type, type`, or nothing."""
+    """Format `: type, type`, or nothing."""
     types: list[Type] = []
     if reader.accept(":"):
         types.append(reader.type())
@@ -51,7 +51,7 @@ class PlainForm(Form):
         return Operation(op, _released(operation), types, operation.location, operation.extra_attributes)
 
     def operands(self, reader: FormReader) -> list[Value]:
-        """What stands behind the name."""
+        """Parse what follows the name."""
         return operand_list(reader)
 
     def write(self, operation: Operation, writer: FormWriter) -> Sequence[Part] | None:
@@ -66,12 +66,12 @@ class PlainForm(Form):
         return [f"{text} : {', '.join(map(writer.type, shown))}" if shown else text]
 
     def operands_text(self, operation: Operation, writer: FormWriter) -> str:
-        """What stands behind the name."""
+        """Format what follows the name."""
         texts = ", ".join(map(writer.value, operation.operands))
         return f" {texts}" if texts else ""
 
     def types(self, operation: Operation) -> list[Type]:
-        """Those that the text states: of the first result, or of the operands where there are no results."""
+        """Return the types stated in the text: of the first result, or of the operands if there are no results."""
         if operation.results:
             return [value.type for value in operation.results[:1] if not is_control(value.type)]
         return [value.type for value in operation.operands if carries_data(value.type)]
@@ -94,7 +94,7 @@ class SinkForm(PlainForm):
 
 
 class GraphForm(Form):
-    """`tf_executor.graph : types { ... }`; the types may be left out, since the fetch says them."""
+    """`tf_executor.graph : types { ... }`; the types may be omitted, since the fetch determines them."""
 
     def read(self, name: str, results: int, reader: FormReader) -> Operation:
         """See Form."""
@@ -118,7 +118,9 @@ class GraphForm(Form):
 
 
 class IslandForm(Form):
-    """`tf_executor.island(%control) { ... }`, or `tf_executor.island(%control) wraps OPERATION` for a single one."""
+    """`tf_executor.island(%control) { ... }`, or `tf_executor.island(%control) wraps OPERATION` for a single
+    operation.
+    """
 
     def read(self, name: str, results: int, reader: FormReader) -> Operation:
         """See Form."""
@@ -162,7 +164,7 @@ class IslandForm(Form):
 
 
 def wrapped(island: Operation) -> Operation | None:
-    """The only operation of an island, when all its results are yielded in order and it has the island's name."""
+    """Return the only operation of an island, if all its results are yielded in order and it has the island's name."""
     blocks = island.regions[0].blocks
     operations = blocks[0].operations if blocks else []
     if len(operations) != 2 or list(operations[1].operands) != operations[0].results or operations[0].regions:
@@ -171,7 +173,7 @@ def wrapped(island: Operation) -> Operation | None:
 
 
 def terminator_operands(region: OpRegion, name: str, reader: FormReader) -> Sequence[Value]:
-    """The operands of the last operation, which must be of the op `name`."""
+    """Return the operands of the last operation, which must be of the op `name`."""
     operations = region.blocks[0].operations if region.blocks else []
     if not operations or operations[-1].op.name != name:
         reader.fail(f"the region does not end in a {name}")
@@ -179,7 +181,7 @@ def terminator_operands(region: OpRegion, name: str, reader: FormReader) -> Sequ
 
 
 def _released(operation: Operation) -> tuple[Value, ...]:
-    """The operands of an operation that another one takes the place of."""
+    """Release and return the operands of an operation that is being replaced."""
     operands = operation.operands
     operation.set_operands(())
     return operands

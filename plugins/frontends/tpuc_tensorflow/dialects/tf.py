@@ -1,4 +1,4 @@
-"""The ops of `tf`: any name is one. Their attributes are kept as they are stated; some follow from types."""
+"""The ops of `tf`, which accepts any name. Attributes are kept as stated; some follow from types."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _NO_REGION = "its region must have one block"
 
 
 class TfForm(Form):
-    """`tf.Add %0, %1 {attributes} : type`, the type of all operands and results, or `: (types) -> types`.
+    """`tf.Add %0, %1 {attributes} : type` with one type for all operands and results, or `: (types) -> types`.
 
-    A number in place of an operand is a constant of the operand's type.
+    A number instead of an operand is a constant of the operand's type.
     """
 
     def read(self, name: str, results: int, reader: FormReader) -> Operation:
@@ -87,7 +87,7 @@ def _digit_next(reader: FormReader) -> bool:
 
 
 def _number(number: int, type: Type, reader: FormReader) -> Value:
-    """A constant in the block before the operation that is being read."""
+    """Insert a constant before the operation that is being read."""
     element = element_type(type)
     if not isinstance(element, ScalarType) or element.is_float:
         reader.fail("only integers can be written in place of an operand")
@@ -101,7 +101,7 @@ def _number(number: int, type: Type, reader: FormReader) -> Value:
 
 @dataclass(frozen=True)
 class TfOp(StructuredOp):
-    """Any operation of TensorFlow. What the evaluation does not know can still be read, printed and moved."""
+    """Any TensorFlow operation. Operations that cannot be evaluated can still be read, printed, and moved."""
 
     form = TfForm()
 
@@ -112,7 +112,7 @@ class TfOp(StructuredOp):
         return run_operation(operation, values, module)
 
     def verify(self, operation: Operation) -> None:
-        """Rules of the ops that have some; control dependencies are the executor's."""
+        """Check the ops that have rules; control dependencies belong to the executor."""
         if any(is_control(value.type) for value in (*operation.operands, *operation.results)):
             raise ValueError("it has a control dependency, which only ops of tf_executor have")
         rule = _RULES.get(self.name.removeprefix("tf."))
@@ -122,13 +122,13 @@ class TfOp(StructuredOp):
 
 @functools.cache
 def definition(name: str) -> type[TfOp]:
-    """The class of `tf.NAME`."""
+    """Return the class of `tf.NAME`."""
     made: type[TfOp] = type("NamedTfOp", (TfOp,), {"name": f"tf.{name}", "__module__": __name__})
     return made
 
 
 def is_tf(operation: Operation, *names: str) -> bool:
-    """Is it one of these ops of `tf`?"""
+    """True for one of these ops of `tf`."""
     return operation.op.name.startswith("tf.") and operation.op.name.removeprefix("tf.") in names
 
 
@@ -143,7 +143,7 @@ _OF_RESULT: Mapping[str, int] = {"dtype": 0, "DstT": 0, "out_type": 0, "output_t
 
 
 def derived(operation: Operation, name: str) -> Attribute | None:
-    """What types say about an attribute that need not be stated; None where they say nothing."""
+    """Return an attribute derived from types; None if they do not determine it."""
     if name == "N":
         return IntegerAttr(len(operation.operands))
     for places, values in ((_OF_OPERAND, operation.operands), (_OF_RESULT, operation.results)):
@@ -155,7 +155,7 @@ def derived(operation: Operation, name: str) -> Attribute | None:
 
 
 def attribute(operation: Operation, name: str) -> Attribute | None:
-    """An attribute, stated or derived."""
+    """Return an attribute, stated or derived."""
     stated = operation.extra_attributes.get(name)
     return derived(operation, name) if stated is None else stated
 

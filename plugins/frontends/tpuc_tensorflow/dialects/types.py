@@ -1,4 +1,4 @@
-"""Types of the dialects, and element types that TensorFlow counts by number."""
+"""Types of the dialects, and TensorFlow's numbered element types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONTROL = OpaqueType("tf_executor.control")
 TOKEN = OpaqueType("tf_executor.token")
 
 _CONTROL_SPELLINGS = frozenset({"tf_executor.control", 'tf_executor<"control">', "_tf_executor.control"})
-"""The document on the dialects has all three."""
+"""The three spellings in the dialects' documentation."""
 
 NUMBERED: Mapping[int, str] = {
     1: "f32",
@@ -37,13 +37,13 @@ NUMBERED: Mapping[int, str] = {
     22: "ui32",
     23: "ui64",
 }
-"""TensorFlow's data types by number; those of references are a hundred higher."""
+"""TensorFlow's data types by number; reference types are a hundred higher."""
 
 _REFERENCE = 100
 
 
 def element_of(number: int) -> ElementType:
-    """The element type of a data type; raises ValueError for a number that none has."""
+    """Return the element type of a data type; raises ValueError for an unknown number."""
     is_reference = number > _REFERENCE
     text = NUMBERED.get(number - _REFERENCE if is_reference else number)
     if text is None:
@@ -56,7 +56,7 @@ def element_of(number: int) -> ElementType:
 
 
 def dereferenced(type: Type) -> Type:
-    """The type of what a reference refers to."""
+    """Return the type that a reference refers to."""
     match type:
         case TensorType(element=OpaqueType(text=text)) if text.startswith("tf.") and text.endswith("ref"):
             inner = text.removeprefix("tf.").removesuffix("ref")
@@ -67,22 +67,22 @@ def dereferenced(type: Type) -> Type:
 
 
 def is_control(type: Type) -> bool:
-    """Is it the type of control dependencies?"""
+    """True for the type of control dependencies."""
     return isinstance(type, OpaqueType) and type.text in _CONTROL_SPELLINGS
 
 
 def carries_data(type: Type) -> bool:
-    """Is it the type of a value, and not of control or of a token?"""
+    """True for the type of a value, False for control and tokens."""
     return not is_control(type) and type != TOKEN
 
 
 def unranked(element: ElementType) -> TensorType:
-    """`tensor<*xELEMENT>`."""
+    """Return `tensor<*xELEMENT>`."""
     return TensorType(None, element)
 
 
 def element_type(type: Type) -> ElementType | None:
-    """What a tensor or a lone scalar holds; None for types that hold nothing."""
+    """Return the element type of a tensor or a scalar; None for other types."""
     match type:
         case TensorType(element=element):
             return element
@@ -93,12 +93,12 @@ def element_type(type: Type) -> ElementType | None:
 
 
 def data_operands(operands: Sequence[Value]) -> list[Value]:
-    """Without the control dependencies, which come last."""
+    """Return the operands without control dependencies, which come last."""
     return [value for value in operands if not is_control(value.type)]
 
 
 def agree(one: Type, other: Type) -> bool:
-    """Could both be types of one value? Extents that are not known agree with any."""
+    """True if both types can describe one value; unknown extents agree with any."""
     if not (isinstance(one, TensorType) and isinstance(other, TensorType)):
         return one == other
     if one.element != other.element:

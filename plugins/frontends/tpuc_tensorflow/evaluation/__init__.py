@@ -1,1 +1,1 @@
-"""What `tf` and `tf_executor` mean, in plain numpy."""
+"""Evaluate `tf` and `tf_executor` in plain numpy."""

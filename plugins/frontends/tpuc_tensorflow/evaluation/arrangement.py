@@ -1,4 +1,4 @@
-"""Operations of `tf` that arrange elements, choose some, or say how many there are."""
+"""Operations of `tf` that rearrange, select, or count elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of `tf`, with its functional control flow."""
+"""Evaluate operations of `tf`, including functional control flow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tpuc_tensorflow.evaluation.facts import fact
 from tpuc_tensorflow.evaluation.kernels import KERNELS
 
 MOST_STEPS = 1 << 20
-"""Of a loop: one that goes on longer does not end."""
+"""A loop with more steps is considered infinite."""
 
 
 def run_operation(operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
-    """The results of an operation of `tf`."""
+    """Return the results of an operation of `tf`."""
     array = constant_array(operation, module)
     if array is not None:
         return [array]
@@ -34,7 +34,9 @@ def run_operation(operation: Operation, values: Mapping[Value, Array], module: M
 
 
 def _if(operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
-    """Either three functions of the same operands, or a condition followed by the operands of two functions."""
+    """Evaluate an If: three functions of the same operands, or a condition followed by the operands of two
+    functions.
+    """
     operands = [values[value] for value in operation.operands]
     condition = fact(operation, "cond")
     if condition is not None:
@@ -58,7 +60,7 @@ def _call(operation: Operation, values: Mapping[Value, Array], module: Module) -
 
 
 def _case(operation: Operation, values: Mapping[Value, Array], module: Module) -> Sequence[Array]:
-    """An index that is none of a branch takes the last one."""
+    """Evaluate a Case; an index out of range takes the last branch."""
     index, *operands = (values[value] for value in operation.operands)
     branches = fact(operation, "branches")
     chosen = int(index) if 0 <= int(index) < len(branches) else len(branches) - 1
@@ -93,7 +95,7 @@ def _repeat(
 
 
 def _truth(array: Array) -> bool:
-    """A condition as TensorFlow takes it: numbers by being zero, other tensors by being empty."""
+    """Return the truth value of a condition: nonzero for a single element, nonempty otherwise."""
     return bool(np.asarray(array).reshape(())) if np.size(array) == 1 else np.size(array) > 0
 
 

@@ -1,8 +1,8 @@
-"""`tf_executor.graph` as TensorFlow's executor runs it: operations fire when what they need is there, live or dead.
+"""Run `tf_executor.graph` like TensorFlow's executor: operations fire when their operands are available, live or dead.
 
-A value is there once per *context*, the step of a frame. Enter takes it into the first step of the frame of its name,
-NextIteration into the next step, Exit out of the frame. A dead value of NextIteration starts no step; a frame whose
-steps have ended with an Exit that never was live gives a dead value there.
+A value exists once per *context*, a step of a frame. Enter moves it into the first step of the frame of its name,
+NextIteration into the next step, Exit out of the frame. A dead value of NextIteration starts no step; if a frame's
+steps have ended and an Exit was never live, the Exit yields a dead value.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from tpuc_tensorflow.dialects import executor as ex
 from tpuc_tensorflow.dialects.types import TOKEN, data_operands, is_control
 
 MOST_FIRINGS = 1 << 20
-"""Of one run: a graph that goes on longer does not end."""
+"""A run with more firings is considered infinite."""
 
 Choice: TypeAlias = Callable[[int], int]
-"""Of so many operations that could fire, which one does; the result must not depend on it."""
+"""Chooses which of several ready operations fires; the result must not depend on it."""
 
 
 class _Dead:
-    """The one dead value."""
+    """The single dead value."""
 
 
 DEAD = _Dead()
 LIVE = np.zeros(())
-"""What stands for a live control dependency."""
+"""Represents a live control dependency."""
 
 Held: TypeAlias = "Array | _Dead"
 Need: TypeAlias = "Value | str"
-"""A value of the graph, or the name under which something is sent."""
+"""A value of the graph, or the name of a sent value."""
 
 
 @dataclass(eq=False)
 class Frame:
-    """A loop that is being run: `constants` are there in every step, `left` are exits that were live."""
+    """A running loop: `constants` are available in every step, `left` are exits that were live."""
 
     name: str
     parent: Frame | None
@@ -55,7 +55,7 @@ class Frame:
 
     @property
     def depth(self) -> int:
-        """Frames around it."""
+        """Number of surrounding frames."""
         return 0 if self.parent is None else self.parent.depth + 1
 
 
@@ -70,7 +70,7 @@ class Context:
 def run_graph(
     operation: Operation, values: Mapping[Value, Array], module: Module, choose: Choice | None = None
 ) -> list[Array]:
-    """What the graph fetches. Raises ValueError when that is dead or never computed."""
+    """Return the fetched values of a graph. Raises ValueError if one is dead or never computed."""
     return _Run(operation, values, module, choose or _first).results()
 
 
@@ -107,7 +107,7 @@ class _Run:
             yield f"sent {operation.op.tensor_name}"
 
     def results(self) -> list[Array]:
-        """Fire everything, then take what the fetch has."""
+        """Fire all operations, then return the operands of the fetch."""
         root = Context(self._root, 0)
         for operation, needs in self._needs.items():
             fires = not isinstance(operation.op, ex.Source)  # a source follows its sink
@@ -163,7 +163,9 @@ class _Run:
         return all(value in arrived for value in self._expected(inputs, context))
 
     def _expected(self, inputs: Sequence[Value], context: Context) -> list[Value]:
-        """Of a merge in a loop: along the back edge nothing comes in the first step, and all comes in later ones."""
+        """Return the inputs a merge waits for: in a loop, all but the back edge in the first step, only the back edge
+        later.
+        """
         back = [value for value in inputs if value.defining is not None and isinstance(value.defining.op, ex.Source)]
         return [value for value in inputs if value not in back] if context.step == 0 or not back else back
 
@@ -224,7 +226,7 @@ class _Run:
                 raise ValueError(f"{op.name} cannot be run in a graph")
 
     def _merged(self, operation: Operation, held: Sequence[Held]) -> Sequence[Held]:
-        """The first live input; of several that are live any one may be taken."""
+        """Return the first live input; if several are live, any may be taken."""
         count = len(data_operands(operation.operands))
         live = next((index for index, item in enumerate(held[:count]) if isinstance(item, np.ndarray)), None)
         if live is None or _has_dead(held[count:]):
@@ -281,7 +283,9 @@ class _Run:
         self._emit(source, [held[0], LIVE, *control], following)
 
     def _close_frames(self) -> bool:
-        """Nothing can fire: what never left the innermost frames is dead. Returns whether there was such a frame."""
+        """When nothing can fire, make the exits of the innermost frames dead that never left. Returns True if there was
+        such a frame.
+        """
         able = [
             frame
             for frame in self._frames.values()
@@ -300,5 +304,5 @@ def _has_dead(held: Sequence[Any]) -> bool:
 
 
 def _alive_together(held: Sequence[Held]) -> Held:
-    """The first of them, dead when any is."""
+    """Return the first value, dead if any is."""
     return DEAD if _has_dead(held) else held[0]

@@ -1,4 +1,4 @@
-"""Attributes of operations as plain Python values."""
+"""Convert attributes of operations to Python values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tpuc_tensorflow.dialects.tf import attribute
 
 
 def plain(value: Attribute) -> Any:
-    """An attribute as Python has it: lists as tuples, types as types, `dense<...>` as arrays."""
+    """Convert an attribute: lists to tuples, types to types, `dense<...>` to arrays."""
     match value:
         case IntegerAttr() | FloatAttr() | BoolAttr() | StringAttr():
             return value.value
@@ -42,11 +42,11 @@ def plain(value: Attribute) -> Any:
 
 
 def fact(operation: Operation, name: str, default: Any = None) -> Any:
-    """An attribute, stated or derived from types, as a plain value."""
+    """Return an attribute, stated or derived from types, as a Python value."""
     found = attribute(operation, name)
     return default if found is None else plain(found)
 
 
 def facts(operation: Operation) -> dict[str, Any]:
-    """All stated attributes."""
+    """Return all stated attributes."""
     return {name: plain(value) for name, value in operation.extra_attributes.items()}

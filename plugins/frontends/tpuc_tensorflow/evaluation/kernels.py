@@ -16,11 +16,11 @@ from tpuc_tensorflow.evaluation.rounding import ROUNDINGS
 from tpuc_tensorflow.evaluation.storage import dtype_of
 
 Kernel: TypeAlias = Callable[[Operation, Sequence[Array]], Sequence[Array]]
-"""From an operation, whose attributes count, and its operands to its results."""
+"""Maps an operation, for its attributes, and its operands to its results."""
 
 
 def _plain(function: Callable[..., Any]) -> Kernel:
-    """A function of arrays without attributes; its results have the type that the operation states."""
+    """Wrap a function of arrays without attributes; its results get the type that the operation states."""
 
     def kernel(operation: Operation, operands: Sequence[Array]) -> Sequence[Array]:
         return [_stated(operation, function(*operands))]
@@ -29,13 +29,13 @@ def _plain(function: Callable[..., Any]) -> Kernel:
 
 
 def _stated(operation: Operation, array: Any) -> Array:
-    """With the element type of the result, unless that has no storage."""
+    """Convert to the result's element type, unless that has no storage."""
     dtype = dtype_of(operation.results[0].type)
     return np.asarray(array) if dtype is None else np.asarray(array).astype(dtype, copy=False)
 
 
 def _quotient(x: Array, y: Array) -> Array:
-    """Integers are cut off towards zero."""
+    """Divide; integers are truncated toward zero."""
     if x.dtype.kind == "f":
         return x / y
     _check_divisor(y)
@@ -92,7 +92,7 @@ def _sum_all(*arrays: Array) -> Array:
 
 
 def _select(condition: Array, x: Array, y: Array) -> Array:
-    """A condition of one dimension chooses whole parts of the others."""
+    """Select; a one-dimensional condition selects along the first dimension."""
     if condition.ndim == 1 and x.ndim > 1:
         condition = condition.reshape(-1, *([1] * (x.ndim - 1)))
     return np.where(condition, x, y)

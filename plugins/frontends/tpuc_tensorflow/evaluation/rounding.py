@@ -1,4 +1,4 @@
-"""Rounding to a grid of integers, as TensorFlow's tools for quantisation write it."""
+"""Fake quantization as in TensorFlow's tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDEST = 16
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """``(clip(round(x / scale) + zero, low, high) - zero) * scale``, halves up."""
+    """``(clip(round(x / scale) + zero, low, high) - zero) * scale``, halves rounded up."""
 
     scale: Array
     zero: Array
@@ -24,13 +24,15 @@ class Grid:
     high: int
 
     def rounded(self, x: Array) -> Array:
-        """The nearest numbers of the grid."""
+        """Round to the nearest number of the grid."""
         steps = np.floor(x.astype(np.float64) / self.scale + 0.5) + self.zero
         return ((np.clip(steps, self.low, self.high) - self.zero) * self.scale).astype(x.dtype)
 
 
 def grid_of(low: Array, high: Array, bits: int, narrow: bool) -> Grid:
-    """The grid between two bounds, which are moved until 0 is on it. Raises ValueError for bounds without a grid."""
+    """Return the grid between two bounds, which are moved so that 0 is on it. Raises ValueError for bounds without
+    a grid.
+    """
     if not 2 <= bits <= WIDEST:
         raise ValueError(f"it rounds to {bits} bits, and can to 2 to {WIDEST}")
     if not np.all(low < high) or not (np.isfinite(low).all() and np.isfinite(high).all()):

@@ -1,4 +1,4 @@
-"""Types of values as numpy has them."""
+"""Map types of values to numpy types."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tpuc.api import ScalarType, Type, numpy_dtype
 from tpuc_tensorflow.dialects.types import element_type
 
 MOST_ELEMENTS = 1 << 26
-"""Of an array that is made from a shape: a constant must not fill the memory."""
+"""Maximum number of elements of an array made from a shape, so that a constant does not fill the memory."""
 
 
 def dtype_of(type: Type) -> np.dtype[Any] | None:
-    """What an array of the type has as dtype; None for texts, resources and the like."""
+    """Return the dtype of a type; None for strings, resources, and the like."""
     element = element_type(type)
     return numpy_dtype(element) if isinstance(element, ScalarType) else None
 
 
 def checked_shape(extents: Sequence[int]) -> tuple[int, ...]:
-    """A shape that an array may have; raises ValueError otherwise."""
+    """Return a shape that an array may have; raises ValueError otherwise."""
     shape = tuple(int(extent) for extent in extents)
     if min(shape, default=1) < 0 or math.prod(shape) > MOST_ELEMENTS:
         raise ValueError(f"the shape {list(shape)} is impossible")

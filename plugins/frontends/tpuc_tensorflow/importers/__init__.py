@@ -1,4 +1,6 @@
-"""Operators of TensorFlow as TOP, most of them as the TFLite operators that TensorFlow's converter makes of them."""
+"""Importers of TensorFlow's operators, most of them through the TFLite operators that TensorFlow's converter would
+write.
+"""
 
 from __future__ import annotations
 

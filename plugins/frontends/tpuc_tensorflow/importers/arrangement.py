@@ -1,4 +1,4 @@
-"""Operators that give elements another shape or order, pick some, or put several tensors together."""
+"""Operators that change shape or order, select elements, or combine tensors."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ TABLE.imports("StridedSlice")(as_tflite("STRIDED_SLICE", **{mask: mask for mask 
 
 @TABLE.imports("Squeeze")
 def squeeze(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Extents of 1 go."""
+    """Import the removal of extents of 1."""
     axes = node.attributes.get("squeeze_dims") or node.attributes.get("axis") or ()
     return build.through("SQUEEZE", node, attributes={"squeeze_dims": axes})
 
 
 @TABLE.imports("ConcatV2", "Concat")
 def concat(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """The axis is the last operand, of the old form the first."""
+    """Import a concatenation; the axis is the last operand, in the old form the first."""
     place = 0 if node.op_type == "Concat" else len(node.inputs) - 1
     axis = integers(required_constant(node, build, place, "the axis"))[0]
     operands = node.inputs[1:] if place == 0 else node.inputs[:-1]
@@ -61,7 +61,7 @@ def concat(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("Gather", "GatherV2", "ResourceGather")
 def gather(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Along the axis that the third operand says, the first one without it."""
+    """Import a selection along the axis given by the third operand, by default the first one."""
     axis = integers(required_constant(node, build, 2, "the axis"))[0] if len(node.inputs) > 2 else 0
     attributes = {"axis": axis, "batch_dims": node.attributes.get("batch_dims", 0)}
     return build.through("GATHER", node, node.inputs[:2], attributes)
@@ -69,13 +69,13 @@ def gather(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("MirrorPad")
 def mirror_pad(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """With the border itself (SYMMETRIC) or without it."""
+    """Import mirroring with the border itself (SYMMETRIC) or without it."""
     return build.through("MIRROR_PAD", node, attributes={"mode": int(node.attributes.get("mode") == "SYMMETRIC")})
 
 
 @TABLE.imports("DepthToSpace", "SpaceToDepth")
 def blocks(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Channels of a block are numbered row, column, channel."""
+    """Import DepthToSpace or SpaceToDepth; channels of a block are numbered row, column, channel."""
     operator = "DEPTH_TO_SPACE" if node.op_type == "DepthToSpace" else "SPACE_TO_DEPTH"
     image = build.channels_last(node, node.inputs[0])
     made = build.through(operator, node, (image,), {"block_size": node.attributes.get("block_size", 0)})
@@ -84,7 +84,7 @@ def blocks(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("ResizeBilinear", "ResizeNearestNeighbor")
 def resize(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Half pixel centres, corners that stay, or neither."""
+    """Import resizing with half-pixel centers, aligned corners, or neither."""
     if is_channels_first(node):
         raise build.refuse(node, "it resizes images whose channels come last only")
     operator = "RESIZE_BILINEAR" if node.op_type == "ResizeBilinear" else "RESIZE_NEAREST_NEIGHBOR"
@@ -94,7 +94,7 @@ def resize(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("Fill")
 def fill(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """A computed number in a constant shape."""
+    """Import a computed number in a constant shape."""
     rank = required_constant(node, build, 0, "the shape").size
     ones = build.constant_tensor(node, np.ones(rank, np.int32), "ones")
     grown = build.inner("RESHAPE", node, (node.inputs[1], ones), "number")

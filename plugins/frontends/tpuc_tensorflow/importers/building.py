@@ -1,4 +1,4 @@
-"""What importer functions of TensorFlow's operators build with: the builder of TFLite's, and ways to reach those."""
+"""The builder for TensorFlow's importers: TFLite's builder, with ways to call TFLite's importers."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _KINDS: Mapping[str, str] = {
     "uint32": "UINT32",
     "uint64": "UINT64",
 }
-"""How TFLite calls the types of arrays."""
+"""TFLite's names of array types."""
 
 _OF_LAST: Mapping[int, int] = {0: 0, 1: 2, 2: 3, 3: 1}
-"""The dimensions of `[n, h, w, c]` in `[n, c, h, w]`."""
+"""Positions of `[n, h, w, c]` in `[n, c, h, w]`."""
 
 CHANNELS_FIRST: Order = (0, 1, 2, 3)
 
 
 def kind_of(dtype: np.dtype[Any] | None) -> str:
-    """TFLite's name of an element type; texts and the like have none."""
+    """Return TFLite's name of an element type; strings and the like have none."""
     return "STRING" if dtype is None else _KINDS.get(dtype.name, "STRING")
 
 
 class TensorflowBuilder(TfliteBuilder):
-    """As TFLite's, for nodes of TensorFlow. `origin` is the one at hand, which every sentence names."""
+    """TFLite's builder, for TensorFlow nodes. `origin` is the current node, which every message names."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class TensorflowBuilder(TfliteBuilder):
         super().__init__(graph, source, inputs)
 
     def place(self) -> str:
-        """File and node of TensorFlow."""
+        """Return file and node of TensorFlow."""
         return self.source.path if self.origin is None else place_of(self.origin)
 
     def refuse(self, node: ForeignNode, reason: str) -> Exception:
-        """The error for a node that cannot be imported."""
+        """Return the error for a node that cannot be imported."""
         return refusal(self.origin or node, reason)
 
     # TFLite's operators
@@ -75,7 +75,7 @@ class TensorflowBuilder(TfliteBuilder):
         inputs: Sequence[str] | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> Results:
-        """What TFLite's importer of an operator makes of these operands for the results of a node."""
+        """Import a TFLite operator with these operands as the results of a node."""
         importer = self._tflite(operator)
         if importer is None:
             raise self.refuse(node, f"there is no importer of TFLite's {operator}")
@@ -92,7 +92,7 @@ class TensorflowBuilder(TfliteBuilder):
         suffix: str,
         attributes: Mapping[str, Any] | None = None,
     ) -> str:
-        """A tensor that a TFLite operator computes on the way to the results of a node."""
+        """Return an intermediate tensor computed by a TFLite operator."""
         name = self.fresh(f"{node.outputs[0]}/{suffix}")
         self.declare(TensorEntry(name, self.entry(inputs[0]).kind, (), (), None))
         made = self.through(operator, _with_outputs(node, (name,)), inputs, attributes)
@@ -101,13 +101,13 @@ class TensorflowBuilder(TfliteBuilder):
         return name
 
     def constant_tensor(self, node: ForeignNode, array: Array, suffix: str) -> str:
-        """A new constant operand."""
+        """Create a constant operand."""
         name = self.fresh(f"{node.outputs[0]}/{suffix}")
         self.declare(TensorEntry(name, kind_of(array.dtype), array.shape, array.shape, None, array))
         return name
 
     def fresh(self, name: str) -> str:
-        """A name that no tensor has."""
+        """Return an unused tensor name."""
         while name in self.entries:
             name += "_"
         return name
@@ -115,7 +115,7 @@ class TensorflowBuilder(TfliteBuilder):
     # Orders of dimensions
 
     def turned(self, node: ForeignNode, tensor: str, order: Order, suffix: str) -> str:
-        """A tensor with dimension `order[i]` as dimension `i`."""
+        """Permute a tensor: dimension `order[i]` becomes dimension `i`."""
         array = self.constant(tensor)
         if array is not None:
             return self.constant_tensor(node, np.ascontiguousarray(array.transpose(order)), suffix)
@@ -123,11 +123,11 @@ class TensorflowBuilder(TfliteBuilder):
         return self.inner("TRANSPOSE", node, (tensor, steps), suffix)
 
     def channels_last(self, node: ForeignNode, tensor: str) -> str:
-        """An image of an operator whose `data_format` may be NCHW, as `[n, h, w, c]`."""
+        """Return the image of an operator, whose `data_format` may be NCHW, as `[n, h, w, c]`."""
         return self.turned(node, tensor, (0, 2, 3, 1), f"{tensor}/last") if is_channels_first(node) else tensor
 
     def in_format(self, node: ForeignNode, result: Results) -> Results:
-        """An image `[n, h, w, c]` in the format of the node."""
+        """Convert an image `[n, h, w, c]` to the node's format."""
         if not is_channels_first(node):
             return result
         if isinstance(result, Arranged):
@@ -137,7 +137,7 @@ class TensorflowBuilder(TfliteBuilder):
 
     @contextlib.contextmanager
     def inside(self, types: Sequence[TensorType]) -> Generator[Block]:
-        """Build into a block of its own; values that are made there are forgotten behind it."""
+        """Build into a separate block; values made in it are forgotten afterwards."""
         body, orders = self.body, {name: dict(found) for name, found in self._orders.items()}
         home, later = dict(self._home), dict(self._later)
         self.body = Block(types)
@@ -147,13 +147,13 @@ class TensorflowBuilder(TfliteBuilder):
             self.body, self._orders, self._home, self._later = body, orders, home, later
 
     def keep_input(self, name: str) -> None:
-        """Take an input of four dimensions as it is, and not as an image whose channels come last."""
+        """Take a four-dimensional input as it is, not as an image with channels last."""
         value = self.value(name, NCHW)
         self.accept(name, Arranged(value, CHANNELS_FIRST))
 
 
 def is_channels_first(node: ForeignNode) -> bool:
-    """Has the node images as `[n, c, h, w]`?"""
+    """True if the node's images are `[n, c, h, w]`."""
     return node.attributes.get("data_format", "NHWC") in ("NCHW", "NCHW_VECT_C")
 
 

@@ -1,4 +1,4 @@
-"""The table, and windows as TensorFlow states them."""
+"""The importer table, and windows as TensorFlow states them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tpuc_tensorflow.importers.building import TensorflowBuilder, is_channels_fi
 TABLE = ImporterTable("tensorflow", "top")
 
 PADDINGS: Mapping[str, int] = {"SAME": 0, "VALID": 1}
-"""TFLite's numbers of them."""
+"""TFLite's numbers of paddings."""
 
 
 def as_tflite(operator: str, **names: str) -> Callable[[ForeignNode, TensorflowBuilder], Results]:
-    """The importer of an operator that TFLite has too; `names` are its attributes by TFLite's names for them."""
+    """Return the importer of an operator that TFLite has too; `names` maps TFLite's attribute names to the node's."""
 
     def importer(node: ForeignNode, build: TensorflowBuilder) -> Results:
         attributes = {ours: node.attributes[theirs] for ours, theirs in names.items() if theirs in node.attributes}
@@ -27,7 +27,7 @@ def as_tflite(operator: str, **names: str) -> Callable[[ForeignNode, TensorflowB
 
 
 def plain(op: Op) -> Callable[[ForeignNode, TensorflowBuilder], Results]:
-    """The importer of a function of one value, which keeps its operand's order."""
+    """Return the importer of a unary function, which keeps its operand's order."""
 
     def importer(node: ForeignNode, build: TensorflowBuilder) -> Results:
         return in_order(node, build, [op])
@@ -36,7 +36,7 @@ def plain(op: Op) -> Callable[[ForeignNode, TensorflowBuilder], Results]:
 
 
 def in_order(node: ForeignNode, build: TensorflowBuilder, ops: Sequence[Op]) -> Arranged:
-    """One function after the other on the first operand."""
+    """Apply unary functions one after the other to the first operand."""
     order = build.order(node.inputs[0])
     value = build.value(node.inputs[0], order)
     for index, op in enumerate(ops):
@@ -46,7 +46,7 @@ def in_order(node: ForeignNode, build: TensorflowBuilder, ops: Sequence[Op]) -> 
 
 
 def rows_and_columns(node: ForeignNode, build: TensorflowBuilder, name: str) -> tuple[int, int]:
-    """A list of four numbers, one per dimension, of which those for rows and columns may differ from 1."""
+    """Return rows and columns of a list with one number per dimension; the other two must be 1."""
     numbers = node.attributes.get(name) or (1, 1, 1, 1)
     if len(numbers) != 4:
         raise build.refuse(node, f"its {name} are {list(numbers)}, and an image has 4 dimensions")
@@ -58,7 +58,7 @@ def rows_and_columns(node: ForeignNode, build: TensorflowBuilder, name: str) -> 
 
 
 def window_attributes(node: ForeignNode, build: TensorflowBuilder) -> dict[str, Any]:
-    """Strides, dilations and padding by TFLite's names."""
+    """Return strides, dilations, and padding under TFLite's names."""
     strides, dilations = (rows_and_columns(node, build, name) for name in ("strides", "dilations"))
     return {
         "stride_h": strides[0],
@@ -70,7 +70,7 @@ def window_attributes(node: ForeignNode, build: TensorflowBuilder) -> dict[str, 
 
 
 def padding_attributes(node: ForeignNode, build: TensorflowBuilder) -> dict[str, Any]:
-    """SAME and VALID by number, explicit pads as top, left, bottom, right."""
+    """Return SAME and VALID by number, explicit pads as top, left, bottom, right."""
     text = node.attributes.get("padding", "VALID")
     if text in PADDINGS:
         return {"padding": PADDINGS[text]}

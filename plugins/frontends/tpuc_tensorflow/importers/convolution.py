@@ -1,4 +1,4 @@
-"""Convolutions, pooling and batch normalisation. Filters are `[kh, kw, ic, oc]`."""
+"""Convolutions, pooling, and batch normalization. Filters are `[kh, kw, ic, oc]`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _check_rank(node: ForeignNode, build: TensorflowBuilder, *indices: int) -> N
 
 @TABLE.imports("Conv2D")
 def conv(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Filters that have fewer channels than the operand are for groups of it."""
+    """Import a convolution; filters with fewer channels than the operand imply groups."""
     _check_rank(node, build, 0, 1)
     image = build.channels_last(node, node.inputs[0])
     weight = build.turned(node, node.inputs[1], (3, 0, 1, 2), "filter")
@@ -31,7 +31,7 @@ def conv(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("DepthwiseConv2dNative")
 def depthwise(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """The last dimension of the filter is how many results each channel has."""
+    """Import a depthwise convolution; the filter's last dimension is the number of results per channel."""
     _check_rank(node, build, 0, 1)
     image = build.channels_last(node, node.inputs[0])
     rows, columns, channels, multiple = build.shape(node.inputs[1])
@@ -48,7 +48,7 @@ def depthwise(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("Conv2DBackpropInput")
 def transposed(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """A transposed convolution: the shape of the result is an operand, the filter `[kh, kw, oc, ic]`."""
+    """Import a transposed convolution: the result's shape is an operand, the filter is `[kh, kw, oc, ic]`."""
     _check_rank(node, build, 1, 2)
     if rows_and_columns(node, build, "dilations") != (1, 1):
         raise build.refuse(node, "dilated transposed convolutions are not supported")
@@ -66,7 +66,7 @@ def transposed(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("MaxPool", "MaxPoolV2", "AvgPool")
 def pool(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Padding never counts. MaxPoolV2 has window and strides as operands."""
+    """Import pooling; padding never counts. MaxPoolV2 has window and strides as operands."""
     _check_rank(node, build, 0)
     if node.op_type == "MaxPoolV2":
         kernel, strides = (integers(required_constant(node, build, index, "the window")) for index in (1, 2))
@@ -87,7 +87,7 @@ def pool(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 def batch_norm(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """With fixed statistics; the other results are for training."""
+    """Import a batch normalization with fixed statistics; its other results are for training."""
     _check_rank(node, build, 0)
     if node.attributes.get("is_training", True):
         raise build.refuse(node, "it is in training mode: export the network for inference")
@@ -101,7 +101,7 @@ def batch_norm(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("BiasAdd")
 def bias_add(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """One number per channel."""
+    """Import the addition of one number per channel."""
     rank = len(build.shape(node.inputs[0]))
     if not is_channels_first(node) or rank < 3:
         return build.through("ADD", node)
@@ -117,7 +117,7 @@ def bias_add(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("LRN")
 def local_response(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Over `depth_radius` channels on each side."""
+    """Import an LRN over `depth_radius` channels on each side."""
     defaults = {"radius": ("depth_radius", 5), "bias": ("bias", 1.0), "alpha": ("alpha", 1.0), "beta": ("beta", 0.5)}
     attributes = {ours: node.attributes.get(theirs, value) for ours, (theirs, value) in defaults.items()}
     return build.through("LOCAL_RESPONSE_NORMALIZATION", node, attributes=attributes)

@@ -1,4 +1,4 @@
-"""Element-wise operators, comparisons, choices, reductions."""
+"""Element-wise operators, comparisons, selection, and reductions."""
 
 from __future__ import annotations
 
@@ -99,37 +99,37 @@ _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 @TABLE.imports("LeakyRelu")
 def leaky_relu(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Its slope is 0.2 where none is stated."""
+    """Import a leaky ReLU; the default slope is 0.2."""
     return build.through("LEAKY_RELU", node, attributes={"alpha": node.attributes.get("alpha", 0.2)})
 
 
 @TABLE.imports("Selu")
 def selu(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """A scaled exponential linear unit."""
+    """Import a scaled exponential linear unit."""
     return in_order(node, build, [top.Elu(alpha=_SELU_ALPHA), top.MulConst(const_val=_SELU_SCALE)])
 
 
 @TABLE.imports("Expm1")
 def expm1(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """The exponential less one."""
+    """Import ``exp(x) - 1``."""
     return in_order(node, build, [top.Exp(), top.AddConst(const_val=-1.0)])
 
 
 @TABLE.imports("Erfc")
 def erfc(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """What the error function leaves of 1."""
+    """Import ``1 - erf(x)``."""
     return in_order(node, build, [top.Erf(), top.MulConst(const_val=-1.0), top.AddConst(const_val=1.0)])
 
 
 @TABLE.imports("Log1p")
 def log1p(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """The logarithm of one more."""
+    """Import ``log(1 + x)``."""
     return in_order(node, build, [top.AddConst(const_val=1.0), top.Log()])
 
 
 @TABLE.imports("ClipByValue")
 def clip(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Between two constants."""
+    """Import a clip to two constants."""
     low, high = (required_constant(node, build, index, "a bound") for index in (1, 2))
     if low.size != 1 or high.size != 1:
         raise build.refuse(node, "bounds for each element are not supported")
@@ -138,7 +138,7 @@ def clip(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("DivNoNan")
 def div_no_nan(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """The quotient, and 0 where the divisor is 0."""
+    """Import the quotient, with 0 where the divisor is 0."""
     divisor = build.constant(node.inputs[1])
     if divisor is not None and np.all(divisor):
         return build.through("DIV", node)
@@ -156,17 +156,17 @@ def div_no_nan(node: ForeignNode, build: TensorflowBuilder) -> Results:
     *("ReadVariableOp", "EnsureShape"),
 )
 def identity(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Nothing happens: the value has one more name."""
+    """Give the value another name."""
     return in_order(node, build, [])
 
 
 @TABLE.imports("IdentityN")
 def identities(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Nothing happens to any of them."""
+    """Give several values other names."""
     return [Arranged(build.value(name, build.order(name)), build.order(name)) for name in node.inputs]
 
 
 @TABLE.imports("Cast")
 def cast(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Computed tensors are floats in TOP, so only what a narrower type loses is computed."""
+    """Import a cast. Computed tensors are floats in TOP, so only the loss of a narrower type is computed."""
     return build.through("CAST", node)

@@ -16,7 +16,7 @@ from tpuc_tensorflow.importers.common import TABLE
 
 @TABLE.imports("MatMul")
 def matmul(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """A constant second operand is a layer's filter."""
+    """Import a product; a constant second operand is a layer's filter."""
     left, right = node.inputs
     if node.attributes.get("transpose_a", False):
         left = build.turned(node, left, (1, 0), "left")
@@ -29,14 +29,14 @@ def matmul(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 @TABLE.imports("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def batch_matmul(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """`adj_x` and `adj_y` exchange the last two dimensions."""
+    """Import a batched product; `adj_x` and `adj_y` exchange the last two dimensions."""
     names = ("adj_x", "adj_y")
     return build.through("BATCH_MATMUL", node, attributes={name: node.attributes.get(name, False) for name in names})
 
 
 @TABLE.imports("Einsum")
 def einsum(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """A layer along the last dimensions is a product of matrices, everything else what the equation says."""
+    """Import an Einsum: a layer along the last dimensions becomes a matrix product, everything else is general."""
     terms, result = _terms(node, build)
     if len(terms) == 2 and build.constant(node.inputs[1]) is not None and build.constant(node.inputs[0]) is None:
         shared = _layer(terms, result)
@@ -47,7 +47,7 @@ def einsum(node: ForeignNode, build: TensorflowBuilder) -> Results:
 
 
 def _layer(terms: list[str], result: str) -> int:
-    """How many last labels of the left are the first ones of the right, if that is all that is summed; else 0."""
+    """Return how many last labels of the left are the first ones of the right, if exactly these are summed; else 0."""
     left, right = terms
     for count in range(1, min(len(left), len(right)) + 1):
         if left[-count:] == right[:count] and result == left[:-count] + right[count:]:
@@ -70,7 +70,7 @@ def _as_layer(node: ForeignNode, build: TensorflowBuilder, shared: int, free: in
 
 
 def _terms(node: ForeignNode, build: TensorflowBuilder) -> tuple[list[str], str]:
-    """The labels of every operand and of the result, with letters in place of dots."""
+    """Return the labels of every operand and of the result, with letters instead of dots."""
     equation = str(node.attributes.get("equation", "")).replace(" ", "")
     left, arrow, result = equation.partition("->")
     terms = left.split(",")

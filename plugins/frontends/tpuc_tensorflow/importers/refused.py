@@ -1,4 +1,4 @@
-"""Operators that compiled networks cannot hold, each with the reason."""
+"""Operators that compiled networks cannot contain, each with the reason."""
 
 from __future__ import annotations
 

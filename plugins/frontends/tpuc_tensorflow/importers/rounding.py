@@ -1,4 +1,4 @@
-"""Values that are rounded to a grid of integers: a cast to it and back, which compiled networks compute with."""
+"""Fake quantization: a cast to integers and back, with which compiled networks compute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ STORED_BITS = 8
 
 @TABLE.imports("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def fake_quant(node: ForeignNode, build: TensorflowBuilder) -> Results:
-    """Bounds are attributes or constant operands, for the whole tensor or for each channel, which come last."""
+    """Import fake quantization; bounds are attributes or constant operands, per tensor or per channel (the last
+    dimension).
+    """
     if node.op_type == "FakeQuantWithMinMaxArgs":
         low, high = (np.array([node.attributes.get(name, value)], np.float32) for name, value in _DEFAULTS)
     else:

@@ -1,1 +1,1 @@
-"""Graphs of files as modules of `tf_executor`."""
+"""Turn graphs of files into modules of `tf_executor`."""

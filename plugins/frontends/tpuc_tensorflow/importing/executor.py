@@ -1,4 +1,4 @@
-"""A graph of a file as a module: every node in a `tf_executor.graph`, functions of the library as functions."""
+"""Turn a file's graph into a module: every node in a `tf_executor.graph`, library functions as functions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAIN = "main"
 
 
 def module_of(graph: Graph, outputs: Sequence[str], inputs: Sequence[str]) -> Module:
-    """The module whose `main` takes these inputs and returns these tensors."""
+    """Return the module whose `main` takes these inputs and returns these tensors."""
     module = Module("network", {})
     builder = _Builder(graph.source, {node.name: node for node in graph.nodes}, graph.functions, module)
     arguments = [builder.node(_node_name(name)) for name in inputs]
@@ -57,7 +57,7 @@ def module_of(graph: Graph, outputs: Sequence[str], inputs: Sequence[str]) -> Mo
 
 
 def placeholder_type(node: GraphNode) -> TensorType:
-    """What a placeholder says about itself."""
+    """Return the type that a placeholder states."""
     element = element_of_attribute(node.attributes.get("dtype", IntegerAttr(0)))
     shape = node.attributes.get("shape")
     if not isinstance(shape, ArrayAttr):
@@ -67,7 +67,7 @@ def placeholder_type(node: GraphNode) -> TensorType:
 
 
 def _called(graph: Graph, module: Module) -> list[str]:
-    """Functions that `main` needs, and those that they need."""
+    """Return the functions that `main` needs, directly or indirectly."""
     found: dict[str, None] = {}
     waiting = [name for operation in module.walk() for name in _symbols(operation.extra_attributes.values())]
     while waiting:
@@ -91,7 +91,7 @@ def _symbols(attributes: Iterable[Attribute]) -> list[str]:
 
 
 class _Builder:
-    """One graph or body of a function."""
+    """Builds one graph, or the body of a function."""
 
     def __init__(
         self, source: str, nodes: Mapping[str, GraphNode], functions: Mapping[str, GraphFunction], module: Module
@@ -107,14 +107,14 @@ class _Builder:
         self._sources: dict[str, Operation] = {}
 
     def node(self, name: str) -> GraphNode:
-        """A node by name."""
+        """Return a node by name."""
         node = self._nodes.get(name)
         if node is None:
             raise InvalidModel(f"{self._source}: there is no node '{name}'. Choose nodes that the graph has.")
         return node
 
     def function(self, name: str, arguments: Sequence[tuple[str, TensorType]], outputs: Sequence[str]) -> Function:
-        """A function with one graph that fetches these tensors."""
+        """Return a function with one graph that fetches these tensors."""
         body = Block([type for _, type in arguments])
         for value, (argument, _) in zip(body.arguments, arguments, strict=True):
             value.location = Location((argument,))
@@ -144,7 +144,7 @@ class _Builder:
     # Order
 
     def _in_order(self, outputs: Sequence[str]) -> list[GraphNode]:
-        """What the outputs need, operands first; edges into the next step of a loop do not count."""
+        """Return the nodes that the outputs need, operands first; edges into the next loop step do not count."""
         order: list[GraphNode] = []
         state: dict[str, bool] = {}
         back: list[str] = []
@@ -155,7 +155,7 @@ class _Builder:
         return order
 
     def _visit(self, root: str, state: dict[str, bool], order: list[GraphNode], back: list[str]) -> None:
-        """Depth first without recursion; `state` is False while a node is being visited."""
+        """Depth-first search without recursion; `state` is False while a node is being visited."""
         stack: list[tuple[str, bool]] = [(root, False)]
         while stack:
             name, is_done = stack.pop()
@@ -287,7 +287,7 @@ class _Builder:
         return values[index]
 
     def _index(self, tensor: str) -> int:
-        """`node`, `node:1` in graphs, `node:output:1` in functions."""
+        """Parse `node` and `node:1` in graphs, `node:output:1` in functions."""
         parts = tensor.split(":")
         if len(parts) == 1:
             return 0

@@ -1,4 +1,4 @@
-"""How many results an operation has, of which types, and by which names functions refer to them."""
+"""The number, types, and names of an operation's results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ OUTPUT_NAMES: Mapping[str, Sequence[str]] = {
     "TensorArrayV3": ("handle", "flow"),
     "TensorListPopBack": ("output_handle", "tensor"),
 }
-"""Of operations with several outputs; where there is one, its name says nothing and a number counts within it."""
+"""Output names of operations with several outputs; a single output has no significant name, and a number counts
+within it.
+"""
 
 _COMPARISONS = ("Equal", "Greater", "GreaterEqual", "IsFinite", "IsInf", "IsNan", "Less", "LessEqual", "NotEqual")
 _LOGIC = ("All", "Any", "LogicalAnd", "LogicalNot", "LogicalOr", "LogicalXor", "LoopCond")
@@ -36,7 +38,7 @@ _STATED: Mapping[str, tuple[str, str]] = {
     "Range": ("Tidx", "i32"),
     "Where": ("", "i64"),
 }
-"""The attribute that says the type, and what it is when that is not there."""
+"""The attribute that states the type, and the type if it is absent."""
 
 _COUNTS: Mapping[str, str] = {
     **dict.fromkeys(("Split", "SplitV"), "num_split"),
@@ -48,7 +50,7 @@ MOST_RESULTS = 1 << 16
 
 
 def result_elements(node: GraphNode) -> list[ElementType]:
-    """The element types of a node's results."""
+    """Return the element types of a node's results."""
     if node.op in _NOTHING:
         return []
     if node.op in _BOOL:
@@ -91,7 +93,7 @@ def _several(node: GraphNode, first: ElementType) -> list[ElementType]:
 
 
 def element_of_attribute(attribute: Attribute) -> ElementType:
-    """The element type that an attribute says; a variant where it says none."""
+    """Return the element type that an attribute states; a variant if it states none."""
     match attribute:
         case TypeAttr(type=ScalarType() as scalar):
             return scalar

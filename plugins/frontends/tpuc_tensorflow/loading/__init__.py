@@ -1,1 +1,1 @@
-"""Files of TensorFlow as plain graphs: GraphDef, SavedModel, checkpoints."""
+"""Load TensorFlow files as plain graphs: GraphDef, SavedModel, checkpoints."""

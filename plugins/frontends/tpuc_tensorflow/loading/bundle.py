@@ -1,4 +1,4 @@
-"""Checkpoints: an index, which is a sorted table of strings, and files that hold the tensors one after the other."""
+"""Checkpoints: an index, which is a sorted string table, and files with the tensors one after the other."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tpuc_tensorflow.loading.tensors import shape_of
 _FOOTER = 48
 _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _TRAILER = 5
-"""Bytes behind a block: how it is compressed, and a checksum."""
+"""Bytes after a block: its compression, and a checksum."""
 
 
 class Bundle:
-    """The tensors of `PREFIX.index` and `PREFIX.data-*`, read one by one. Raises InvalidModel for damaged files."""
+    """The tensors of `PREFIX.index` and `PREFIX.data-*`, read individually. Raises InvalidModel for damaged files."""
 
     def __init__(self, prefix: Path) -> None:
         self._prefix = prefix
@@ -54,7 +54,7 @@ class Bundle:
         return iter(self._entries)
 
     def array(self, name: str) -> Array:
-        """The tensor of a name."""
+        """Return the tensor of a name."""
         entry = self._entries[name]
         path = self._prefix.with_name(f"{self._prefix.name}.data-{entry.shard_id:05d}-of-{self._shards:05d}")
         shape = shape_of(entry.shape)
@@ -75,7 +75,7 @@ class Bundle:
 
 
 def _table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values in order."""
+    """Yield keys and values in order."""
     if len(content) < _FOOTER or not content.endswith(_MAGIC):
         raise ValueError("it does not end as a table does")
     footer = content[-_FOOTER:]
@@ -93,7 +93,7 @@ def _handle(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
-    """Entries whose keys leave out what they share with the key before."""
+    """Yield entries; each key omits the prefix it shares with the key before."""
     if offset + size + _TRAILER > len(content) or size < 4:
         raise ValueError("a block lies outside of it")
     if content[offset + size]:
@@ -112,7 +112,7 @@ def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, byte
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number in groups of seven bits, and the position behind it."""
+    """Return a number in groups of seven bits, and the position after it."""
     result = shift = 0
     while True:
         byte = data[position]

@@ -1,4 +1,4 @@
-"""From files to graphs: GraphDef in binary and text, SavedModel with its variables."""
+"""Load files as graphs: GraphDef in binary and text, SavedModel with its variables."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST_TEXT_BYTES = 1 << 28
 
 
 def load_graph(path: Path, checkpoint: Path | None) -> Graph:
-    """The graph of a file with the values of its variables. `checkpoint` is the prefix of one, or its index.
+    """Return the graph of a file with the values of its variables. `checkpoint`: its prefix, or its index file.
 
-    Raises InvalidModel for a file that is none or damaged.
+    Raises InvalidModel for a damaged or foreign file.
     """
     content = read_bytes(path)
     if path.suffix.lower() == ".pbtxt":
@@ -36,7 +36,7 @@ def load_graph(path: Path, checkpoint: Path | None) -> Graph:
 
 
 def _prefix(path: Path, checkpoint: Path | None) -> Path | None:
-    """Where the variables are: as stated, or in the folder of a SavedModel."""
+    """Return the checkpoint's prefix: as stated, or in the folder of a SavedModel."""
     if checkpoint is not None:
         return checkpoint.with_suffix("") if checkpoint.suffix == ".index" else checkpoint
     beside = path.parent / "variables" / "variables"
@@ -45,7 +45,9 @@ def _prefix(path: Path, checkpoint: Path | None) -> Path | None:
 
 
 def _binary(path: Path, content: bytes) -> Graph:
-    """A SavedModel by its fields, since both kinds of files have the same suffix: its second field holds graphs."""
+    """Parse a binary file. A SavedModel is recognized by its fields, as both kinds of files have the same suffix: its
+    second field holds graphs.
+    """
     graph, saved = (_parsed(name, content) for name in ("Graph", "SavedModel"))
     meta = _meta_graph(saved.meta_graphs) if saved is not None else None
     if meta is not None and meta.graph_def.node:
@@ -84,7 +86,7 @@ def _from_text(path: Path, content: bytes) -> Any:
 
 
 def _meta_graph(metas: Iterable[Any]) -> Any:
-    """The one for serving, else the first."""
+    """Return the graph for serving, else the first."""
     every = list(metas)
     serving = [meta for meta in every if SERVING in meta.meta_info_def.tags]
     return next(iter((*serving, *every)), None)

@@ -15,7 +15,7 @@ from tpuc_tensorflow.loading.tensors import array_of, attribute_of
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A node: `inputs` as the file spells them, without control; `array` is the value of a constant."""
+    """A node: `inputs` as spelled in the file, without control; `array` is the value of a constant."""
 
     name: str
     op: str
@@ -27,18 +27,18 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class GraphFunction:
-    """A function: arguments with their types, and what each result is."""
+    """A function: arguments with their types, and the tensor of each result."""
 
     name: str
     nodes: tuple[GraphNode, ...]
     arguments: tuple[tuple[str, ElementType], ...]
     results: tuple[tuple[str, str], ...]
-    """Name and tensor of each."""
+    """Name and tensor of each result."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """What a file holds. `inputs` and `outputs` are tensors by the name under which a user knows them, if stated."""
+    """The content of a file. `inputs` and `outputs` map the names that users know to tensors, if stated."""
 
     source: str
     nodes: tuple[GraphNode, ...]
@@ -48,7 +48,7 @@ class Graph:
 
 
 def graph_of(message: Any, source: str) -> Graph:
-    """The graph of a GraphDef; raises InvalidModel for a damaged one."""
+    """Return the graph of a GraphDef; raises InvalidModel for a damaged one."""
     functions = [_function(one, source) for one in message.library.function]
     names = [function.name for function in functions]
     if len(set(names)) != len(names):
@@ -111,13 +111,13 @@ def _node(message: Any, source: str) -> GraphNode:
 
 
 def _word(word: Any, source: str) -> str:
-    """A name, which messages give as bytes where it is no UTF-8."""
+    """Return a name, which messages give as bytes if it is not UTF-8."""
     if not isinstance(word, str) or "\0" in word:
         raise InvalidModel(f"{source}: the name {word!r} is no text. Export the network again.")
     return word
 
 
 def text_of(attributes: Mapping[str, Attribute], name: str) -> str:
-    """A text attribute, empty when it is not there."""
+    """Return a text attribute, empty if absent."""
     value = attributes.get(name)
     return value.value if isinstance(value, StringAttr) else ""

@@ -1,4 +1,4 @@
-"""TensorFlow's message formats, as far as networks are concerned: tables of field numbers."""
+"""The part of TensorFlow's message formats that networks use: tables of field numbers."""
 
 from __future__ import annotations
 
@@ -88,5 +88,5 @@ def _classes() -> Mapping[str, Any]:
 
 
 def new_message(name: str) -> Any:
-    """An empty message of the tables."""
+    """Return an empty message of the tables."""
     return _classes()[name]()

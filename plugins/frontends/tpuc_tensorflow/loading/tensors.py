@@ -1,4 +1,4 @@
-"""Tensors and attributes of messages as arrays and attributes of the IR."""
+"""Convert tensors and attributes of messages to arrays and attributes of the IR."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tpuc_tensorflow.dialects.constants import dense_attribute
 from tpuc_tensorflow.dialects.types import element_of
 
 MOST_ELEMENTS = 1 << 29
-"""Of a tensor in a file: more is a damaged shape."""
+"""Maximum number of elements of a tensor in a file: more means a damaged shape."""
 
 _LISTS: Mapping[str, str] = {
     **dict.fromkeys(("i8", "i16", "i32", "ui8", "ui16"), "int_val"),
@@ -41,18 +41,18 @@ _LISTS: Mapping[str, str] = {
     "ui32": "uint32_val",
     "ui64": "uint64_val",
 }
-"""Which field holds the numbers of a type when they are not in one block of bytes."""
+"""The field that holds the numbers of a type if they are not in one block of bytes."""
 
 
 def shape_of(message: Any) -> tuple[int, ...] | None:
-    """A shape with DYNAMIC for extents that are open; None when the rank is."""
+    """Return a shape with DYNAMIC for open extents; None if the rank is open."""
     if message.unknown_rank:
         return None
     return tuple(dim.size if dim.size >= 0 else DYNAMIC for dim in message.dim)
 
 
 def array_of(tensor: Any) -> Array:
-    """The array of a tensor: a list that ends early repeats its last number. Raises ValueError for a damaged one."""
+    """Return the array of a tensor; a short list repeats its last number. Raises ValueError for a damaged one."""
     shape, element = shape_of(tensor.tensor_shape), element_of(tensor.dtype)
     if shape is None or DYNAMIC in shape:
         raise ValueError("its shape is open")
@@ -87,7 +87,7 @@ def _filled(array: Array, count: int) -> Array:
 
 
 def type_attribute(element: ElementType) -> TypeAttr:
-    """An element type as an attribute; one that is no scalar stands in a tensor of that."""
+    """Return an element type as an attribute; a non-scalar type is wrapped in a tensor."""
     return TypeAttr(element if isinstance(element, ScalarType) else TensorType(None, element))
 
 
@@ -139,7 +139,7 @@ _READERS: Mapping[str, Callable[[Any], Attribute]] = {
 
 
 def attribute_of(message: Any) -> Attribute:
-    """An attribute of a node. Raises ValueError for one that is damaged."""
+    """Convert an attribute of a node. Raises ValueError for a damaged one."""
     for field, read in _READERS.items():
         if message.HasField(field):
             return read(getattr(message, field))

@@ -1,4 +1,4 @@
-"""Variables become constants: which tensor of a checkpoint each one has, the graph that restores them says itself."""
+"""Replace variables by constants: the graph that restores them states which tensor of the checkpoint each one has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 def with_variables(graph: Graph, prefix: Path) -> Graph:
-    """The graph with every variable that the checkpoint knows as a constant."""
+    """Return the graph with every variable in the checkpoint as a constant."""
     variables = [node for node in graph.nodes if node.op in VARIABLES]
     if not variables:
         return graph
@@ -44,14 +44,14 @@ def _constant(node: GraphNode, array: Array | None) -> GraphNode:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The nodes of a graph or function by name, and what its arguments are in terms of variables."""
+    """The nodes of a graph or function by name, and its arguments in terms of variables."""
 
     nodes: Mapping[str, GraphNode]
     arguments: Mapping[str, str]
 
 
 def _restored(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Variables and the names under which a RestoreV2 reads them."""
+    """Yield variables and the names under which a RestoreV2 reads them."""
     main = _Scope({node.name: node for node in graph.nodes}, {})
     yield from _assignments(main)
     for node in graph.nodes:
@@ -82,7 +82,7 @@ def _assignments(scope: _Scope) -> Iterator[tuple[str, str]]:
 
 
 def _restored_name(scope: _Scope, tensor: str) -> str:
-    """The name of what a RestoreV2 reads into a tensor; empty when it comes from elsewhere."""
+    """Return the name that a RestoreV2 reads into a tensor; empty if the tensor comes from elsewhere."""
     node = scope.nodes.get(_node_name(tensor))
     while node is not None and node.op in _FORWARDED and node.inputs:
         tensor = node.inputs[0]

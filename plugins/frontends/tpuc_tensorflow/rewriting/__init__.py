@@ -1,1 +1,1 @@
-"""Rewrites of `tf` and `tf_executor`: into functional form and back, pruning, folding, larger islands."""
+"""Rewrites of `tf` and `tf_executor`: conversion to functional form and back, pruning, folding, merging of islands."""

@@ -1,4 +1,4 @@
-"""Where the values of a graph are there: in which frames, and under which outcomes of which predicates."""
+"""Compute where values of a graph are live: in which frames, and under which predicates."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Outcome: TypeAlias = tuple[Value, bool]
 
 @dataclass(frozen=True)
 class Place:
-    """A value is there in a step of these frames, from the outermost to the innermost, when all outcomes hold."""
+    """A value is live in a step of these frames, outermost first, if all outcomes hold."""
 
     frames: tuple[str, ...] = ()
     outcomes: frozenset[Outcome] = frozenset()
 
     def joined(self, other: Place) -> Place:
-        """Where both are there."""
+        """Return the place where both are live."""
         frames = max(self.frames, other.frames, key=len)
         return Place(frames, self.outcomes | other.outcomes)
 
 
 def predicate_of(value: Value) -> Value:
-    """The value that a predicate forwards: identities and LoopCond change nothing."""
+    """Return the value that a predicate forwards through identities and LoopCond."""
     while (operation := value.defining) is not None:
         inner = wrapped(operation) if isinstance(operation.op, ex.Island) else None
         if inner is not None and is_tf(inner, "Identity") and value.index == 0:
@@ -43,7 +43,7 @@ def predicate_of(value: Value) -> Value:
 
 
 def is_header(operation: Operation) -> bool:
-    """Is it the merge at the head of a loop?"""
+    """True for the merge at the head of a loop."""
     return isinstance(operation.op, ex.Merge) and any(map(_is_source, operation.operands))
 
 
@@ -64,11 +64,11 @@ class Places:
         return self._places.get(value, Place())
 
     def is_of_loop(self, switch: Operation) -> bool:
-        """Does the switch choose between the next step of a loop and its end?"""
+        """True if the switch chooses between the next step of a loop and its end."""
         return predicate_of(switch.operands[0]) in self._loop_predicates
 
     def of(self, values: Iterable[Value]) -> Place:
-        """Where all of these are there."""
+        """Return the place where all of these are live."""
         place = Place()
         for value in values:
             place = place.joined(self[value])
@@ -107,7 +107,7 @@ class Places:
         return Place(place.frames, frozenset(one for one in place.outcomes if one[0] is not predicate))
 
     def decision(self, merge: Operation) -> tuple[Value, Value, Value] | None:
-        """The predicate that decides which of two inputs is live, and the inputs for true and false."""
+        """Return the predicate that decides which of two inputs is live, and the inputs for true and false."""
         inputs = data_operands(merge.operands)
         if len(inputs) != 2:
             return None
@@ -120,7 +120,7 @@ class Places:
 
 
 def loop_predicates(operations: Iterable[Operation]) -> set[Value]:
-    """What decides about the next step of loops: the predicates of switches that lead to an exit."""
+    """Return the predicates of loops: those of switches that lead to an exit."""
     found: set[Value] = set()
     for operation in operations:
         if isinstance(operation.op, ex.Exit):

@@ -1,4 +1,6 @@
-"""From operations in program order to a graph of the executor: regions become Switch and Merge, loops frames."""
+"""Convert operations in program order to a graph of the executor: regions become Switch and Merge, loops become
+frames.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tpuc_tensorflow.rewriting.functional import copied
 
 
 def to_executor(module: Module) -> bool:
-    """Replace the body of every function that has no graph by one. Returns whether there was such a function."""
+    """Replace the body of every function without a graph by one. Returns True if there was such a function."""
     changed = False
     for function in module.functions:
         if not any(isinstance(operation.op, ex.Graph) for operation in function.operations):
@@ -37,7 +39,7 @@ def _replace(function: Function) -> None:
 
 
 class _Around:
-    """What is known where operations become islands. `pivot` is a control dependency that is live there only."""
+    """The scope in which operations become islands. `pivot`: a control dependency that is live only there."""
 
     def __init__(self, block: Block, outer: _Around | None = None, pivot: Value | None = None) -> None:
         self._block = block
@@ -47,7 +49,7 @@ class _Around:
         self._frames = 0
 
     def find(self, value: Value) -> Value:
-        """A value of the function as one of the graph."""
+        """Return the graph's value for a value of the function."""
         if value in self._known:
             return self._known[value]
         if self._outer is None:
@@ -56,15 +58,15 @@ class _Around:
         return self._known[value]
 
     def _taken_in(self, value: Value) -> Value:
-        """A value from around."""
+        """Return a value from the surrounding scope."""
         return value
 
     def note(self, values: Sequence[Value], known: Sequence[Value]) -> None:
-        """What values of the function are in the graph."""
+        """Record the graph's values for values of the function."""
         self._known.update(zip(values, known, strict=True))
 
     def add(self, operations: Sequence[Operation]) -> None:
-        """Operations in order."""
+        """Add operations in order."""
         for operation in operations:
             if is_tf(operation, "IfRegion"):
                 self._branch(operation)
@@ -74,7 +76,7 @@ class _Around:
                 self._island(operation)
 
     def put(self, op: Op, operands: Sequence[Value], types: Sequence[Type], location: Location) -> Operation:
-        """An operation of the executor."""
+        """Add an operation of the executor."""
         return self._block.append(Operation(op, operands, types, location))
 
     def _island(self, operation: Operation) -> None:
@@ -127,7 +129,7 @@ class _Around:
 
 
 class _Side(_Around):
-    """Where a predicate has one outcome: what comes from around passes a Switch."""
+    """The scope where a predicate has one outcome: values from outside pass a Switch."""
 
     def __init__(self, block: Block, outer: _Around, predicate: Value, side: bool, location: Location) -> None:
         super().__init__(block, outer)
@@ -139,7 +141,7 @@ class _Side(_Around):
         self._pivot = block.append(island).results[1]
 
     def switched(self, value: Value) -> Value:
-        """A value that is dead for the other outcome."""
+        """Return the value that is dead for the other outcome."""
         types = [value.type, value.type, CONTROL]
         return self.put(ex.Switch(), [self._predicate, value], types, self._location).results[0 if self._side else 1]
 
@@ -148,7 +150,7 @@ class _Side(_Around):
 
 
 class _Frame(_Around):
-    """The frame of a loop: what comes from around is there in every step."""
+    """The frame of a loop: values from outside are available in every step."""
 
     def __init__(self, block: Block, outer: _Around, location: Location) -> None:
         super().__init__(block, outer)
@@ -157,12 +159,12 @@ class _Frame(_Around):
         self._location = location
 
     def enter(self, value: Value, is_constant: bool = False) -> Value:
-        """A value in the first step, or in every one."""
+        """Return a value in the first step, or in every one."""
         op = ex.Enter(frame_name=self._name, is_constant=is_constant)
         return self.put(op, [value], [value.type, CONTROL], self._location).results[0]
 
     def pivot_on(self, control: Value) -> None:
-        """What is live in every step."""
+        """Set the value that is live in every step."""
         self._pivot = control
 
     def _taken_in(self, value: Value) -> Value:

@@ -1,4 +1,6 @@
-"""From a graph of the executor to operations in program order: merges become `tf.IfRegion`, frames `tf.WhileRegion`."""
+"""Convert a graph of the executor to operations in program order: merges become `tf.IfRegion`, frames
+`tf.WhileRegion`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _PURE = frozenset({"ScatterNd"})
 
 
 def to_functional(module: Module) -> bool:
-    """Replace every graph by what it computes. Returns whether there was one. Raises Unsupported with a sentence."""
+    """Replace every graph by functional operations. Returns True if there was one. Raises Unsupported."""
     changed = False
     for function in module.functions:
         for operation in list(function.operations):
@@ -41,7 +43,7 @@ def _replace(function: Function, graph: Operation) -> None:
 
 @dataclass(eq=False)
 class _Scope:
-    """A block that is being filled, and what values of the graph are there."""
+    """A block under construction, and the values of the graph available in it."""
 
     block: Block
     place: Place
@@ -49,7 +51,7 @@ class _Scope:
     values: dict[Value, Value] = field(default_factory=dict["Value", "Value"])
 
     def find(self, value: Value) -> Value | None:
-        """What a value of the graph is here."""
+        """Return this block's value for a value of the graph."""
         scope: _Scope | None = self
         while scope is not None:
             if value in scope.values:
@@ -58,7 +60,7 @@ class _Scope:
         return None
 
     def home(self, place: Place) -> _Scope | None:
-        """The outermost scope around this one in which a value of that place is computed."""
+        """Return the outermost surrounding scope in which a value of that place is computed."""
         found: _Scope | None = None
         scope: _Scope | None = self
         while scope is not None:
@@ -76,7 +78,7 @@ class _Functional:
         self._inside = {value for operation in operations for value in operation.results}
 
     def results(self) -> list[Value]:
-        """What the fetch has; operations outside of branches and loops keep their order."""
+        """Return the fetched values; operations outside of branches and loops keep their order."""
         fetch = self._operations[-1]
         needed = self._needed(data_operands(fetch.operands))
         self._check_effects(needed)
@@ -88,7 +90,7 @@ class _Functional:
         return [self._emit(value, self._root) for value in data_operands(fetch.operands)]
 
     def _needed(self, values: Iterable[Value]) -> set[Operation]:
-        """What values depend on but for control."""
+        """Return what values depend on, without control."""
         found: set[Operation] = set()
         waiting = list(values)
         while waiting:
@@ -103,7 +105,7 @@ class _Functional:
         return found
 
     def _check_effects(self, needed: set[Operation]) -> None:
-        """What is reached by control only is left out, which nothing may notice."""
+        """Check that omitting what is reached only by control has no effect."""
         for operation in self._operations:
             if operation in needed or not isinstance(operation.op, ex.Island):
                 continue
@@ -118,7 +120,7 @@ class _Functional:
     # Values
 
     def _emit(self, value: Value, scope: _Scope) -> Value:
-        """A value of the graph as one of the function."""
+        """Return the function's value for a value of the graph."""
         if value not in self._inside:
             return value
         known = scope.find(value)
@@ -168,7 +170,7 @@ class _Functional:
     # Branches
 
     def _branch(self, merge: Operation, scope: _Scope) -> None:
-        """One `tf.IfRegion` for all merges that the same predicate decides and that do not need each other."""
+        """Build one `tf.IfRegion` for all merges with the same predicate that do not depend on each other."""
         home = self._home_of_result(merge, scope)
         decided = self._places.decision(merge)
         if decided is None:
@@ -214,7 +216,7 @@ class _Functional:
         return found
 
     def _is_apart(self, merge: Operation, others: Sequence[Operation]) -> bool:
-        """Does neither it need one of the others, nor the other way round?"""
+        """True if a merge and the others do not depend on each other."""
         if merge in self._needed(value for other in others for value in other.operands):
             return False
         return self._needed(merge.operands).isdisjoint(others)
@@ -222,7 +224,7 @@ class _Functional:
     # Loops
 
     def _loop(self, way_out: Operation, scope: _Scope) -> None:
-        """One `tf.WhileRegion` with the merges at the head of the frame as what it carries."""
+        """Build one `tf.WhileRegion` that carries the merges at the head of the frame."""
         frames = self._places[way_out.operands[0]].frames
         mine = [one for one in self._operations if one.results and self._places[one.results[0]].frames == frames]
         headers = [one for one in mine if is_header(one)]
@@ -253,7 +255,7 @@ class _Functional:
         values: Sequence[Value],
         keep: bool | None,
     ) -> OpRegion:
-        """A region of what is carried; a condition says whether true keeps the loop going."""
+        """Build a region over the carried values; a condition states whether true continues the loop."""
         block = Block([header.results[0].type for header in headers])
         known = dict(zip((header.results[0] for header in headers), block.arguments, strict=True))
         inner = _Scope(block, Place(frames, home.place.outcomes), home, known)
@@ -275,7 +277,7 @@ class _Functional:
         return sink.operands[1]
 
     def _condition(self, exits: Sequence[Operation]) -> tuple[Value, bool]:
-        """The predicate, and which outcome of it keeps the loop going."""
+        """Return the predicate, and the outcome that continues the loop."""
         ways: set[tuple[Value, bool]] = set()
         for one in exits:
             switch = one.operands[0].defining
@@ -300,7 +302,7 @@ def _refused(operation: Operation, reason: str) -> Unsupported:
 
 
 def copied(operation: Operation, values: dict[Value, Value]) -> Operation:
-    """A twin of an operation with its regions; `values` are what captured values and operands become."""
+    """Copy an operation with its regions; `values` maps captured values and operands."""
     twin = Operation(
         operation.op,
         [values.get(value, value) for value in operation.operands],

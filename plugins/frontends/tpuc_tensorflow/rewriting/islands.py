@@ -1,4 +1,4 @@
-"""Rewrites of a graph of the executor that keep what is dead: pruning, larger islands, constants within islands."""
+"""Rewrites of executor graphs that keep dead values dead: pruning, merging of islands, folding within islands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATEFUL = ("Assign", "Print", "Random", "Resource", "Variable")
 
 
 def graphs_of(module: Module) -> list[Operation]:
-    """Every graph of a module."""
+    """Return every graph of a module."""
     return [operation for operation in module.walk() if isinstance(operation.op, ex.Graph)]
 
 
@@ -32,7 +32,7 @@ def _body(graph: Operation) -> Block:
 
 
 def prune(graph: Operation) -> bool:
-    """Take out what the fetch does not need, by data or by control. Returns whether there was anything."""
+    """Remove what the fetch does not need, by data or by control. Returns True if there was anything."""
     block = _body(graph)
     needed = _needed(block)
     unneeded = [operation for operation in block.operations if operation not in needed]
@@ -67,7 +67,7 @@ def _needed(block: Block) -> set[Operation]:
 
 
 def coarsen(graph: Operation) -> bool:
-    """Join islands that are dead together: one that only the other uses, or one that uses nothing but the other."""
+    """Merge islands that are dead together: one that only the other uses, or one that uses nothing but the other."""
     block = _body(graph)
     changed = False
     while (pair := _pair(block)) is not None:
@@ -77,7 +77,7 @@ def coarsen(graph: Operation) -> bool:
 
 
 def _pair(block: Block) -> tuple[Operation, Operation] | None:
-    """An island and a later one that uses it, which may become one."""
+    """Return an island and a later one that uses it, if they may be merged."""
     for later in block.operations:
         if not isinstance(later.op, ex.Island):
             continue
@@ -90,14 +90,14 @@ def _pair(block: Block) -> tuple[Operation, Operation] | None:
 
 
 def _is_used_by(first: Operation, later: Operation) -> bool:
-    """Is nothing of the first used but in the other, so that nobody notices when both are dead?"""
+    """True if only the other island uses results of the first, so that nobody notices if both are dead."""
     users = {_owner(user, later) for result in first.results for user in result.users}
     inside = first.regions[0].blocks[0].operations
     return users == {later} and not any(_is_stateful(operation) for operation in inside)
 
 
 def _owner(user: Operation, later: Operation) -> Operation:
-    """The island whose region a user stands in, if it is that one; else the user."""
+    """Return the island whose region contains a user, if it is that one; else the user."""
     return later if user in set(later.walk()) else user
 
 
@@ -106,7 +106,7 @@ def _is_stateful(operation: Operation) -> bool:
 
 
 def _join(block: Block, first: Operation, later: Operation) -> None:
-    """Both in one island, where the first one is when the other needs nothing else, else where the other is."""
+    """Merge two islands, at the first one's position if the other needs nothing else, else at the other's."""
     inner = Block()
     parts = [one.regions[0].blocks[0] for one in (first, later)]
     ends = [part.operations[-1] for part in parts]
@@ -144,7 +144,7 @@ def _resolved(known: dict[Value, Value], value: Value) -> Value:
 
 
 def _use_within(inside: set[Operation], known: dict[Value, Value]) -> None:
-    """Inside the new island, results of the old ones are the values that these yield."""
+    """Replace uses of the old islands' results inside the new island by the yielded values."""
     for operation in inside:
         for one in operation.walk():
             for index, value in enumerate(one.operands):
@@ -156,10 +156,10 @@ def _use_within(inside: set[Operation], known: dict[Value, Value]) -> None:
 
 
 def fold(graph: Operation, module: Module) -> bool:
-    """Compute what is constant within islands, and `x - x`. Returns whether anything changed.
+    """Fold constants within islands, and `x - x`. Returns True if anything changed.
 
-    A constant is never dead, so what the island no longer captures becomes a control dependency of it: without that
-    it would be live in a branch that is not taken. Of floats `x - x` is no constant: it is NaN for infinities.
+    A constant is never dead, so a value that the island no longer captures becomes a control dependency: otherwise the
+    island would be live in a branch that is not taken. For floats, `x - x` is not constant: it is NaN for infinities.
     """
     changed = False
     for island in [one for one in _body(graph).operations if isinstance(one.op, ex.Island)]:
@@ -190,7 +190,7 @@ def _fold_within(island: Operation, module: Module) -> bool:
 
 
 def _type_of(operation: Operation, array: Array) -> object:
-    """The type that the result may keep: an unranked one, one of this shape, or a lone scalar."""
+    """Return the type that the result may keep: unranked, of this shape, or a scalar."""
     type = operation.result.type
     return type if not isinstance(type, TensorType) or type.shape in (None, array.shape) else None
 
@@ -232,7 +232,7 @@ def _zero_like(value: Value) -> Array | None:
 
 
 def _array(value: Value, module: Module) -> Array | None:
-    """The array of a constant, also of one that an island around it yields."""
+    """Return the array of a constant, also of one that a surrounding island yields."""
     operation = value.defining
     if operation is not None and isinstance(operation.op, ex.Island):
         end = operation.regions[0].blocks[0].operations[-1]
@@ -241,14 +241,16 @@ def _array(value: Value, module: Module) -> Array | None:
 
 
 def _depend_on(island: Operation, values: Iterable[Value]) -> None:
-    """The island is dead when one of the values is."""
+    """Make the island dead if one of the values is."""
     controls: Sequence[Value] = [control for value in values if (control := _control_of(value, island)) is not None]
     new = [control for control in dict.fromkeys(controls) if control not in island.operands]
     island.set_operands([*island.operands, *new])
 
 
 def _control_of(value: Value, island: Operation) -> Value | None:
-    """A control dependency that is dead when the value is; that of a Switch is not, so an identity gives one."""
+    """Return a control dependency that is dead if the value is; that of a Switch is not, so an identity provides
+    one.
+    """
     operation = value.defining
     if operation is None or operation.block is not island.block:
         return None

@@ -1,4 +1,4 @@
-"""The rewrites as passes, for `tpuc opt`."""
+"""The rewrites as passes for `tpuc opt`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc_tensorflow.rewriting.islands import coarsen, fold, graphs_of, prune
 
 @dataclass(frozen=True)
 class Functional(Pass):
-    """Replace graphs of the executor by operations in program order with functional control flow."""
+    """Replace executor graphs by operations in program order with functional control flow."""
 
     name = "tf-to-functional"
 
@@ -23,7 +23,7 @@ class Functional(Pass):
 
 @dataclass(frozen=True)
 class Executor(Pass):
-    """Put the body of every function into a graph of the executor, with its control flow."""
+    """Put the body of every function, with its control flow, into an executor graph."""
 
     name = "tf-to-executor"
 
@@ -33,7 +33,7 @@ class Executor(Pass):
 
 @dataclass(frozen=True)
 class Prune(Pass):
-    """Take out what no fetch needs, by data or by control."""
+    """Remove what no fetch needs, by data or by control."""
 
     name = "tf-prune"
 
@@ -43,7 +43,7 @@ class Prune(Pass):
 
 @dataclass(frozen=True)
 class CoarsenIslands(Pass):
-    """Join islands that are dead together."""
+    """Merge islands that are dead together."""
 
     name = "tf-coarsen-islands"
 
@@ -53,7 +53,7 @@ class CoarsenIslands(Pass):
 
 @dataclass(frozen=True)
 class FoldIslands(Pass):
-    """Compute what is constant within islands, which stay dead where they were."""
+    """Fold constants within islands, which stay dead where they were."""
 
     name = "tf-fold-islands"
 

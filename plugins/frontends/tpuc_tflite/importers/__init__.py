@@ -1,4 +1,4 @@
-"""Importers of the builtin operators into TOP, one file per family; `TABLE` holds them all."""
+"""Importers of the builtin operators into TOP, one file per family; `TABLE` holds all of them."""
 
 from __future__ import annotations
 

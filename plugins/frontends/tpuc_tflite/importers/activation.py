@@ -1,4 +1,4 @@
-"""Functions of one value, softmax and their relatives."""
+"""Unary functions, softmax, and related operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, im
 
 _LARGEST = float(np.finfo(np.float32).max)
 MOST_NEIGHBOURS = 1 << 10
-"""Channels on one side that a normalisation looks at."""
+"""Maximum number of channels on one side of a normalization."""
 
 _WITH_LIMITS: dict[str, Op] = {
     "RELU": top.Relu(),
@@ -30,7 +30,7 @@ TABLE.imports("LEAKY_RELU")(unary(lambda node: top.LeakyRelu(alpha=float(node.at
 
 @TABLE.imports("NEG")
 def neg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """The operand times -1."""
+    """Import the operand times -1."""
     if build.is_quantised():
         raise build.refuse(
             node, "the runtime turns the stored integers around without looking at scales: export this node as float"
@@ -40,21 +40,21 @@ def neg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("GELU")
 def gelu(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """The exact form, or the approximation by tanh."""
+    """Import a GELU, exact or approximated by tanh."""
     mode = "tanh" if node.attributes.get("approximate", False) else "normal"
     return unary(lambda _: top.GELU(approx_mode=mode))(node, build)
 
 
 @TABLE.imports("PRELU")
 def prelu(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """The slope broadcasts to the operand."""
+    """Import a PReLU whose slope broadcasts to the operand."""
     operands, order = aligned(node, build, (0, 1))
     return Arranged(build.build(top.PRelu(), operands, node.outputs[0]), order)
 
 
 @TABLE.imports("SOFTMAX", "LOG_SOFTMAX")
 def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Along the last foreign dimension."""
+    """Import a softmax along the last foreign dimension."""
     order = build.order(node.inputs[0])
     if not order:
         raise build.refuse(node, "its operand has no dimension")
@@ -66,7 +66,7 @@ def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("L2_NORMALIZATION")
 def l2_normalization(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Each row divided by the root of its squares' sum, which the runtime takes to be at least 1e-6 of floats."""
+    """Import an L2 normalization of rows; for floats, the runtime bounds the norm below by 1e-6."""
     if build.is_quantised():
         return _quantised_rows(node, build)
     name, order = node.outputs[0], build.order(node.inputs[0])
@@ -79,7 +79,7 @@ def l2_normalization(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 
 def _quantised_rows(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """One op, whose channels are the last foreign dimension."""
+    """Build one Normalize op, with the last foreign dimension as channels."""
     name, entry = node.outputs[0], build.entry(node.outputs[0])
     rank = axis_of(node, build, -1) + 1
     type = entry.element
@@ -101,7 +101,7 @@ def _quantised_rows(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("LOCAL_RESPONSE_NORMALIZATION")
 def lrn(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Over `radius` channels on each side; alpha is for each of them."""
+    """Import an LRN over `radius` channels on each side; alpha applies to each of them."""
     float_only(node, build)
     radius = int(node.attributes.get("radius", 0))
     if not 0 <= radius < MOST_NEIGHBOURS:

@@ -1,4 +1,4 @@
-"""Blocks of rows and columns as samples of a batch, and back: what dilated convolutions are written with."""
+"""Blocks of rows and columns as samples of a batch, and back, as used for dilated convolutions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SWAP: Order = (1, 0, 2)
 
 @TABLE.imports("SPACE_TO_BATCH_ND")
 def space_to_batch(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Pads, then takes one dimension after the other apart, the last one first."""
+    """Pad, then split one dimension after the other, the last one first."""
     x, order, blocks, pairs = _operands(node, build, "the paddings")
     name = node.outputs[0]
     places = [order.index(axis + 1) for axis in range(len(blocks))]
@@ -42,7 +42,7 @@ def space_to_batch(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("BATCH_TO_SPACE_ND")
 def batch_to_space(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Puts one dimension after the other together, then cuts off the border."""
+    """Merge one dimension after the other, then crop the border."""
     x, order, blocks, pairs = _operands(node, build, "the crops")
     name, dims = node.outputs[0], list(x.tensor.dims)
     if dims[0] % math.prod(blocks):
@@ -66,7 +66,7 @@ def batch_to_space(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 
 def _swapped(build: TfliteBuilder, x: Value, shape: Shape, name: str) -> Value:
-    """`x` as a box of three extents with the first two exchanged: every permute here is one that all chips have."""
+    """Reshape `x` to three extents and exchange the first two: every chip supports these permutations."""
     x = build.reshape(x, shape, f"{name}_apart")
     return build.build(top.Permute(order=_SWAP), [x], name) if min(shape[:2]) > 1 else x
 
@@ -74,7 +74,7 @@ def _swapped(build: TfliteBuilder, x: Value, shape: Shape, name: str) -> Value:
 def _operands(
     node: ForeignNode, build: TfliteBuilder, meaning: str
 ) -> tuple[Value, Order, Shape, Sequence[tuple[int, int]]]:
-    """The value with the batch first, the blocks, and a pair per blocked dimension."""
+    """Return the value with the batch first, the blocks, and a pair per blocked dimension."""
     blocks = integers(required_constant(node, build, 1, "the block shape"))
     numbers = integers(required_constant(node, build, 2, meaning))
     rank = len(build.shape(node.inputs[0]))

@@ -1,4 +1,4 @@
-"""The table, and what several families of importers share."""
+"""The importer table, and code shared by several families of importers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tpuc_tflite.building import NCHW, Arranged, Order, TfliteBuilder
 TABLE = ImporterTable("tflite", "top")
 
 NONE, RELU, RELU_N1_TO_1, RELU6 = range(4)
-"""The activations that an operator may apply to its own result; the runtime ignores all others."""
+"""Fused activations of operators; the runtime ignores all others."""
 
 
 def images(node: ForeignNode, build: TfliteBuilder, index: int = 0) -> Value:
-    """Operand `index` as `[n, c, h, w]`."""
+    """Return operand `index` as `[n, c, h, w]`."""
     rank = len(build.shape(node.inputs[index]))
     if rank != 4:
         raise build.refuse(node, f"its operand '{node.inputs[index]}' has {rank} dimensions, and an image has 4")
@@ -28,7 +28,7 @@ def images(node: ForeignNode, build: TfliteBuilder, index: int = 0) -> Value:
 
 
 def axis_of(node: ForeignNode, build: TfliteBuilder, axis: int, index: int = 0) -> int:
-    """A foreign axis of operand `index`, counted from the front; refuses one that is not there."""
+    """Return a foreign axis of operand `index`, counted from the front; refuses one that does not exist."""
     rank = len(build.shape(node.inputs[index]))
     if not -rank <= axis < rank:
         raise build.refuse(node, f"axis {axis} is not one of the {rank} dimensions of its operand")
@@ -43,7 +43,7 @@ def finish(
     order: Order | None = None,
     result_types: Sequence[TensorType] | None = None,
 ) -> Value | Arranged:
-    """`op` with the activation that the node applies to its result; `order` is that of the result."""
+    """Build `op` and the node's fused activation; `order` is that of the result."""
     name, code = node.outputs[0], int(node.attributes.get("fused_activation_function", NONE))
     after = _activation(node, build, code)
     if isinstance(after, top.Relu) and isinstance(op, FusesRelu):
@@ -62,7 +62,7 @@ def finish(
 
 
 def _with_relu(op: Any, limit: float) -> Op:
-    """An op that can apply a relu, with one."""
+    """Fuse a relu into an op that supports it."""
     return dataclasses.replace(op, do_relu=True, relu_limit=limit if limit > 0 else -1.0)
 
 
@@ -81,25 +81,25 @@ def _activation(node: ForeignNode, build: TfliteBuilder, code: int) -> Op | None
 
 
 def unary(op: Callable[[ForeignNode], Op]) -> Callable[[ForeignNode, TfliteBuilder], Arranged]:
-    """An importer of a function of one value, which keeps its operand's order."""
+    """Return an importer of a unary function, which keeps its operand's order."""
 
     return lambda node, build: in_order(node, build, op(node))
 
 
 def in_order(node: ForeignNode, build: TfliteBuilder, op: Op) -> Arranged:
-    """`op` on the first operand, in the order in which that is kept."""
+    """Apply `op` to the first operand, in the order in which it is stored."""
     order = build.order(node.inputs[0])
     return Arranged(build.build(op, [build.value(node.inputs[0], order)], node.outputs[0]), order)
 
 
 def plain_function(op: type[Function]) -> Callable[[ForeignNode, TfliteBuilder], Arranged]:
-    """The importer of a function without parameters."""
+    """Return the importer of a function without parameters."""
     return unary(lambda _: op())
 
 
 def aligned(node: ForeignNode, build: TfliteBuilder, indices: Sequence[int]) -> tuple[list[Value], Order]:
-    """Operands that broadcast, all with the result's rank and in one order: that of the first computed one that has the
-    full rank.
+    """Return operands that broadcast, all with the result's rank and in one order: that of the first computed operand
+    with full rank.
     """
     names = [node.inputs[index] for index in indices]
     rank = max(len(build.shape(name)) for name in names)
@@ -127,7 +127,7 @@ def _with_rank(build: TfliteBuilder, name: str, rank: int, order: Order) -> Valu
 
 
 def constant_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Array:
-    """The numbers that operand `index` stands for, which must be a constant."""
+    """Return the real values of operand `index`, which must be constant."""
     array = build.real(node.inputs[index])
     if array is None:
         raise build.refuse(node, f"its operand '{node.inputs[index]}' must be a constant")
@@ -135,7 +135,7 @@ def constant_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Array:
 
 
 def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:
-    """Position and number of the operand that is a float constant of one element; None for quantised nodes."""
+    """Return index and number of the operand that is a one-element float constant; None for quantized nodes."""
     if len(node.inputs) != 2 or build.is_quantised():
         return None
     for index in (1, 0):
@@ -146,6 +146,6 @@ def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:
 
 
 def float_only(node: ForeignNode, build: TfliteBuilder) -> None:
-    """Refuse a node whose quantised form the format's own runtime does not have."""
+    """Refuse a node whose quantized form TFLite's own runtime does not support."""
     if build.is_quantised():
         raise build.refuse(node, "LiteRT has no quantised form of it either: export this node as float")

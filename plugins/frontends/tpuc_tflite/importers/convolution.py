@@ -1,4 +1,4 @@
-"""Convolutions; filters are turned to `[oc, ic, kh, kw]`, and quantised ones keep their integers."""
+"""Convolutions; filters are permuted to `[oc, ic, kh, kw]`, and quantized ones keep their integers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tpuc_tflite.importers.window import dilations_of, pads_of, strides_of
 
 FROM_OHWI: Order = (0, 3, 1, 2)
 FROM_DEPTHWISE: Order = (3, 0, 1, 2)
-"""Where the dimensions of `[oc, ic, kh, kw]` are in the file's filters."""
+"""Positions of `[oc, ic, kh, kw]` in the file's filters."""
 
 
 @TABLE.imports("CONV_2D")
 def conv(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Filters that have fewer channels than the operand are for groups of it."""
+    """Import a convolution; filters with fewer channels than the operand imply groups."""
     shape = _filter_shape(node, build)
     channels = build.shape(node.inputs[0])[-1]
     if not shape[3] or channels % shape[3]:
@@ -27,7 +27,7 @@ def conv(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("DEPTHWISE_CONV_2D")
 def depthwise(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """One group per channel; the results of a channel lie next to each other."""
+    """Import a depthwise convolution: one group per channel, with the results of a channel adjacent."""
     shape = _filter_shape(node, build)
     channels = build.shape(node.inputs[0])[-1]
     if shape[0] != 1 or not channels or shape[3] % channels:
@@ -58,7 +58,7 @@ def _filter_shape(node: ForeignNode, build: TfliteBuilder) -> tuple[int, ...]:
 
 
 def filter_of(node: ForeignNode, build: TfliteBuilder, index: int, order: Order) -> Value:
-    """The filter with its dimensions in another order; a computed one is permuted."""
+    """Return the filter with permuted dimensions; a computed one is permuted at run time."""
     name = node.inputs[index]
     array = build.constant(name)
     if array is None:
@@ -71,7 +71,7 @@ def filter_of(node: ForeignNode, build: TfliteBuilder, index: int, order: Order)
 
 
 def bias_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Value:
-    """The bias; beside integers it has their scales' product, so its own scale says nothing new."""
+    """Return the bias. With integers, its scale is the product of the other two, so its own scale is redundant."""
     if index >= len(node.inputs) or not node.inputs[index]:
         return build.none()
     name = node.inputs[index]
@@ -89,7 +89,9 @@ def bias_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Value:
 
 @TABLE.imports("TRANSPOSE_CONV")
 def transpose_conv(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """The result's shape is an operand; what the window does not reach of it is added at the end."""
+    """Import a transposed convolution; its result shape is an operand, and the part that the windows do not reach is
+    appended.
+    """
     shape = build.shape(node.inputs[1])
     wanted = integers(required_constant(node, build, 0, "the result's shape"))
     if len(shape) != 4 or len(wanted) != 4:

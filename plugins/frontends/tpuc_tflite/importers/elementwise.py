@@ -1,4 +1,4 @@
-"""Element-wise arithmetic of two or more operands, with forms of its own for scalar constants."""
+"""Element-wise arithmetic of two or more operands, with special ops for scalar constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_tflite.importers.common import TABLE, aligned, finish, float_only, sca
 
 @TABLE.imports("ADD", "ADD_N")
 def add(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Sum of all operands."""
+    """Import the sum of all operands."""
     if len(node.inputs) == 1:
         return Arranged(build.value(node.inputs[0], build.order(node.inputs[0])), build.order(node.inputs[0]))
     number = scalar(node, build)
@@ -25,7 +25,7 @@ def add(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("MUL")
 def mul(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Product of both operands."""
+    """Import the product of both operands."""
     number = scalar(node, build)
     if number is not None:
         return _with_number(node, build, top.MulConst(const_val=number[1]), 1 - number[0])
@@ -34,7 +34,7 @@ def mul(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("SUB")
 def sub(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Difference, in the operands' order."""
+    """Import a difference."""
     number = scalar(node, build)
     if number is not None:
         index, value = number
@@ -44,7 +44,7 @@ def sub(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("DIV")
 def div(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Quotient; by a constant it is a product."""
+    """Import a quotient; division by a constant becomes a product."""
     number = scalar(node, build)
     if number is not None and number[0] == 1 and number[1] != 0:
         return _with_number(node, build, top.MulConst(const_val=1.0 / number[1]), 0)
@@ -55,7 +55,7 @@ def div(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("MAXIMUM", "MINIMUM")
 def extreme(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """The larger or smaller operand."""
+    """Import the maximum or minimum."""
     number, largest = scalar(node, build), node.op_type == "MAXIMUM"
     if number is not None:
         index, value = number
@@ -67,7 +67,7 @@ def extreme(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("SQUARED_DIFFERENCE")
 def squared_difference(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """The difference times itself; that of quantised values has 16 bits, and is as fine as the runtime keeps it."""
+    """Import the squared difference; for quantized values the difference has 16 bits, with the runtime's precision."""
     operands, order = aligned(node, build, (0, 1))
     name, types = node.outputs[0], None
     if build.is_quantised():
@@ -86,7 +86,7 @@ def squared_difference(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("FLOOR_DIV")
 def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """The quotient rounded down."""
+    """Import the quotient, rounded down."""
     float_only(node, build)
     operands, order = aligned(node, build, (0, 1))
     name = node.outputs[0]
@@ -97,7 +97,7 @@ def floor_div(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("FLOOR_MOD")
 def floor_mod(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """The remainder with the divisor's sign."""
+    """Import the remainder with the divisor's sign."""
     float_only(node, build)
     if not _is_whole(node, build):
         return _together(node, build, top.Mod())
@@ -114,7 +114,7 @@ def _is_whole(node: ForeignNode, build: TfliteBuilder) -> bool:
 
 @TABLE.imports("POW")
 def power(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """A constant exponent for all elements is an attribute."""
+    """Import a power; an exponent common to all elements becomes an attribute."""
     float_only(node, build)
     number = scalar(node, build)
     if number is not None and number[0] == 1:
@@ -123,7 +123,7 @@ def power(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 
 def _with_number(node: ForeignNode, build: TfliteBuilder, op: Op, index: int) -> Value | Arranged:
-    """`op` on operand `index`; a constant of higher rank adds dimensions to the result."""
+    """Apply `op` to operand `index`; a constant of higher rank adds dimensions to the result."""
     name, other = node.inputs[index], node.inputs[1 - index]
     rank = len(build.shape(other))
     if rank <= len(build.shape(name)):
@@ -134,7 +134,7 @@ def _with_number(node: ForeignNode, build: TfliteBuilder, op: Op, index: int) ->
 
 
 def _together(node: ForeignNode, build: TfliteBuilder, op: Op) -> Value | Arranged:
-    """`op` on all operands; where their order does not matter, constants come last."""
+    """Apply `op` to all operands; constants come last if `op` is commutative."""
     indices = list(range(len(node.inputs)))
     if isinstance(op, (top.Add, top.Mul, top.Max, top.Min)):
         indices.sort(key=lambda index: build.constant(node.inputs[index]) is not None)

@@ -1,4 +1,4 @@
-"""Elements by index, and indices as vectors."""
+"""Selection by index, and one-hot vectors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tpuc_tflite.building import Arranged, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, axis_of
 
 MOST_CLASSES = 1 << 20
-"""Elements of a one-hot vector: a greater depth is a damaged number."""
+"""Maximum length of a one-hot vector; a greater depth is a damaged number."""
 
 
 @TABLE.imports("GATHER")
 def gather(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Indices along an axis; one index keeps the order of the rest."""
+    """Import a selection along an axis; a single index keeps the order of the other dimensions."""
     if node.attributes.get("batch_dims", 0):
         raise build.refuse(node, "batch_dims other than 0 is not supported: export it with GATHER_ND")
     return _rows(node, build, 0, 1, axis_of(node, build, int(node.attributes.get("axis", 0))))
@@ -26,7 +26,7 @@ def gather(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("EMBEDDING_LOOKUP")
 def embedding_lookup(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Rows of a table; the indices come first."""
+    """Import a selection of table rows; the indices come first."""
     return _rows(node, build, 1, 0, 0)
 
 
@@ -45,7 +45,7 @@ def _rows(node: ForeignNode, build: TfliteBuilder, table: int, which: int, axis:
 
 @TABLE.imports("GATHER_ND")
 def gather_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
-    """The last dimension of the indices holds one index for each leading dimension."""
+    """Import a selection; the last dimension of the indices holds one index for each leading dimension."""
     dims, places = build.shape(node.inputs[0]), build.shape(node.inputs[1])
     if not places or not 0 < places[-1] <= len(dims):
         raise build.refuse(node, f"indices of {list(places)} do not fit an operand of {list(dims)}")
@@ -54,7 +54,7 @@ def gather_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
 
 @TABLE.imports("SCATTER_ND")
 def scatter_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
-    """Updates into zeros; several for one place are added."""
+    """Import updates of zeros; several updates of one position are added."""
     if build.is_quantised():
         raise build.refuse(node, "quantised updates are not supported: export this node as float")
     dims = integers(required_constant(node, build, 2, "the result's shape"))
@@ -67,7 +67,7 @@ def scatter_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
 
 
 def _places(node: ForeignNode, build: TfliteBuilder, which: int, dims: tuple[int, ...]) -> Value:
-    """Indices of several dimensions; constant ones are checked."""
+    """Return indices over several dimensions; constant ones are checked."""
     indices = build.constant(node.inputs[which])
     if indices is None:
         return build.value(node.inputs[which])
@@ -83,9 +83,9 @@ def _check_range(node: ForeignNode, build: TfliteBuilder, indices: Array, extent
 
 @TABLE.imports("ONE_HOT")
 def one_hot(node: ForeignNode, build: TfliteBuilder) -> Value:
-    """A new dimension, in which the index's place has one value and all others another; for indices outside none has.
+    """Import a new dimension with one value at the index and another one elsewhere; an index outside selects none.
 
-    Indices are compared with all numbers below the depth, which constant ones would have folded.
+    Indices are compared with all numbers below the depth; constant indices would have been folded.
     """
     depth = integers(required_constant(node, build, 1, "the depth"))[0]
     on, off = (_number(node, build, index, what) for index, what in ((2, "the on value"), (3, "the off value")))
@@ -112,7 +112,7 @@ def one_hot(node: ForeignNode, build: TfliteBuilder) -> Value:
 
 
 def _number(node: ForeignNode, build: TfliteBuilder, index: int, meaning: str) -> float:
-    """What a constant of one element stands for."""
+    """Return the real value of a one-element constant."""
     required_constant(node, build, index, meaning)
     real = build.real(node.inputs[index])
     if real is None or real.size != 1:

@@ -1,4 +1,4 @@
-"""Comparisons, choices between values, and the places of extremes. True is 1 and false is 0."""
+"""Comparisons, selection, and positions of extremes. True is 1 and false is 0."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMPARISONS = {
 
 @TABLE.imports(*_COMPARISONS)
 def compare(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Quantised operands are compared by what they stand for."""
+    """Import a comparison; quantized operands are compared by their real values."""
     operands, order = aligned(node, build, (0, 1))
     operands = [build.real_value(operand) for operand in operands]
     return Arranged(build.build(top.Compare(mode=_COMPARISONS[node.op_type]), operands, node.outputs[0]), order)
@@ -34,13 +34,13 @@ def compare(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("LOGICAL_NOT")
 def logical_not(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """True where the operand is 0."""
+    """Return 1 where the operand is 0."""
     return in_order(node, build, top.CompareConst(mode="Equal", const_val=0.0))
 
 
 @TABLE.imports("SELECT", "SELECT_V2")
 def select(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """SELECT takes a condition of one dimension for the first one of its branches, which chooses whole parts."""
+    """Import a selection; SELECT accepts a one-dimensional condition, which selects along the first dimension."""
     condition, branch = (len(build.shape(name)) for name in node.inputs[:2])
     if node.op_type == "SELECT" and condition == 1 and branch > 1:
         raise build.refuse(node, "a condition that chooses whole parts is not supported: export it with SELECT_V2")
@@ -50,7 +50,7 @@ def select(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("ARG_MAX", "ARG_MIN")
 def arg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """The first of several equal ones; the axis goes."""
+    """Import the index of an extreme, the first of equal ones; the axis is removed."""
     axis = axis_of(node, build, integers(required_constant(node, build, 1, "the axis"))[0])
     order = build.order(node.inputs[0])
     op = top.Arg(axis=order.index(axis), keepdims=False, mode="ArgMax" if node.op_type == "ARG_MAX" else "ArgMin")
@@ -64,7 +64,7 @@ def arg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("TOPK_V2")
 def topk(node: ForeignNode, build: TfliteBuilder) -> Results:
-    """Along the last dimension, best first."""
+    """Import the largest values along the last dimension, best first."""
     order = build.order(node.inputs[0])
     count = integers(required_constant(node, build, 1, "the number of elements"))[0]
     op = top.TopK(axis=order.index(axis_of(node, build, -1)), K=count)
@@ -74,7 +74,7 @@ def topk(node: ForeignNode, build: TfliteBuilder) -> Results:
 
 @TABLE.imports("CUMSUM")
 def cumsum(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Along a constant axis."""
+    """Import a cumulative sum along a constant axis."""
     float_only(node, build)
     order = build.order(node.inputs[0])
     axis = axis_of(node, build, integers(required_constant(node, build, 1, "the axis"))[0])

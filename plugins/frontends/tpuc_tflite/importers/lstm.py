@@ -1,4 +1,4 @@
-"""LSTM layers: whole where TOP has an op for them, else their steps written out."""
+"""LSTM layers: a single op if TOP has one for them, else unrolled steps."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _TANH = 4
 """The format's number of this activation."""
 
 _GATES: Mapping[str, int] = {"input": 0, "output": 3, "forget": 1, "cell": 2}
-"""In the order of TOP: which one they are in the file."""
+"""TOP's order of gates, by their index in the file."""
 
 _PEEPHOLES: Mapping[str, int] = {"input": 9, "forget": 10, "output": 11}
 _WEIGHT, _RECURRENCE, _BIAS, _PROJECTION, _PROJECTION_BIAS, _CELL, _NORM = 1, 5, 12, 16, 17, 19, 20
-"""Places of operands; those of gates are the first gate's."""
+"""Operand indices; for gates, that of the first gate."""
 
 _NORM_EPSILON = 1e-8
 _NORM_STEPS = 1 << 10
-"""Of a bias behind a normalisation in integers, in one step of its coefficients."""
+"""Steps of the bias after an integer normalization, in one step of its coefficients."""
 
 _UNIT_TYPE = 4
-"""Of the tensors inside a layer of integers: the one with the type of a unit's result."""
+"""Index of the intermediate tensor with the type of a unit's result in an integer layer."""
 
 
 @dataclass(frozen=True)
 class _Projection:
-    """A product with the results of the units, which are stored in `unit` before it."""
+    """A product with the units' results, which are stored in `unit` before it."""
 
     matrix: Array
     bias: Array
@@ -46,7 +46,9 @@ class _Projection:
 
 @dataclass(frozen=True)
 class _Layer:
-    """What one step computes, its gates in the order of `gates`. Without an input gate that is 1 - forget."""
+    """The computation of one step, with gates in the order of `gates`. Without an input gate, that gate is 1 -
+    forget.
+    """
 
     gates: tuple[str, ...]
     weight: Array
@@ -58,27 +60,27 @@ class _Layer:
     cell_limit: float
     result_limits: tuple[float, float] | None
     result: ElementType | None
-    """Of a layer in integers: of every step's outputs."""
+    """Type of every step's outputs in an integer layer."""
 
     @property
     def units(self) -> int:
-        """How many there are."""
+        """The number of units."""
         return len(self.weight) // len(self.gates)
 
     @property
     def outputs(self) -> int:
-        """Extent of each step's result."""
+        """The extent of each step's result."""
         return self.recurrence.shape[1]
 
     @property
     def is_plain(self) -> bool:
-        """Does TOP have an op for it?"""
+        """True if TOP has an op for the layer."""
         return len(self.gates) == len(_GATES) and not any((self.peepholes, self.norms, self.projection))
 
 
 @TABLE.imports("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def lstm(node: ForeignNode, build: TfliteBuilder) -> Value:
-    """All outputs of a layer whose states begin with 0."""
+    """Import all outputs of a layer whose initial states are 0."""
     activation = node.attributes.get("fused_activation_function", _TANH)
     limits = [float(node.attributes.get(name, 0.0)) for name in ("cell_clip", "proj_clip")]
     if activation != _TANH or min(limits) < 0:
@@ -91,7 +93,7 @@ def lstm(node: ForeignNode, build: TfliteBuilder) -> Value:
 
 
 def _layer(node: ForeignNode, build: TfliteBuilder, cell_clip: float, projection_clip: float) -> _Layer:
-    """The constants of a node; raises Unsupported for operands that are not there."""
+    """Return the constants of a node; raises Unsupported for missing operands."""
     gates, variants = _present(node, build)
 
     def of(place: int) -> Array:
@@ -113,7 +115,7 @@ def _layer(node: ForeignNode, build: TfliteBuilder, cell_clip: float, projection
 
 
 def _present(node: ForeignNode, build: TfliteBuilder) -> tuple[tuple[str, ...], set[str]]:
-    """Which gates there are, and what they have besides; raises Unsupported where only some of them have it."""
+    """Return which gates exist, and their optional operands; raises Unsupported if only some gates have one."""
     present = {place for place, name in enumerate(node.inputs) if name}
     gates = tuple(name for name in _GATES if name != "input" or not present.isdisjoint((_WEIGHT, _RECURRENCE)))
     peepholes = {place for gate, place in _PEEPHOLES.items() if gate in gates}
@@ -128,7 +130,7 @@ def _present(node: ForeignNode, build: TfliteBuilder) -> tuple[tuple[str, ...], 
 
 
 def _bias(node: ForeignNode, build: TfliteBuilder, gate: str, *, has_norms: bool) -> Array:
-    """Of a gate; in integers its scale follows from others, whatever the file states."""
+    """Return a gate's bias; for integers its scale follows from others, whatever the file states."""
     number = _GATES[gate]
     place, weight = _BIAS + number, node.inputs[_WEIGHT + number]
     if place >= len(node.inputs) or not node.inputs[place]:
@@ -146,7 +148,7 @@ def _bias(node: ForeignNode, build: TfliteBuilder, gate: str, *, has_norms: bool
 
 
 def _projection(node: ForeignNode, build: TfliteBuilder) -> _Projection | None:
-    """What makes the results out of those of the units, if anything does."""
+    """Return the projection of the units' results, if there is one."""
     names = [*node.inputs, *[""] * _NORM]
     if not names[_PROJECTION]:
         return None
@@ -161,7 +163,7 @@ def _projection(node: ForeignNode, build: TfliteBuilder) -> _Projection | None:
 
 
 def _unit_type(node: ForeignNode, build: TfliteBuilder) -> Uniform:
-    """How the result of a unit is stored before it is projected."""
+    """Return how a unit's result is stored before projection."""
     names = node.attributes.get(INTERMEDIATES, ())
     entry = build.entries.get(names[_UNIT_TYPE]) if len(names) > _UNIT_TYPE else None
     if entry is None or not isinstance(entry.element, Uniform):
@@ -177,7 +179,7 @@ def _scale(node: ForeignNode, build: TfliteBuilder, name: str) -> float:
 
 
 def _cell_limit(node: ForeignNode, build: TfliteBuilder, clip: float) -> float:
-    """The largest number of the cell state, which integers limit too."""
+    """Return the maximum of the cell state, which integer types limit too."""
     limit = clip or math.inf
     state = node.inputs[_CELL] if len(node.inputs) > _CELL else ""
     if not build.is_quantised() or not state:
@@ -187,7 +189,7 @@ def _cell_limit(node: ForeignNode, build: TfliteBuilder, clip: float) -> float:
 
 
 def _result_limits(node: ForeignNode, build: TfliteBuilder, clip: float) -> tuple[float, float]:
-    """Of what a projection gives. LiteRT limits stored integers, whatever their zero point is."""
+    """Return the limits of projected results. LiteRT clips stored integers, whatever their zero point."""
     element = build.entry(node.outputs[0]).element
     if not isinstance(element, Uniform):
         return -clip, clip
@@ -196,7 +198,7 @@ def _result_limits(node: ForeignNode, build: TfliteBuilder, clip: float) -> tupl
 
 
 def _whole(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Value:
-    """One op. In integers, it goes on with its results before they are rounded, and its cell state has no limit."""
+    """Build a single op. For integers, it feeds back unrounded results, and its cell state has no limit."""
     name, x = node.outputs[0], build.real_value(build.value(node.inputs[0]))
     bias = np.concatenate([*layer.biases.values(), np.zeros(len(layer.weight), np.float32)])
     operands = [
@@ -217,7 +219,7 @@ def _whole(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Value:
 
 
 def _written_out(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Value:
-    """Step by step; all products with the inputs are one."""
+    """Unroll the steps; all products with the inputs are computed at once."""
     name, time = node.outputs[0], 0 if node.attributes.get("time_major", False) else 1
     x = build.real_value(build.value(node.inputs[0]))
     steps, count = x.tensor.dims[time], x.tensor.dims[1 - time]
@@ -245,7 +247,7 @@ def _written_out(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Valu
 
 
 class _Step:
-    """Writes steps of a layer, which share its constants."""
+    """Builds the steps of a layer, which share its constants."""
 
     def __init__(self, build: TfliteBuilder, layer: _Layer, name: str) -> None:
         self._build, self._layer = build, layer
@@ -263,7 +265,7 @@ class _Step:
             ]
 
     def run(self, of_x: Value, h: Value | None, c: Value | None, name: str) -> tuple[Value, Value]:
-        """The next h and c, where None stands for zeros; h is of the layer's own type."""
+        """Return the next h and c, where None stands for zeros; h has the layer's own type."""
         make, gates = self._build.build, of_x
         if h is not None:
             of_h = make(top.MatMul(), [h, self._recurrence, self._build.none()], f"{name}_product")
@@ -288,7 +290,7 @@ class _Step:
         return self._result(result, name), cell
 
     def _apart(self, gates: Value, name: str) -> dict[str, Value]:
-        """The sums of each gate."""
+        """Return the sums of each gate."""
         order = self._layer.gates
         extents = (self._layer.units,) * len(order)
         op = top.Split(axis=1, num=len(order), split_size=extents)
@@ -296,7 +298,7 @@ class _Step:
         return dict(zip(order, values, strict=True))
 
     def _gate(self, gate: str, sums: dict[str, Value], c: Value | None, name: str) -> Value:
-        """Between 0 and 1."""
+        """Apply the sigmoid of a gate."""
         make = self._build.build
         if c is not None and gate in self._peepholes:
             seen = make(top.Mul(), [c, self._peepholes[gate]], f"{name}_{gate}_seen")
@@ -310,7 +312,7 @@ class _Step:
         return self._build.build(op, [sums[gate], *self._norms[gate]], f"{name}_{gate}_normalised")
 
     def _result(self, value: Value, name: str) -> Value:
-        """Projected, limited and stored as the layer does it."""
+        """Project, clip, and store a result as the layer does."""
         make, layer = self._build.build, self._layer
         if layer.projection is not None:
             if layer.projection.unit is not None:
@@ -326,7 +328,7 @@ class _Step:
 
 
 def _at(build: TfliteBuilder, value: Value, axis: int, number: int, name: str) -> Value:
-    """`value` of three dimensions at one place of an axis, as a matrix."""
+    """Return a matrix: three-dimensional `value` at one position of an axis."""
     dims = value.tensor.dims
     if dims[axis] > 1:
         offset, ends = [0] * 3, list(dims)

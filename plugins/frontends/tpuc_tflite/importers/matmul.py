@@ -17,7 +17,7 @@ from tpuc_tflite.importers.convolution import bias_of
 
 @TABLE.imports("FULLY_CONNECTED")
 def fully_connected(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Rows of the operand by rows of the filter, which TOP keeps as columns."""
+    """Multiply rows of the operand by rows of the filter, which TOP stores as columns."""
     if node.attributes.get("weights_format", 0):
         raise build.refuse(node, "shuffled weights are not supported: export it with the default format")
     shape = build.shape(node.inputs[1])
@@ -37,7 +37,7 @@ def fully_connected(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged
 
 
 def _rows(node: ForeignNode, build: TfliteBuilder, depth: int) -> tuple[Value, tuple[Shape, Shape] | None]:
-    """The operand as a matrix, and, when it is a flattened image, how the filter has to follow its order."""
+    """Return the operand as a matrix, and, for a flattened image, how the filter must follow its order."""
     name = node.inputs[0]
     source = build.flattened(name)
     if source is not None and build.constant(node.inputs[1]) is not None:
@@ -52,7 +52,7 @@ def _rows(node: ForeignNode, build: TfliteBuilder, depth: int) -> tuple[Value, t
 
 
 def _columns(node: ForeignNode, build: TfliteBuilder, steps: tuple[Shape, Shape] | None) -> Value:
-    """The filter `[outputs, inputs]` as `[inputs, outputs]`."""
+    """Transpose the filter from `[outputs, inputs]` to `[inputs, outputs]`."""
     name = node.inputs[1]
     array = build.constant(name)
     if array is None:
@@ -65,7 +65,7 @@ def _columns(node: ForeignNode, build: TfliteBuilder, steps: tuple[Shape, Shape]
 
 
 def _follow(array: Array, steps: tuple[Shape, Shape] | None) -> Array:
-    """The filter's inputs in the order of an image whose dimensions were exchanged."""
+    """Reorder the filter's inputs to an image with permuted dimensions."""
     if steps is None:
         return array
     shape, order = steps

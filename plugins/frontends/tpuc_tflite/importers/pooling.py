@@ -13,7 +13,7 @@ from tpuc_tflite.importers.window import pads_of, strides_of
 
 @TABLE.imports("AVERAGE_POOL_2D", "MAX_POOL_2D")
 def pool(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Padding never counts."""
+    """Import pooling; padding never counts."""
     x = images(node, build)
     kernel, strides, pads = _geometry(node, build, x.tensor.dims[2:])
     kind = top.MaxPool if node.op_type == "MAX_POOL_2D" else top.AvgPool
@@ -22,7 +22,7 @@ def pool(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("L2_POOL_2D")
 def l2_pool(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """The root of the mean square; padding never counts."""
+    """Import the root of the mean square; padding never counts."""
     float_only(node, build)
     x, name = images(node, build), node.outputs[0]
     kernel, strides, pads = _geometry(node, build, x.tensor.dims[2:])
@@ -32,7 +32,7 @@ def l2_pool(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 
 def _geometry(node: ForeignNode, build: TfliteBuilder, size: Shape) -> tuple[Shape, Shape, Shape]:
-    """Kernel, strides and pads."""
+    """Return kernel, strides, and pads."""
     kernel = (int(node.attributes.get("filter_height", 1)), int(node.attributes.get("filter_width", 1)))
     strides = strides_of(node, build)
     return kernel, strides, pads_of(node, build, size, kernel, strides)

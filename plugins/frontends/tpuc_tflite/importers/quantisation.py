@@ -1,4 +1,4 @@
-"""Between floats and quantised integers, and from one scale to another."""
+"""Conversion between floats and quantized integers, and between scales."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_tflite.importers.common import TABLE
 
 @TABLE.imports("QUANTIZE")
 def quantize(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """From floats, or from integers of another scale."""
+    """Quantize floats, or requantize integers of another scale."""
     order = build.order(node.inputs[0])
     x, entry = build.value(node.inputs[0], order), build.entry(node.outputs[0])
     if not entry.is_quantised:
@@ -22,7 +22,7 @@ def quantize(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("DEQUANTIZE")
 def dequantize(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """To floats; a computed float16 is one already."""
+    """Convert to floats; a computed float16 already is one."""
     order = build.order(node.inputs[0])
     x = build.value(node.inputs[0], order)
     if not x.tensor.is_quantised:
@@ -32,7 +32,7 @@ def dequantize(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("CAST")
 def cast(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Computed tensors are floats in TOP, so only what a narrower type loses has to be computed."""
+    """Import a cast. Computed tensors are floats in TOP, so only the loss of a narrower type is computed."""
     order = build.order(node.inputs[0])
     value = build.real_value(build.value(node.inputs[0], order))
     source, target = (build.entry(name).kind for name in (node.inputs[0], node.outputs[0]))
@@ -45,4 +45,4 @@ def cast(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 
 KINDS = ("BOOL", "INT8", "UINT8", "INT16", "INT32", "INT64", "FLOAT16", "FLOAT32", "FLOAT64")
-"""A cast to a later one keeps every value that float32 can hold."""
+"""Order of types: a cast to a later one keeps every value that float32 can hold."""

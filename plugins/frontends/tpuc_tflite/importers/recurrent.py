@@ -1,4 +1,4 @@
-"""Recurrent layers but for LSTMs."""
+"""Recurrent layers other than LSTMs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tpuc_tflite.building import Results, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, constant_of, finish, float_only
 
 _ACTIVATIONS = {1: "Relu", 4: "Tanh"}
-"""The format's numbers of those that a plain layer may have."""
+"""The format's numbers of the activations that a plain layer may have."""
 
 
 @TABLE.imports("UNIDIRECTIONAL_SEQUENCE_RNN")
 def rnn(node: ForeignNode, build: TfliteBuilder) -> Value:
-    """All outputs of a plain layer whose state begins with 0."""
+    """Import all outputs of a plain layer whose initial state is 0."""
     float_only(node, build)
     activation = _ACTIVATIONS.get(int(node.attributes.get("fused_activation_function", 0)))
     if activation is None:
@@ -39,9 +39,10 @@ def rnn(node: ForeignNode, build: TfliteBuilder) -> Value:
 
 @TABLE.imports("SVDF")
 def svdf(node: ForeignNode, build: TfliteBuilder) -> Results:
-    """One step of filters over the last inputs: their features are the state, oldest first, then weighted by age.
+    """Import one step of filters over the last inputs: their features are the state, oldest first, then weighted by
+    age.
 
-    A layer in integers computes with what they mean; its state goes in and out in floats.
+    An integer layer computes on real values; its state is passed in floats.
     """
     name, rank = node.outputs[0], int(node.attributes.get("rank", 0))
     if len(node.inputs) < 5 or len(node.outputs) != 2:
@@ -82,7 +83,7 @@ def svdf(node: ForeignNode, build: TfliteBuilder) -> Results:
 
 
 def _state_limits(node: ForeignNode, build: TfliteBuilder) -> top.Clip | None:
-    """Of the numbers in a state that the file stores in 16 bits; None where the layer computes with floats."""
+    """Return the range of a state that the file stores in 16 bits; None for float layers."""
     if not build.is_quantised():
         return None
     state, scale = build.entry(node.inputs[4]), _scale(build, node.inputs[4])
@@ -93,7 +94,7 @@ def _state_limits(node: ForeignNode, build: TfliteBuilder) -> top.Clip | None:
 
 
 def _svdf_bias(node: ForeignNode, build: TfliteBuilder, count: int) -> Array:
-    """In integers its scale follows from others, whatever the file states."""
+    """Return the bias; for integers its scale follows from others, whatever the file states."""
     if not node.inputs[3]:
         return np.zeros(count, np.float32)
     bias = constant_of(node, build, 3)

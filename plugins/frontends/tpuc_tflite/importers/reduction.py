@@ -1,4 +1,4 @@
-"""Dimensions reduced to one value."""
+"""Reductions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MODES = {
 
 @TABLE.imports(*_MODES)
 def reduce(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """In the operand's order; no axes mean that nothing happens."""
+    """Import a reduction in the operand's order; without axes nothing happens."""
     if node.op_type == "REDUCE_PROD" and build.is_quantised():
         raise build.refuse(node, "products of quantised values are not supported: export this node as float")
     name, order = node.outputs[0], build.order(node.inputs[0])
@@ -41,7 +41,7 @@ def reduce(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 
 def remaining(order: Order, gone: set[int]) -> Order:
-    """The order of a value after some foreign dimensions are gone."""
+    """Return the order of a value after some foreign dimensions are removed."""
     left = [axis for axis in order if axis not in gone]
     ranks = sorted(left)
     return tuple(ranks.index(axis) for axis in left)

@@ -12,12 +12,12 @@ from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, images
 
 LARGEST = 1 << 16
-"""Rows or columns of a result."""
+"""Maximum number of rows or columns of a result."""
 
 
 @TABLE.imports("RESIZE_BILINEAR")
 def bilinear(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Half pixel centres, corners that stay, or neither."""
+    """Import bilinear resizing with half-pixel centers, aligned corners, or neither."""
     x, size = images(node, build), _size(node, build)
     mode = "asymmetric"
     if node.attributes.get("half_pixel_centers", False):
@@ -31,7 +31,7 @@ def bilinear(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("RESIZE_NEAREST_NEIGHBOR")
 def nearest(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Whole blocks of copies where that is all, else rows and columns by index."""
+    """Import nearest resizing as repeated blocks if possible, else as selection of rows and columns by index."""
     x, size, name = images(node, build), _size(node, build), node.outputs[0]
     dims = x.tensor.dims
     places = [_places(node, extent, count) for extent, count in zip(dims[2:], size, strict=True)]
@@ -49,7 +49,7 @@ def _taken(build: TfliteBuilder, x: Value, axis: int, places: Array, name: str) 
 
 
 def _places(node: ForeignNode, extent: int, count: int) -> Array:
-    """Where each result element lies, in the float32 arithmetic of the runtime."""
+    """Return the position of each result element, in the runtime's float32 arithmetic."""
     corners = bool(node.attributes.get("align_corners", False))
     centred = bool(node.attributes.get("half_pixel_centers", False))
     scale = np.float32((extent - 1) / (count - 1)) if corners and count > 1 else np.float32(extent / count)
@@ -59,7 +59,7 @@ def _places(node: ForeignNode, extent: int, count: int) -> Array:
 
 
 def _size(node: ForeignNode, build: TfliteBuilder) -> tuple[int, int]:
-    """Rows and columns of the result."""
+    """Return rows and columns of the result."""
     size = integers(required_constant(node, build, 1, "the size"))
     if len(size) != 2 or min(size) < 1 or max(size) > LARGEST:
         raise build.refuse(node, f"its size {list(size)} is not that of an image")

@@ -1,4 +1,4 @@
-"""Operators that only give the elements another shape or order, or pick some."""
+"""Operators that only change the shape or order of elements, or select some."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SYMMETRIC = 1
 
 @TABLE.imports("RESHAPE")
 def reshape(node: ForeignNode, build: TfliteBuilder) -> Results:
-    """One extent of -1 takes what remains."""
+    """Import a reshape; one extent of -1 takes the remainder."""
     dims = build.shape(node.inputs[0])
     wanted = integers(node.attributes.get("new_shape", ()))
     if len(node.inputs) > 1 and node.inputs[1]:
@@ -37,7 +37,7 @@ def reshape(node: ForeignNode, build: TfliteBuilder) -> Results:
 
 @TABLE.imports("SQUEEZE", "EXPAND_DIMS")
 def squeeze(node: ForeignNode, build: TfliteBuilder) -> Results:
-    """Extents of 1 come and go."""
+    """Import the insertion or removal of dimensions of extent 1."""
     dims = build.shape(node.inputs[0])
     if node.op_type == "EXPAND_DIMS":
         axis = integers(required_constant(node, build, 1, "the axis"))[0]
@@ -53,7 +53,7 @@ def squeeze(node: ForeignNode, build: TfliteBuilder) -> Results:
 
 
 def to_shape(node: ForeignNode, build: TfliteBuilder, wanted: Shape) -> Results:
-    """The operand in another shape; what costs a Permute is put off until somebody reads it."""
+    """Reshape the operand; a reshape that needs a Permute is postponed until somebody reads it."""
     name, operand = node.outputs[0], node.inputs[0]
     if build.flattened(operand) is None:
         order, shape = build.order(operand), build.shape(operand)
@@ -72,7 +72,7 @@ def _reshaped(build: TfliteBuilder, value: Value, wanted: Shape, name: str) -> V
 
 @TABLE.imports("TRANSPOSE")
 def transpose(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Nothing moves yet: the value is there, in another order."""
+    """Import a transposition by changing the recorded order; nothing is moved yet."""
     steps = integers(required_constant(node, build, 1, "the permutation"))
     order = build.order(node.inputs[0])
     if sorted(steps) != list(range(len(order))):
@@ -82,7 +82,7 @@ def transpose(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("CONCATENATION")
 def concatenation(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """In the order of the first computed operand."""
+    """Import a concatenation in the order of the first computed operand."""
     axis = axis_of(node, build, int(node.attributes.get("axis", 0)))
     computed = [name for name in node.inputs if build.constant(name) is None]
     orders = [build.order(name) for name in computed]
@@ -94,7 +94,7 @@ def concatenation(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("PAD", "PADV2", "MIRROR_PAD")
 def pad(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """A pair of numbers per dimension; the value of PADV2 is an operand."""
+    """Import padding with a pair of numbers per dimension; the value of PADV2 is an operand."""
     pairs = required_constant(node, build, 1, "the padding").reshape(-1, 2).tolist()
     order = build.order(node.inputs[0])
     if len(pairs) != len(order):
@@ -113,7 +113,7 @@ def pad(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 
 def _with_border(node: ForeignNode, build: TfliteBuilder, pairs: Sequence[Sequence[int]]) -> Arranged:
-    """Mirrored with the border itself, by the index of each element."""
+    """Mirror including the border itself, by selection of elements by index."""
     name, order = node.outputs[0], build.order(node.inputs[0])
     x = build.value(node.inputs[0], order)
     padded = [axis for axis, pair in enumerate(pairs) if any(pair)]
@@ -131,7 +131,7 @@ def _with_border(node: ForeignNode, build: TfliteBuilder, pairs: Sequence[Sequen
 
 @TABLE.imports("SLICE")
 def slice_(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """A size of -1 takes what remains."""
+    """Import a slice; a size of -1 takes the remainder."""
     dims = build.shape(node.inputs[0])
     begins = integers(required_constant(node, build, 1, "the begin"))
     sizes = integers(required_constant(node, build, 2, "the size"))
@@ -144,7 +144,7 @@ def slice_(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 
 def sliced(node: ForeignNode, build: TfliteBuilder, ranges: Sequence[range], name: str) -> Arranged:
-    """The elements of operand 0 in a range per foreign dimension, in the operand's order."""
+    """Return the elements of operand 0 in a range per foreign dimension, in the operand's order."""
     order = build.order(node.inputs[0])
     value = build.value(node.inputs[0], order)
     cuts = [ranges[axis] for axis in order]
@@ -162,7 +162,7 @@ def sliced(node: ForeignNode, build: TfliteBuilder, ranges: Sequence[range], nam
 
 @TABLE.imports("REVERSE_V2")
 def reverse(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """A slice in steps of -1."""
+    """Import a reversal as a slice with step -1."""
     axes = {axis_of(node, build, axis) for axis in integers(required_constant(node, build, 1, "the list of axes"))}
     dims = build.shape(node.inputs[0])
     ranges = [range(e - 1, -1, -1) if axis in axes else range(e) for axis, e in enumerate(dims)]
@@ -171,7 +171,7 @@ def reverse(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("STRIDED_SLICE")
 def strided_slice(node: ForeignNode, build: TfliteBuilder) -> Arranged | Value:
-    """A slice, and a reshape where dimensions come or go."""
+    """Import a slice, and a reshape if dimensions are inserted or removed."""
     meanings = ("the begin", "the end", "the strides")
     numbers = [integers(required_constant(node, build, index, meaning)) for index, meaning in enumerate(meanings, 1)]
     try:
@@ -191,7 +191,7 @@ def strided_slice(node: ForeignNode, build: TfliteBuilder) -> Arranged | Value:
 
 @TABLE.imports("SPLIT", "SPLIT_V")
 def split(node: ForeignNode, build: TfliteBuilder) -> Results:
-    """SPLIT names the axis first, SPLIT_V the sizes and then the axis."""
+    """Import a split; SPLIT has the axis first, SPLIT_V the sizes and then the axis."""
     by_size = node.op_type == "SPLIT_V"
     index = 0 if by_size else 1
     axis = integers(required_constant(node, build, 2 if by_size else 0, "the axis"))[0]
@@ -212,7 +212,7 @@ def split(node: ForeignNode, build: TfliteBuilder) -> Results:
 
 @TABLE.imports("PACK")
 def pack(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Each operand gets the new dimension, then they are put behind each other."""
+    """Import stacking: insert the new dimension into each operand, and concatenate."""
     dims = build.shape(node.inputs[0])
     axis = int(node.attributes.get("axis", 0)) % (len(dims) + 1)
     grown = (*dims[:axis], 1, *dims[axis:])
@@ -224,7 +224,7 @@ def pack(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("UNPACK")
 def unpack(node: ForeignNode, build: TfliteBuilder) -> Results:
-    """A slice for each result, and the dimension goes."""
+    """Import unstacking: a slice for each result, with the dimension removed."""
     dims = build.shape(node.inputs[0])
     axis = axis_of(node, build, int(node.attributes.get("axis", 0)))
     if dims[axis] != len(node.outputs):
@@ -240,7 +240,7 @@ def unpack(node: ForeignNode, build: TfliteBuilder) -> Results:
 
 @TABLE.imports("TILE")
 def tile(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """In the operand's order."""
+    """Import a repetition in the operand's order."""
     times, order = integers(required_constant(node, build, 1, "the repetitions")), build.order(node.inputs[0])
     if len(times) != len(order) or min(times, default=1) < 1:
         raise build.refuse(node, f"{list(times)} repetitions do not fit {len(order)} dimensions")
@@ -250,7 +250,7 @@ def tile(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 
 @TABLE.imports("BROADCAST_TO")
 def broadcast_to(node: ForeignNode, build: TfliteBuilder) -> Value:
-    """Extents of 1 are repeated."""
+    """Import the repetition of extents of 1."""
     wanted, dims = integers(required_constant(node, build, 1, "the shape")), build.shape(node.inputs[0])
     grown = (1,) * (len(wanted) - len(dims)) + dims
     times = tuple(w // max(d, 1) for w, d in zip(wanted, grown, strict=False))
@@ -262,7 +262,7 @@ def broadcast_to(node: ForeignNode, build: TfliteBuilder) -> Value:
 
 @TABLE.imports("SPACE_TO_DEPTH", "DEPTH_TO_SPACE")
 def blocks(node: ForeignNode, build: TfliteBuilder) -> Arranged:
-    """Channels of a block are numbered row, column, channel."""
+    """Import DEPTH_TO_SPACE or SPACE_TO_DEPTH; channels of a block are numbered row, column, channel."""
     size = int(node.attributes.get("block_size", 0))
     if size < 1:
         raise build.refuse(node, f"its block_size is {size}, and must be positive")

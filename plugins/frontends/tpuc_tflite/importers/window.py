@@ -1,4 +1,4 @@
-"""Sliding windows as TFLite states them, with the padding made explicit."""
+"""Sliding windows as TFLite states them, with explicit padding."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def pads_of(
     strides: Sequence[int],
     dilations: Sequence[int] = (1, 1),
 ) -> Shape:
-    """Top, left, bottom, right: SAME gives as many results as strides begin in the input, the odd one at the end.
+    """Return top, left, bottom, right. SAME gives as many results as there are strides in the input; an odd element is
+    padded at the end.
 
-    Attribute `pads` states them outright; files have none, but a node made from several may.
+    The attribute `pads` states them explicitly; files do not have it, but a merged node may.
     """
     stated = node.attributes.get("pads")
     if stated is not None:
@@ -40,7 +41,7 @@ def pads_of(
 
 
 def strides_of(node: ForeignNode, build: TfliteBuilder) -> tuple[int, int]:
-    """Rows and columns."""
+    """Return the strides of rows and columns."""
     strides = (int(node.attributes.get("stride_h", 1)), int(node.attributes.get("stride_w", 1)))
     if min(strides) < 1:
         raise build.refuse(node, f"its strides are {list(strides)}, and must be positive")
@@ -48,7 +49,7 @@ def strides_of(node: ForeignNode, build: TfliteBuilder) -> tuple[int, int]:
 
 
 def dilations_of(node: ForeignNode, build: TfliteBuilder) -> tuple[int, int]:
-    """Rows and columns."""
+    """Return the dilations of rows and columns."""
     names = ("dilation_h_factor", "dilation_w_factor")
     dilations = (int(node.attributes.get(names[0], 1)), int(node.attributes.get(names[1], 1)))
     if min(dilations) < 1:
