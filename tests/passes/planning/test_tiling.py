@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import LmemOverflow, Node, Phase, Scratch, Tile, window
+from tpuc_plan.tasks import tiling
 from tpuc_plan.tasks.buffers import fitting_buffers, plan_buffers
 from tpuc_plan.tasks.pack import blocks_of, pack_task
-from tpuc_plan.tasks.task import TileTask
+from tpuc_plan.tasks.task import TileTask, tile_count
 from tpuc_plan.tasks.tiling import choose_tiling
 
 from tests.families import each
@@ -44,13 +46,30 @@ def test_all_copies_of_all_buffers_fit(shape: tuple[int, int, int, int, int]) ->
                 assert task.operand(index).lane_bytes(box.shape) <= buffers.operands[index].bytes_per_lane
 
 
-@given(SHAPES, st.integers(1, 20), st.integers(1, 20))
-def test_a_tiling_is_left_as_soon_as_it_does_not_fit(shape: tuple[int, int, int, int, int], h: int, w: int) -> None:
+@given(SHAPES, st.integers(1, 20), st.integers(1, 20), st.integers(1, 9))
+def test_a_tiling_is_left_as_soon_as_it_does_not_fit(
+    shape: tuple[int, int, int, int, int], h: int, w: int, k: int
+) -> None:
     whole = conv_task(*shape)
-    task = whole.with_sizes({**whole.sizes, "h": min(h, shape[3]), "w": min(w, shape[4])})
+    cut = {"h": min(h, shape[3]), "w": min(w, shape[4]), "k": min(k, shape[2])}
+    task = whole.with_sizes({**whole.sizes, **cut})
     every = plan_buffers(task)
     found = fitting_buffers(task.with_sizes(task.sizes))
     assert found == (every if every.lane_bytes(task.chip.lmem) <= 256 else None)
+
+
+def test_tilings_are_tried_from_few_tiles_to_many() -> None:
+    """Those of equally many tiles in the order of the axes; none of more than 4,096."""
+    task = conv_task(3, 9, 9, 4000, 400)
+    sizes = [{axis.name: size for axis, size in zip(task.space.axes, chosen, strict=True)} for chosen in tilings(task)]
+    counted = [(tile_count(task.space, one), one) for one in sizes]
+    wanted = sorted((pair for pair in counted if pair[0] <= 4096), key=lambda pair: pair[0])
+    assert [*tiling._candidates(task)] == [one for _, one in wanted]  # pyright: ignore[reportPrivateUsage]
+    assert len(wanted) < len(counted)
+
+
+def tilings(task: TileTask) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*map(tiling._sizes_of, task.space.axes))  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_tiling_of_many_tiles_that_do_not_fit_costs_one_tile() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tpuc.api import Box, LmemModel, Phase, Tile
 
 from tpuc_plan.planners.alignment import align
-from tpuc_plan.tasks.task import TileTask, tiles_of
+from tpuc_plan.tasks.task import TileTask, tile_of, tiles_of
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,31 @@ class TileBuffers:
 
 
 def fitting_buffers(task: TileTask) -> TileBuffers | None:
-    """As `plan_buffers`, but None as soon as local memory overflows: sizes only grow with each tile."""
+    """As `plan_buffers`, but None as soon as local memory overflows: sizes only grow with each tile.
+
+    The first and the middle tile are tried before all tiles: they show what needs two copies, and mostly the largest
+    parts.
+    """
     lmem = task.chip.lmem
+
+    def is_too_much(found: TileBuffers) -> bool:
+        return found.lane_bytes(lmem) > lmem.lane_bytes
+
     tiles = tiles_of(task.space, task.sizes)
-    return _walk(task, tiles, True, lambda found: found.lane_bytes(lmem) > lmem.lane_bytes)
+    first, middle = next(tiles), middle_tile(task)
+    if middle != first and _walk(task, (first, middle), True, is_too_much) is None:
+        return None
+    return _walk(task, itertools.chain([first], tiles), True, is_too_much)
+
+
+def middle_tile(task: TileTask) -> Tile:
+    """Return the second tile along every split axis; it mostly has neighbors on all sides."""
+    ranges: list[tuple[int, int]] = []
+    for axis in task.space.axes:
+        size = task.sizes[axis.name]
+        start = min(size, axis.size - size) // size * size
+        ranges.append((start, min(start + size, axis.size)))
+    return tile_of(tuple(axis.name for axis in task.space.axes), ranges)
 
 
 def plan_buffers(task: TileTask, double: bool = True) -> TileBuffers:

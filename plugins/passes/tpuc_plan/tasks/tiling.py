@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 
+import numpy as np
 from tpuc.api import Axis, Candidate, Chip, LmemOverflow, Node, Operation
 
 from tpuc_plan.planners.alignment import align
-from tpuc_plan.tasks.buffers import fitting_buffers, plan_buffers
+from tpuc_plan.tasks.buffers import fitting_buffers, middle_tile, plan_buffers
 from tpuc_plan.tasks.cost import Cycles, streamed_cycles
 from tpuc_plan.tasks.plan import Residency
-from tpuc_plan.tasks.task import KernelFacts, TileTask, tile_count, tile_of
+from tpuc_plan.tasks.task import KernelFacts, TileTask, tile_count
 
 _MAX_TILES = 4096  # of one op; tilings of more are not tried, which would take long
 _MOST_TILES = 1 << 16  # of one op whose smallest tiles alone fit; the plan of more takes hours
@@ -95,27 +95,29 @@ def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
     axes = task.space.axes
     options = [_sizes_of(axis) for axis in axes]
     parts = [[-(-axis.size // size) for size in sizes] for axis, sizes in zip(axes, options, strict=True)]
-    counts = [math.prod(numbers) for numbers in itertools.product(*parts)]
-    names = [axis.name for axis in axes]
-    tilings = [*itertools.product(*options)]
-    few = sorted((index for index, count in enumerate(counts) if count <= _MAX_TILES), key=counts.__getitem__)
-    return (dict(zip(names, tilings[index], strict=True)) for index in few)
+    counts = np.ones((), np.int64)
+    for numbers in parts:
+        counts = np.minimum(np.multiply.outer(counts, np.array(numbers, np.int64)), _MAX_TILES + 1)
+    shape, counts = counts.shape, counts.reshape(-1)
+    few = np.flatnonzero(counts <= _MAX_TILES)
+    few = few[np.argsort(counts[few], kind="stable")]
+    for places in zip(*(one.tolist() for one in np.unravel_index(few, shape)), strict=True):
+        yield {axis.name: sizes[place] for axis, sizes, place in zip(axes, options, places, strict=True)}
 
 
 def _may_fit(task: TileTask) -> bool:
     """Quick check of the middle tile alone: its results with the copies that `fitting_buffers` would count, and single
     buffers of everything else.
     """
-    ranges: list[tuple[int, int]] = []
-    for axis in task.space.axes:
-        size = task.sizes[axis.name]
-        start = min(size, axis.size - size) // size * size
-        ranges.append((start, min(start + size, axis.size)))
-    tile = tile_of(tuple(axis.name for axis in task.space.axes), ranges)
+    tile = middle_tile(task)
     lmem = task.chip.lmem
     many = any(task.sizes[axis.name] < axis.size for axis in task.space.axes if not axis.reduction)
     results = [side.lane_bytes(task.result_box(tile, index).shape) for index, side in enumerate(task.results)]
-    copies = (2 if many else 1) * sum(align(size, lmem.alignment) for size in results)
-    if copies > lmem.lane_bytes:
+    left = lmem.lane_bytes - (2 if many else 1) * sum(align(size, lmem.alignment) for size in results)
+    if left < 0:
         return False
-    return copies + task.tile_bytes(tile, results=range(len(results))) <= lmem.lane_bytes
+    # In the order of what they cost to find out.
+    left -= sum(task.group_layout(group, tile)[0] for group in task.constant_groups)
+    for index, box in enumerate(task.boxes(tile) if left >= 0 else ()):
+        left -= 0 if box is None else task.operand(index).lane_bytes(box.shape)
+    return left >= 0 and sum(scratch.bytes_per_lane for scratch in task.scratch(tile)) <= left
