@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 from tpuc.api.chip import Assembler, Chip, CompiledLayout, TensorInfo
 from tpuc.errors import Unsupported
 from tpuc.ir import Module, Node, Op, TensorType
+from tpuc.ir.state import State
 from tpuc.machine import Instruction, Recorder
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class FunctionProgram:
     """A planned program: its calls in order, and its surrounding files, which are the same for every such chip.
 
     `identifier` names the network in the source language; `workspace_bytes` and `parameter_bytes` are totals over all
-    pools.
+    pools. `states` are inputs and outputs that the program keeps between runs.
     """
 
     name: str
@@ -136,6 +137,7 @@ class FunctionProgram:
     outputs: tuple[TensorInfo, ...]
     workspace_bytes: int
     parameter_bytes: int
+    states: tuple[State, ...] = ()
 
 
 class FunctionChip(Chip):

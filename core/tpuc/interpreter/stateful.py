@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.interpreter.interpreter import Array, Interpreter
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.operation import Module
-from tpuc.ir.state import states_of
+from tpuc.ir.state import first_value, states_of
 
 
 class StatefulInterpreter:
@@ -21,10 +21,13 @@ class StatefulInterpreter:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all states to zero."""
+        """Clear all states to zero, quantized integers to their zero point."""
         types = self._interpreter.inputs
         self._held = {
-            one.input: np.zeros(types[one.input].dims, numpy_dtype(types[one.input].storage)) for one in self._states
+            one.input: np.full(
+                types[one.input].dims, first_value(types[one.input]), numpy_dtype(types[one.input].storage)
+            )
+            for one in self._states
         }
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,6 +1,7 @@
 """State that outlives a run, such as the cache of a decoder: an output that is an input of the next run.
 
-A module stores the pairs in the attribute `module.states`.
+A module stores the pairs that its compiled file keeps in the attribute `module.states`, and those that its front end
+knows in `module.state_pairs`.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING
 
 from tpuc.ir.attributes import ArrayAttr, StringAttr
 from tpuc.ir.traits import NetworkInput
+from tpuc.ir.types import TensorType, Uniform
 
 if TYPE_CHECKING:
     from tpuc.ir import Module
 
 _STATES = "module.states"
+_PAIRS = "module.state_pairs"
 
 
 @dataclass(frozen=True)
 class State:
-    """The next run reads the value `output` of this run as `input`; the first run reads zeros. Both are names of values
-    of one type.
+    """The next run reads the value `output` of this run as `input`; the first run reads zeros, quantized integers their
+    zero point. Both are names of values of one type.
     """
 
     input: str
@@ -30,7 +33,32 @@ class State:
 
 def states_of(module: Module) -> tuple[State, ...]:
     """The states of a module; empty where it has none."""
-    stated = module.attributes.get(_STATES)
+    return _stated(module, _STATES)
+
+
+def state_pairs(module: Module) -> tuple[State, ...]:
+    """Inputs and outputs that are states in the network's file; they need not be kept by the compiled one."""
+    return _stated(module, _PAIRS)
+
+
+def note_state_pairs(module: Module, states: Sequence[State]) -> None:
+    """Record which inputs and outputs are states in the network's file."""
+    if states:
+        module.attributes[_PAIRS] = _attribute(states)
+
+
+def first_value(type: TensorType) -> int:
+    """What every stored element of a state is before the first run."""
+    return type.element.zero_point if isinstance(type.element, Uniform) else 0
+
+
+def _attribute(states: Sequence[State]) -> ArrayAttr:
+    pairs = [name for state in states for name in (state.input, state.output)]
+    return ArrayAttr(tuple(map(StringAttr, pairs)))
+
+
+def _stated(module: Module, name: str) -> tuple[State, ...]:
+    stated = module.attributes.get(name)
     items = stated.items if isinstance(stated, ArrayAttr) else ()
     names = [item.value for item in items if isinstance(item, StringAttr)]
     return tuple(State(*pair) for pair in zip(names[::2], names[1::2], strict=True))
@@ -51,5 +79,4 @@ def keep_states(module: Module, states: Sequence[State]) -> None:
     for names in ([state.input for state in states], [state.output for state in states]):
         if len(set(names)) < len(names):
             raise ValueError(f"a value is in two states: {', '.join(names)}")
-    pairs = [name for state in states for name in (state.input, state.output)]
-    module.attributes[_STATES] = ArrayAttr(tuple(map(StringAttr, pairs)))
+    module.attributes[_STATES] = _attribute(states)

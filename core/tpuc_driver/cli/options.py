@@ -113,6 +113,17 @@ _BOUNDARY = {
         default=EMPTY,
         help="Limit --quant-output to these outputs, counted from 1: 1,3.",
     ),
+    "state": click.option(
+        "--state",
+        type=click.Choice(["internal", "external"]),
+        help="internal: the file keeps states between runs; otherwise they are inputs and outputs.",
+    ),
+    "state_pair": click.option(
+        "--state-pair",
+        multiple=True,
+        metavar="INPUT=OUTPUT",
+        help="With --state internal: this output is this input of the next run. Repeatable.",
+    ),
 }
 
 
@@ -311,7 +322,7 @@ def boundary_options(function: Function[R]) -> Function[R]:
         from tpuc_driver.session.boundary import Boundary
 
         given["customization_format"] = given["customization_format"].upper()
-        return Boundary(**given)
+        return Boundary(**{name: value for name, value in given.items() if value})
 
     return _gathering(function, "boundary", _BOUNDARY, gather)
 

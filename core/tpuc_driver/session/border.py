@@ -18,6 +18,7 @@ from tpuc.ir import F32, Module, Operation, ScalarType, Uniform
 from tpuc.ir.builder import free_name
 from tpuc.ir.dtypes import numpy_dtype
 from tpuc.ir.operation import Location
+from tpuc.ir.state import states_of
 from tpuc.ir.traits import Constant, NetworkInput
 from tpuc.machine import Instruction, Timeline
 
@@ -90,13 +91,16 @@ def border_of(top: Module, tpu: Module, loaded: LoadedModel) -> Border:
     """
     own = {operation.name: operation for operation in top.main.operations if isinstance(operation.op, NetworkInput)}
     inputs: list[NetworkTensor] = []
-    for one, info in zip(inputs_of(tpu), loaded.inputs, strict=False):
+    kept = {name for state in states_of(tpu) for name in (state.input, state.output)}
+    given = [one for one in inputs_of(tpu) if one.name not in kept]
+    for one, info in zip(given, loaded.inputs, strict=False):
         source = own.get(one.name)
         element = None if source is None else source.result.tensor.element
         is_stored = isinstance(element, Uniform) and not is_plain(element) and element != info.element
         shape = info.shape if info.frame is not None else one.shape
         inputs.append(NetworkTensor(one.name, shape, element if is_stored and isinstance(element, Uniform) else None))
-    outputs = [NetworkTensor(value.name, value.tensor.dims) for value in top.main.outputs]
+    pairs = zip(top.main.outputs, tpu.main.outputs, strict=True)
+    outputs = [NetworkTensor(value.name, value.tensor.dims) for value, made in pairs if made.name not in kept]
     border = Border(tuple(inputs), tuple(outputs))
     stated = Border(
         tuple(NetworkTensor(info.name, info.shape) for info in loaded.inputs),
@@ -138,6 +142,7 @@ class NetworkModel(LoadedModel):
         self.outputs = _stated(container.outputs, border.outputs)
         self.layers, self.inner_tensors = container.layers, container.inner_tensors
         self.is_trusted, self.ddr_spaces = container.is_trusted, container.ddr_spaces
+        self.states = container.states
 
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
         names = {one.name: info.name for one, info in zip(self.inputs, self.container.inputs, strict=True)}
@@ -145,6 +150,9 @@ class NetworkModel(LoadedModel):
         results = self.container.run(given, check)
         pairs = zip(self.outputs, self.container.outputs, strict=True)
         return {one.name: np.reshape(results[info.name], one.shape) for one, info in pairs}
+
+    def reset(self) -> None:
+        self.container.reset()
 
     def check(self) -> None:
         self.container.check()

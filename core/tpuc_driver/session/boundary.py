@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuc.errors import UsageError
 from tpuc.ir import Module, Value
+from tpuc.ir.state import State, state_pairs
 from tpuc.ir.traits import NetworkInput
 from tpuc.registry import Registry
 from tpuc.schedule import Pass
@@ -22,7 +23,9 @@ class Boundary:
     `fuse_preprocess`: images go in as bytes, in `customization_format` if that is given; with `aligned_input` they lie
     as a camera's hardware leaves them. `quant_input` and `quant_output`: values go in and come out as they are stored,
     all or those at the positions in the lists, counted from 1. `float_input` and `float_output`: floats go in and
-    come out, whatever the network's file has.
+    come out, whatever the network's file has. `state` says who keeps states between runs: the program (`external`), to
+    which they are inputs and outputs, or the file (`internal`): those of the network's file, and each `state_pair`,
+    `INPUT=OUTPUT`.
     """
 
     fuse_preprocess: bool = False
@@ -34,6 +37,8 @@ class Boundary:
     quant_output_list: tuple[int, ...] = ()
     float_input: bool = False
     float_output: bool = False
+    state: str = "external"
+    state_pair: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for option, needed, is_given, has_it in (
@@ -41,6 +46,7 @@ class Boundary:
             ("--aligned-input", "--fuse-preprocess", self.aligned_input, self.fuse_preprocess),
             ("--quant-input-list", "--quant-input", self.quant_input_list, self.quant_input),
             ("--quant-output-list", "--quant-output", self.quant_output_list, self.quant_output),
+            ("--state-pair", "--state internal", self.state_pair, self.state == "internal"),
         ):
             if is_given and not has_it:
                 raise UsageError(f"{option} has no effect without {needed}; add {needed}.")
@@ -60,6 +66,48 @@ class Boundary:
         if not (self.quant_output or self.float_output) and (given := _quantized(module.main.outputs)):
             found = replace(found, quant_output=True, quant_output_list=given)
         return found
+
+    def states(self, module: Module) -> tuple[State, ...]:
+        """The states that the file of a TOP module is to keep."""
+        if self.state != "internal":
+            return ()
+        named: list[State] = []
+        for pair in self.state_pair:
+            taken, sign, given = pair.partition("=")
+            if not sign:
+                raise UsageError(f"--state-pair {pair}: there is no '='; give INPUT=OUTPUT.")
+            named.append(State(taken, given))
+        known = [one for one in state_pairs(module) if one.input not in {other.input for other in named}]
+        if not (named or known):
+            raise UsageError(
+                f"{module.name}: its file names no states; name each with --state-pair INPUT=OUTPUT, or leave out "
+                "--state internal."
+            )
+        return (*known, *named)
+
+    def with_equal_states(self, module: Module, states: Sequence[tuple[Value, Value]]) -> Boundary:
+        """The same where states that are stored in two ways at their two ends of a lowered module stay floats."""
+        inputs = [one.result for one in module.main.operations if isinstance(one.op, NetworkInput)]
+        lists = (self._positions(inputs, "input"), self._positions(module.main.outputs, "output"))
+        for taken, given in states:
+            ends = (inputs.index(taken) + 1, module.main.outputs.index(given) + 1)
+            is_chosen = [end in positions for end, positions in zip(ends, lists, strict=True)]
+            stored = (_behind_cast(taken) if is_chosen[0] else taken, _before_cast(given) if is_chosen[1] else given)
+            if stored[0].type != stored[1].type:
+                for end, positions in zip(ends, lists, strict=True):
+                    positions.discard(end)
+        return replace(
+            self,
+            quant_input=bool(lists[0]),
+            quant_output=bool(lists[1]),
+            quant_input_list=tuple(sorted(lists[0])),
+            quant_output_list=tuple(sorted(lists[1])),
+        )
+
+    def _positions(self, values: Sequence[Value], kind: str) -> set[int]:
+        """Of the inputs or outputs that go in or come out as they are stored, counted from 1."""
+        is_chosen, listed = getattr(self, f"quant_{kind}"), getattr(self, f"quant_{kind}_list")
+        return set(listed or range(1, len(values) + 1)) if is_chosen else set()
 
     def wishes(self, count: int) -> dict[ResultKey[Any], Any]:
         """What passes should know before the module is lowered, as results of a run: in `stored_outputs` which of
@@ -95,3 +143,14 @@ class Boundary:
 def _quantized(values: Sequence[Value]) -> tuple[int, ...]:
     """The positions of quantized integers, counted from 1."""
     return tuple(number for number, value in enumerate(values, 1) if value.tensor.is_quantised)
+
+
+def _behind_cast(value: Value) -> Value:
+    """What the first operation makes of an input that it takes alone."""
+    users = [*value.users]
+    return users[0].result if len(users) == 1 and len(users[0].operands) == 1 else value
+
+
+def _before_cast(value: Value) -> Value:
+    maker = value.defining
+    return maker.operands[0] if maker is not None and len(maker.operands) == 1 else value

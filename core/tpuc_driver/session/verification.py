@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 from tpuc.api.chip import LoadedModel
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import types_of
 from tpuc.ir import Module
 from tpuc.ir.fused_postprocess import fused_postprocess
+from tpuc.ir.state import first_value, states_of
 from tpuc.schedule.results import CALIBRATION_TABLE
 
 from tpuc_driver.session.compare import SIMULATOR_TOLERANCE, compare, meanings, stated_values, tolerance_of
@@ -57,6 +59,9 @@ class Verification:
             self.remark_overflows({})
             return ()
         inputs, stored = paired_inputs(self.top, self.tpu, test.paths, self.configuration.registry)
+        for state in states_of(self.tpu):  # as before the first run
+            inputs[state.input] = np.zeros_like(inputs[state.input])
+            stored[state.input] = np.full_like(stored[state.input], first_value(types_of(self.tpu)[state.input]))
         exact = meanings(self.top, Interpreter(self.top).run(inputs, "all"))
         self.remark_overflows(magnitudes(exact))
         limits = tolerance_of(compiled_mode(self.tpu), test.tolerance)
@@ -68,6 +73,7 @@ class Verification:
         rows = [] if fused_postprocess(self.top) is None else [value.name for value in self.top.main.outputs]
         first = compare(f"{stage} and TPU", meanings(self.tpu, got), wanted, limits, [*test.excepts, *rows])
         outputs = simulate(self.configuration.registry, self.configuration.chip, self.loaded, stored)
+        self.loaded.reset()
         called = self._network_names()
         same = {called.get(name, name): got[name] for name in outputs}
         found = {called.get(name, name): array for name, array in outputs.items()}

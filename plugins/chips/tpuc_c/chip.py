@@ -22,6 +22,7 @@ DESCRIPTION = ChipDescription(
     quantised_element=byte_element,
     lowering_families=("bm1684x",),  # a function computes whatever integers a lowering asks for
     support=Path(__file__).with_name("support.json"),
+    keeps_state=True,
 )
 
 

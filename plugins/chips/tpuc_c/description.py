@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tpuc.api import F32, CorruptFile, ElementType, ScalarType, TensorInfo, TensorType, Uniform, numpy_dtype
+from tpuc.api.boundary import State
 
 from tpuc_c.build_files import EXTRAS, MAIN, SOURCE, sources
 from tpuc_c.text import c_type
@@ -39,6 +40,8 @@ class Described:
     parameter_bytes: int
     folder: str
     """Folder of the source, with a trailing slash; empty when no files are in folders."""
+    states: tuple[State, ...] = ()
+    """Inputs and outputs that the program keeps between runs."""
 
     @property
     def program_files(self) -> tuple[str, ...]:
@@ -72,7 +75,8 @@ def read_description(files: Mapping[str, bytes], source: str) -> Described:
         _whole(fields.get(name), 0, MOST_BYTES, source) for name in ("workspace_bytes", "parameter_bytes")
     )
     folder = SOURCE if f"{SOURCE}{sources(identifier)[0]}" in files else ""
-    described = Described(identifier, inputs, outputs, workspace, parameters, folder)
+    states = _states(fields.get("states", []), inputs, outputs, source)
+    described = Described(identifier, inputs, outputs, workspace, parameters, folder, states)
     missing = [name for name in (*names, *described.program_files) if name not in files]
     if missing:
         raise CorruptFile(f"{source}: {missing[0]} is missing; compile it again")
@@ -122,6 +126,22 @@ def _tensors(rows: object, source: str) -> tuple[TensorInfo, ...]:
     if len({one.name for one in tensors}) != len(tensors):
         raise _damaged(source)
     return tensors
+
+
+def _states(
+    rows: object, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...], source: str
+) -> tuple[State, ...]:
+    taken, given = ({one.name: (one.shape, one.element) for one in infos} for infos in (inputs, outputs))
+    found: list[State] = []
+    for row in cast("list[object]", rows) if isinstance(rows, list) else [None]:
+        pair = cast("list[object]", row) if isinstance(row, list) else []
+        names = [name for name in pair if isinstance(name, str)]
+        if len(names) != 2 or len(pair) != 2 or taken.get(names[0]) is None or taken[names[0]] != given.get(names[1]):
+            raise _damaged(source)
+        found.append(State(*names))
+    if len({one.input for one in found} | {one.output for one in found}) < 2 * len(found):
+        raise _damaged(source)
+    return tuple(found)
 
 
 def tensor_to_json(info: TensorInfo) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tpuc.api import FunctionProgram
 
-from tpuc_c.network_header import element_type, end_names
+from tpuc_c.network_header import element_type, end_names, ends
 
 
 def zephyr_example(program: FunctionProgram) -> str:
@@ -97,7 +97,8 @@ void loop() {{
 
 def _ends(program: FunctionProgram) -> Iterator[tuple[str, str, str]]:
     """The type of an input or output, its array in the example, and the macro with its size."""
-    for info, name in zip([*program.inputs, *program.outputs], end_names(program), strict=True):
+    inputs, outputs = ends(program)
+    for info, name in zip([*inputs, *outputs], end_names(program), strict=True):
         yield element_type(info), f"{name}_data", f"{program.identifier}_{name}_SIZE".upper()
 
 
@@ -110,7 +111,7 @@ def _call(program: FunctionProgram, nothing: str) -> str:
 
 
 def _largest(program: FunctionProgram) -> str:
-    _, name, size = list(_ends(program))[len(program.inputs)]
+    _, name, size = list(_ends(program))[len(ends(program)[0])]
     return f"""\
   int32_t largest = 0;
   for (int32_t i = 1; i < {size}; i++) {{

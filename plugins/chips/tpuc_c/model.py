@@ -32,6 +32,7 @@ from tpuc.api import (
     stored_inputs,
     visible,
 )
+from tpuc.api.boundary import State, first_value
 from tpuc_driver.api.host import is_written_here
 
 from tpuc_c.confinement import COMPILERS, Limits, compiler, confined
@@ -64,21 +65,35 @@ class CompiledProgram(LoadedModel):
     outputs: Sequence[TensorInfo]
     size_bytes: int
     is_own: bool
+    states: Sequence[State] = ()
+
+    def __post_init__(self) -> None:
+        self.reset()
 
     @staticmethod
     def of(data: bytes, source: str) -> CompiledProgram:
         """Create from an archive; raises CorruptFile."""
         files = unpacked(data, source)
         found = read_description(files, source)
-        return CompiledProgram(files, found, source, found.inputs, found.outputs, len(data), is_written_here(data))
+        kept = {name for state in found.states for name in (state.input, state.output)}
+        inputs, outputs = ([one for one in infos if one.name not in kept] for infos in (found.inputs, found.outputs))
+        return CompiledProgram(files, found, source, inputs, outputs, len(data), is_written_here(data), found.states)
+
+    def reset(self) -> None:
+        """See LoadedModel."""
+        infos = {info.name: info for info in self.description.inputs}
+        kept = [infos[state.input] for state in self.states]
+        firsts = {info.name: first_value(TensorType(info.shape, info.element)) for info in kept}
+        self._held = {info.name: np.full(info.shape, firsts[info.name], numpy_dtype(_storage(info))) for info in kept}
 
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
         """See LoadedModel; raises UsageError for foreign code, Unsupported where there is no C compiler."""
         self._check_trust()
         wanted = [_stored(info) for info in self.inputs]
-        arrays = stored_inputs(inputs, wanted, self.source)
-        parts = [arrays[one.name].tobytes() for one in wanted]
-        kinds = [(info, numpy_dtype(_storage(info)), int(np.prod(info.shape))) for info in self.outputs]
+        arrays = {**stored_inputs(inputs, wanted, self.source), **self._held}
+        parts = [arrays[one.name].tobytes() for one in self.description.inputs]
+        outputs = self.description.outputs
+        kinds = [(info, numpy_dtype(_storage(info)), int(np.prod(info.shape))) for info in outputs]
         expected = sum(dtype.itemsize * size for _, dtype, size in kinds)
         program, limits = self._program, self._limits(expected)
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as taken:
@@ -95,6 +110,7 @@ class CompiledProgram(LoadedModel):
         for info, dtype, size in kinds:
             results[info.name] = np.frombuffer(data, dtype, size, at).reshape(info.shape).copy()
             at += results[info.name].nbytes
+        self._held = {state.input: results.pop(state.output) for state in self.states}
         return results
 
     def _check_trust(self) -> None:
@@ -108,7 +124,7 @@ class CompiledProgram(LoadedModel):
         """Limits of one run."""
         if self.is_own:
             return OWN
-        given = sum(numpy_dtype(_storage(info)).itemsize * int(np.prod(info.shape)) for info in self.inputs)
+        given = sum(numpy_dtype(_storage(info)).itemsize * int(np.prod(info.shape)) for info in self.description.inputs)
         stated = self.description.workspace_bytes + self.description.parameter_bytes + given + output_bytes
         memory = 64 * MEGABYTE + 2 * stated + self.size_bytes
         if memory > FOREIGN_BYTES:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from tpuc.api import FunctionProgram, TensorInfo, TensorType, Uniform, free_name
+from tpuc.api.boundary import first_value
 
 from tpuc_c.text import c_type
 
@@ -17,10 +18,18 @@ def network_header(program: FunctionProgram) -> str:
     return "\n".join(_lines(program)) + "\n"
 
 
+def ends(program: FunctionProgram) -> tuple[list[TensorInfo], list[TensorInfo]]:
+    """The inputs and outputs that applications see: those that are no states."""
+    taken, given = ({getattr(state, kind) for state in program.states} for kind in ("input", "output"))
+    return [one for one in program.inputs if one.name not in taken], [
+        one for one in program.outputs if one.name not in given
+    ]
+
+
 def end_names(program: FunctionProgram) -> list[str]:
     """The C names of all inputs, then of all outputs."""
-    model = program.identifier
-    return _names([*program.inputs, *program.outputs], {model, f"{model}_run"})
+    model, (inputs, outputs) = program.identifier, ends(program)
+    return _names([*inputs, *outputs], {model, f"{model}_run"})
 
 
 def example_name(program: FunctionProgram) -> str:
@@ -30,14 +39,14 @@ def example_name(program: FunctionProgram) -> str:
 
 def _lines(program: FunctionProgram) -> Iterator[str]:
     model, guard = program.identifier, f"{program.identifier.upper()}_NETWORK_H"
-    names = end_names(program)
-    inputs, outputs = names[: len(program.inputs)], names[len(program.inputs) :]
+    names, (given, taken) = end_names(program), ends(program)
+    inputs, outputs = names[: len(given)], names[len(given) :]
     yield f"/* The network '{_plain(program.name)}' for applications in C and C++. */"
     yield f"#ifndef {guard}"
     yield f"#define {guard}"
     yield ""
     yield f'#include "{model}_metadata.h"'
-    for kind, infos, own in (("Input", program.inputs, inputs), ("Output", program.outputs, outputs)):
+    for kind, infos, own in (("Input", given, inputs), ("Output", taken, outputs)):
         for info, name in zip(infos, own, strict=True):
             yield ""
             yield from _macros(kind, info, f"{model}_{name}".upper())
@@ -45,21 +54,83 @@ def _lines(program: FunctionProgram) -> Iterator[str]:
     yield from ("#ifdef __cplusplus", 'extern "C" {', "#endif")
     yield ""
     parameters = [
-        *(f"const {element_type(info)}* {name}" for info, name in zip(program.inputs, inputs, strict=True)),
-        *(f"{element_type(info)}* {name}" for info, name in zip(program.outputs, outputs, strict=True)),
+        *(f"const {element_type(info)}* {name}" for info, name in zip(given, inputs, strict=True)),
+        *(f"{element_type(info)}* {name}" for info, name in zip(taken, outputs, strict=True)),
         "const TVMContext* context",
     ]
+    if program.states:
+        yield from state_declarations(program)
     yield "/* Runs it once: 0, or what failed. Without pools of its own the application gives NULL as context. */"
     yield f"static inline int32_t {model}_run({', '.join(parameters)}) {{"
-    given, taken = (", ".join(f"(uint8_t*){name}" for name in own) or "0" for own in (inputs, outputs))
-    yield f"  const TVMInputs_{model} given = {{{given}}};"
-    yield f"  const TVMOutputs_{model} taken = {{{taken}}};"
-    yield f"  return TVMExecute(&{model}, &given, &taken, context);"
+    called = {id(info): name for info, name in zip([*given, *taken], names, strict=True)}
+    for index, state in enumerate(program.states):
+        (came,), (goes,) = (
+            [one for one in infos if one.name == name]
+            for infos, name in ((program.inputs, state.input), (program.outputs, state.output))
+        )
+        called |= {id(came): f"{model}_state{index}", id(goes): f"{model}_next{index}"}
+    for kind, infos in (("Inputs", program.inputs), ("Outputs", program.outputs)):
+        pointers = ", ".join(f"(uint8_t*){called[id(one)]}" for one in infos) or "0"
+        yield f"  const TVM{kind}_{model} {'given' if kind == 'Inputs' else 'taken'} = {{{pointers}}};"
+    if program.states:
+        yield f"  {model}_begin();"
+        yield f"  return {model}_end(TVMExecute(&{model}, &given, &taken, context));"
+    else:
+        yield f"  return TVMExecute(&{model}, &given, &taken, context);"
     yield "}"
     yield ""
     yield from ("#ifdef __cplusplus", "}", "#endif")
     yield ""
     yield "#endif"
+
+
+def state_declarations(program: FunctionProgram) -> Iterator[str]:
+    """What the operators define to keep states: two buffers for each, and functions around a run."""
+    model = program.identifier
+    for index, (_, info) in enumerate(kept(program)):
+        size = max(math.prod(info.shape), 1)
+        yield f"extern {element_type(info)} {model}_state{index}[{size}], {model}_next{index}[{size}];"
+    yield f"void {model}_begin(void);"
+    yield f"int32_t {model}_end(int32_t failed);"
+    yield "/* Forgets all states: the next run is the first one again. */"
+    yield f"void {model}_reset(void);"
+    yield ""
+
+
+def state_definitions(program: FunctionProgram) -> Iterator[str]:
+    """The same for the operators' file."""
+    model = program.identifier
+    yield ""
+    yield "/* States: what a run leaves for the next one. A run that fails leaves them as they were. */"
+    yield "#include <string.h>"
+    yield from state_declarations(program)
+    yield f"static int32_t {model}_has_begun = 0;"
+    for index, (_, info) in enumerate(kept(program)):
+        size = max(math.prod(info.shape), 1)
+        yield f"{element_type(info)} {model}_state{index}[{size}], {model}_next{index}[{size}];"
+    yield f"void {model}_reset(void) {{"
+    for index, (first, info) in enumerate(kept(program)):
+        place = f"{model}_state{index}"
+        yield f"  for (int32_t i = 0; i < {max(math.prod(info.shape), 1)}; ++i) {place}[i] = {first};"
+    yield f"  {model}_has_begun = 1;"
+    yield "}"
+    yield f"void {model}_begin(void) {{"
+    yield f"  if (!{model}_has_begun) {model}_reset();"
+    yield "}"
+    yield f"int32_t {model}_end(int32_t failed) {{"
+    yield "  if (failed != 0) return failed;"
+    for index in range(len(program.states)):
+        yield f"  memcpy({model}_state{index}, {model}_next{index}, sizeof {model}_state{index});"
+    yield "  return 0;"
+    yield "}"
+
+
+def kept(program: FunctionProgram) -> Iterator[tuple[int, TensorInfo]]:
+    """What each state is before the first run, and its input."""
+    inputs = {info.name: info for info in program.inputs}
+    for state in program.states:
+        info = inputs[state.input]
+        yield first_value(TensorType(info.shape, info.element)), info
 
 
 def _macros(kind: str, info: TensorInfo, prefix: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from tpuc.api import FunctionCall, FunctionProgram
 
 from tpuc_c.description import DESCRIPTION, description_of, tensor_to_json
 from tpuc_c.layouts import arranged
-from tpuc_c.network_header import network_header
+from tpuc_c.network_header import network_header, state_definitions
 from tpuc_c.text import C_TYPES, c_type
 
 LIBRARY = Path(__file__).with_name("library")
@@ -28,6 +28,7 @@ def project_files(program: FunctionProgram, layout: str = "") -> dict[str, bytes
         "identifier": program.identifier,
         "inputs": [tensor_to_json(info) for info in program.inputs],
         "outputs": [tensor_to_json(info) for info in program.outputs],
+        **({"states": [[one.input, one.output] for one in program.states]} if program.states else {}),
         "workspace_bytes": program.workspace_bytes,
         "parameter_bytes": program.parameter_bytes,
         "operators": [{"name": call.view.node.name, "function": call.function} for call in program.calls],
@@ -42,6 +43,8 @@ def _operators(program: FunctionProgram, headers: list[str]) -> Iterator[str]:
     for call in program.calls:
         yield ""
         yield from _function(call)
+    if program.states:
+        yield from state_definitions(program)
 
 
 def _function(call: FunctionCall) -> Iterator[str]:

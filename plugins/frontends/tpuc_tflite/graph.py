@@ -68,7 +68,8 @@ class TensorEntry:
 class Graph:
     """A subgraph: nodes in the file's order, tensors by name, names of inputs and outputs.
 
-    `subgraphs`: those that control flow of the first one may run, by index in the file.
+    `subgraphs`: those that control flow of the first one may run, by index in the file. `states` pairs inputs with the
+    outputs that they are in the next run.
     """
 
     source: str
@@ -78,6 +79,7 @@ class Graph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     subgraphs: Mapping[int, Graph] = field(default_factory=dict[int, "Graph"])
+    states: tuple[tuple[str, str], ...] = ()
 
 
 def element_of(kind: str, quantisation: Quantisation, axis: int) -> ElementType:

@@ -15,7 +15,7 @@ _STATE_OF = {"SVDF": 4}
 def with_states(graph: Graph) -> Graph:
     """Add each state as a network input, and its next value as an output, `STATE_next`."""
     tensors, nodes = dict(graph.tensors), list[ForeignNode]()
-    inputs, outputs = list(graph.inputs), list(graph.outputs)
+    inputs, outputs, states = list(graph.inputs), list(graph.outputs), list(graph.states)
     for node in graph.nodes:
         entry = _state(graph, node)
         if entry is None or entry.name in inputs:
@@ -29,9 +29,17 @@ def with_states(graph: Graph) -> Graph:
         nodes.append(dataclasses.replace(node, outputs=(*node.outputs, following)))
         inputs.append(entry.name)
         outputs.append(following)
+        states.append((entry.name, following))
     if len(inputs) == len(graph.inputs):
         return graph
-    return dataclasses.replace(graph, tensors=tensors, nodes=tuple(nodes), inputs=tuple(inputs), outputs=tuple(outputs))
+    return dataclasses.replace(
+        graph,
+        tensors=tensors,
+        nodes=tuple(nodes),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        states=tuple(states),
+    )
 
 
 def _state(graph: Graph, node: ForeignNode) -> TensorEntry | None:

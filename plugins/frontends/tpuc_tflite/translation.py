@@ -16,6 +16,7 @@ from tpuc.api import (
     UsageError,
     Value,
 )
+from tpuc.api.boundary import State, note_state_pairs
 from tpuc_importing.building import ModuleSource
 from tpuc_importing.finding import Importer, ImporterFinder, importer_key
 from tpuc_importing.obstacles import place_of
@@ -48,7 +49,10 @@ def translated(graph: Graph, options: ImportOptions, registry: Any) -> tuple[Mod
     source = ModuleSource(graph.source, options.model_name or graph.name, "TFLITE", options.preprocess)
     build = TfliteBuilder(graph, source, list(zip(graph.inputs, types, strict=True)))
     _Walk(graph, build, registry, shapes).run()
-    return build.finish([(name, _output(graph, build, name)) for name in graph.outputs]), build
+    module = build.finish([(name, _output(graph, build, name)) for name in graph.outputs])
+    ends = {*graph.inputs, *graph.outputs}
+    note_state_pairs(module, [State(*pair) for pair in graph.states if ends.issuperset(pair)])
+    return module, build
 
 
 def _input_shapes(graph: Graph, options: ImportOptions) -> list[Shape]:

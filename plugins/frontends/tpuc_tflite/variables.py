@@ -134,7 +134,7 @@ class _Walk:
         """Return the graph with the states as inputs and outputs."""
         graph = self._graph
         outputs = [self._renamed.get(name, name) for name in graph.outputs]
-        inputs = list(graph.inputs)
+        inputs, states = list(graph.inputs), list(graph.states)
         ends = [self._renamed.get(name, name) for name in output_names] or [*outputs]
         for variable, state in self._needed(ends):
             inputs.append(state)
@@ -143,9 +143,15 @@ class _Walk:
                 if variable in self._from:
                     value = self._shifted(variable, value, "SUB", self._free(f"{state}_change"))
                 outputs.append(self._following(state, value))
+                states.append((state, outputs[-1]))
         nodes = needed(self._nodes, [*ends, *outputs], lambda node: node.outputs, lambda node: node.inputs)
         return dataclasses.replace(
-            graph, tensors=self._tensors, nodes=tuple(nodes), inputs=tuple(inputs), outputs=tuple(outputs)
+            graph,
+            tensors=self._tensors,
+            nodes=tuple(nodes),
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            states=tuple(states),
         )
 
     def _needed(self, outputs: Sequence[str]) -> list[tuple[str, str]]:

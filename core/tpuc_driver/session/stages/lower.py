@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tpuc.api.function import FunctionChip
-from tpuc.errors import CalibrationError
+from tpuc.errors import CalibrationError, UsageError
 from tpuc.ir import Module
+from tpuc.ir.state import State, keep_states, states_of
+from tpuc.ir.traits import NetworkInput
 from tpuc.schedule import PassManager
 from tpuc.schedule.results import CALIBRATION_TABLE, QUANTISE_TABLE
 
@@ -21,9 +23,11 @@ from tpuc_driver.session.values import Recipe, Staged
 
 def lower(configuration: Configuration, top: Module, recipe: Recipe) -> Staged:
     """The TPU module of a TOP module, which stays as it is; with ranges where the mode takes them."""
-    configuration.chip.description.check_states(top)
     module, mode = top.clone(), configuration.mode_for(top)
     chip, boundary = configuration.chip, recipe.boundary
+    if boundary is not None and (states := boundary.states(top)):
+        _keep(module, states)
+    chip.description.check_states(module)
     if isinstance(chip, FunctionChip) and chip.keeps_integers:
         boundary = (boundary or Boundary()).keeping_integers(top)
     context = configuration.context(None if boundary is None else boundary.wishes(len(module.main.outputs)), mode)
@@ -50,10 +54,27 @@ def _run(configuration: Configuration, manager: PassManager, module: Module, rec
     if isinstance(recipe.quantize_table, Path):
         definition = registry.get("tpuc.passes", "import-quantise-table")
         manager.run(module, [definition(table=str(recipe.quantize_table))], "lower")
-    names = [value.name for value in module.main.outputs]
+    names, states = [value.name for value in module.main.outputs], states_of(module)
     manager.run_pipeline("lower", module)
     if isinstance(configuration.chip, FunctionChip):  # nobody but its users reads what it is compiled to
         name_outputs(module, names)
-    if recipe.boundary is not None:
-        manager.run(module, recipe.boundary.passes(registry), "lower")
+    boundary = recipe.boundary
+    if boundary is not None and states:
+        outputs = dict(zip(names, module.main.outputs, strict=True))
+        inputs = {one.name: one.result for one in module.main.operations if isinstance(one.op, NetworkInput)}
+        boundary = boundary.with_equal_states(module, [(inputs[one.input], outputs[one.output]) for one in states])
+    if boundary is not None:
+        manager.run(module, boundary.passes(registry), "lower")
+    if states:
+        called = dict(zip(names, (value.name for value in module.main.outputs), strict=True))
+        _keep(module, [replace(state, output=called[state.output]) for state in states])
     manager.run_pipeline("tpu-optimize", module)
+
+
+def _keep(module: Module, states: Sequence[State]) -> None:
+    try:
+        keep_states(module, states)
+    except ValueError as error:
+        raise UsageError(
+            f"{module.name}: {error}; name other ones with --state-pair, or leave out --state internal."
+        ) from error

@@ -27,6 +27,7 @@ from tpuc.api import (
     Unsupported,
     Value,
 )
+from tpuc.api.boundary import states_of
 from tpuc_lower.target.kernels import find_function, runs_on_chip
 
 from tpuc_plan.usmp.c_example import example
@@ -172,6 +173,7 @@ def function_program(
         tuple(_info(value) for value in module.main.outputs),
         placed.workspace.peak_bytes,
         placed.parameter.peak_bytes,
+        states_of(module),
     )
 
 
