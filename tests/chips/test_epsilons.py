@@ -178,8 +178,20 @@ def test_epsilons_keep_quotients_and_logarithms_finite(chip: str, mode: str, eps
     assert bad == []
 
 
-@pytest.mark.chip("bm1684x")
-def test_the_least_number_is_an_epsilon(tmp_path: Path) -> None:
-    count, bad = offenders("bm1684x", "f16", TINY, tmp_path)
+@each(
+    ("chip", "mode"),
+    [pytest.param(*one, marks=pytest.mark.chip(one[0])) for one in (("bm1684x", "f16"), ("cv181x", "bf16"))],
+)
+def test_the_least_number_is_an_epsilon(chip: str, mode: str, tmp_path: Path) -> None:
+    count, bad = offenders(chip, mode, TINY, tmp_path)
     assert count >= 2000
     assert bad == []
+
+
+@pytest.mark.chip("cv181x")
+def test_a_remark_names_the_least_divisor(tmp_path: Path) -> None:
+    net = Networks()
+    net.give("ratio", net.op("Div", "x", net.op("Add", "p", net.number(1e-20))))
+    onnx.save(net.build(), tmp_path / "ratio.onnx")
+    with pytest.warns(match=r"cv181x cannot divide by less than 1.08e-19 .*: 1 constant that .* becomes 1.08e-19$"):
+        tpuc.load(tmp_path / "ratio.onnx").compile("cv181x", mode="bf16")

@@ -67,8 +67,7 @@ class ChipDescription:
 
     `has_infinity`: the chip's floats represent infinities; without them, overflow saturates to the largest number.
 
-    `least_divisor`: the smallest magnitude by which its floats divide; half of it is the smallest number they
-    represent.
+    `least_divisor`: the smallest magnitude by which its floats divide, 0 where denormal numbers count.
 
     `frame_alignment`: of images as a camera leaves them, None where files cannot take such images.
 

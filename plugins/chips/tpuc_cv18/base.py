@@ -66,6 +66,7 @@ def describe(target: Target) -> Cv18Description:
         boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
         works_along_width=True,
         has_infinity=False,  # it reads one as NaN
+        least_divisor=2.0**-63,  # reciprocals of less come from the half of the table for the other sign
         largest_insert=target.largest_insert,
         largest_stride=target.largest_stride,
         dilates_per_channel=target.dilates_per_channel,

@@ -13,6 +13,7 @@ from tpuc.api import (
     FLOAT_MODES,
     QUANTISE_TABLE,
     Calibrated,
+    ChipDescription,
     Module,
     Op,
     Operation,
@@ -37,6 +38,8 @@ _SUMS = (top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulC
 _DIVIDES = (top.Div, top.Reciprocal, top.Rsqrt, top.Pow)
 """Ops that end the divisors of this grammar: a quotient, or a negative power."""
 _UNSIGNED_STEPS = 255
+_NORMAL = 2.0**-126
+"""The smallest number that is not denormal in the widest float type of chips that have a smallest divisor."""
 _FEWEST_STEPS = 16
 """In units of a float type's smallest number: rounding changes a constant this large by at most 3 %."""
 
@@ -48,8 +51,8 @@ class KeepEpsilons(Pass):
     mode; likewise up to a logarithm or a reciprocal square root. Without the constant they would be infinite or NaN
     at 0; raised to the smallest number of the mode it would have another logarithm.
 
-    The ops are added to the result `quantise_table`, after the user's own entries. A constant below the chip's smallest
-    divisor is raised to it.
+    The ops are added to the result `quantise_table`, after the user's own entries. A constant that leads to a
+    divisor below the chip's smallest one is raised as far as necessary, with a remark.
     """
 
     name = "keep-epsilons"
@@ -60,22 +63,39 @@ class KeepEpsilons(Pass):
             return False  # a network that is quantised already says itself where it is float
         cells = Cells.of(context, self.name)
         exact = cells.chip.compute_type
-        least, changed = cells.chip.least_divisor, False
+        raised: list[float] = []
         modes = dict[str, str](context.find(QUANTISE_TABLE, {}))
         for operation in module.main.operations[:-1]:
             numbers = epsilons_of(module, operation)
             if not numbers.size or not (numbers > 0).all():
                 continue
-            behind, power = _way(operation)
-            if behind and (numbers < least).any():
-                is_divisor = any(isinstance(one.op, _DIVIDES) for one in behind)
-                changed |= raise_numbers(module, operation, least if is_divisor else least / 2)
+            behind, power, divisors = _way(operation)
+            least = _least(behind, divisors, cells.chip.least_divisor)
+            if (numbers < least).any() and raise_numbers(module, operation, least):
+                raised.append(least)
             if behind and _is_coarse(operation, cells.mode_of(operation), numbers, power):
                 for one in (operation, *behind, *_sources([operation, *behind])):
                     if cells.computes(one.op, exact):
                         modes.setdefault(one.name, exact)
         context.leave(QUANTISE_TABLE, modes)
-        return changed
+        if raised:
+            context.remark(_said(cells.chip, raised))
+        return bool(raised)
+
+
+def _said(chip: ChipDescription, raised: Sequence[float]) -> str:
+    what = "1 constant that keeps" if len(raised) == 1 else f"{len(raised)} constants that keep"
+    verb, most = "becomes" if len(raised) == 1 else "become up to", max(raised)
+    limits = f"{chip.name} cannot divide by less than {chip.least_divisor:.3g} or hold less than {_NORMAL:.3g}"
+    return f"{limits}: {what} divisors or logarithms above 0 {verb} {most:.3g}"
+
+
+def _least(behind: Sequence[Operation], powers: Sequence[float], least_divisor: float) -> float:
+    """The smallest constant that the chip computes with: its powers are divisors, or it is a normal number."""
+    if not (behind and least_divisor):
+        return 0.0
+    normal = _NORMAL * (2 if any(isinstance(one.op, _DIVIDES) for one in behind) else 1)
+    return max([normal, *(float(least_divisor ** (1 / power)) for power in powers)])
 
 
 def _is_coarse(operation: Operation, mode: str, numbers: Array, power: float) -> bool:
@@ -94,11 +114,12 @@ def _limits(mode: str) -> tuple[float, float]:
     return float(info.smallest_subnormal), float(info.max)
 
 
-def _way(epsilon: Operation) -> tuple[list[Operation], float]:
-    """The ops from it up to quotients and logarithms, inclusive, and its lowest power among their results; no ops where
-    nothing is protected.
+def _way(epsilon: Operation) -> tuple[list[Operation], float, list[float]]:
+    """The ops from it up to quotients and logarithms, inclusive, its lowest power among their results, and its powers
+    that divide; no ops where nothing is protected.
     """
     found: dict[Operation, None] = {}
+    divisors: list[float] = []
     is_protected, lowest = False, 0.0
     waiting = [(epsilon.result, 1.0)]
     while waiting:
@@ -106,13 +127,15 @@ def _way(epsilon: Operation) -> tuple[list[Operation], float]:
         lowest = min(lowest, power)
         for user, index in value.uses:
             joins = power < 0 and isinstance(user.op, top.Mul)
+            if power > 0 and (_divides_by(user, index) or isinstance(user.op, (top.Pow, top.Reciprocal))):
+                divisors.append(power)
             if isinstance(user.op, top.Log) or joins or _divides_by(user, index):
                 found[user], is_protected = None, True
             elif user not in found and _is_one_of(user.op, _STEPS):
                 found[user] = None
                 waiting.append((user.result, power * _exponent(user.op)))
                 is_protected |= waiting[-1][1] < 0
-    return (list(found) if is_protected else []), lowest
+    return (list(found) if is_protected else []), lowest, divisors
 
 
 def _is_one_of(op: Op, kinds: tuple[type[Op], ...]) -> bool:
