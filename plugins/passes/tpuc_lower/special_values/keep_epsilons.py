@@ -13,7 +13,6 @@ from tpuc.api import (
     FLOAT_MODES,
     QUANTISE_TABLE,
     Calibrated,
-    ChipDescription,
     Module,
     Op,
     Operation,
@@ -26,7 +25,7 @@ from tpuc_ops import top
 from tpuc_ops.traits import Repeats, StridedView, states
 
 from tpuc_lower.lowering.cells import Cells
-from tpuc_lower.special_values.raised_epsilons import epsilons_of, raise_numbers
+from tpuc_lower.special_values.raised_epsilons import epsilons_of, least_number, raise_numbers, raised_remark
 from tpuc_lower.target.results import MODE
 
 _STEPS = (top.AddConst, top.MulConst, top.Sqrt, top.Pow, top.Rsqrt, top.Reciprocal, top.Clip, top.MaxConst)
@@ -35,11 +34,7 @@ of expressions that are recognized as divisors, not facts about the ops.
 """
 _SUMS = (top.Reduce, top.Mul, top.Sqrt, top.Pow, top.Abs, top.AddConst, top.MulConst, top.Clip, top.MaxConst)
 """Ops that compute variances and norms, whose small values are small squares."""
-_DIVIDES = (top.Div, top.Reciprocal, top.Rsqrt, top.Pow)
-"""Ops that end the divisors of this grammar: a quotient, or a negative power."""
 _UNSIGNED_STEPS = 255
-_NORMAL = 2.0**-126
-"""The smallest number that is not denormal in the widest float type of chips that have a smallest divisor."""
 _FEWEST_STEPS = 16
 """In units of a float type's smallest number: rounding changes a constant this large by at most 3 %."""
 
@@ -70,7 +65,7 @@ class KeepEpsilons(Pass):
             if not numbers.size or not (numbers > 0).all():
                 continue
             behind, power, divisors = _way(operation)
-            least = _least(behind, divisors, cells.chip.least_divisor)
+            least = least_number(behind, divisors, cells.chip.least_divisor)
             if (numbers < least).any() and raise_numbers(module, operation, least):
                 raised.append(least)
             if behind and _is_coarse(operation, cells.mode_of(operation), numbers, power):
@@ -79,23 +74,8 @@ class KeepEpsilons(Pass):
                         modes.setdefault(one.name, exact)
         context.leave(QUANTISE_TABLE, modes)
         if raised:
-            context.remark(_said(cells.chip, raised))
+            context.remark(raised_remark(cells.chip, raised))
         return bool(raised)
-
-
-def _said(chip: ChipDescription, raised: Sequence[float]) -> str:
-    what = "1 constant that keeps" if len(raised) == 1 else f"{len(raised)} constants that keep"
-    verb, most = "becomes" if len(raised) == 1 else "become up to", max(raised)
-    limits = f"{chip.name} cannot divide by less than {chip.least_divisor:.3g} or hold less than {_NORMAL:.3g}"
-    return f"{limits}: {what} divisors or logarithms above 0 {verb} {most:.3g}"
-
-
-def _least(behind: Sequence[Operation], powers: Sequence[float], least_divisor: float) -> float:
-    """The smallest constant that the chip computes with: its powers are divisors, or it is a normal number."""
-    if not (behind and least_divisor):
-        return 0.0
-    normal = _NORMAL * (2 if any(isinstance(one.op, _DIVIDES) for one in behind) else 1)
-    return max([normal, *(float(least_divisor ** (1 / power)) for power in powers)])
 
 
 def _is_coarse(operation: Operation, mode: str, numbers: Array, power: float) -> bool:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
-from tpuc.api import Location, Module, Operation, free_name
+from tpuc.api import ChipDescription, Location, Module, Operation, free_name
 from tpuc.api.evaluation import Array
 from tpuc_ops import top
 from tpuc_optimize.canonicalization.common import insert_before
 
 _NUMBERS = ("const_val", "x_const_val", "y_const_val", "min")
+_DIVIDES = (top.Div, top.Reciprocal, top.Rsqrt, top.Pow)
+"""Ops that end the divisors of this grammar: a quotient, or a negative power."""
+_NORMAL = 2.0**-126
+"""The smallest number that is not denormal in the widest float type of chips that have a smallest divisor."""
 
 
 def epsilons_of(module: Module, operation: Operation) -> Array:
@@ -53,3 +58,19 @@ def raise_numbers(module: Module, operation: Operation, least: float) -> bool:
         operation.set_operand(index, insert_before(operation, weight))
         changed = True
     return changed
+
+
+def raised_remark(chip: ChipDescription, raised: Sequence[float]) -> str:
+    """What to tell the user about raised constants."""
+    what = "1 constant that keeps" if len(raised) == 1 else f"{len(raised)} constants that keep"
+    verb, most = "becomes" if len(raised) == 1 else "become up to", max(raised)
+    limits = f"{chip.name} cannot divide by less than {chip.least_divisor:.3g} or hold less than {_NORMAL:.3g}"
+    return f"{limits}: {what} divisors or logarithms above 0 {verb} {most:.3g}"
+
+
+def least_number(behind: Sequence[Operation], powers: Sequence[float], least_divisor: float) -> float:
+    """The smallest constant that the chip computes with: its powers are divisors, or it is a normal number."""
+    if not (behind and least_divisor):
+        return 0.0
+    normal = _NORMAL * (2 if any(isinstance(one.op, _DIVIDES) for one in behind) else 1)
+    return max([normal, *(float(least_divisor ** (1 / power)) for power in powers)])
