@@ -151,7 +151,8 @@ def _listed(inputs: Any) -> list[Any]:
 def _may_be_constant(one: onnx.ValueInfoProto) -> bool:
     """Is it an input that says how to compute: a shape, axes, a limit?"""
     kind = one.type.tensor_type
-    return kind.elem_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64) or not kind.shape.dim
+    is_tensor = one.type.HasField("tensor_type")
+    return is_tensor and (kind.elem_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64) or not kind.shape.dim)
 
 
 def _are_equal(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:

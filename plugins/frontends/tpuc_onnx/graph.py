@@ -62,7 +62,7 @@ def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] =
     constants = {tensor.name: tensor for tensor in graph.initializer}
     inputs = [entry for entry in graph.input if entry.name not in constants]
     for entry in inputs:
-        _check_input(entry, source)
+        check_input(entry, source)
     nodes = [
         GraphNode(node, foreign_node(node, opsets, source))
         for index, node in enumerate(graph.node)
@@ -87,7 +87,8 @@ def read_graph(model: onnx.ModelProto, path: Path, output_names: Sequence[str] =
     )
 
 
-def _check_input(entry: onnx.ValueInfoProto, source: str) -> None:
+def check_input(entry: onnx.ValueInfoProto, source: str) -> None:
+    """Raise Unsupported for what is no tensor of numbers."""
     kind = entry.type.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type" or entry.type.tensor_type.elem_type == onnx.TensorProto.STRING:
         named = kind.removesuffix("_type").replace("_", " ")

@@ -12,6 +12,8 @@ from onnx import ValueInfoProto, helper, numpy_helper, shape_inference
 from tpuc.api import ImportOptions, InvalidModel, UsageError
 from tpuc_importing.fixing import fixed_array
 
+from tpuc_onnx.graph import check_input
+
 
 def specialized(model: onnx.ModelProto, path: Path, options: ImportOptions) -> onnx.ModelProto:
     """Change the model in place and return it. Raises UsageError for unknown names and values that do not fit."""
@@ -113,6 +115,7 @@ def _fix(graph: onnx.GraphProto, source: str, name: str, value: object) -> None:
         inputs = [one for one in entries if one not in constants]
         raise UsageError(f"{source}: has no input named '{name}' (--fix-input). Its inputs are {', '.join(inputs)}.")
     entry = entries[name]
+    check_input(entry, source)
     dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in _dims(entry)]
     array = np.asarray(value) if not isinstance(value, str) else None
     open_dims = [dim for dim in dims if not isinstance(dim, int)]

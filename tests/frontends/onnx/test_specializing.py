@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tpuc.api import ImportOptions, InvalidModel, UsageError
+from tpuc.api import ImportOptions, InvalidModel, Unsupported, UsageError
 from tpuc.interpreter import Interpreter
 from tpuc_driver.cli import main
 
@@ -133,6 +133,14 @@ def test_refusals(tmp_path: Path, options: ImportOptions, sentence: str) -> None
     with pytest.raises((UsageError, InvalidModel)) as caught:
         read(model, tmp_path, options)
     assert str(caught.value).endswith(sentence)
+
+
+def test_only_tensors_of_numbers_are_fixed(tmp_path: Path) -> None:
+    model = network([node("Relu", "x", "y")], {"x": [2]}, ["y"])
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, [2])
+    model.graph.input.append(helper.make_value_info("some", helper.make_optional_type_proto(tensor)))
+    with pytest.raises(Unsupported, match="input 'some' is an optional value, but only tensors of numbers"):
+        read(model, tmp_path, ImportOptions(fixed_inputs={"some": "1"}))
 
 
 @each(
